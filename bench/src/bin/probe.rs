@@ -1,0 +1,3 @@
+//! temporary
+fn main(){ let p=std::env::args().nth(1).unwrap(); let t=std::time::Instant::now(); let f=std::fs::File::open(p).unwrap(); let r=vramscope::trace::formats::read(f,&mut |_|{}); match r {Ok(r)=>{println!("{:?} {:?} devices {} events {:?} stacks {} frames {} strings {}",r.format,t.elapsed(),r.trace.devices.len(),r.trace.devices.iter().map(|d|d.events.len()).collect::<Vec<_>>(),r.trace.stacks.len(),r.trace.frames.len(),r.trace.strings.len()); print!("{}", r.notices);
+ if let Some(o)=std::env::args().nth(2){ vramscope::trace::formats::write_pickle(&r.trace,std::fs::File::create(o).unwrap()).unwrap();} },Err(e)=>println!("error: {e}")}}

@@ -1,0 +1,250 @@
+//! What the allocator did, event by event, in columns.
+
+use hashbrown::HashMap;
+
+use crate::error::TableFull;
+use crate::ids::{StackId, StringId, StringListId, TagsId};
+
+/// What happened, in PyTorch's words (`TraceEntry::Action` of `c10/cuda/CUDACachingAllocator.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Action {
+    /// A block was handed out.
+    Alloc,
+    /// Its owner gave it back.
+    FreeRequested,
+    /// It became available again; at once, or when the other streams that used it had finished.
+    FreeCompleted,
+    /// `cudaMalloc`.
+    SegmentAlloc,
+    /// `cudaFree`.
+    SegmentFree,
+    /// Physical memory mapped into an expandable segment.
+    SegmentMap,
+    /// Physical memory unmapped from an expandable segment.
+    SegmentUnmap,
+    /// An earlier snapshot was taken here.
+    Snapshot,
+    /// A request failed with out of memory.
+    Oom,
+    /// Text was attached to a live allocation (mid 2026 and later).
+    Annotate,
+    /// A region's end as an event of its own (2.4 only; later in `external_annotations`).
+    UserDefined,
+    /// `free`: requested and completed in one; only tools write it.
+    Free,
+    /// An action this version does not know; its name is in [`Tags::unknown_action`].
+    Unknown,
+}
+
+impl Action {
+    /// Every known action, in order of its number.
+    pub const KNOWN: [Self; 12] = [
+        Self::Alloc,
+        Self::FreeRequested,
+        Self::FreeCompleted,
+        Self::SegmentAlloc,
+        Self::SegmentFree,
+        Self::SegmentMap,
+        Self::SegmentUnmap,
+        Self::Snapshot,
+        Self::Oom,
+        Self::Annotate,
+        Self::UserDefined,
+        Self::Free,
+    ];
+
+    /// The name in a snapshot; `unknown` for [`Action::Unknown`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alloc => "alloc",
+            Self::FreeRequested => "free_requested",
+            Self::FreeCompleted => "free_completed",
+            Self::SegmentAlloc => "segment_alloc",
+            Self::SegmentFree => "segment_free",
+            Self::SegmentMap => "segment_map",
+            Self::SegmentUnmap => "segment_unmap",
+            Self::Snapshot => "snapshot",
+            Self::Oom => "oom",
+            Self::Annotate => "annotate",
+            Self::UserDefined => "user_defined",
+            Self::Free => "free",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A memory pool's id: `(0, 0)` is the default pool, a first number a CUDA graph's private pool, a second
+/// one a `torch.cuda.MemPool`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PoolId(pub u64, pub u64);
+
+/// What an event carries beside its numbers and its stack. Runs of events share it, so it is interned.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tags {
+    /// The raw `cudaStream_t`; 0 is the default stream.
+    pub stream: u64,
+    /// The pool (March 2026 and later).
+    pub pool: Option<PoolId>,
+    /// The `torch.compile` region, `N/A` outside one (2.10 and later).
+    pub compile_context: Option<StringId>,
+    /// Text the program set with `_set_memory_metadata` (October 2025 and later).
+    pub user_metadata: Option<StringId>,
+    /// The allocator's own remark, such as `mallocWithAddress`.
+    pub internal_metadata: Option<StringId>,
+    /// The profiler's category (`parameter`, `gradient` ...), in files made from a kineto profile.
+    pub category: Option<StringId>,
+    /// The forward pass that anomaly mode saw behind the event.
+    pub forward_frames: Option<StringListId>,
+    /// The name of an action this version does not know.
+    pub unknown_action: Option<StringId>,
+}
+
+/// Every distinct [`Tags`] once.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct TagsTable {
+    tags: Vec<Tags>,
+    index: HashMap<Tags, TagsId>,
+}
+
+impl TagsTable {
+    /// The id of `tags`, added if it is new.
+    pub fn intern(&mut self, tags: Tags) -> Result<TagsId, TableFull> {
+        if let Some(&id) = self.index.get(&tags) {
+            return Ok(id);
+        }
+        let id = TagsId::new(self.tags.len())?;
+        self.tags.push(tags);
+        self.index.insert(tags, id);
+        Ok(id)
+    }
+
+    /// The tags behind `id`.
+    pub fn get(&self, id: TagsId) -> Tags {
+        self.tags[id.index()]
+    }
+
+    /// Every distinct set of tags, in order of first appearance.
+    pub fn iter(&self) -> impl Iterator<Item = Tags> + '_ {
+        self.tags.iter().copied()
+    }
+}
+
+/// One event, as a row of [`Events`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub action: Action,
+    /// The device address; of [`Action::Oom`] the bytes the driver still had free.
+    pub address: u64,
+    /// Bytes. Of `alloc` and the frees: as requested by the caller. Of segment events: as taken from the
+    /// device. Of `oom`: the request after rounding. Of `snapshot`: active bytes.
+    pub size: u64,
+    /// Microseconds since the Unix epoch (October 2023 and later).
+    pub time_us: Option<i64>,
+    /// Where it happened, innermost frame first; `None` where no stack was captured.
+    pub stack: Option<StackId>,
+    /// Stream, pool and texts.
+    pub tags: TagsId,
+}
+
+/// Events in columns, oldest first: 33 bytes an event.
+///
+/// All columns have the same length; the type is the only one that grows them.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Events {
+    actions: Vec<Action>,
+    addresses: Vec<u64>,
+    sizes: Vec<u64>,
+    times: Vec<i64>,
+    stacks: Vec<Option<StackId>>,
+    tags: Vec<TagsId>,
+}
+
+/// Stands for "no time" in the column of times.
+const NO_TIME: i64 = i64::MIN;
+
+impl Events {
+    /// Bytes a stored event takes.
+    pub const BYTES_PER_EVENT: usize = size_of::<Action>()
+        + 2 * size_of::<u64>()
+        + size_of::<i64>()
+        + size_of::<Option<StackId>>()
+        + size_of::<TagsId>();
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.actions.len()
+    }
+
+    /// True where nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// Adds an event at the end.
+    pub fn push(&mut self, e: Event) {
+        self.actions.push(e.action);
+        self.addresses.push(e.address);
+        self.sizes.push(e.size);
+        self.times.push(e.time_us.unwrap_or(NO_TIME));
+        self.stacks.push(e.stack);
+        self.tags.push(e.tags);
+    }
+
+    /// Event number `i`, from 0.
+    ///
+    /// # Panics
+    /// Where `i` is not below [`len`](Self::len).
+    #[inline]
+    pub fn get(&self, i: usize) -> Event {
+        Event {
+            action: self.actions[i],
+            address: self.addresses[i],
+            size: self.sizes[i],
+            time_us: Some(self.times[i]).filter(|&t| t != NO_TIME),
+            stack: self.stacks[i],
+            tags: self.tags[i],
+        }
+    }
+
+    /// Every event, oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// The column of actions.
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// Appends the events `range` of `other`.
+    pub(crate) fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
+        self.actions.extend_from_slice(&other.actions[range.clone()]);
+        self.addresses.extend_from_slice(&other.addresses[range.clone()]);
+        self.sizes.extend_from_slice(&other.sizes[range.clone()]);
+        self.times.extend_from_slice(&other.times[range.clone()]);
+        self.stacks.extend_from_slice(&other.stacks[range.clone()]);
+        self.tags.extend_from_slice(&other.tags[range]);
+    }
+
+    /// Gives back memory that growth left over.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.actions.shrink_to_fit();
+        self.addresses.shrink_to_fit();
+        self.sizes.shrink_to_fit();
+        self.times.shrink_to_fit();
+        self.stacks.shrink_to_fit();
+        self.tags.shrink_to_fit();
+    }
+}
+
+impl FromIterator<Event> for Events {
+    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
+        let mut out = Self::default();
+        for e in events {
+            out.push(e);
+        }
+        out
+    }
+}

@@ -1,0 +1,80 @@
+//! The names that snapshots use, with fixed ids: the assembler's string table begins with them, so that a key
+//! is recognised by its number.
+
+macro_rules! keys {
+    ($($name:ident = $text:literal),+ $(,)?) => {
+        /// Every known key, in the order of its number.
+        pub(super) const KEYS: &[&str] = &[$($text),+];
+        keys!(@number 0usize; $($name)+);
+    };
+    (@number $n:expr; $name:ident $($rest:ident)*) => {
+        pub(super) const $name: usize = $n;
+        keys!(@number $n + 1usize; $($rest)*);
+    };
+    (@number $n:expr;) => {};
+}
+
+keys! {
+    // Trace entries
+    ACTION = "action",
+    ADDR = "addr",
+    DEVICE_FREE = "device_free",
+    SIZE = "size",
+    STREAM = "stream",
+    TIME_US = "time_us",
+    COMPILE_CONTEXT = "compile_context",
+    USER_METADATA = "user_metadata",
+    INTERNAL_METADATA = "internal_metadata",
+    POOL_ID = "pool_id",
+    CATEGORY = "category",
+    FRAMES = "frames",
+    FORWARD_FRAMES = "forward_frames",
+    // Frames
+    NAME = "name",
+    FILENAME = "filename",
+    LINE = "line",
+    FX_NODE_OP = "fx_node_op",
+    FX_NODE_NAME = "fx_node_name",
+    FX_NODE_TARGET = "fx_node_target",
+    FX_ORIGINAL_TRACE = "fx_original_trace",
+    // Segments
+    DEVICE = "device",
+    ADDRESS = "address",
+    TOTAL_SIZE = "total_size",
+    ALLOCATED_SIZE = "allocated_size",
+    ACTIVE_SIZE = "active_size",
+    REQUESTED_SIZE = "requested_size",
+    SEGMENT_TYPE = "segment_type",
+    SEGMENT_POOL_ID = "segment_pool_id",
+    IS_EXPANDABLE = "is_expandable",
+    BLOCKS = "blocks",
+    // Blocks
+    STATE = "state",
+    HISTORY = "history",
+    REAL_SIZE = "real_size",
+    CPP_FRAMES = "cpp_frames",
+    // Annotations
+    STAGE = "stage",
+    // Settings
+    CONF = "PYTORCH_CUDA_ALLOC_CONF",
+    MAX_SPLIT_SIZE = "max_split_size",
+    GARBAGE_COLLECTION_THRESHOLD = "garbage_collection_threshold",
+    EXPANDABLE_SEGMENTS = "expandable_segments",
+    PINNED_NUM_REGISTER_THREADS = "pinned_num_register_threads",
+    RELEASE_LOCK_ON_CUDAMALLOC = "release_lock_on_cudamalloc",
+    PINNED_USE_CUDA_HOST_REGISTER = "pinned_use_cuda_host_register",
+    GRAPH_CAPTURE_RECORD_STREAM_REUSE = "graph_capture_record_stream_reuse",
+    MAX_ROUND_THRESHOLD = "max_round_threshold",
+    MAX_CACHED_SIZE = "max_cached_size",
+    ROUNDUP_POWER2_DIVISIONS = "roundup_power2_divisions",
+    // The whole
+    SEGMENTS = "segments",
+    DEVICE_TRACES = "device_traces",
+    ALLOCATOR_SETTINGS = "allocator_settings",
+    EXTERNAL_ANNOTATIONS = "external_annotations",
+    HOST_SEGMENTS = "host_segments",
+    HOST_TRACES = "host_traces",
+    // Lists of flags that name a ring buffer's overflow in some releases
+    TRACE_ALLOC_OVERFLOWED = "trace_alloc_overflowed",
+    TRACE_ALLOC_MAX_ENTRIES = "trace_alloc_max_entries",
+}

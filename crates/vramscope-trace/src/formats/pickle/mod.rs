@@ -1,0 +1,9 @@
+//! Snapshots as pickles: what `torch.cuda.memory._dump_snapshot` writes, and libtorch's own pickler.
+
+mod machine;
+mod opcode;
+mod spans;
+mod writer;
+
+pub(super) use machine::read;
+pub use writer::write;

@@ -1,0 +1,357 @@
+//! Writes a trace as PyTorch would have: protocol 4, batches of a thousand, frames and stacks by reference.
+
+use std::io::{self, BufWriter, Write};
+
+use hashbrown::HashMap;
+
+use super::opcode::*;
+use crate::annotations::Stage;
+use crate::end_state::{Segment, SegmentKind};
+use crate::events::{Action, PoolId};
+use crate::ids::{FrameId, StackId, StringId, StringListId};
+use crate::settings::AllocatorSettings;
+use crate::trace::{DeviceTrace, Trace};
+
+/// `pickle.dump` puts at most this many elements into one batch; memory_viz cannot take a very large one.
+const BATCH: usize = 1000;
+
+/// Writes `trace` as a snapshot that CPython's `pickle.load`, `torch.cuda._memory_viz` and the memory_viz page
+/// open, and that reads back as an equal trace.
+///
+/// # Errors
+/// Where `out` fails.
+pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
+    let mut w = Writer {
+        out: BufWriter::new(out),
+        trace,
+        literals: HashMap::new(),
+        strings: vec![None; trace.strings.len()],
+        frames: vec![None; trace.frames.len()],
+        stacks: vec![None; trace.stacks.len()],
+        memo: 0,
+    };
+    w.out.write_all(&[PROTO, 4])?;
+    w.snapshot()?;
+    w.out.write_all(&[STOP])?;
+    w.out.flush()
+}
+
+struct Writer<'t, W: Write> {
+    out: BufWriter<W>,
+    trace: &'t Trace,
+    /// Places in the memo of what was written before.
+    literals: HashMap<&'static str, u32>,
+    strings: Vec<Option<u32>>,
+    frames: Vec<Option<u32>>,
+    stacks: Vec<Option<u32>>,
+    memo: u32,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn snapshot(&mut self) -> io::Result<()> {
+        let trace = self.trace;
+        self.open_dict()?;
+        self.key("segments")?;
+        let segments: Vec<_> =
+            trace.devices.iter().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
+        self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
+        self.key("device_traces")?;
+        // Device n's events are list n; a device that has only segments needs none.
+        let listed = trace.devices.iter().filter(|d| !d.events.is_empty() || d.segments.is_empty());
+        let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
+        let devices: Vec<i64> = (0..count).collect();
+        self.list(&devices, |w, number| {
+            match trace.devices.iter().find(|d| d.device == *number) {
+                Some(device) => w.events(device),
+                None => w.op(EMPTY_LIST),
+            }
+        })?;
+        if let Some(settings) = &trace.settings {
+            self.key("allocator_settings")?;
+            self.settings(settings)?;
+        }
+        if let Some(annotations) = &trace.annotations {
+            self.key("external_annotations")?;
+            self.list(annotations, |w, a| {
+                w.open_dict()?;
+                w.key("stage")?;
+                w.literal(if a.stage == Stage::Start { "START" } else { "END" })?;
+                w.key("name")?;
+                w.string(a.name)?;
+                w.key("device")?;
+                w.int(a.device)?;
+                w.optional("time_us", a.time_us, Self::int)?;
+                w.op(SETITEMS)
+            })?;
+        }
+        if let Some(host) = &trace.host {
+            self.key("host_segments")?;
+            self.list(&host.segments, |w, segment| w.segment(host, segment))?;
+            self.key("host_traces")?;
+            self.events(host)?;
+        }
+        self.op(SETITEMS)
+    }
+
+    fn segment(&mut self, device: &DeviceTrace, s: &Segment) -> io::Result<()> {
+        self.open_dict()?;
+        self.key("device")?;
+        self.int(device.device)?;
+        self.key("address")?;
+        self.uint(s.address)?;
+        self.key("total_size")?;
+        self.uint(s.total_size)?;
+        self.optional("allocated_size", s.allocated_size, Self::uint)?;
+        self.optional("active_size", s.active_size, Self::uint)?;
+        self.optional("requested_size", s.requested_size, Self::uint)?;
+        self.key("stream")?;
+        self.uint(s.stream)?;
+        self.key("segment_type")?;
+        self.literal(match s.kind {
+            SegmentKind::Small => "small",
+            SegmentKind::Large => "large",
+            SegmentKind::Unknown => "unknown",
+        })?;
+        self.optional("segment_pool_id", s.pool, Self::pool)?;
+        self.optional("is_expandable", s.is_expandable, Self::bool)?;
+        self.optional("frames", s.stack, Self::stack)?;
+        self.optional("forward_frames", s.forward_frames, Self::string_list)?;
+        self.key("blocks")?;
+        self.list(device.blocks_of(s), |w, b| {
+            w.open_dict()?;
+            w.key("address")?;
+            w.uint(b.address)?;
+            w.key("size")?;
+            w.uint(b.size)?;
+            w.key("requested_size")?;
+            w.uint(b.requested_size)?;
+            w.key("state")?;
+            w.literal(b.state.name())?;
+            w.optional("frames", b.stack, Self::stack)?;
+            w.optional("forward_frames", b.forward_frames, Self::string_list)?;
+            w.op(SETITEMS)
+        })?;
+        self.op(SETITEMS)
+    }
+
+    fn events(&mut self, device: &DeviceTrace) -> io::Result<()> {
+        let numbers: Vec<usize> = (0..device.events.len()).collect();
+        self.list(&numbers, |w, &i| {
+            let e = device.events.get(i);
+            let tags = w.trace.tags.get(e.tags);
+            w.open_dict()?;
+            w.key("action")?;
+            match tags.unknown_action {
+                Some(name) if e.action == Action::Unknown => w.string(name)?,
+                _ => w.literal(e.action.name())?,
+            }
+            w.key(if e.action == Action::Oom { "device_free" } else { "addr" })?;
+            w.uint(e.address)?;
+            w.key("size")?;
+            w.uint(e.size)?;
+            w.key("stream")?;
+            w.uint(tags.stream)?;
+            w.optional("time_us", e.time_us, Self::int)?;
+            w.optional("compile_context", tags.compile_context, Self::string)?;
+            w.optional("user_metadata", tags.user_metadata, Self::string)?;
+            w.optional("internal_metadata", tags.internal_metadata, Self::string)?;
+            w.optional("pool_id", tags.pool, Self::pool)?;
+            w.optional("category", tags.category, Self::string)?;
+            w.optional("frames", e.stack, Self::stack)?;
+            w.optional("forward_frames", tags.forward_frames, Self::string_list)?;
+            w.op(SETITEMS)
+        })
+    }
+
+    fn settings(&mut self, s: &AllocatorSettings) -> io::Result<()> {
+        self.open_dict()?;
+        if let Some(text) = &s.conf_text {
+            self.key("PYTORCH_CUDA_ALLOC_CONF")?;
+            self.text(text)?;
+        }
+        self.optional("max_split_size", s.max_split_size, Self::int)?;
+        self.optional("garbage_collection_threshold", s.garbage_collection_threshold, Self::float)?;
+        self.optional("expandable_segments", s.expandable_segments, Self::bool)?;
+        self.optional("pinned_num_register_threads", s.pinned_num_register_threads, Self::int)?;
+        self.optional("release_lock_on_cudamalloc", s.release_lock_on_cudamalloc, Self::bool)?;
+        self.optional("pinned_use_cuda_host_register", s.pinned_use_cuda_host_register, Self::bool)?;
+        self.optional("graph_capture_record_stream_reuse", s.graph_capture_record_stream_reuse, Self::bool)?;
+        self.optional("max_round_threshold", s.max_round_threshold, Self::int)?;
+        self.optional("max_cached_size", s.max_cached_size, Self::int)?;
+        self.optional("roundup_power2_divisions", s.roundup_power2_divisions, |w, divisions| {
+            w.open_dict()?;
+            for (i, &n) in divisions.0.iter().enumerate() {
+                w.text(&(1u64 << i).to_string())?;
+                w.uint(n)?;
+            }
+            w.op(SETITEMS)
+        })?;
+        self.op(SETITEMS)
+    }
+
+    fn frame(&mut self, id: FrameId) -> io::Result<()> {
+        if let Some(place) = self.frames[id.index()] {
+            return self.get(place);
+        }
+        let frame = self.trace.frames.get(id);
+        // The dictionary takes its place in the memo before its strings take theirs.
+        self.op(EMPTY_DICT)?;
+        self.frames[id.index()] = Some(self.memoize()?);
+        self.op(MARK)?;
+        self.key("name")?;
+        self.string(frame.name)?;
+        self.key("filename")?;
+        self.string(frame.filename)?;
+        self.key("line")?;
+        self.uint(frame.line.into())?;
+        self.optional("fx_node_op", frame.fx.op, Self::string)?;
+        self.optional("fx_node_name", frame.fx.name, Self::string)?;
+        self.optional("fx_node_target", frame.fx.target, Self::string)?;
+        self.optional("fx_original_trace", frame.fx.original_trace, Self::string)?;
+        self.op(SETITEMS)
+    }
+
+    fn stack(&mut self, id: StackId) -> io::Result<()> {
+        if let Some(place) = self.stacks[id.index()] {
+            return self.get(place);
+        }
+        self.op(EMPTY_LIST)?;
+        self.stacks[id.index()] = Some(self.memoize()?);
+        let frames = self.trace.stacks.get(id);
+        self.batches(frames, |w, &frame| w.frame(frame))
+    }
+
+    fn string_list(&mut self, id: StringListId) -> io::Result<()> {
+        let strings = self.trace.string_lists.get(id);
+        self.list(strings, |w, &s| w.string(s))
+    }
+
+    fn pool(&mut self, pool: PoolId) -> io::Result<()> {
+        self.uint(pool.0)?;
+        self.uint(pool.1)?;
+        self.op(TUPLE2)
+    }
+
+    fn string(&mut self, id: StringId) -> io::Result<()> {
+        if let Some(place) = self.strings[id.index()] {
+            return self.get(place);
+        }
+        self.text(self.trace.strings.get(id))?;
+        self.strings[id.index()] = Some(self.memoize()?);
+        Ok(())
+    }
+
+    fn key(&mut self, key: &'static str) -> io::Result<()> {
+        self.literal(key)
+    }
+
+    fn literal(&mut self, s: &'static str) -> io::Result<()> {
+        if let Some(&place) = self.literals.get(s) {
+            return self.get(place);
+        }
+        self.text(s)?;
+        let place = self.memoize()?;
+        self.literals.insert(s, place);
+        Ok(())
+    }
+
+    fn text(&mut self, s: &str) -> io::Result<()> {
+        match (u8::try_from(s.len()), u32::try_from(s.len())) {
+            (Ok(n), _) => self.out.write_all(&[SHORT_BINUNICODE, n])?,
+            (_, Ok(n)) => self.op_with(BINUNICODE, &n.to_le_bytes())?,
+            _ => self.op_with(BINUNICODE8, &(s.len() as u64).to_le_bytes())?,
+        }
+        self.out.write_all(s.as_bytes())
+    }
+
+    fn uint(&mut self, n: u64) -> io::Result<()> {
+        match i64::try_from(n) {
+            Ok(n) => self.int(n),
+            Err(_) => {
+                self.op_with(LONG1, &[9])?;
+                self.out.write_all(&n.to_le_bytes())?;
+                self.op(0)
+            }
+        }
+    }
+
+    fn int(&mut self, n: i64) -> io::Result<()> {
+        if let Ok(n) = u8::try_from(n) {
+            self.op_with(BININT1, &[n])
+        } else if let Ok(n) = u16::try_from(n) {
+            self.op_with(BININT2, &n.to_le_bytes())
+        } else if let Ok(n) = i32::try_from(n) {
+            self.op_with(BININT, &n.to_le_bytes())
+        } else {
+            self.op_with(LONG1, &[8])?;
+            self.out.write_all(&n.to_le_bytes())
+        }
+    }
+
+    fn float(&mut self, x: f64) -> io::Result<()> {
+        self.op_with(BINFLOAT, &x.to_be_bytes())
+    }
+
+    fn bool(&mut self, b: bool) -> io::Result<()> {
+        self.op(if b { NEWTRUE } else { NEWFALSE })
+    }
+
+    /// A key and its value, where there is one.
+    fn optional<T>(
+        &mut self,
+        key: &'static str,
+        value: Option<T>,
+        write: impl FnOnce(&mut Self, T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(value) = value else { return Ok(()) };
+        self.key(key)?;
+        write(self, value)
+    }
+
+    fn list<T>(&mut self, items: &[T], write: impl FnMut(&mut Self, &T) -> io::Result<()>) -> io::Result<()> {
+        self.op(EMPTY_LIST)?;
+        self.batches(items, write)
+    }
+
+    fn batches<T>(
+        &mut self,
+        items: &[T],
+        mut write: impl FnMut(&mut Self, &T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for batch in items.chunks(BATCH) {
+            self.op(MARK)?;
+            for item in batch {
+                write(self, item)?;
+            }
+            self.op(APPENDS)?;
+        }
+        Ok(())
+    }
+
+    fn open_dict(&mut self) -> io::Result<()> {
+        self.out.write_all(&[EMPTY_DICT, MARK])
+    }
+
+    /// Puts the value just written into the memo.
+    fn memoize(&mut self) -> io::Result<u32> {
+        self.op(MEMOIZE)?;
+        self.memo = self.memo.checked_add(1).ok_or_else(|| io::Error::other("more than 4 billion objects"))?;
+        Ok(self.memo - 1)
+    }
+
+    fn get(&mut self, place: u32) -> io::Result<()> {
+        match u8::try_from(place) {
+            Ok(i) => self.op_with(BINGET, &[i]),
+            Err(_) => self.op_with(LONG_BINGET, &place.to_le_bytes()),
+        }
+    }
+
+    fn op(&mut self, opcode: u8) -> io::Result<()> {
+        self.out.write_all(&[opcode])
+    }
+
+    fn op_with(&mut self, opcode: u8, argument: &[u8]) -> io::Result<()> {
+        self.out.write_all(&[opcode])?;
+        self.out.write_all(argument)
+    }
+}

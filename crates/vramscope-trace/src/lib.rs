@@ -1,0 +1,46 @@
+//! What happened to a device's memory, as plain data.
+//!
+//! A [`Trace`] holds one recording: for every device its [`Events`] in columns and its end state
+//! ([`Segment`]s and [`Block`]s), and, shared between devices, interned strings, frames and stacks,
+//! the allocator's settings and the annotated regions. It says what was recorded and concludes
+//! nothing; conclusions live in `vramscope-analysis`.
+//!
+//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes them again:
+//!
+//! ```
+//! use vramscope_trace::formats;
+//!
+//! let snapshot = br#"{"segments": [], "device_traces": [[
+//!     {"action": "alloc", "addr": 4096, "size": 24, "stream": 0, "time_us": 7,
+//!      "frames": [{"name": "main", "filename": "train.py", "line": 3}]}]]}"#;
+//! let recording = formats::read(&snapshot[..], &mut |_| {})?;
+//! let events = &recording.trace.devices[0].events;
+//! assert_eq!(events.len(), 1);
+//! assert_eq!(events.get(0).size, 24);
+//! # Ok::<(), vramscope_trace::ReadError>(())
+//! ```
+//!
+//! Sizes and addresses are bytes; times are microseconds since the Unix epoch.
+
+mod annotations;
+mod end_state;
+mod error;
+mod events;
+pub mod formats;
+mod ids;
+mod notices;
+mod settings;
+mod stacks;
+mod strings;
+mod trace;
+
+pub use annotations::{Annotation, Stage};
+pub use end_state::{Block, BlockState, Segment, SegmentKind};
+pub use error::ReadError;
+pub use events::{Action, Event, Events, PoolId, Tags, TagsTable};
+pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
+pub use notices::Notices;
+pub use settings::{AllocatorSettings, Conf, ConfError, PowerOfTwoDivisions};
+pub use stacks::{Frame, FrameTable, FxNode, StackTable};
+pub use strings::{StringListTable, StringTable};
+pub use trace::{DeviceTrace, Trace};

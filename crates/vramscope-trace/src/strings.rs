@@ -1,0 +1,97 @@
+//! Interned strings and lists of strings.
+
+use std::hash::BuildHasher as _;
+use std::ops::Range;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::error::TableFull;
+use crate::ids::{StringId, StringListId};
+
+/// Every distinct string once, end to end in one buffer.
+#[derive(Debug, Default, Clone)]
+pub struct StringTable {
+    text: String,
+    ends: Vec<usize>,
+    index: HashTable<StringId>,
+    hasher: DefaultHashBuilder,
+}
+
+impl StringTable {
+    /// The id of `s`, added if it is new.
+    pub fn intern(&mut self, s: &str) -> Result<StringId, TableFull> {
+        let hash = self.hasher.hash_one(s);
+        if let Some(&id) = self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == s) {
+            return Ok(id);
+        }
+        let id = StringId::new(self.ends.len())?;
+        self.text.push_str(s);
+        self.ends.push(self.text.len());
+        let Self { text, ends, index, hasher } = self;
+        index.insert_unique(hash, id, |&id| hasher.hash_one(slice(text, ends, id)));
+        Ok(id)
+    }
+
+    /// The id of `s` if it is in the table.
+    pub fn find(&self, s: &str) -> Option<StringId> {
+        let hash = self.hasher.hash_one(s);
+        self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == s).copied()
+    }
+
+    /// The string behind `id`.
+    pub fn get(&self, id: StringId) -> &str {
+        slice(&self.text, &self.ends, id)
+    }
+
+    /// How many distinct strings there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True where no string was added yet.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+/// Equal where the same strings were added in the same order.
+impl PartialEq for StringTable {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.ends == other.ends
+    }
+}
+
+fn slice<'t>(text: &'t str, ends: &[usize], id: StringId) -> &'t str {
+    &text[bounds(ends, id.index())]
+}
+
+/// The range of entry `i` in a buffer whose entries end at `ends`.
+pub(crate) fn bounds(ends: &[usize], i: usize) -> Range<usize> {
+    let start = if i == 0 { 0 } else { ends[i - 1] };
+    start..ends[i]
+}
+
+/// Every distinct list of strings once: the `forward_frames` that anomaly mode adds to an event.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct StringListTable {
+    lists: Vec<Vec<StringId>>,
+    index: hashbrown::HashMap<Vec<StringId>, StringListId>,
+}
+
+impl StringListTable {
+    /// The id of `list`, added if it is new.
+    pub fn intern(&mut self, list: Vec<StringId>) -> Result<StringListId, TableFull> {
+        if let Some(&id) = self.index.get(&list) {
+            return Ok(id);
+        }
+        let id = StringListId::new(self.lists.len())?;
+        self.lists.push(list.clone());
+        self.index.insert(list, id);
+        Ok(id)
+    }
+
+    /// The strings behind `id`, in order.
+    pub fn get(&self, id: StringListId) -> &[StringId] {
+        &self.lists[id.index()]
+    }
+}

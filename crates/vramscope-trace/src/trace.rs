@@ -1,0 +1,59 @@
+//! One recording, whole.
+
+use crate::annotations::Annotation;
+use crate::end_state::{Block, Segment};
+use crate::events::{Events, TagsTable};
+use crate::settings::AllocatorSettings;
+use crate::stacks::{FrameTable, StackTable};
+use crate::strings::{StringListTable, StringTable};
+
+/// A recording: what happened on each device, and the tables its ids refer to.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Trace {
+    /// Every string of the recording.
+    pub strings: StringTable,
+    /// Lists of strings.
+    pub string_lists: StringListTable,
+    /// Every frame.
+    pub frames: FrameTable,
+    /// Every stack.
+    pub stacks: StackTable,
+    /// What events carry beside numbers and stack.
+    pub tags: TagsTable,
+    /// Devices in order of their number. A device is here where the file has a trace for it, even an empty
+    /// one, or a segment.
+    pub devices: Vec<DeviceTrace>,
+    /// Pinned host memory, where it was recorded (mid 2026 and later).
+    pub host: Option<DeviceTrace>,
+    /// The allocator's settings when the snapshot was taken (February 2024 and later).
+    pub settings: Option<AllocatorSettings>,
+    /// Regions the program named, in recorded order (July 2024 and later; `None` where the key is absent).
+    pub annotations: Option<Vec<Annotation>>,
+}
+
+/// What happened on one device, and how it ended.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct DeviceTrace {
+    /// The device's number; -1 for the host.
+    pub device: i64,
+    /// Events, oldest first. A ring buffer may have dropped the oldest.
+    pub events: Events,
+    /// Segments when the snapshot was taken, in address order.
+    pub segments: Vec<Segment>,
+    /// Their blocks, end to end.
+    pub blocks: Vec<Block>,
+}
+
+impl DeviceTrace {
+    /// Adds a segment and its blocks at the end.
+    pub fn push_segment(&mut self, segment: Segment, blocks: impl IntoIterator<Item = Block>) {
+        let first = self.blocks.len();
+        self.blocks.extend(blocks);
+        self.segments.push(Segment { blocks: first..self.blocks.len(), ..segment });
+    }
+
+    /// The blocks of one segment of this device.
+    pub fn blocks_of(&self, segment: &Segment) -> &[Block] {
+        &self.blocks[segment.blocks.clone()]
+    }
+}

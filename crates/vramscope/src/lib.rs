@@ -1,0 +1,2 @@
+//! temporary
+pub use vramscope_trace as trace;

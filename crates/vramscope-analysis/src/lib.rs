@@ -1,1 +1,31 @@
-//! temporary
+//! Questions asked of a recording, answered as plain data.
+//!
+//! Everything here is a pure function of a [`Trace`](vramscope_trace::Trace): the same recording gives the
+//! same answer, nothing is printed and nothing is read. It begins with a [`History`], which pairs frees with
+//! allocations and knows every lifetime and size.
+//!
+//! Sizes are bytes; positions in a recording are [`Moment`]s.
+
+mod counters;
+mod fragmentation;
+mod frames;
+mod history;
+mod holders;
+mod layout;
+mod leaks;
+mod moment;
+mod ooms;
+mod regions;
+mod segments;
+
+pub use counters::{Counters, Peak, Peaks, Walk};
+pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
+pub use frames::{Code, Frames};
+pub use history::{Allocation, History, Origin, Quality};
+pub use holders::{By, Holder, HolderKey, holders_at};
+pub use layout::{FreeBlock, Layout};
+pub use leaks::{LeakSuspect, WINDOWS, leak_suspects};
+pub use moment::Moment;
+pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
+pub use regions::{Region, regions};
+pub use segments::ReservedRange;

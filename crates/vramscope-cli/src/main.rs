@@ -1,2 +1,2 @@
 //! temporary
-fn main(){}
+fn main() {}

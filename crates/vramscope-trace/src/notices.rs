@@ -56,7 +56,11 @@ impl fmt::Display for Notices {
             writeln!(f, "left out {} more values under other unknown keys", self.more_unknown_keys)?;
         }
         for (action, n) in &self.unknown_actions {
-            writeln!(f, "{n} events have the unknown action `{}`; they change nothing", action.escape_debug())?;
+            writeln!(
+                f,
+                "{n} events have the unknown action `{}`; they change nothing",
+                action.escape_debug()
+            )?;
         }
         if self.mended_strings > 0 {
             writeln!(f, "{} strings are not UTF-8; bad bytes show as U+FFFD", self.mended_strings)?;

@@ -544,12 +544,10 @@ impl Assembler {
                 }
                 Some(MAX_ROUND_THRESHOLD) => optional(&mut s.max_round_threshold, v, wrapped),
                 Some(MAX_CACHED_SIZE) => optional(&mut s.max_cached_size, v, wrapped),
-                Some(ROUNDUP_POWER2_DIVISIONS) => {
-                    optional(&mut s.roundup_power2_divisions, v, |v| match v {
-                        Value::Divisions(i) => Some(self.divisions[i as usize]),
-                        _ => None,
-                    })
-                }
+                Some(ROUNDUP_POWER2_DIVISIONS) => optional(&mut s.roundup_power2_divisions, v, |v| match v {
+                    Value::Divisions(i) => Some(self.divisions[i as usize]),
+                    _ => None,
+                }),
                 _ => {
                     self.unknown_key("allocator settings", key);
                     Some(())
@@ -692,7 +690,10 @@ impl Assembler {
             Value::Bool(b) => format!("{b}"),
             Value::None => "None".to_owned(),
             Value::Str(id) => {
-                format!("\"{}\"", self.trace.strings.get(id).chars().take(40).collect::<String>().escape_debug())
+                format!(
+                    "\"{}\"",
+                    self.trace.strings.get(id).chars().take(40).collect::<String>().escape_debug()
+                )
             }
             _ => "a value of another kind".to_owned(),
         };
@@ -991,9 +992,11 @@ fn describe(v: Value) -> &'static str {
         Value::Str(_) => "a string",
         Value::EmptyList | Value::List(_) | Value::Stack(_) => "a list",
         Value::Pool(_) => "two numbers",
-        Value::Frame(_) | Value::Block(_) | Value::Segment(_) | Value::Annotation(_) | Value::Events { .. } => {
-            "a part of a snapshot"
-        }
+        Value::Frame(_)
+        | Value::Block(_)
+        | Value::Segment(_)
+        | Value::Annotation(_)
+        | Value::Events { .. } => "a part of a snapshot",
         Value::Settings(_) | Value::Divisions(_) => "allocator settings",
         _ => "neither `segments` nor `device_traces`",
     }

@@ -22,7 +22,9 @@ pub(super) fn read<R: Read>(window: Window<R>) -> Result<(Trace, Notices), ReadE
     match root {
         Ok(root) => reader.assembler.finish(root),
         Err(e) if e.is_io() => Err(ReadError::Io(e.into())),
-        Err(e) if e.is_eof() => Err(ReadError::Json(format!("{e}: it is truncated; copy or record it again"))),
+        Err(e) if e.is_eof() => {
+            Err(ReadError::Json(format!("{e}: it is truncated; copy or record it again")))
+        }
         Err(e) => Err(ReadError::Json(e.to_string())),
     }
 }

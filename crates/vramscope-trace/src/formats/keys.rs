@@ -74,7 +74,4 @@ keys! {
     EXTERNAL_ANNOTATIONS = "external_annotations",
     HOST_SEGMENTS = "host_segments",
     HOST_TRACES = "host_traces",
-    // Lists of flags that name a ring buffer's overflow in some releases
-    TRACE_ALLOC_OVERFLOWED = "trace_alloc_overflowed",
-    TRACE_ALLOC_MAX_ENTRIES = "trace_alloc_max_entries",
 }

@@ -49,7 +49,7 @@ impl Spans {
             self.spans.resize(stack.index() + 1, 0..0);
         }
         let span = &mut self.spans[stack.index()];
-        if span.is_empty() {
+        if span.start == span.end {
             *span = self.bytes.len()..self.bytes.len() + bytes.len();
             self.bytes.extend_from_slice(bytes);
         }

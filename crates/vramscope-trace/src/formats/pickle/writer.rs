@@ -60,11 +60,9 @@ impl<W: Write> Writer<'_, W> {
         let listed = trace.devices.iter().filter(|d| !d.events.is_empty() || d.segments.is_empty());
         let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
         let devices: Vec<i64> = (0..count).collect();
-        self.list(&devices, |w, number| {
-            match trace.devices.iter().find(|d| d.device == *number) {
-                Some(device) => w.events(device),
-                None => w.op(EMPTY_LIST),
-            }
+        self.list(&devices, |w, number| match trace.devices.iter().find(|d| d.device == *number) {
+            Some(device) => w.events(device),
+            None => w.op(EMPTY_LIST),
         })?;
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;
@@ -335,7 +333,8 @@ impl<W: Write> Writer<'_, W> {
     /// Puts the value just written into the memo.
     fn memoize(&mut self) -> io::Result<u32> {
         self.op(MEMOIZE)?;
-        self.memo = self.memo.checked_add(1).ok_or_else(|| io::Error::other("more than 4 billion objects"))?;
+        self.memo =
+            self.memo.checked_add(1).ok_or_else(|| io::Error::other("more than 4 billion objects"))?;
         Ok(self.memo - 1)
     }
 

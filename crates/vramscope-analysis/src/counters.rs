@@ -1,0 +1,147 @@
+//! The byte counters over time.
+
+use crate::history::History;
+use crate::moment::Moment;
+
+/// Four of the five kinds of bytes at one moment. The fifth, what the driver says is gone, is recorded
+/// only with an out-of-memory event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// What callers asked for, of all active blocks, as PyTorch's `requested_bytes` counts.
+    pub requested: u64,
+    /// Blocks handed out, after rounding.
+    pub allocated: u64,
+    /// Allocated, and freed but waiting for another stream.
+    pub active: u64,
+    /// Taken from the device.
+    pub reserved: u64,
+}
+
+/// The highest value of a counter, and the first moment it had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes.
+    pub bytes: u64,
+    /// When.
+    pub moment: Moment,
+}
+
+/// The highest value of each counter, each at its own moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peaks {
+    /// Of [`Counters::requested`].
+    pub requested: Peak,
+    /// Of [`Counters::allocated`].
+    pub allocated: Peak,
+    /// Of [`Counters::active`].
+    pub active: Peak,
+    /// Of [`Counters::reserved`].
+    pub reserved: Peak,
+}
+
+/// Walks a history and knows the counters at each moment, from [`Moment::START`] to the end.
+pub struct Walk<'h, 't> {
+    history: &'h History<'t>,
+    now: Counters,
+    next: usize,
+    silent: usize,
+    /// Reserved bytes come and go: moment, whether they come, how many.
+    reserved: Vec<(Moment, bool, u64)>,
+    next_reserved: usize,
+}
+
+impl<'t> History<'t> {
+    /// The counters at every moment, in order, beginning before the first event.
+    pub fn walk(&self) -> Walk<'_, 't> {
+        let mut now = Counters::default();
+        for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
+            now.active += a.size;
+            now.requested += a.requested;
+            if a.freed > Moment::START {
+                now.allocated += a.size;
+            }
+        }
+        let mut reserved = Vec::new();
+        for r in &self.reserved {
+            if r.from == Moment::START {
+                now.reserved += r.size;
+            } else {
+                reserved.push((r.from, true, r.size));
+            }
+            if r.to != Moment::NEVER {
+                reserved.push((r.to, false, r.size));
+            }
+        }
+        reserved.sort_unstable();
+        Walk { history: self, now, next: 0, silent: 0, reserved, next_reserved: 0 }
+    }
+
+    /// The highest values over the whole recording.
+    pub fn peaks(&self) -> Peaks {
+        let start = Peak { bytes: 0, moment: Moment::START };
+        let mut peaks = Peaks { requested: start, allocated: start, active: start, reserved: start };
+        for (moment, c) in self.walk() {
+            let raise = |peak: &mut Peak, bytes| {
+                if bytes > peak.bytes {
+                    *peak = Peak { bytes, moment };
+                }
+            };
+            raise(&mut peaks.requested, c.requested);
+            raise(&mut peaks.allocated, c.allocated);
+            raise(&mut peaks.active, c.active);
+            raise(&mut peaks.reserved, c.reserved);
+        }
+        peaks
+    }
+
+    /// The counters at one moment.
+    pub fn counters_at(&self, moment: Moment) -> Counters {
+        let mut c = Counters::default();
+        for a in self.allocations.iter().filter(|a| a.is_active_at(moment)) {
+            c.active += a.size;
+            c.requested += a.requested;
+            if a.is_allocated_at(moment) {
+                c.allocated += a.size;
+            }
+        }
+        c.reserved = self.reserved.iter().filter(|r| r.lives_at(moment)).map(|r| r.size).sum();
+        c
+    }
+}
+
+impl Iterator for Walk<'_, '_> {
+    type Item = (Moment, Counters);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == 0 {
+            self.next = 1;
+            return Some((Moment::START, self.now));
+        }
+        let event = self.next - 1;
+        if event >= self.history.device.events.len() {
+            return None;
+        }
+        self.next += 1;
+        let now = Moment::after(event);
+        for a in self.history.changing_at(now, &mut self.silent) {
+            if a.from == now {
+                self.now.active += a.size;
+                self.now.allocated += a.size;
+                self.now.requested += a.requested;
+            }
+            if a.freed == now {
+                self.now.allocated -= a.size;
+            }
+            if a.to == now {
+                self.now.active -= a.size;
+                self.now.requested -= a.requested;
+            }
+        }
+        while let Some(&(at, comes, size)) = self.reserved.get(self.next_reserved).filter(|r| r.0 <= now) {
+            debug_assert!(at <= now);
+            self.now.reserved = if comes { self.now.reserved + size } else { self.now.reserved - size };
+            self.next_reserved += 1;
+        }
+        Some((now, self.now))
+    }
+}

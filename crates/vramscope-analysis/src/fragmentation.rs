@@ -1,0 +1,154 @@
+//! Memory that is reserved and of no use: inside blocks, and between them.
+
+use vramscope_trace::{Action, AllocatorSettings, PoolId, SegmentKind};
+
+use crate::counters::Counters;
+use crate::history::History;
+use crate::layout::{FreeBlock, Layout};
+use crate::moment::Moment;
+
+/// Requests up to this many bytes come from the small pool (`kSmallSize`, PyTorch 2.11).
+const SMALL_REQUEST: u64 = 1 << 20;
+
+/// A request, as far as it decides which free block can serve it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes, after rounding.
+    pub bytes: u64,
+    /// The stream it is for.
+    pub stream: u64,
+    /// The pool it is for, where recorded.
+    pub pool: Option<PoolId>,
+}
+
+/// Why a free block cannot serve a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unusable {
+    /// It is in the right place but smaller than the request.
+    TooSmall,
+    /// It belongs to another stream.
+    OtherStream,
+    /// It belongs to the small pool and the request is large, or the other way round.
+    OtherSize,
+    /// It belongs to a private pool.
+    OtherPool,
+}
+
+impl Request {
+    /// Why `free` cannot serve this request; `None` where it can.
+    pub fn cannot_use(&self, free: &FreeBlock) -> Option<Unusable> {
+        let default = PoolId::default();
+        let small = self.bytes <= SMALL_REQUEST;
+        let wrong_size = match free.kind {
+            SegmentKind::Small => !small,
+            SegmentKind::Large => small,
+            SegmentKind::Unknown => false,
+        };
+        if self.pool.unwrap_or(default) != free.pool.unwrap_or(default) {
+            Some(Unusable::OtherPool)
+        } else if wrong_size {
+            Some(Unusable::OtherSize)
+        } else if free.stream != self.stream {
+            Some(Unusable::OtherStream)
+        } else if free.size < self.bytes {
+            Some(Unusable::TooSmall)
+        } else {
+            None
+        }
+    }
+}
+
+/// Free blocks that cannot serve a request for the same reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnusableBlocks {
+    /// The reason.
+    pub why: Unusable,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many there are.
+    pub blocks: usize,
+    /// The largest of them.
+    pub largest: FreeBlock,
+}
+
+/// How much of the reserved memory is of no use at a moment, two numbers that are never one ratio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragmentation {
+    /// When.
+    pub moment: Moment,
+    /// Lost inside blocks to rounding: allocated - requested.
+    pub internal: u64,
+    /// Between blocks: reserved - active.
+    pub external: u64,
+    /// Part of `external` in whole segments, which the allocator can give back to the device.
+    pub whole_segments: u64,
+    /// Free blocks.
+    pub free_blocks: usize,
+    /// The largest free block.
+    pub largest: Option<FreeBlock>,
+    /// The request that `usable` and `unusable` are told for.
+    pub request: Request,
+    /// Part of `external` in blocks that can serve the request.
+    pub usable: u64,
+    /// The rest of `external`, by reason, most bytes first.
+    pub unusable: Vec<UnusableBlocks>,
+}
+
+impl Fragmentation {
+    /// The fragmentation at `moment`, told for one more `request`.
+    pub fn at(history: &History<'_>, moment: Moment, request: Request) -> Self {
+        let Counters { allocated, active, reserved, .. } = history.counters_at(moment);
+        let requested: u64 = history.allocated_at(moment).map(|a| a.requested).sum();
+        let free = Layout::at(history, moment).free_blocks();
+        let mut unusable: Vec<UnusableBlocks> = Vec::new();
+        let mut usable = 0;
+        for &block in &free {
+            let Some(why) = request.cannot_use(&block) else {
+                usable += block.size;
+                continue;
+            };
+            match unusable.iter_mut().find(|u| u.why == why) {
+                None => unusable.push(UnusableBlocks { why, bytes: block.size, blocks: 1, largest: block }),
+                Some(u) => {
+                    u.bytes += block.size;
+                    u.blocks += 1;
+                    if block.size > u.largest.size {
+                        u.largest = block;
+                    }
+                }
+            }
+        }
+        unusable.sort_by_key(|u| std::cmp::Reverse((u.bytes, u.why)));
+        Self {
+            moment,
+            internal: allocated.saturating_sub(requested),
+            external: reserved.saturating_sub(active),
+            whole_segments: free.iter().filter(|b| b.whole_segment).map(|b| b.size).sum(),
+            free_blocks: free.len(),
+            largest: free.iter().copied().max_by_key(|b| b.size),
+            request,
+            usable,
+            unusable,
+        }
+    }
+
+    /// Bytes of `external` that the request cannot use.
+    pub fn unusable_bytes(&self) -> u64 {
+        self.unusable.iter().map(|u| u.bytes).sum()
+    }
+}
+
+/// The largest request of the recording: what fragmentation is told for where nothing failed.
+pub fn largest_request(history: &History<'_>) -> Option<Request> {
+    let defaults = AllocatorSettings::default();
+    let settings = history.trace.settings.as_ref().unwrap_or(&defaults);
+    let events = history.device.events.iter().filter(|e| e.action == Action::Alloc);
+    let recorded = events.max_by_key(|e| e.size).map(|e| {
+        let tags = history.trace.tags.get(e.tags);
+        Request { bytes: settings.round_size(e.size), stream: tags.stream, pool: tags.pool }
+    });
+    recorded.or_else(|| {
+        let largest = history.allocations.iter().max_by_key(|a| a.size)?;
+        Some(Request { bytes: largest.size, stream: largest.stream, pool: None })
+    })
+}

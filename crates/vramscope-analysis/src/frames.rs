@@ -1,0 +1,148 @@
+//! Whose code a frame is: the user's, or the framework's under it.
+
+use vramscope_trace::{Frame, FrameId, StackId, Trace};
+
+/// Whose code a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The program being profiled.
+    User,
+    /// Python code of an installed package or the standard library.
+    Library,
+    /// Compiled code, and what runs the interpreter.
+    Native,
+}
+
+/// Whose code each frame of a trace is, decided once.
+#[derive(Debug, Clone)]
+pub struct Frames {
+    code: Vec<Code>,
+}
+
+impl Frames {
+    /// Looks at every frame of `trace`.
+    pub fn of(trace: &Trace) -> Self {
+        let code = |f: Frame| classify(trace.strings.get(f.filename), trace.strings.get(f.name));
+        Self { code: trace.frames.iter().map(|(_, f)| code(f)).collect() }
+    }
+
+    /// Whose code `frame` is.
+    pub fn code(&self, frame: FrameId) -> Code {
+        self.code[frame.index()]
+    }
+
+    /// The user's frames of a stack, innermost first.
+    pub fn user_frames<'t>(
+        &self,
+        trace: &'t Trace,
+        stack: StackId,
+    ) -> impl DoubleEndedIterator<Item = FrameId> + use<'t, '_> {
+        trace.stacks.get(stack).iter().copied().filter(|&f| self.code(f) == Code::User)
+    }
+
+    /// The frame to name a stack by: the innermost of the user's; without one the innermost of a library;
+    /// without that the innermost that is not the allocator's own.
+    pub fn own_frame(&self, trace: &Trace, stack: StackId) -> Option<FrameId> {
+        let frames = trace.stacks.get(stack);
+        let first = |code| frames.iter().copied().find(|&f| self.code(f) == code);
+        let telling = |&f: &FrameId| !is_plumbing(trace.strings.get(trace.frames.get(f).name));
+        first(Code::User)
+            .or_else(|| first(Code::Library))
+            .or_else(|| frames.iter().copied().find(telling))
+            .or_else(|| frames.first().copied())
+    }
+}
+
+/// Directories of PyTorch's own sources, for checkouts that are not installed as a package.
+const TORCH: [&str; 12] = [
+    "torch/nn/",
+    "torch/optim/",
+    "torch/autograd/",
+    "torch/utils/",
+    "torch/cuda/",
+    "torch/distributed/",
+    "torch/_dynamo/",
+    "torch/_inductor/",
+    "torch/_functorch/",
+    "torch/fx/",
+    "torch/functional.py",
+    "torch/_tensor.py",
+];
+
+fn classify(filename: &str, name: &str) -> Code {
+    // Paths of either system, compared as one.
+    let path = filename.replace('\\', "/");
+    let is_python = path.ends_with(".py")
+        || path.ends_with(".pyx")
+        || path.starts_with('<')
+        || path.contains("/ipykernel_");
+    if !is_python || name.contains("::") {
+        return Code::Native;
+    }
+    // Importing and generated code have names, not paths; a notebook's cells are the user's.
+    if path.starts_with('<') && !path.starts_with("<ipython-input") && path != "<stdin>" && path != "<string>"
+    {
+        return Code::Library;
+    }
+    let installed = path.contains("/site-packages/") || path.contains("/dist-packages/");
+    if installed || is_standard_library(&path) || TORCH.iter().any(|t| path.contains(&format!("/{t}"))) {
+        return Code::Library;
+    }
+    Code::User
+}
+
+/// `.../lib/python3.11/copy.py`, `.../python311/Lib/copy.py`, `.../cpython-3.10-windows/lib/copy.py`.
+fn is_standard_library(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let python = |p: &str| {
+        let p = p.to_ascii_lowercase();
+        let p = p.strip_prefix('c').unwrap_or(&p).to_owned();
+        p.strip_prefix("python")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
+    };
+    parts.array_windows().any(|[a, b]| {
+        (a.eq_ignore_ascii_case("lib") && python(b)) || (python(a) && b.eq_ignore_ascii_case("lib"))
+    })
+}
+
+/// Frames of capturing the stack and of the allocator: the same for every allocation.
+fn is_plumbing(name: &str) -> bool {
+    const PLUMBING: [&str; 7] = [
+        "torch::unwind::",
+        "CapturedTraceback::gather",
+        "gather_with_cpp",
+        "CUDACachingAllocator::",
+        "c10::intrusive_ptr<",
+        "c10::StorageImpl",
+        "at::detail::empty_",
+    ];
+    PLUMBING.iter().any(|p| name.contains(p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_code_is_what_is_neither_installed_nor_compiled() {
+        for (filename, name, code) in [
+            ("/home/user/train.py", "main", Code::User),
+            ("C:\\work\\train.py", "main", Code::User),
+            ("<ipython-input-3-abc>", "<module>", Code::User),
+            ("/tmp/ipykernel_42/1234.py", "<module>", Code::User),
+            ("/env/lib/python3.11/site-packages/torch/nn/modules/linear.py", "forward", Code::Library),
+            ("C:\\p\\.venv\\lib\\site-packages\\torch\\storage.py", "clone", Code::Library),
+            ("/usr/lib/python3.12/copy.py", "deepcopy", Code::Library),
+            ("C:\\uv\\python\\cpython-3.10.19-windows-x86_64-none\\lib\\copy.py", "deepcopy", Code::Library),
+            ("C:\\Python311\\Lib\\runpy.py", "run", Code::Library),
+            ("/src/pytorch/torch/nn/functional.py", "linear", Code::Library),
+            ("<frozen importlib._bootstrap>", "_load", Code::Library),
+            ("<eval_with_key>.1", "forward", Code::Library),
+            ("??", "PyNumber_Multiply", Code::Native),
+            ("", "torch::autograd::Node::operator()", Code::Native),
+            ("memory_snapshot.cpp", "gather", Code::Native),
+        ] {
+            assert_eq!(classify(filename, name), code, "{filename}");
+        }
+    }
+}

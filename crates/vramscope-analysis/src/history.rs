@@ -1,0 +1,462 @@
+//! Every allocation of a device with its lifetime and size, from the events and the end state together.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use vramscope_trace::{
+    Action, AllocatorSettings, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace,
+};
+
+use crate::moment::Moment;
+use crate::segments::{Reserved, ReservedRange};
+
+/// Largest request that the small pool serves (`kSmallSize`, PyTorch 2.11).
+const SMALL_REQUEST: u64 = 1 << 20;
+
+/// Default size of a large segment (`large_segment_size`, PyTorch 2.11; `kLargeBuffer` before).
+const LARGE_SEGMENT: u64 = 20 << 20;
+
+/// One allocation: a block from the moment it was handed out to the moment it was available again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    /// First byte on the device.
+    pub address: u64,
+    /// Bytes the caller asked for.
+    pub requested: u64,
+    /// Bytes of the block.
+    pub size: u64,
+    /// First moment of its life.
+    pub from: Moment,
+    /// First moment after its owner gave it back.
+    pub freed: Moment,
+    /// First moment after it became available; later than `freed` where another stream still used it.
+    pub to: Moment,
+    /// Where it was allocated; where that was not recorded, see [`origin`](Self::origin).
+    pub stack: Option<StackId>,
+    /// The event's stream, pool and texts; of one that only the end state knows, `None`.
+    pub tags: Option<TagsId>,
+    /// The stream it belongs to.
+    pub stream: u64,
+    /// How it is known.
+    pub origin: Origin,
+    /// `size` is not certain: its block was gone by the end and cannot be told from the layout.
+    pub size_inferred: bool,
+}
+
+/// How an allocation is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Origin {
+    /// Its `alloc` was recorded.
+    Recorded,
+    /// It was live before recording began and is in the end state; its stack is the block's.
+    EndState,
+    /// It was live before recording began and only its free was recorded; its stack is the free's.
+    FreeOnly,
+}
+
+impl Allocation {
+    /// Handed out and not yet given back at `moment`.
+    pub fn is_allocated_at(&self, moment: Moment) -> bool {
+        self.from <= moment && moment < self.freed
+    }
+
+    /// Not available to others at `moment`: allocated, or waiting for another stream.
+    pub fn is_active_at(&self, moment: Moment) -> bool {
+        self.from <= moment && moment < self.to
+    }
+
+    /// Live before recording began.
+    pub fn is_preexisting(&self) -> bool {
+        self.origin != Origin::Recorded
+    }
+}
+
+/// How far a recording can be trusted, and why not further.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quality {
+    /// Allocations that were live before recording began.
+    pub preexisting: usize,
+    /// Allocations whose block size had to be inferred.
+    pub inferred_sizes: usize,
+    /// Allocations that took the place of another which was never freed, or frees of what was not live.
+    pub lost_events: usize,
+    /// Blocks that are active in the end state and not in the trace, or the other way round.
+    pub end_state_disagreements: usize,
+    /// Bytes of those blocks.
+    pub end_state_disagreement_bytes: u64,
+    /// Segment events that contradict each other or the end state.
+    pub segment_contradictions: usize,
+    /// Blocks still live in the end state whose size there is not the one followed from the events.
+    pub size_mismatches: usize,
+    /// The file names no allocator settings; PyTorch's defaults were assumed.
+    pub settings_assumed: bool,
+    /// The oldest events were probably dropped by the ring buffer (`max_entries`).
+    pub probably_overflowed: bool,
+}
+
+impl Quality {
+    /// Allocated and active bytes are exact, not inferred.
+    pub fn sizes_exact(&self) -> bool {
+        self.inferred_sizes == 0
+            && self.size_mismatches == 0
+            && self.lost_events == 0
+            && self.segment_contradictions == 0
+            && !self.settings_assumed
+    }
+}
+
+/// A device's recording, followed from the first event to the last.
+#[derive(Debug, Clone)]
+pub struct History<'t> {
+    /// The recording.
+    pub trace: &'t Trace,
+    /// The device.
+    pub device: &'t DeviceTrace,
+    /// Every allocation, in order of first appearance.
+    pub allocations: Vec<Allocation>,
+    /// Every range the allocator held, by address and time.
+    pub reserved: Vec<ReservedRange>,
+    /// How far all this can be trusted.
+    pub quality: Quality,
+    /// The allocation each event is about; `NOTHING` where it is about none.
+    subjects: Vec<u32>,
+    /// Allocations that began or ended with an event about another, in order: an event of theirs is missing.
+    silent: Vec<(Moment, u32)>,
+}
+
+const NOTHING: u32 = u32::MAX;
+
+impl<'t> History<'t> {
+    /// Follows the recording of one device.
+    pub fn of(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
+        let reserved = Reserved::of(trace, device);
+        let mut this = Self {
+            trace,
+            device,
+            allocations: Vec::new(),
+            reserved: reserved.ranges,
+            quality: Quality {
+                segment_contradictions: reserved.contradictions,
+                settings_assumed: trace.settings.is_none() && !device.events.is_empty(),
+                ..Quality::default()
+            },
+            subjects: Vec::with_capacity(device.events.len()),
+            silent: Vec::new(),
+        };
+        let latest = this.match_events();
+        this.silent.sort_unstable();
+        this.join_end_state(&latest);
+        this.follow_sizes();
+        this.quality.preexisting = this.allocations.iter().filter(|a| a.is_preexisting()).count();
+        this.quality.probably_overflowed = this.looks_overflowed();
+        this
+    }
+
+    /// The allocation that event number `event` makes or frees.
+    pub fn subject(&self, event: usize) -> Option<&Allocation> {
+        self.allocations.get(self.subjects[event] as usize)
+    }
+
+    /// Every allocation whose life begins or changes at `moment`, which is after an event; `silent` is where
+    /// the last call left off.
+    pub(crate) fn changing_at(
+        &self,
+        moment: Moment,
+        silent: &mut usize,
+    ) -> impl Iterator<Item = &Allocation> {
+        let first = *silent;
+        while self.silent.get(*silent).is_some_and(|s| s.0 <= moment) {
+            *silent += 1;
+        }
+        let subject = moment.event().map_or(NOTHING, |event| self.subjects[event]);
+        let others = self.silent[first..*silent].iter().map(|s| s.1).filter(move |&id| id != subject);
+        std::iter::once(subject).chain(others).filter_map(|id| self.allocations.get(id as usize))
+    }
+
+    /// The last moment of the recording.
+    pub fn end(&self) -> Moment {
+        match self.device.events.len() {
+            0 => Moment::START,
+            n => Moment::after(n - 1),
+        }
+    }
+
+    /// What is allocated at `moment`.
+    pub fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &Allocation> {
+        self.allocations.iter().filter(move |a| a.is_allocated_at(moment))
+    }
+
+    /// Pairs each free with its allocation by address; returns the latest allocation at each address.
+    fn match_events(&mut self) -> HashMap<u64, u32> {
+        let events = &self.device.events;
+        let records_requests = events.actions().contains(&Action::FreeRequested);
+        let mut latest: HashMap<u64, u32> = HashMap::new();
+        for (number, e) in events.iter().enumerate() {
+            let now = Moment::after(number);
+            let (freed, to) = match e.action {
+                Action::Alloc => {
+                    let tags = self.trace.tags.get(e.tags);
+                    let id = self.push(Allocation {
+                        address: e.address,
+                        requested: e.size,
+                        size: 0,
+                        from: now,
+                        freed: Moment::NEVER,
+                        to: Moment::NEVER,
+                        stack: e.stack,
+                        tags: Some(e.tags),
+                        stream: tags.stream,
+                        origin: Origin::Recorded,
+                        size_inferred: false,
+                    });
+                    if let Some(old_id) = latest.insert(e.address, id) {
+                        let old = &mut self.allocations[old_id as usize];
+                        if old.to == Moment::NEVER {
+                            // Its free is missing: it must have ended before this.
+                            old.to = now;
+                            old.freed = old.freed.min(now);
+                            self.quality.lost_events += 1;
+                            self.silent.push((now, old_id));
+                        }
+                    }
+                    self.subjects.push(id);
+                    continue;
+                }
+                Action::FreeRequested => (now, Moment::NEVER),
+                Action::FreeCompleted | Action::Free => (now, now),
+                _ => {
+                    self.subjects.push(NOTHING);
+                    continue;
+                }
+            };
+            let known = latest.get(&e.address).copied();
+            let id = match known.map(|id| (id, self.allocations[id as usize].to)) {
+                Some((id, Moment::NEVER)) => {
+                    let a = &mut self.allocations[id as usize];
+                    a.freed = a.freed.min(freed);
+                    a.to = to;
+                    id
+                }
+                // Allocated before recording began; or, where the address was used and freed since, by an
+                // event that is missing.
+                other => {
+                    let from = other.map_or(Moment::START, |(_, ended)| ended);
+                    if other.is_some() {
+                        self.quality.lost_events += 1;
+                    }
+                    // A completion without a request was requested before recording began.
+                    let waited = e.action == Action::FreeCompleted && records_requests;
+                    let id = self.push(Allocation {
+                        address: e.address,
+                        requested: e.size,
+                        size: 0,
+                        from,
+                        freed: if waited { from } else { freed },
+                        to,
+                        stack: e.stack,
+                        tags: Some(e.tags),
+                        stream: self.trace.tags.get(e.tags).stream,
+                        origin: Origin::FreeOnly,
+                        size_inferred: false,
+                    });
+                    latest.insert(e.address, id);
+                    if from != Moment::START {
+                        self.silent.push((from, id));
+                    }
+                    id
+                }
+            };
+            self.subjects.push(id);
+        }
+        latest
+    }
+
+    fn push(&mut self, a: Allocation) -> u32 {
+        self.allocations.push(a);
+        // There are at most as many as events and blocks, and readers number those with 32 bits.
+        (self.allocations.len() - 1) as u32
+    }
+
+    /// Adds what lives at the end and was never mentioned; notes where trace and end state disagree.
+    fn join_end_state(&mut self, latest: &HashMap<u64, u32>) {
+        let mut seen = 0;
+        for segment in &self.device.segments {
+            for block in self.device.blocks_of(segment).iter().filter(|b| b.state.is_active()) {
+                match latest.get(&block.address).map(|&id| &mut self.allocations[id as usize]) {
+                    None => {
+                        let pending = block.state == BlockState::ActivePendingFree;
+                        self.push(Allocation {
+                            address: block.address,
+                            requested: block.requested_size,
+                            size: block.size,
+                            from: Moment::START,
+                            freed: if pending { Moment::START } else { Moment::NEVER },
+                            to: Moment::NEVER,
+                            stack: block.stack,
+                            tags: None,
+                            stream: segment.stream,
+                            origin: Origin::EndState,
+                            size_inferred: false,
+                        });
+                    }
+                    Some(a) if a.to == Moment::NEVER => {
+                        a.size = block.size;
+                        seen += 1;
+                    }
+                    Some(_) => {
+                        self.quality.end_state_disagreements += 1;
+                        self.quality.end_state_disagreement_bytes += block.size;
+                    }
+                }
+            }
+        }
+        if self.device.segments.is_empty() {
+            return;
+        }
+        let recorded = |a: &&Allocation| a.to == Moment::NEVER && a.origin != Origin::EndState;
+        if self.allocations.iter().filter(recorded).count() > seen {
+            for a in self.allocations.iter().filter(recorded).filter(|a| a.size == 0) {
+                self.quality.end_state_disagreements += 1;
+                self.quality.end_state_disagreement_bytes += a.requested;
+            }
+        }
+    }
+
+    /// Finds the block size of every allocation by following the layout.
+    ///
+    /// A request is rounded up; the free block it is cut from begins where it begins and reaches to the
+    /// next active block or the end of the segment; what remains is split off if it is large enough
+    /// (`should_split`, `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11). In the small pool and in
+    /// expandable segments anything of 512 bytes and more is split off, so there the rounded size is it.
+    fn follow_sizes(&mut self) {
+        let defaults = AllocatorSettings::default();
+        let settings = self.trace.settings.as_ref().unwrap_or(&defaults);
+        let max_split = settings.max_split_bytes().unwrap_or(u64::MAX);
+        // A block too large to split is handed out only where it wastes less than this.
+        let max_rest = settings.conf.max_non_split_rounding.or(settings.conf.large_segment_size);
+        let max_rest = max_rest.unwrap_or(LARGE_SEGMENT);
+        let always_split = settings.expandable_segments.unwrap_or(false);
+        let leaves_rest = |rounded: u64| rounded <= SMALL_REQUEST || always_split;
+
+        let mut layout = Neighbours::before(&self.reserved);
+        for a in &mut self.allocations {
+            let rounded = settings.round_size(a.requested);
+            if a.is_preexisting() && a.size == 0 {
+                a.size = rounded;
+                if !leaves_rest(rounded) {
+                    a.size_inferred = true;
+                }
+            }
+            if a.from == Moment::START && !leaves_rest(rounded) {
+                layout.active.insert(a.address, ());
+            }
+        }
+        let mut changes = layout.changes(&self.reserved);
+        for (number, &subject) in self.subjects.iter().enumerate() {
+            if subject == NOTHING {
+                changes.apply_until(Moment::after(number), &self.reserved, &mut layout);
+                continue;
+            }
+            let Some(a) = self.allocations.get_mut(subject as usize) else { continue };
+            let rounded = settings.round_size(a.requested);
+            if a.from == Moment::after(number) && a.origin == Origin::Recorded {
+                let at_end = a.size;
+                a.size = rounded;
+                if !leaves_rest(rounded) {
+                    match layout.free_from(a.address).and_then(|free| free.checked_sub(rounded)) {
+                        Some(rest) if rest <= SMALL_REQUEST => a.size += rest,
+                        Some(_) if rounded < max_split => {}
+                        Some(rest) if rest < max_rest => a.size += rest,
+                        _ => a.size_inferred = true,
+                    }
+                    layout.active.insert(a.address, ());
+                }
+                if at_end != 0 && at_end != a.size {
+                    a.size = at_end;
+                    self.quality.size_mismatches += 1;
+                    a.size_inferred = false;
+                }
+            } else if a.to == Moment::after(number) && !leaves_rest(rounded) {
+                layout.active.remove(&a.address);
+            }
+        }
+        self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
+    }
+
+    /// The ring buffer leaves no mark. But what was live before the first event, in a recording that
+    /// holds a round number of events or annotations older than any event, has most likely fallen out.
+    fn looks_overflowed(&self) -> bool {
+        let n = self.device.events.len();
+        if self.quality.preexisting == 0 || n == 0 {
+            return false;
+        }
+        let first = self.device.events.get(0).time_us;
+        let annotated = self.trace.annotations.iter().flatten().find_map(|a| a.time_us);
+        let older = matches!((annotated, first), (Some(a), Some(e)) if a < e);
+        older || n.is_multiple_of(100) || n.is_power_of_two()
+    }
+}
+
+/// Where active blocks of large segments begin, and which segments there are, as events go by.
+struct Neighbours {
+    /// Only blocks whose size depends on their neighbours.
+    active: BTreeMap<u64, ()>,
+    /// End of each large range by its start. Pieces of expandable segments are not needed.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Neighbours {
+    fn before(reserved: &[ReservedRange]) -> Self {
+        let mut this = Self { active: BTreeMap::new(), ranges: BTreeMap::new() };
+        for r in reserved.iter().filter(|r| r.from == Moment::START && serves_large(r)) {
+            this.ranges.insert(r.address, r.end());
+        }
+        this
+    }
+
+    /// Bytes from `address` to the next active block or the end of its segment.
+    fn free_from(&self, address: u64) -> Option<u64> {
+        let (_, &end) = self.ranges.range(..=address).next_back()?;
+        let next = self.active.range(address + 1..).next().map_or(end, |(&next, ())| next.min(end));
+        next.checked_sub(address)
+    }
+
+    fn changes(&self, reserved: &[ReservedRange]) -> Changes {
+        let mut all: Vec<(Moment, bool, usize)> = Vec::new();
+        for (i, r) in reserved.iter().enumerate().filter(|(_, r)| serves_large(r)) {
+            if r.from != Moment::START {
+                all.push((r.from, true, i));
+            }
+            if r.to != Moment::NEVER {
+                all.push((r.to, false, i));
+            }
+        }
+        all.sort_unstable();
+        Changes { all, next: 0 }
+    }
+}
+
+fn serves_large(r: &ReservedRange) -> bool {
+    !r.expandable && r.kind != SegmentKind::Small
+}
+
+/// Ranges that come and go, in order.
+struct Changes {
+    all: Vec<(Moment, bool, usize)>,
+    next: usize,
+}
+
+impl Changes {
+    fn apply_until(&mut self, now: Moment, reserved: &[ReservedRange], layout: &mut Neighbours) {
+        while let Some(&(at, comes, i)) = self.all.get(self.next).filter(|c| c.0 <= now) {
+            let r = &reserved[i];
+            if comes {
+                layout.ranges.insert(r.address, r.end());
+            } else {
+                layout.ranges.remove(&r.address);
+            }
+            debug_assert!(at <= now);
+            self.next += 1;
+        }
+    }
+}

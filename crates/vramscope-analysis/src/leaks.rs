@@ -1,0 +1,214 @@
+//! Stacks whose allocations pile up through the run.
+//!
+//! A leak does not show in how much a stack has live, which rises and falls with every step, but in how
+//! little it ever falls back to. The run is cut into windows; the *floor* of a stack in a window is the
+//! fewest allocations it has live there or in any later window. The floor of parameters and optimizer
+//! state rises once and stays; that of activations stays near zero; that of a cache levels off; that of a
+//! leak goes on rising.
+//!
+//! ```text
+//!   live    /\/\ /\/\ /\/\      activations: floor 0
+//!        __/‾‾‾‾‾‾‾‾‾‾‾‾‾‾      parameters: floor rises once
+//!        _/\_/‾\_/‾‾\_/‾‾‾      leak: floor rises in every window
+//! ```
+//!
+//! Loading a model or a single forward pass grows in the same way, so a run must also show that it
+//! repeats: it gives back, in falls that stand out, at least as much as it grows.
+
+use hashbrown::HashMap;
+use vramscope_trace::{Action, FrameId, StackId};
+
+use crate::frames::Frames;
+use crate::history::{Allocation, History};
+use crate::moment::Moment;
+
+/// Windows the run is cut into.
+pub const WINDOWS: usize = 10;
+
+/// Windows in which the floor must rise. Not all: a step may be as long as a window.
+const MUST_RISE: usize = 7;
+
+/// A fall counts where it is at least the whole rise halved so many times: smaller ones are noise.
+const SMALLEST_FALL: u32 = 7;
+
+/// Falls that make a repetition.
+const FEWEST_FALLS: u64 = 3;
+
+/// A line whose allocations pile up, and the evidence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeakSuspect {
+    /// The user's line; see [`Frames::own_frame`].
+    pub line: FrameId,
+    /// The stack behind it that grew most.
+    pub stack: StackId,
+    /// How many stacks behind the line grew.
+    pub stacks: usize,
+    /// Live allocations that these stacks never fell below again, by window: the floor.
+    pub floor: [u64; WINDOWS],
+    /// In how many windows the floor rose.
+    pub rises: usize,
+    /// Allocations they made in the whole run.
+    pub allocations: u64,
+    /// Of those, never freed before the last allocation of the run.
+    pub kept: u64,
+    /// Bytes of those kept.
+    pub kept_bytes: u64,
+}
+
+/// Counts of one stack.
+#[derive(Clone, Default)]
+struct Tally {
+    live: u64,
+    lowest: [u64; WINDOWS],
+    allocations: u64,
+    kept: u64,
+    kept_bytes: u64,
+}
+
+/// Lines whose live allocations keep growing through the run, most bytes first.
+pub fn leak_suspects(history: &History<'_>, frames: &Frames) -> Vec<LeakSuspect> {
+    let actions = history.device.events.actions();
+    // What follows the last allocation only takes down.
+    let Some(last) = actions.iter().rposition(|&a| a == Action::Alloc) else { return Vec::new() };
+    if !repeats(history, last) {
+        return Vec::new();
+    }
+    let mut by_line: HashMap<FrameId, LeakSuspect> = HashMap::new();
+    let mut growing: Vec<(StackId, Tally)> = Vec::new();
+    growing.extend(tally(history, last).into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
+    growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes), *stack));
+    for (stack, t) in growing {
+        let Some(line) = frames.own_frame(history.trace, stack) else { continue };
+        let floor = floor(&t);
+        let suspect = by_line.entry(line).or_insert_with(|| LeakSuspect {
+            line,
+            stack,
+            stacks: 0,
+            floor: [0; WINDOWS],
+            rises: 0,
+            allocations: 0,
+            kept: 0,
+            kept_bytes: 0,
+        });
+        suspect.stacks += 1;
+        suspect.allocations += t.allocations;
+        suspect.kept += t.kept;
+        suspect.kept_bytes += t.kept_bytes;
+        for (sum, f) in suspect.floor.iter_mut().zip(floor) {
+            *sum += f;
+        }
+        suspect.rises = suspect.rises.max(rises(&floor));
+    }
+    let mut out: Vec<LeakSuspect> = by_line.into_values().collect();
+    out.sort_by_key(|s| (std::cmp::Reverse(s.kept_bytes), s.line));
+    out
+}
+
+/// What each stack has live at its lowest in each window up to event `last`.
+fn tally(history: &History<'_>, last: usize) -> HashMap<StackId, Tally> {
+    let mut tallies: HashMap<StackId, Tally> = HashMap::new();
+    let mut window = 0;
+    let mut silent = 0;
+    for event in 0..=last {
+        let now = event * WINDOWS / (last + 1);
+        if now != window {
+            for t in tallies.values_mut() {
+                t.lowest[window + 1..=now].fill(t.live);
+            }
+            window = now;
+        }
+        let moment = Moment::after(event);
+        for a in history.changing_at(moment, &mut silent) {
+            let Some(stack) = alloc_stack(history, a) else { continue };
+            if a.from == moment {
+                let t = tallies.entry(stack).or_default();
+                t.live += 1;
+                t.allocations += 1;
+                if a.to > Moment::after(last) {
+                    t.kept += 1;
+                    t.kept_bytes += a.size;
+                }
+            }
+            if a.to == moment
+                && let Some(t) = tallies.get_mut(&stack)
+            {
+                t.live = t.live.saturating_sub(1);
+                t.lowest[window] = t.lowest[window].min(t.live);
+            }
+        }
+    }
+    tallies
+}
+
+/// Active bytes fall again and again, and all those falls together are no less than the whole rise.
+fn repeats(history: &History<'_>, last: usize) -> bool {
+    let active = || history.walk().take(last + 2).map(|(_, c)| c.active);
+    let (lowest, highest) = active().fold((u64::MAX, 0), |(lo, hi), v| (lo.min(v), hi.max(v)));
+    let rise = highest.saturating_sub(lowest);
+    (1..=SMALLEST_FALL).any(|halvings| {
+        let depth = (rise >> halvings).max(1);
+        let n = count_falls(active(), depth);
+        n >= FEWEST_FALLS && n.saturating_mul(depth) >= rise
+    })
+}
+
+/// How often `values` fall by `depth` from their last high, rising by as much in between.
+fn count_falls(values: impl Iterator<Item = u64>, depth: u64) -> u64 {
+    let (mut falls, mut falling) = (0, false);
+    // The highest value since the last rise, or the lowest since the last fall.
+    let mut turn = 0;
+    for v in values {
+        turn = if falling { v.min(turn) } else { v.max(turn) };
+        if v.abs_diff(turn) >= depth {
+            falling = !falling;
+            falls += u64::from(falling);
+            turn = v;
+        }
+    }
+    falls
+}
+
+/// The stack that allocated it, where that was recorded.
+fn alloc_stack(history: &History<'_>, a: &Allocation) -> Option<StackId> {
+    a.stack.filter(|&s| !a.is_preexisting() && !history.trace.stacks.get(s).is_empty())
+}
+
+fn floor(t: &Tally) -> [u64; WINDOWS] {
+    let mut floor = t.lowest;
+    for i in (0..WINDOWS - 1).rev() {
+        floor[i] = floor[i].min(floor[i + 1]);
+    }
+    floor
+}
+
+/// The floor rises in most windows, and late in the run at least half as fast as early.
+fn keeps_growing(floor: &[u64; WINDOWS]) -> bool {
+    let middle = WINDOWS / 2;
+    let (early, late) = (floor[middle] - floor[1], floor[WINDOWS - 1] - floor[middle]);
+    rises(floor) >= MUST_RISE && late * 2 >= early
+}
+
+fn rises(floor: &[u64; WINDOWS]) -> usize {
+    floor.array_windows().filter(|[a, b]| b > a).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn falls_are_counted_from_the_last_high() {
+        let falls = |values: &[u64], depth| count_falls(values.iter().copied(), depth);
+        assert_eq!(falls(&[0, 10, 0, 10, 0], 5), 2);
+        assert_eq!(falls(&[0, 10, 7, 10, 7], 5), 0);
+        assert_eq!(falls(&[0, 10, 7, 4, 1, 0, 9, 4], 5), 2);
+        assert_eq!(falls(&[0, 1, 2, 3], 1), 0);
+    }
+
+    #[test]
+    fn a_floor_that_levels_off_is_no_leak() {
+        assert!(keeps_growing(&[0, 7, 13, 19, 25, 31, 37, 43, 49, 55]));
+        assert!(!keeps_growing(&[0, 47, 100, 138, 171, 181, 182, 199, 199, 202]));
+        assert!(!keeps_growing(&[0, 9, 9, 9, 9, 9, 9, 9, 9, 9]));
+    }
+}

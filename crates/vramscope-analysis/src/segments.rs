@@ -1,0 +1,184 @@
+//! Which ranges of the device were reserved, and when.
+
+use std::collections::BTreeMap;
+
+use vramscope_trace::{Action, DeviceTrace, PoolId, Segment, SegmentKind, StackId, Trace};
+
+use crate::moment::Moment;
+
+/// Segments of exactly this many bytes serve small requests (`kSmallBuffer`, PyTorch 2.11).
+const SMALL_SEGMENT: u64 = 2 << 20;
+
+/// A range of device memory while the allocator held it: a `cudaMalloc`, or a piece mapped into an
+/// expandable segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservedRange {
+    /// First byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The stream it serves.
+    pub stream: u64,
+    /// The pool it serves. Of a range that is gone by the end this is inferred from its size.
+    pub kind: SegmentKind,
+    /// The private pool it belongs to, where known.
+    pub pool: Option<PoolId>,
+    /// Mapped piece by piece; neighbours join.
+    pub expandable: bool,
+    /// Where it was taken from the device, where known.
+    pub stack: Option<StackId>,
+    /// First moment of its life.
+    pub from: Moment,
+    /// First moment after it.
+    pub to: Moment,
+}
+
+impl ReservedRange {
+    /// First byte after it.
+    pub fn end(&self) -> u64 {
+        self.address.saturating_add(self.size)
+    }
+
+    /// Reserved at `moment`.
+    pub fn lives_at(&self, moment: Moment) -> bool {
+        self.from <= moment && moment < self.to
+    }
+}
+
+/// Every range a device's allocator held during a recording, and how well trace and end state agree.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reserved {
+    pub(crate) ranges: Vec<ReservedRange>,
+    /// Segment events that contradict the end state, such as the release of what was never taken.
+    pub(crate) contradictions: usize,
+}
+
+/// Ranges that do not overlap, by address.
+#[derive(Default)]
+struct RangeSet(BTreeMap<u64, ReservedRange>);
+
+impl RangeSet {
+    /// Adds `range`; false, and nothing done, where it overlaps another.
+    fn add(&mut self, range: ReservedRange) -> bool {
+        let before = self.0.range(..range.end()).next_back();
+        if range.size == 0 || before.is_some_and(|(_, r)| r.end() > range.address) {
+            return false;
+        }
+        self.0.insert(range.address, range);
+        true
+    }
+
+    /// Takes out what lies in `[address, address + size)`, cutting ranges at its ends.
+    fn remove(&mut self, address: u64, size: u64) -> Vec<ReservedRange> {
+        let end = address.saturating_add(size);
+        let mut hit: Vec<ReservedRange> = Vec::new();
+        while let Some((&start, &r)) = self.0.range(..end).next_back().filter(|(_, r)| r.end() > address) {
+            self.0.remove(&start);
+            if r.end() > end {
+                self.0.insert(end, ReservedRange { address: end, size: r.end() - end, ..r });
+            }
+            if start < address {
+                self.0.insert(start, ReservedRange { size: address - start, ..r });
+            }
+            let (from, to) = (start.max(address), r.end().min(end));
+            hit.push(ReservedRange { address: from, size: to - from, ..r });
+        }
+        hit
+    }
+}
+
+impl Reserved {
+    pub(crate) fn of(trace: &Trace, device: &DeviceTrace) -> Self {
+        let mut this = Self::default();
+        let mut set = this.before_recording(trace, device);
+        for (event, e) in segment_events(device) {
+            let at = Moment::after(event);
+            if takes(e.action) {
+                let tags = trace.tags.get(e.tags);
+                let range = from_event(e, tags.stream, tags.pool, at);
+                // What the end state says of the same place is better than a guess.
+                let known = segment_at_end(device, &range);
+                let kind = known.map_or(range.kind, |s| s.kind);
+                let pool = range.pool.or(known.and_then(|s| s.pool));
+                if !set.add(ReservedRange { kind, pool, ..range }) {
+                    this.contradictions += 1;
+                }
+            } else {
+                let gone = set.remove(e.address, e.size);
+                if gone.iter().map(|r| r.size).sum::<u64>() != e.size {
+                    this.contradictions += 1;
+                }
+                this.ranges.extend(gone.into_iter().map(|r| ReservedRange { to: at, ..r }));
+            }
+        }
+        this.ranges.extend(set.0.into_values());
+        this.ranges.sort_by_key(|r| (r.address, r.from));
+        this
+    }
+
+    /// The ranges held when recording began: the end state with every event undone, last first.
+    fn before_recording(&mut self, trace: &Trace, device: &DeviceTrace) -> RangeSet {
+        let mut set = RangeSet::default();
+        for s in &device.segments {
+            let added = set.add(ReservedRange {
+                address: s.address,
+                size: s.total_size,
+                stream: s.stream,
+                kind: s.kind,
+                pool: s.pool,
+                expandable: s.is_expandable.unwrap_or(false),
+                stack: s.stack,
+                from: Moment::START,
+                to: Moment::NEVER,
+            });
+            self.contradictions += usize::from(!added && s.total_size > 0);
+        }
+        // Without an end state there is nothing to undo into: ranges begin where they are first seen.
+        let known_end = !device.segments.is_empty();
+        for (_, e) in segment_events(device).collect::<Vec<_>>().into_iter().rev() {
+            let tags = trace.tags.get(e.tags);
+            if takes(e.action) {
+                let undone: u64 = set.remove(e.address, e.size).iter().map(|r| r.size).sum();
+                self.contradictions += usize::from(undone != e.size && known_end);
+            } else {
+                let range = from_event(e, tags.stream, tags.pool, Moment::START);
+                self.contradictions += usize::from(!set.add(range));
+            }
+        }
+        set
+    }
+}
+
+fn segment_events(device: &DeviceTrace) -> impl Iterator<Item = (usize, vramscope_trace::Event)> + '_ {
+    let events = &device.events;
+    let is_segment_event = |a: Action| takes(a) || matches!(a, Action::SegmentFree | Action::SegmentUnmap);
+    let numbers = events.actions().iter().enumerate().filter(move |&(_, &a)| is_segment_event(a));
+    numbers.map(|(i, _)| (i, events.get(i)))
+}
+
+/// The segment of the end state that is this range, or a range mapped around it.
+fn segment_at_end<'d>(device: &'d DeviceTrace, range: &ReservedRange) -> Option<&'d Segment> {
+    let i = device.segments.partition_point(|s| s.address <= range.address).checked_sub(1)?;
+    let s = &device.segments[i];
+    let whole = s.address == range.address && s.total_size == range.size;
+    let around = range.expandable && range.end() <= s.address + s.total_size;
+    (whole || around).then_some(s)
+}
+
+fn takes(action: Action) -> bool {
+    matches!(action, Action::SegmentAlloc | Action::SegmentMap)
+}
+
+fn from_event(e: vramscope_trace::Event, stream: u64, pool: Option<PoolId>, from: Moment) -> ReservedRange {
+    ReservedRange {
+        address: e.address,
+        size: e.size,
+        stream,
+        kind: if e.size == SMALL_SEGMENT { SegmentKind::Small } else { SegmentKind::Large },
+        pool,
+        expandable: matches!(e.action, Action::SegmentMap | Action::SegmentUnmap),
+        stack: e.stack.filter(|_| takes(e.action)),
+        from,
+        to: Moment::NEVER,
+    }
+}

@@ -17,13 +17,29 @@ pub enum Code {
 #[derive(Debug, Clone)]
 pub struct Frames {
     code: Vec<Code>,
+    /// The directory that all the user's files share, with its `/`.
+    root: String,
 }
 
 impl Frames {
     /// Looks at every frame of `trace`.
     pub fn of(trace: &Trace) -> Self {
         let code = |f: Frame| classify(trace.strings.get(f.filename), trace.strings.get(f.name));
-        Self { code: trace.frames.iter().map(|(_, f)| code(f)).collect() }
+        let code: Vec<Code> = trace.frames.iter().map(|(_, f)| code(f)).collect();
+        let users = trace.frames.iter().filter(|(id, _)| code[id.index()] == Code::User);
+        let root = shared_directory(users.map(|(_, f)| trace.strings.get(f.filename)));
+        Self { code, root }
+    }
+
+    /// The path of a frame's file as a reader knows it: from the directory that all the user's files share,
+    /// or from the directory packages are installed in. Separators are `/` on every system.
+    pub fn short_path(&self, trace: &Trace, frame: FrameId) -> String {
+        let path = trace.strings.get(trace.frames.get(frame).filename).replace('\\', "/");
+        let inside = match self.code(frame) {
+            Code::User => path.strip_prefix(&self.root),
+            _ => path.rsplit_once("-packages/").map(|(_, inside)| inside),
+        };
+        inside.map(str::to_owned).unwrap_or(path)
     }
 
     /// Whose code `frame` is.
@@ -41,16 +57,35 @@ impl Frames {
     }
 
     /// The frame to name a stack by: the innermost of the user's; without one the innermost of a library;
-    /// without that the innermost that is not the allocator's own.
+    /// without that the backward function that runs, or the innermost that is not the allocator's own.
     pub fn own_frame(&self, trace: &Trace, stack: StackId) -> Option<FrameId> {
         let frames = trace.stacks.get(stack);
         let first = |code| frames.iter().copied().find(|&f| self.code(f) == code);
-        let telling = |&f: &FrameId| !is_plumbing(trace.strings.get(trace.frames.get(f).name));
+        let name = |f: FrameId| trace.strings.get(trace.frames.get(f).name);
         first(Code::User)
             .or_else(|| first(Code::Library))
-            .or_else(|| frames.iter().copied().find(telling))
+            .or_else(|| frames.iter().copied().find(|&f| is_backward(name(f))))
+            .or_else(|| frames.iter().copied().find(|&f| !is_plumbing(name(f))))
             .or_else(|| frames.first().copied())
     }
+}
+
+/// The longest directory that holds every file.
+fn shared_directory<'p>(files: impl Iterator<Item = &'p str>) -> String {
+    let mut shared: Option<String> = None;
+    for path in files {
+        let path = path.replace('\\', "/");
+        let Some((directory, _)) = path.rsplit_once('/') else { continue };
+        let directory = format!("{directory}/");
+        shared = Some(match shared {
+            None => directory,
+            Some(shared) => {
+                let same = shared.split_inclusive('/').zip(directory.split_inclusive('/'));
+                same.take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
+            }
+        });
+    }
+    shared.unwrap_or_default()
 }
 
 /// Directories of PyTorch's own sources, for checkouts that are not installed as a package.
@@ -105,9 +140,14 @@ fn is_standard_library(path: &str) -> bool {
     })
 }
 
+/// `torch::autograd::generated::BmmBackward0::apply(...)`: the function autograd runs.
+fn is_backward(name: &str) -> bool {
+    name.contains("autograd::generated::") && name.contains("::apply(")
+}
+
 /// Frames of capturing the stack and of the allocator: the same for every allocation.
 fn is_plumbing(name: &str) -> bool {
-    const PLUMBING: [&str; 7] = [
+    const PLUMBING: [&str; 10] = [
         "torch::unwind::",
         "CapturedTraceback::gather",
         "gather_with_cpp",
@@ -115,6 +155,9 @@ fn is_plumbing(name: &str) -> bool {
         "c10::intrusive_ptr<",
         "c10::StorageImpl",
         "at::detail::empty_",
+        "::create_out(",
+        "::set_output_",
+        "TensorIterator",
     ];
     PLUMBING.iter().any(|p| name.contains(p))
 }

@@ -1,6 +1,7 @@
 //! Every allocation of a device with its lifetime and size, from the events and the end state together.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use hashbrown::HashMap;
 use vramscope_trace::{
@@ -417,7 +418,8 @@ impl Neighbours {
     /// Bytes from `address` to the next active block or the end of its segment.
     fn free_from(&self, address: u64) -> Option<u64> {
         let (_, &end) = self.ranges.range(..=address).next_back()?;
-        let next = self.active.range(address + 1..).next().map_or(end, |(&next, ())| next.min(end));
+        let after = (Bound::Excluded(address), Bound::Unbounded);
+        let next = self.active.range(after).next().map_or(end, |(&next, ())| next.min(end));
         next.checked_sub(address)
     }
 

@@ -1,9 +1,9 @@
 //! Who held the memory at a moment: what was live, grouped.
 
 use hashbrown::HashMap;
-use vramscope_trace::{FrameId, PoolId, StackId, StringId, Trace};
+use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
-use crate::frames::{Code, Frames};
+use crate::frames::Frames;
 use crate::history::{Allocation, History, Origin};
 use crate::layout::Layout;
 use crate::moment::Moment;
@@ -37,8 +37,9 @@ pub struct Holder {
     pub requested: u64,
     /// How many there are.
     pub count: u64,
-    /// Live before recording began, and how that is known; such allocations are groups of their own.
-    pub origin: Origin,
+    /// How its allocations are known: what was live before recording began makes groups of its own. `None`
+    /// by pool and by stream, where it does not.
+    pub origin: Option<Origin>,
     /// What they share.
     pub key: HolderKey,
     /// The stack of their largest allocation. Of [`Origin::FreeOnly`] it is where that one was freed.
@@ -80,14 +81,15 @@ pub(crate) fn group<'h>(
     by: By,
 ) -> Vec<Holder> {
     let keys = Keys::new(history, frames, moment, by);
-    let mut groups: HashMap<(Origin, HolderKey), (Holder, u64)> = HashMap::new();
+    let by_code = !matches!(by, By::Pool | By::Stream);
+    let mut groups: HashMap<(Option<Origin>, HolderKey), (Holder, u64)> = HashMap::new();
     // One entry a stack first: keys are dearer than sums.
-    let mut last: Option<((Origin, Option<StackId>), (Origin, HolderKey))> = None;
+    let mut last: Option<((Origin, Option<StackId>), (Option<Origin>, HolderKey))> = None;
     for a in allocations {
         let cheap = (a.origin, a.stack);
         let key = match &last {
-            Some((same, key)) if *same == cheap && !matches!(by, By::Pool | By::Stream) => key.clone(),
-            _ => (a.origin, keys.of(a)),
+            Some((same, key)) if *same == cheap && by_code => key.clone(),
+            _ => (Some(a.origin).filter(|_| by_code), keys.of(a)),
         };
         last = Some((cheap, key.clone()));
         let (holder, largest) = groups.entry(key).or_insert_with_key(|(origin, key)| {
@@ -119,16 +121,13 @@ struct Keys<'h, 't> {
     history: &'h History<'t>,
     frames: &'h Frames,
     by: By,
-    /// The directory that all the user's files share, with its `/`.
-    root: String,
     layout: Option<Layout<'h>>,
 }
 
 impl<'h, 't> Keys<'h, 't> {
     fn new(history: &'h History<'t>, frames: &'h Frames, moment: Moment, by: By) -> Self {
-        let root = if by == By::Module { shared_directory(history.trace, frames) } else { String::new() };
         let layout = (by == By::Pool).then(|| Layout::at(history, moment));
-        Self { history, frames, by, root, layout }
+        Self { history, frames, by, layout }
     }
 
     fn of(&self, a: &Allocation) -> HolderKey {
@@ -160,32 +159,9 @@ impl<'h, 't> Keys<'h, 't> {
     }
 
     fn module(&self, id: FrameId) -> String {
-        let trace = self.history.trace;
-        let path = trace.strings.get(trace.frames.get(id).filename).replace('\\', "/");
-        let inside = match self.frames.code(id) {
-            Code::User => path.strip_prefix(&self.root).unwrap_or(&path),
-            _ => path.rsplit_once("-packages/").map_or(path.as_str(), |(_, inside)| inside),
-        };
-        let inside = inside.strip_suffix(".py").unwrap_or(inside);
-        let inside = inside.strip_suffix("/__init__").unwrap_or(inside);
-        inside.trim_start_matches('/').replace('/', ".")
+        let path = self.frames.short_path(self.history.trace, id);
+        let path = path.strip_suffix(".py").unwrap_or(&path);
+        let path = path.strip_suffix("/__init__").unwrap_or(path);
+        path.trim_start_matches('/').replace('/', ".")
     }
-}
-
-/// The longest directory that holds every file of the user's.
-fn shared_directory(trace: &Trace, frames: &Frames) -> String {
-    let mut shared: Option<String> = None;
-    for (_, frame) in trace.frames.iter().filter(|(id, _)| frames.code(*id) == Code::User) {
-        let path = trace.strings.get(frame.filename).replace('\\', "/");
-        let Some((directory, _)) = path.rsplit_once('/') else { continue };
-        let directory = format!("{directory}/");
-        shared = Some(match shared {
-            None => directory,
-            Some(shared) => {
-                let same = shared.split_inclusive('/').zip(directory.split_inclusive('/'));
-                same.take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
-            }
-        });
-    }
-    shared.unwrap_or_default()
 }

@@ -29,7 +29,7 @@ pub const WINDOWS: usize = 10;
 const MUST_RISE: usize = 7;
 
 /// A fall counts where it is at least the whole rise halved so many times: smaller ones are noise.
-const SMALLEST_FALL: u32 = 7;
+const SMALLEST_FALL: usize = 7;
 
 /// Falls that make a repetition.
 const FEWEST_FALLS: u64 = 3;
@@ -145,27 +145,38 @@ fn repeats(history: &History<'_>, last: usize) -> bool {
     let active = || history.walk().take(last + 2).map(|(_, c)| c.active);
     let (lowest, highest) = active().fold((u64::MAX, 0), |(lo, hi), v| (lo.min(v), hi.max(v)));
     let rise = highest.saturating_sub(lowest);
-    (1..=SMALLEST_FALL).any(|halvings| {
-        let depth = (rise >> halvings).max(1);
-        let n = count_falls(active(), depth);
-        n >= FEWEST_FALLS && n.saturating_mul(depth) >= rise
-    })
-}
-
-/// How often `values` fall by `depth` from their last high, rising by as much in between.
-fn count_falls(values: impl Iterator<Item = u64>, depth: u64) -> u64 {
-    let (mut falls, mut falling) = (0, false);
-    // The highest value since the last rise, or the lowest since the last fall.
-    let mut turn = 0;
-    for v in values {
-        turn = if falling { v.min(turn) } else { v.max(turn) };
-        if v.abs_diff(turn) >= depth {
-            falling = !falling;
-            falls += u64::from(falling);
-            turn = v;
+    let mut falls: [Falls; SMALLEST_FALL] =
+        std::array::from_fn(|halvings| Falls::of((rise >> (halvings + 1)).max(1)));
+    for v in active() {
+        for f in &mut falls {
+            f.see(v);
         }
     }
-    falls
+    falls.iter().any(|f| f.count >= FEWEST_FALLS && f.count.saturating_mul(f.depth) >= rise)
+}
+
+/// Counts how often a value falls by `depth` from its last high, rising by as much in between.
+struct Falls {
+    depth: u64,
+    count: u64,
+    falling: bool,
+    /// The highest value since the last rise, or the lowest since the last fall.
+    turn: u64,
+}
+
+impl Falls {
+    fn of(depth: u64) -> Self {
+        Self { depth, count: 0, falling: false, turn: 0 }
+    }
+
+    fn see(&mut self, v: u64) {
+        self.turn = if self.falling { v.min(self.turn) } else { v.max(self.turn) };
+        if v.abs_diff(self.turn) >= self.depth {
+            self.falling = !self.falling;
+            self.count += u64::from(self.falling);
+            self.turn = v;
+        }
+    }
 }
 
 /// The stack that allocated it, where that was recorded.
@@ -198,7 +209,11 @@ mod tests {
 
     #[test]
     fn falls_are_counted_from_the_last_high() {
-        let falls = |values: &[u64], depth| count_falls(values.iter().copied(), depth);
+        let falls = |values: &[u64], depth| {
+            let mut falls = Falls::of(depth);
+            values.iter().for_each(|&v| falls.see(v));
+            falls.count
+        };
         assert_eq!(falls(&[0, 10, 0, 10, 0], 5), 2);
         assert_eq!(falls(&[0, 10, 7, 10, 7], 5), 0);
         assert_eq!(falls(&[0, 10, 7, 4, 1, 0, 9, 4], 5), 2);

@@ -6,7 +6,9 @@
 //!
 //! Sizes are bytes; positions in a recording are [`Moment`]s.
 
+mod churn;
 mod counters;
+mod facts;
 mod fragmentation;
 mod frames;
 mod history;
@@ -17,8 +19,12 @@ mod moment;
 mod ooms;
 mod regions;
 mod segments;
+mod summary;
+mod tree;
 
+pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
+pub use facts::Facts;
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
 pub use history::{Allocation, History, Origin, Quality};
@@ -29,3 +35,5 @@ pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use regions::{Region, regions};
 pub use segments::ReservedRange;
+pub use summary::{EndState, Options, Summary, action_counts};
+pub use tree::{Node, NodeKind, call_tree};

@@ -161,7 +161,7 @@ fn segment_at_end<'d>(device: &'d DeviceTrace, range: &ReservedRange) -> Option<
     let i = device.segments.partition_point(|s| s.address <= range.address).checked_sub(1)?;
     let s = &device.segments[i];
     let whole = s.address == range.address && s.total_size == range.size;
-    let around = range.expandable && range.end() <= s.address + s.total_size;
+    let around = range.expandable && range.end() <= s.address.saturating_add(s.total_size);
     (whole || around).then_some(s)
 }
 

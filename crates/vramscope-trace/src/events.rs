@@ -101,7 +101,7 @@ pub struct Tags {
 }
 
 /// Every distinct [`Tags`] once.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Default, Clone)]
 pub struct TagsTable {
     tags: Vec<Tags>,
     index: HashMap<Tags, TagsId>,
@@ -151,7 +151,7 @@ pub struct Event {
 /// Events in columns, oldest first: 33 bytes an event.
 ///
 /// All columns have the same length; the type is the only one that grows them.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Default, Clone)]
 pub struct Events {
     actions: Vec<Action>,
     addresses: Vec<u64>,

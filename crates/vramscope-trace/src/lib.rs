@@ -24,6 +24,7 @@
 
 mod annotations;
 mod end_state;
+mod equality;
 mod error;
 mod events;
 pub mod formats;

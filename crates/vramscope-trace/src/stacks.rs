@@ -38,7 +38,7 @@ pub struct FxNode {
 }
 
 /// Every distinct [`Frame`] once.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Default, Clone)]
 pub struct FrameTable {
     frames: Vec<Frame>,
     index: HashMap<Frame, FrameId>,
@@ -54,6 +54,11 @@ impl FrameTable {
         self.frames.push(frame);
         self.index.insert(frame, id);
         Ok(id)
+    }
+
+    /// The id of `frame` if it is in the table.
+    pub fn find(&self, frame: Frame) -> Option<FrameId> {
+        self.index.get(&frame).copied()
     }
 
     /// The frame behind `id`.
@@ -110,6 +115,12 @@ impl StackTable {
         Ok(id)
     }
 
+    /// The id of the stack made of `frames` if it is in the table.
+    pub fn find(&self, frames: &[FrameId]) -> Option<StackId> {
+        let hash = self.hasher.hash_one(frames);
+        self.index.find(hash, |&id| self.get(id) == frames).copied()
+    }
+
     /// The frames of stack `id`, innermost first.
     pub fn get(&self, id: StackId) -> &[FrameId] {
         &self.frames[bounds(&self.ends, id.index())]
@@ -128,12 +139,5 @@ impl StackTable {
     /// True where no stack was added yet.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
-    }
-}
-
-/// Equal where the same stacks were added in the same order.
-impl PartialEq for StackTable {
-    fn eq(&self, other: &Self) -> bool {
-        self.frames == other.frames && self.ends == other.ends
     }
 }

@@ -43,6 +43,11 @@ impl StringTable {
         slice(&self.text, &self.ends, id)
     }
 
+    /// Every string, in order of first appearance.
+    pub fn iter(&self) -> impl Iterator<Item = &str> + '_ {
+        (0..self.ends.len()).map(|i| &self.text[bounds(&self.ends, i)])
+    }
+
     /// How many distinct strings there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -51,13 +56,6 @@ impl StringTable {
     /// True where no string was added yet.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
-    }
-}
-
-/// Equal where the same strings were added in the same order.
-impl PartialEq for StringTable {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.ends == other.ends
     }
 }
 
@@ -72,7 +70,7 @@ pub(crate) fn bounds(ends: &[usize], i: usize) -> Range<usize> {
 }
 
 /// Every distinct list of strings once: the `forward_frames` that anomaly mode adds to an event.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Default, Clone)]
 pub struct StringListTable {
     lists: Vec<Vec<StringId>>,
     index: hashbrown::HashMap<Vec<StringId>, StringListId>,

@@ -8,7 +8,9 @@ use crate::stacks::{FrameTable, StackTable};
 use crate::strings::{StringListTable, StringTable};
 
 /// A recording: what happened on each device, and the tables its ids refer to.
-#[derive(Debug, Default, Clone, PartialEq)]
+///
+/// Two traces are equal where they say the same, whatever numbers their ids have.
+#[derive(Debug, Default, Clone)]
 pub struct Trace {
     /// Every string of the recording.
     pub strings: StringTable,
@@ -32,7 +34,7 @@ pub struct Trace {
 }
 
 /// What happened on one device, and how it ended.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Default, Clone)]
 pub struct DeviceTrace {
     /// The device's number; -1 for the host.
     pub device: i64,

@@ -1,2 +1,33 @@
-//! temporary
+//! GPU memory profiler: see, explain and fix GPU memory.
+//!
+//! This crate gathers the parts a program depends on:
+//!
+//! - [`trace`]: recordings as plain data, and the formats they come in
+//! - [`analysis`]: questions asked of a recording
+//! - [`report`]: answers as text and JSON
+//!
+//! ```
+//! use vramscope::prelude::*;
+//!
+//! let snapshot = br#"{"segments": [], "device_traces": [[
+//!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []},
+//!     {"action": "free_completed", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]]}"#;
+//! let recording = formats::read(&snapshot[..], &mut |_| {})?;
+//! let history = History::of(&recording.trace, &recording.trace.devices[0]);
+//! let peaks = history.peaks();
+//! assert_eq!(peaks.requested.bytes, 1000);
+//! assert_eq!(peaks.allocated.bytes, 1024);
+//! # Ok::<(), vramscope::trace::ReadError>(())
+//! ```
+
+pub use vramscope_analysis as analysis;
+pub use vramscope_report as report;
 pub use vramscope_trace as trace;
+
+/// What most programs need.
+pub mod prelude {
+    pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
+    pub use vramscope_report::{Answers, ReportJson, TextOptions};
+    pub use vramscope_trace::formats::{self, Recording};
+    pub use vramscope_trace::{DeviceTrace, ReadError, Trace};
+}

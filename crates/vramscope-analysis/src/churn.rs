@@ -1,0 +1,13 @@
+//! What was allocated over the whole recording, freed or not.
+
+use crate::frames::Frames;
+use crate::history::{History, Origin};
+use crate::holders::{By, Holder, group};
+use crate::moment::Moment;
+
+/// Recorded allocations of the whole run by group, most bytes first: `bytes`, `requested` and `count` are
+/// totals over time, not what was live together.
+pub fn churn(history: &History<'_>, frames: &Frames, by: By) -> Vec<Holder> {
+    let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded);
+    group(history, frames, recorded, Moment::START, by)
+}

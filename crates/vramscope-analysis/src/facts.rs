@@ -1,0 +1,86 @@
+//! What kind of recording it is.
+
+use vramscope_trace::{Action, Events, FxNode, Trace};
+
+/// What a recording has, and which PyTorch could have written it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// When PyTorch began to write files of this form.
+    pub generation: &'static str,
+    /// What the recording has beside segments and events.
+    pub features: Vec<&'static str>,
+}
+
+impl Facts {
+    /// Looks at the whole of `trace`.
+    pub fn of(trace: &Trace) -> Self {
+        let events = || trace.devices.iter().chain(&trace.host).map(|d| &d.events);
+        let any_event = |test: &dyn Fn(&Events) -> bool| events().any(test);
+        let has = |action: Action| any_event(&|e| e.actions().contains(&action));
+        let tags = |test: &dyn Fn(vramscope_trace::Tags) -> bool| trace.tags.iter().any(test);
+        let segments = || trace.devices.iter().flat_map(|d| &d.segments);
+
+        let times = any_event(&|e| e.iter().next().is_some_and(|e| e.time_us.is_some()));
+        let traces = any_event(&|e| !e.is_empty());
+        let compile_contexts = tags(&|t| t.compile_context.is_some());
+        let user_metadata = tags(&|t| t.user_metadata.is_some());
+        let pool_ids = tags(&|t| t.pool.is_some());
+        let python = trace.frames.iter().any(|(_, f)| trace.strings.get(f.filename).ends_with(".py"));
+        let native = trace.frames.iter().any(|(_, f)| trace.strings.get(f.name).contains("::"));
+        let generation = if trace.host.is_some() {
+            "since mid 2026: with pinned host memory (2.15 writes it)"
+        } else if pool_ids || has(Action::Annotate) {
+            "since March 2026: with pool ids in events"
+        } else if user_metadata {
+            "since October 2025: with user metadata (2.11 writes it)"
+        } else if compile_contexts {
+            "since 2025: with compile contexts"
+        } else if trace.annotations.is_some() {
+            "since July 2024: with annotations (2.6 writes it)"
+        } else if has(Action::UserDefined) {
+            "of April to July 2024: with regions as events"
+        } else if trace.settings.is_some() {
+            "since February 2024: with allocator settings"
+        } else if times {
+            "since October 2023: with times"
+        } else if traces {
+            "since October 2022: with traces"
+        } else {
+            "segments without traces"
+        };
+        let features = [
+            ("Python stacks", python),
+            ("C++ stacks", native),
+            ("times", times),
+            ("allocator settings", trace.settings.is_some()),
+            ("annotations", trace.annotations.as_ref().is_some_and(|a| !a.is_empty())),
+            ("compile contexts", compile_contexts),
+            ("user metadata", user_metadata),
+            ("pool ids", pool_ids),
+            ("private pools", segments().any(|s| s.pool.is_some_and(|p| p != Default::default()))),
+            (
+                "expandable segments",
+                segments().any(|s| s.is_expandable == Some(true)) || has(Action::SegmentMap),
+            ),
+            ("several streams", several_streams(trace)),
+            ("out of memory", has(Action::Oom)),
+            ("categories", tags(&|t| t.category.is_some())),
+            ("forward stacks", tags(&|t| t.forward_frames.is_some())),
+            ("FX nodes", trace.frames.iter().any(|(_, f)| f.fx != FxNode::default())),
+            (
+                "pinned host memory",
+                trace.host.as_ref().is_some_and(|h| !h.events.is_empty() || !h.segments.is_empty()),
+            ),
+        ];
+        let features = features.into_iter().filter(|f| f.1).map(|f| f.0).collect();
+        Self { generation, features }
+    }
+}
+
+fn several_streams(trace: &Trace) -> bool {
+    let recorded = trace.tags.iter().map(|t| t.stream);
+    let held = trace.devices.iter().flat_map(|d| &d.segments).map(|s| s.stream);
+    let mut streams = recorded.chain(held);
+    let first = streams.next();
+    streams.any(|s| Some(s) != first)
+}

@@ -1,0 +1,221 @@
+//! Every question about one device, answered together.
+
+use regex::Regex;
+use vramscope_trace::{Action, BlockState, DeviceTrace, StackId, Trace};
+
+use crate::churn::churn;
+use crate::counters::{Counters, Peaks};
+use crate::fragmentation::{Fragmentation, largest_request};
+use crate::frames::Frames;
+use crate::history::{History, Quality};
+use crate::holders::{By, Holder, holders_at};
+use crate::leaks::{LeakSuspect, leak_suspects};
+use crate::moment::Moment;
+use crate::ooms::{OutOfMemory, ooms};
+use crate::regions::{Region, regions};
+use crate::tree::{Node, call_tree};
+
+/// What to look at, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The event after which to look, instead of the peak of allocated bytes.
+    pub at: Option<usize>,
+    /// What holders are grouped by; `None` is by stack, with the tree of calls beside it.
+    pub by: Option<By>,
+    /// Only stacks with a frame that this matches, as `file:line function`.
+    pub filter: Option<Regex>,
+    /// Nodes of the tree for every frame, not the user's alone.
+    pub full_stacks: bool,
+}
+
+/// What one device's recording says.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The device's number.
+    pub device: i64,
+    /// Events recorded.
+    pub events: usize,
+    /// When the first and last events happened, in microseconds since the Unix epoch.
+    pub time_us: Option<(i64, i64)>,
+    /// The highest value of each counter.
+    pub peaks: Peaks,
+    /// The moment that `counters`, `holders`, `tree`, `pools` and `streams` are of.
+    pub moment: Moment,
+    /// Bytes of each kind at that moment.
+    pub counters: Counters,
+    /// Who held the allocated bytes, most first.
+    pub holders: Vec<Holder>,
+    /// The same as a tree of calls.
+    pub tree: Vec<Node>,
+    /// The same by pool.
+    pub pools: Vec<Holder>,
+    /// The same by stream.
+    pub streams: Vec<Holder>,
+    /// Bytes the filter left out of `holders` and `tree`.
+    pub filtered_out: u64,
+    /// Allocated bytes before the first event.
+    pub preexisting: u64,
+    /// Totals over the whole run by the user's line, most bytes first.
+    pub churn: Vec<Holder>,
+    /// Lines whose allocations pile up.
+    pub leaks: Vec<LeakSuspect>,
+    /// Fragmentation at the moment.
+    pub fragmentation: Option<Fragmentation>,
+    /// Fragmentation at the end.
+    pub fragmentation_at_end: Option<Fragmentation>,
+    /// Out-of-memory events, explained.
+    pub ooms: Vec<OutOfMemory>,
+    /// How many more there were.
+    pub more_ooms: usize,
+    /// Who held the memory when the first out-of-memory happened, by line.
+    pub holders_at_oom: Vec<Holder>,
+    /// Annotated regions.
+    pub regions: Vec<Region>,
+    /// Highest allocated and reserved bytes over equal shares of the events.
+    pub timeline: Vec<Counters>,
+    /// What the end state adds up to.
+    pub end: EndState,
+    /// How far all this can be trusted.
+    pub quality: Quality,
+}
+
+/// Sums over the segments and blocks of the end state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndState {
+    /// Segments.
+    pub segments: usize,
+    /// Blocks.
+    pub blocks: usize,
+    /// Bytes of the allocated blocks.
+    pub allocated: u64,
+    /// Bytes of the blocks allocated or waiting for another stream.
+    pub active: u64,
+    /// Bytes asked for in those.
+    pub requested: u64,
+    /// Bytes of the segments.
+    pub reserved: u64,
+}
+
+/// Shares the timeline is cut into.
+const TIMELINE: usize = 240;
+
+impl Summary {
+    /// Answers every question about `device`. `frames` are those of `trace`.
+    pub fn of(trace: &Trace, device: &DeviceTrace, frames: &Frames, options: &Options) -> Self {
+        let history = History::of(trace, device);
+        let peaks = history.peaks();
+        let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
+        let request = largest_request(&history);
+        let (ooms, more_ooms) = ooms(&history);
+        let first_oom = ooms.first().map(|o| Moment::after(o.event));
+
+        let mut by_stack = holders_at(&history, frames, moment, By::Stack);
+        let mut holders = match options.by {
+            None | Some(By::Stack) => by_stack.clone(),
+            Some(by) => holders_at(&history, frames, moment, by),
+        };
+        let mut churn = churn(&history, frames, By::Line);
+        let mut leaks = leak_suspects(&history, frames);
+        let mut filtered_out = 0;
+        if let Some(filter) = &options.filter {
+            let filter = StackFilter::new(trace, filter);
+            filtered_out = by_stack.iter().filter(|h| !filter.takes(h.stack)).map(|h| h.bytes).sum();
+            for list in [&mut by_stack, &mut holders, &mut churn] {
+                list.retain(|h| filter.takes(h.stack));
+            }
+            leaks.retain(|l| filter.takes(Some(l.stack)));
+        }
+        Self {
+            device: device.device,
+            events: device.events.len(),
+            time_us: time_span(device),
+            peaks,
+            moment,
+            counters: history.counters_at(moment),
+            tree: call_tree(trace, frames, &by_stack, options.full_stacks),
+            holders,
+            pools: holders_at(&history, frames, moment, By::Pool),
+            streams: holders_at(&history, frames, moment, By::Stream),
+            filtered_out,
+            preexisting: history.counters_at(Moment::START).allocated,
+            churn,
+            leaks,
+            fragmentation: request.map(|r| Fragmentation::at(&history, moment, r)),
+            fragmentation_at_end: request.map(|r| Fragmentation::at(&history, history.end(), r)),
+            ooms,
+            more_ooms,
+            holders_at_oom: first_oom.map(|m| holders_at(&history, frames, m, By::Line)).unwrap_or_default(),
+            regions: regions(&history),
+            timeline: timeline(&history),
+            end: EndState::of(device),
+            quality: history.quality,
+        }
+    }
+}
+
+impl EndState {
+    fn of(device: &DeviceTrace) -> Self {
+        let mut end =
+            Self { segments: device.segments.len(), blocks: device.blocks.len(), ..Self::default() };
+        end.reserved = device.segments.iter().map(|s| s.total_size).sum();
+        for b in device.blocks.iter().filter(|b| b.state.is_active()) {
+            end.active += b.size;
+            end.requested += b.requested_size;
+            if b.state == BlockState::ActiveAllocated {
+                end.allocated += b.size;
+            }
+        }
+        end
+    }
+}
+
+/// Which stacks a filter takes, decided once for each.
+struct StackFilter {
+    takes: Vec<bool>,
+}
+
+impl StackFilter {
+    fn new(trace: &Trace, filter: &Regex) -> Self {
+        let matches = trace.frames.iter().map(|(_, f)| {
+            let (file, name) = (trace.strings.get(f.filename), trace.strings.get(f.name));
+            filter.is_match(&format!("{file}:{} {name}", f.line))
+        });
+        let frames: Vec<bool> = matches.collect();
+        Self { takes: trace.stacks.iter().map(|(_, s)| s.iter().any(|f| frames[f.index()])).collect() }
+    }
+
+    fn takes(&self, stack: Option<StackId>) -> bool {
+        stack.is_some_and(|s| self.takes[s.index()])
+    }
+}
+
+fn time_span(device: &DeviceTrace) -> Option<(i64, i64)> {
+    let events = &device.events;
+    let last = events.len().checked_sub(1)?;
+    Some((events.get(0).time_us?, events.get(last).time_us?))
+}
+
+/// Highest values over each share of the moments.
+fn timeline(history: &History<'_>) -> Vec<Counters> {
+    let moments = history.device.events.len() + 1;
+    let shares = moments.min(TIMELINE);
+    let mut out = vec![Counters::default(); shares];
+    for (moment, c) in history.walk() {
+        let share = &mut out[moment.index() * shares / moments];
+        share.requested = share.requested.max(c.requested);
+        share.allocated = share.allocated.max(c.allocated);
+        share.active = share.active.max(c.active);
+        share.reserved = share.reserved.max(c.reserved);
+    }
+    out
+}
+
+/// How often each action was recorded, in the order of [`Action::KNOWN`], and then the unknown ones.
+pub fn action_counts(device: &DeviceTrace) -> Vec<(Action, usize)> {
+    let mut counts = [0usize; Action::KNOWN.len() + 1];
+    for &a in device.events.actions() {
+        counts[a as usize] += 1;
+    }
+    let actions = Action::KNOWN.into_iter().chain([Action::Unknown]);
+    actions.zip(counts).filter(|&(_, n)| n > 0).collect()
+}

@@ -1,0 +1,16 @@
+//! `vramscope info`
+
+use vramscope::report::{InfoJson, info};
+
+use crate::args::InfoArgs;
+use crate::input;
+
+pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
+    let recording = input::read(&args.file)?;
+    let name = input::name(&args.file);
+    if args.json {
+        super::print_json(&InfoJson::new(&name, &recording))
+    } else {
+        super::print_text(&info(&name, &recording))
+    }
+}

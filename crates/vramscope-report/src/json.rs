@@ -1,0 +1,485 @@
+//! The report as JSON: keys are stable, sizes are bytes, times microseconds since the Unix epoch.
+
+use serde::Serialize;
+use vramscope_analysis::{
+    Counters, EndState, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin, OutOfMemory, Peak,
+    Region, Summary, Unusable, action_counts,
+};
+use vramscope_trace::formats::{Format, Recording};
+use vramscope_trace::{Events, PoolId, SegmentKind, StackId};
+
+use crate::Answers;
+use crate::names::Names;
+
+/// `vramscope report --json`.
+#[derive(Debug, Serialize)]
+pub struct ReportJson {
+    file: String,
+    format: &'static str,
+    devices: Vec<DeviceJson>,
+}
+
+/// One device of the report.
+#[derive(Debug, Serialize)]
+struct DeviceJson {
+    device: i64,
+    events: usize,
+    /// The last event before the highest allocated bytes; null where nothing rose above the start.
+    peak_event: Option<usize>,
+    peak_time_us: Option<i64>,
+    peak_requested_bytes: u64,
+    peak_allocated_bytes: u64,
+    peak_active_bytes: u64,
+    peak_reserved_bytes: u64,
+    end_requested_bytes: u64,
+    end_allocated_bytes: u64,
+    end_active_bytes: u64,
+    end_reserved_bytes: u64,
+    end_segments: usize,
+    end_blocks: usize,
+    preexisting_bytes: u64,
+    /// Who held `peak_allocated_bytes`, most first. With `--at` it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holders_at_peak: Option<Vec<HolderJson>>,
+    /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<AtJson>,
+    pools: Vec<HolderJson>,
+    streams: Vec<HolderJson>,
+    /// What `--filter` left out of the holders.
+    filtered_out_bytes: u64,
+    ooms: Vec<OomJson>,
+    /// Out-of-memory events beyond those in `ooms`.
+    more_ooms: usize,
+    leaks: Vec<LeakJson>,
+    fragmentation: FragmentationsJson,
+    regions: Vec<RegionJson>,
+    churn: Vec<ChurnJson>,
+    quality: QualityJson,
+}
+
+#[derive(Debug, Serialize)]
+struct AtJson {
+    event: usize,
+    requested_bytes: u64,
+    allocated_bytes: u64,
+    active_bytes: u64,
+    reserved_bytes: u64,
+    holders: Vec<HolderJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct HolderJson {
+    bytes: u64,
+    requested_bytes: u64,
+    count: u64,
+    /// What the group shares, as the text report names it.
+    key: String,
+    /// Live before recording began; null in groups that do not tell it apart.
+    preexisting: Option<bool>,
+    /// Innermost frame first; of a group of several stacks that of its largest block.
+    stack: Vec<FrameJson>,
+    /// Of memory live before recording whose allocation was not recorded: where it was freed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    freed_at: Vec<FrameJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct FrameJson {
+    filename: String,
+    line: u32,
+    name: String,
+}
+
+#[derive(Debug, Serialize)]
+struct OomJson {
+    event: usize,
+    time_us: Option<i64>,
+    requested_bytes: u64,
+    stream: u64,
+    device_free_bytes: u64,
+    allocated_bytes: u64,
+    active_bytes: u64,
+    reserved_bytes: u64,
+    /// Reserved and in no active block; none of it could serve the request, but for `usable_bytes`.
+    reserved_unused_bytes: u64,
+    usable_bytes: u64,
+    unusable: Vec<UnusableJson>,
+    largest_free_block: Option<FreeBlockJson>,
+    /// Free on the device and reserved without use together would have been enough.
+    enough_in_total: bool,
+    missing_bytes: u64,
+    stack: Vec<FrameJson>,
+    /// Who held the memory, by line; of the first out-of-memory only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    holders: Vec<HolderJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct UnusableJson {
+    why: &'static str,
+    bytes: u64,
+    blocks: usize,
+    largest_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct FreeBlockJson {
+    address: u64,
+    bytes: u64,
+    stream: u64,
+    kind: &'static str,
+    pool: Option<[u64; 2]>,
+}
+
+#[derive(Debug, Serialize)]
+struct LeakJson {
+    line: FrameJson,
+    stack: Vec<FrameJson>,
+    stacks: usize,
+    /// Fewest live allocations from each tenth of the run on.
+    floor: Vec<u64>,
+    allocations: u64,
+    kept: u64,
+    kept_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct FragmentationsJson {
+    at_peak: Option<FragmentationJson>,
+    at_end: Option<FragmentationJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct FragmentationJson {
+    internal_bytes: u64,
+    external_bytes: u64,
+    whole_segments_bytes: u64,
+    free_blocks: usize,
+    largest_free_block: Option<FreeBlockJson>,
+    /// The request that the next two are told for.
+    request_bytes: u64,
+    usable_bytes: u64,
+    unusable: Vec<UnusableJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct RegionJson {
+    name: String,
+    count: u64,
+    peak_allocated_bytes: u64,
+    peak_above_start_bytes: u64,
+    net_bytes: i64,
+    total_us: i64,
+}
+
+/// Totals over the run of one line.
+#[derive(Debug, Serialize)]
+struct ChurnJson {
+    key: String,
+    total_bytes: u64,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct QualityJson {
+    /// Allocated and active bytes are exact.
+    exact: bool,
+    preexisting_blocks: usize,
+    inferred_sizes: usize,
+    size_mismatches: usize,
+    lost_events: usize,
+    segment_contradictions: usize,
+    end_state_disagreements: usize,
+    end_state_disagreement_bytes: u64,
+    settings_assumed: bool,
+    probably_overflowed: bool,
+}
+
+impl ReportJson {
+    /// The report about `answers`; `top` limits lists of holders where the user asked for it.
+    pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
+        let maker = Maker { names: Names { trace: &answers.recording.trace, frames: answers.frames }, top };
+        Self {
+            file: answers.file.to_owned(),
+            format: answers.recording.format.name(),
+            devices: answers.devices.iter().map(|d| maker.device(d, answers.at)).collect(),
+        }
+    }
+}
+
+struct Maker<'r> {
+    names: Names<'r>,
+    top: Option<usize>,
+}
+
+impl Maker<'_> {
+    fn device(&self, s: &Summary, at: Option<usize>) -> DeviceJson {
+        let EndState { segments, blocks, allocated, active, requested, reserved } = s.end;
+        let Peak { moment, .. } = s.peaks.allocated;
+        let holders = self.holders(&s.holders, self.top);
+        let Counters {
+            requested: here_requested,
+            allocated: here,
+            active: here_active,
+            reserved: here_reserved,
+        } = s.counters;
+        let (holders_at_peak, at) = match at {
+            None => (Some(holders), None),
+            Some(event) => {
+                let at = AtJson {
+                    event,
+                    requested_bytes: here_requested,
+                    allocated_bytes: here,
+                    active_bytes: here_active,
+                    reserved_bytes: here_reserved,
+                    holders,
+                };
+                (None, Some(at))
+            }
+        };
+        DeviceJson {
+            device: s.device,
+            events: s.events,
+            peak_event: moment.event(),
+            peak_time_us: self.time(s.device, moment),
+            peak_requested_bytes: s.peaks.requested.bytes,
+            peak_allocated_bytes: s.peaks.allocated.bytes,
+            peak_active_bytes: s.peaks.active.bytes,
+            peak_reserved_bytes: s.peaks.reserved.bytes,
+            end_requested_bytes: requested,
+            end_allocated_bytes: allocated,
+            end_active_bytes: active,
+            end_reserved_bytes: reserved,
+            end_segments: segments,
+            end_blocks: blocks,
+            preexisting_bytes: s.preexisting,
+            holders_at_peak,
+            at,
+            pools: self.holders(&s.pools, None),
+            streams: self.holders(&s.streams, None),
+            filtered_out_bytes: s.filtered_out,
+            ooms: s
+                .ooms
+                .iter()
+                .enumerate()
+                .map(|(i, o)| self.oom(o, if i == 0 { &s.holders_at_oom } else { &[] }))
+                .collect(),
+            more_ooms: s.more_ooms,
+            leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
+            fragmentation: FragmentationsJson {
+                at_peak: s.fragmentation.as_ref().map(fragmentation),
+                at_end: s.fragmentation_at_end.as_ref().map(fragmentation),
+            },
+            regions: s.regions.iter().map(region).collect(),
+            churn: s.churn.iter().take(self.top.unwrap_or(usize::MAX)).map(|h| self.churn(h)).collect(),
+            quality: QualityJson {
+                exact: s.quality.sizes_exact(),
+                preexisting_blocks: s.quality.preexisting,
+                inferred_sizes: s.quality.inferred_sizes,
+                size_mismatches: s.quality.size_mismatches,
+                lost_events: s.quality.lost_events,
+                segment_contradictions: s.quality.segment_contradictions,
+                end_state_disagreements: s.quality.end_state_disagreements,
+                end_state_disagreement_bytes: s.quality.end_state_disagreement_bytes,
+                settings_assumed: s.quality.settings_assumed,
+                probably_overflowed: s.quality.probably_overflowed,
+            },
+        }
+    }
+
+    fn time(&self, device: i64, moment: Moment) -> Option<i64> {
+        let device = self.names.trace.devices.iter().find(|d| d.device == device)?;
+        device.events.get(moment.event()?).time_us
+    }
+
+    fn holders(&self, holders: &[Holder], top: Option<usize>) -> Vec<HolderJson> {
+        let holder = |h: &Holder| {
+            let stack = h.stack.map_or_else(Vec::new, |s| self.stack(s));
+            let (stack, freed_at) =
+                if h.origin == Some(Origin::FreeOnly) { (Vec::new(), stack) } else { (stack, Vec::new()) };
+            HolderJson {
+                bytes: h.bytes,
+                requested_bytes: h.requested,
+                count: h.count,
+                key: self.names.key(&h.key),
+                preexisting: h.origin.map(|o| o != Origin::Recorded),
+                stack,
+                freed_at,
+            }
+        };
+        holders.iter().take(top.unwrap_or(usize::MAX)).map(holder).collect()
+    }
+
+    fn stack(&self, stack: StackId) -> Vec<FrameJson> {
+        self.names.trace.stacks.get(stack).iter().map(|&f| self.frame(f)).collect()
+    }
+
+    fn frame(&self, id: vramscope_trace::FrameId) -> FrameJson {
+        let trace = self.names.trace;
+        let frame = trace.frames.get(id);
+        FrameJson {
+            filename: trace.strings.get(frame.filename).to_owned(),
+            line: frame.line,
+            name: trace.strings.get(frame.name).to_owned(),
+        }
+    }
+
+    fn oom(&self, o: &OutOfMemory, holders: &[Holder]) -> OomJson {
+        OomJson {
+            event: o.event,
+            time_us: o.time_us,
+            requested_bytes: o.request.bytes,
+            stream: o.request.stream,
+            device_free_bytes: o.device_free,
+            allocated_bytes: o.counters.allocated,
+            active_bytes: o.counters.active,
+            reserved_bytes: o.counters.reserved,
+            reserved_unused_bytes: o.fragmentation.external,
+            usable_bytes: o.fragmentation.usable,
+            unusable: unusable(&o.fragmentation),
+            largest_free_block: o.fragmentation.largest.map(free_block),
+            enough_in_total: o.enough_in_total(),
+            missing_bytes: o.missing(),
+            stack: o.stack.map_or_else(Vec::new, |s| self.stack(s)),
+            holders: self.holders(holders, self.top),
+        }
+    }
+
+    fn leak(&self, l: &LeakSuspect) -> LeakJson {
+        LeakJson {
+            line: self.frame(l.line),
+            stack: self.stack(l.stack),
+            stacks: l.stacks,
+            floor: l.floor.to_vec(),
+            allocations: l.allocations,
+            kept: l.kept,
+            kept_bytes: l.kept_bytes,
+        }
+    }
+
+    fn churn(&self, h: &Holder) -> ChurnJson {
+        ChurnJson { key: self.names.key(&h.key), total_bytes: h.bytes, count: h.count }
+    }
+}
+
+fn fragmentation(f: &Fragmentation) -> FragmentationJson {
+    FragmentationJson {
+        internal_bytes: f.internal,
+        external_bytes: f.external,
+        whole_segments_bytes: f.whole_segments,
+        free_blocks: f.free_blocks,
+        largest_free_block: f.largest.map(free_block),
+        request_bytes: f.request.bytes,
+        usable_bytes: f.usable,
+        unusable: unusable(f),
+    }
+}
+
+fn unusable(f: &Fragmentation) -> Vec<UnusableJson> {
+    let one = |u: &vramscope_analysis::UnusableBlocks| UnusableJson {
+        why: match u.why {
+            Unusable::TooSmall => "too_small",
+            Unusable::OtherStream => "other_stream",
+            Unusable::OtherSize => "other_size_class",
+            Unusable::OtherPool => "other_pool",
+        },
+        bytes: u.bytes,
+        blocks: u.blocks,
+        largest_bytes: u.largest.size,
+    };
+    f.unusable.iter().map(one).collect()
+}
+
+fn free_block(b: FreeBlock) -> FreeBlockJson {
+    FreeBlockJson {
+        address: b.address,
+        bytes: b.size,
+        stream: b.stream,
+        kind: match b.kind {
+            SegmentKind::Small => "small",
+            SegmentKind::Large => "large",
+            SegmentKind::Unknown => "unknown",
+        },
+        pool: b.pool.map(|PoolId(x, y)| [x, y]),
+    }
+}
+
+fn region(r: &Region) -> RegionJson {
+    RegionJson {
+        name: r.name.clone(),
+        count: r.count,
+        peak_allocated_bytes: r.peak,
+        peak_above_start_bytes: r.peak_above_start,
+        net_bytes: r.net,
+        total_us: r.total_us,
+    }
+}
+
+/// `vramscope info --json`.
+#[derive(Debug, Serialize)]
+pub struct InfoJson {
+    file: String,
+    format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pickle_protocol: Option<u8>,
+    compression: &'static str,
+    generation: &'static str,
+    features: Vec<&'static str>,
+    devices: Vec<InfoDeviceJson>,
+    strings: usize,
+    frames: usize,
+    stacks: usize,
+    stack_frames: usize,
+    annotations: Option<usize>,
+    allocator_conf: Option<String>,
+    /// What an event takes in memory beside its stack.
+    bytes_per_event: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct InfoDeviceJson {
+    device: i64,
+    events: usize,
+    actions: std::collections::BTreeMap<&'static str, usize>,
+    segments: usize,
+    blocks: usize,
+    first_time_us: Option<i64>,
+    last_time_us: Option<i64>,
+}
+
+impl InfoJson {
+    /// The bare facts of a file.
+    pub fn new(file: &str, recording: &Recording) -> Self {
+        let trace = &recording.trace;
+        let facts = vramscope_analysis::Facts::of(trace);
+        let device = |d: &vramscope_trace::DeviceTrace| InfoDeviceJson {
+            device: d.device,
+            events: d.events.len(),
+            actions: action_counts(d).into_iter().map(|(a, n)| (a.name(), n)).collect(),
+            segments: d.segments.len(),
+            blocks: d.blocks.len(),
+            first_time_us: (!d.events.is_empty()).then(|| d.events.get(0).time_us).flatten(),
+            last_time_us: d.events.len().checked_sub(1).and_then(|i| d.events.get(i).time_us),
+        };
+        Self {
+            file: file.to_owned(),
+            format: recording.format.name(),
+            pickle_protocol: match recording.format {
+                Format::Pickle { protocol } => Some(protocol),
+                Format::Json => None,
+            },
+            compression: recording.compression.name(),
+            generation: facts.generation,
+            features: facts.features,
+            devices: trace.devices.iter().chain(&trace.host).map(device).collect(),
+            strings: trace.strings.len(),
+            frames: trace.frames.len(),
+            stacks: trace.stacks.len(),
+            stack_frames: trace.stacks.iter().map(|(_, s)| s.len()).sum(),
+            annotations: trace.annotations.as_ref().map(Vec::len),
+            allocator_conf: trace.settings.as_ref().and_then(|s| s.conf_text.clone()),
+            bytes_per_event: Events::BYTES_PER_EVENT,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Names of frames, pools and groups.
+
+use std::fmt::Write as _;
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use vramscope_analysis::{Code, Frames, HolderKey, NodeKind, Unusable};
+use vramscope_trace::{FrameId, PoolId, SegmentKind, Trace};
+
+/// Names things of one trace.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'r> {
+    pub(crate) trace: &'r Trace,
+    pub(crate) frames: &'r Frames,
+}
+
+impl Names<'_> {
+    /// `model/attention.py:42 forward`; of compiled code the function alone.
+    pub(crate) fn frame(&self, id: FrameId) -> String {
+        let frame = self.trace.frames.get(id);
+        let name = self.trace.strings.get(frame.name);
+        if self.frames.code(id) == Code::Native {
+            return clean(&short_function(name));
+        }
+        clean(&format!("{}:{} {name}", self.frames.short_path(self.trace, id), frame.line))
+    }
+
+    pub(crate) fn node(&self, kind: NodeKind) -> String {
+        match kind {
+            NodeKind::Frame(id) => self.frame(id),
+            NodeKind::NoStack => "(no stack)".to_owned(),
+            NodeKind::BeforeRecording => "(live before recording)".to_owned(),
+            NodeKind::BeforeRecordingFreed => "(live before recording; below, where it was freed)".to_owned(),
+        }
+    }
+
+    pub(crate) fn key(&self, key: &HolderKey) -> String {
+        match key {
+            HolderKey::NoStack => "(no stack)".to_owned(),
+            HolderKey::Stack(stack) => {
+                let own = self.frames.own_frame(self.trace, *stack);
+                own.map_or_else(|| "(empty stack)".to_owned(), |f| self.frame(f))
+            }
+            HolderKey::Line(frame) => self.frame(*frame),
+            HolderKey::Function(file, name) => {
+                let (file, name) = (self.trace.strings.get(*file), self.trace.strings.get(*name));
+                match base(file) {
+                    python if python.ends_with(".py") => clean(&format!("{name} ({python})")),
+                    _ => clean(&short_function(name)),
+                }
+            }
+            HolderKey::File(file) => clean(self.trace.strings.get(*file)),
+            HolderKey::Module(path) => clean(path),
+            HolderKey::Pool(pool) => self.pool(*pool),
+            HolderKey::Stream(stream) => self.stream(*stream),
+        }
+    }
+
+    pub(crate) fn pool(&self, pool: Option<PoolId>) -> String {
+        match pool {
+            None => "pool not recorded".to_owned(),
+            Some(PoolId(0, 0)) => "default pool".to_owned(),
+            Some(PoolId(a, b)) => format!("private pool ({a}, {b})"),
+        }
+    }
+
+    pub(crate) fn stream(&self, stream: u64) -> String {
+        if stream == 0 { "default stream".to_owned() } else { format!("stream 0x{stream:x}") }
+    }
+}
+
+pub(crate) fn kind(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Small => "small pool",
+        SegmentKind::Large => "large pool",
+        SegmentKind::Unknown => "pool",
+    }
+}
+
+/// Why free blocks were no use, as what follows "52 free blocks".
+pub(crate) fn unusable(why: Unusable) -> &'static str {
+    match why {
+        Unusable::TooSmall => "each smaller than asked",
+        Unusable::OtherStream => "of other streams",
+        Unusable::OtherSize => "of the pool for requests of another size",
+        Unusable::OtherPool => "of private pools",
+    }
+}
+
+/// Names come from a file that may be hostile: nothing in them may move the cursor or change colours.
+pub(crate) fn clean(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            let _ = write!(out, "{}", c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// `text`, a name or a path and a name, in at most `room` columns: directories go first, then the end.
+pub(crate) fn fit(text: &str, room: usize) -> String {
+    if text.width() <= room {
+        return text.to_owned();
+    }
+    let path = text.split(' ').next().unwrap_or_default();
+    for (i, _) in path.match_indices('/') {
+        let shorter = format!("…{}", &text[i..]);
+        if shorter.width() <= room {
+            return shorter;
+        }
+    }
+    let text = path.rfind('/').map_or(text, |i| &text[i + 1..]);
+    let mut out = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > room {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// A C++ function without its parameters.
+fn short_function(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "").replace("torch::autograd::generated::", "");
+    match name.find('(') {
+        Some(0) | None => name,
+        Some(end) => name[..end].to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        assert_eq!(clean("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\u{a}");
+        assert_eq!(clean("größe"), "größe");
+        assert_eq!(clean("\u{202e}evil"), "\\u{202e}evil");
+    }
+
+    #[test]
+    fn long_names_lose_their_directories_first() {
+        assert_eq!(fit("a/b/model.py:42 forward", 30), "a/b/model.py:42 forward");
+        assert_eq!(fit("some/where/model.py:42 forward", 23), "…/model.py:42 forward");
+        assert_eq!(fit("some/where/model.py:42 forward", 12), "model.py:42…");
+        assert_eq!(fit("BmmBackward0::apply", 8), "BmmBack…");
+    }
+
+    #[test]
+    fn functions_lose_their_parameters() {
+        assert_eq!(short_function("at::empty(c10::ArrayRef<long>, bool)"), "at::empty");
+        assert_eq!(
+            short_function("torch::autograd::generated::BmmBackward0::apply(int)"),
+            "BmmBackward0::apply"
+        );
+        assert_eq!(short_function("torch::(anonymous namespace)::f(int)"), "torch::f");
+    }
+}

@@ -1,0 +1,704 @@
+//! The report as text: the verdict first, then the evidence, for someone who is tired.
+//!
+//! Styles are ANSI codes; the caller strips them where nobody sees colours. They never carry a meaning that
+//! the words do not.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::UnicodeWidthStr as _;
+use vramscope_analysis::{
+    Counters, Facts, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory,
+    Peak, Summary, action_counts,
+};
+use vramscope_trace::PoolId;
+use vramscope_trace::formats::{Format, Recording};
+
+use crate::Answers;
+use crate::names::{Names, clean, fit, kind, unusable};
+use crate::units::{bytes, count, counted, duration, share, signed_bytes};
+
+/// How the text is laid out.
+#[derive(Debug, Clone, Copy)]
+pub struct TextOptions {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Rows of each list.
+    pub top: usize,
+}
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAR: Style = AnsiColor::Cyan.on_default();
+
+/// Columns of a bar.
+const BAR_WIDTH: usize = 16;
+
+/// The whole report.
+pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let mut page = Page { out: String::new(), names, options };
+    page.file(answers);
+    for device in &answers.devices {
+        page.device(answers, device);
+    }
+    page.out
+}
+
+/// The bare facts of a file.
+pub fn info(file: &str, recording: &Recording) -> String {
+    let trace = &recording.trace;
+    let facts = Facts::of(trace);
+    let mut out = format!("{BOLD}{}{BOLD:#}\n", clean(file));
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(out, "  {name:<12}{value}");
+    };
+    line("format", format_of(recording));
+    line("written by", format!("PyTorch {}", facts.generation));
+    line(
+        "has",
+        if facts.features.is_empty() { "nothing more".to_owned() } else { facts.features.join(", ") },
+    );
+    if let Some(settings) = &trace.settings {
+        let conf = settings.conf_text.as_deref().filter(|c| !c.is_empty()).unwrap_or("(defaults)");
+        line("settings", clean(conf));
+    }
+    let stack_frames: usize = trace.stacks.iter().map(|(_, s)| s.len()).sum();
+    line(
+        "stacks",
+        format!(
+            "{} of {} frames together, {} distinct frames",
+            count(trace.stacks.len() as u64),
+            count(stack_frames as u64),
+            count(trace.frames.len() as u64)
+        ),
+    );
+    if let Some(annotations) = &trace.annotations {
+        line("annotations", count(annotations.len() as u64));
+    }
+    for d in trace.devices.iter().chain(&trace.host) {
+        let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };
+        line(
+            &name,
+            format!(
+                "{}, {}, {}",
+                counted(d.events.len() as u64, "event"),
+                counted(d.segments.len() as u64, "segment"),
+                counted(d.blocks.len() as u64, "block")
+            ),
+        );
+        for (action, n) in action_counts(d) {
+            line("", format!("{:<16}{:>12}", action.name(), count(n as u64)));
+        }
+    }
+    out
+}
+
+fn format_of(recording: &Recording) -> String {
+    let mut text = match recording.format {
+        Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
+        Format::Json => "JSON".to_owned(),
+    };
+    if recording.compression != vramscope_trace::formats::Compression::None {
+        let _ = write!(text, ", compressed with {}", recording.compression.name());
+    }
+    text
+}
+
+struct Page<'r> {
+    out: String,
+    names: Names<'r>,
+    options: TextOptions,
+}
+
+impl Page<'_> {
+    fn line(&mut self, text: impl AsRef<str>) {
+        self.out.push_str(text.as_ref());
+        self.out.push('\n');
+    }
+
+    /// Words, wrapped at the width with every row indented.
+    fn words(&mut self, indent: usize, text: &str) {
+        let width = self.options.width.saturating_sub(indent).max(20);
+        let mut row = String::new();
+        for word in text.split(' ') {
+            if !row.is_empty() && row.width() + 1 + word.width() > width {
+                let _ = writeln!(self.out, "{:indent$}{row}", "");
+                row.clear();
+            }
+            if !row.is_empty() {
+                row.push(' ');
+            }
+            row.push_str(word);
+        }
+        let _ = writeln!(self.out, "{:indent$}{row}", "");
+    }
+
+    fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.out, "\n{BOLD}{text}{BOLD:#}");
+    }
+
+    fn file(&mut self, answers: &Answers<'_>) {
+        let events: usize = answers.devices.iter().map(|d| d.events).sum();
+        let facts = format!(
+            "{}, {} on {}",
+            format_of(answers.recording),
+            counted(events as u64, "event"),
+            counted(answers.devices.len() as u64, "device"),
+        );
+        let room = self.options.width.saturating_sub(facts.width() + 2).max(20);
+        let file = fit(&clean(answers.file), room);
+        self.line(format!("{DIM}{file}: {facts}{DIM:#}"));
+    }
+
+    fn device(&mut self, answers: &Answers<'_>, s: &Summary) {
+        if answers.devices.len() > 1 {
+            let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
+            self.heading(&format!("Device {} {rule}", s.device));
+        }
+        if s.events == 0 && s.end.segments == 0 {
+            self.line("Nothing was recorded on this device.");
+            return;
+        }
+        self.verdict(s);
+        self.timeline(s);
+        self.bytes_table(answers, s);
+        self.holders(answers, s);
+        self.leaks(s);
+        self.fragmentation(s);
+        for (i, oom) in s.ooms.iter().enumerate() {
+            self.oom(s, oom, if i == 0 { &s.holders_at_oom } else { &[] });
+        }
+        if s.more_ooms > 0 {
+            let more = counted(s.more_ooms as u64, "more out-of-memory event");
+            self.words(2, &format!("... and {more}; `--json` explains as many, `--at EVENT` any."));
+        }
+        self.regions(s);
+        self.churn(s);
+        self.trust(s);
+    }
+
+    fn verdict(&mut self, s: &Summary) {
+        let mut said = false;
+        if let Some(oom) = s.ooms.first() {
+            let asked = bytes(oom.request.bytes);
+            let text = if oom.enough_in_total() {
+                format!(
+                    "Out of memory: a request of {asked} failed while {} lay reserved and unusable.",
+                    bytes(oom.fragmentation.unusable_bytes())
+                )
+            } else {
+                format!(
+                    "Out of memory: a request of {asked} failed; {} was in use and only {} was free on the device.",
+                    bytes(oom.counters.active),
+                    bytes(oom.device_free)
+                )
+            };
+            self.out.push('\n');
+            self.styled_words(BAD, &text);
+            said = true;
+        }
+        if let Some(leak) = s.leaks.first() {
+            let text = format!(
+                "Leak suspected at {}: it kept {} of the {} blocks it allocated, {}.",
+                self.names.frame(leak.line),
+                count(leak.kept),
+                count(leak.allocations),
+                bytes(leak.kept_bytes)
+            );
+            if !said {
+                self.out.push('\n');
+            }
+            self.styled_words(BAD, &text);
+            said = true;
+        }
+        if !said {
+            let text = if s.events == 0 {
+                format!(
+                    "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call `torch.cuda.memory._record_memory_history()` first to see a peak.",
+                    bytes(s.end.allocated),
+                    bytes(s.end.reserved)
+                )
+            } else {
+                format!(
+                    "The peak was {} allocated, {} reserved. Nothing failed and nothing looks like a leak.",
+                    bytes(s.peaks.allocated.bytes),
+                    bytes(s.peaks.reserved.bytes)
+                )
+            };
+            self.out.push('\n');
+            self.styled_words(GOOD, &text);
+        }
+        if s.preexisting > 0 && s.events > 0 {
+            let text = format!(
+                "{} was allocated before recording began and is counted everywhere.",
+                bytes(s.preexisting)
+            );
+            self.words(0, &text);
+        }
+        if s.quality.probably_overflowed {
+            self.words(0, "The ring buffer probably dropped the oldest events: record with a larger `max_entries` to see them.");
+        }
+    }
+
+    fn styled_words(&mut self, style: Style, text: &str) {
+        let _ = write!(self.out, "{style}");
+        self.words(0, text);
+        // The style ends before the line does.
+        self.out.pop();
+        let _ = writeln!(self.out, "{style:#}");
+    }
+
+    /// Allocated bytes over the run as filled columns, with reserved bytes drawn over them.
+    fn timeline(&mut self, s: &Summary) {
+        const ROWS: usize = 6;
+        const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let top = s.peaks.reserved.bytes.max(s.peaks.allocated.bytes);
+        let columns = self.options.width.saturating_sub(16).min(s.timeline.len()).min(100);
+        if s.events < 2 || top == 0 || columns < 8 {
+            return;
+        }
+        let column = |i: usize| {
+            let n = s.timeline.len();
+            let part = &s.timeline[i * n / columns..((i + 1) * n / columns).max(i * n / columns + 1)];
+            let highest = |of: fn(&Counters) -> u64| part.iter().map(of).max().unwrap_or(0);
+            (highest(|c| c.allocated), highest(|c| c.reserved))
+        };
+        let level = |v: u64| (v as u128 * (ROWS * 8) as u128).div_ceil(top as u128) as usize;
+        let columns: Vec<(usize, usize)> =
+            (0..columns).map(column).map(|(a, r)| (level(a), level(r))).collect();
+        self.out.push('\n');
+        for row in (0..ROWS).rev() {
+            let label = if row == ROWS - 1 { bytes(top) } else { String::new() };
+            let mut text = format!("{label:>11} ");
+            let _ = write!(text, "{BAR}");
+            for &(allocated, reserved) in &columns {
+                let filled = allocated.saturating_sub(row * 8).min(8);
+                let is_top_of_reserved = reserved > 0 && (reserved - 1) / 8 == row;
+                text.push(if filled == 0 && is_top_of_reserved { '─' } else { EIGHTHS[filled] });
+            }
+            let _ = write!(text, "{BAR:#}");
+            self.line(text);
+        }
+        let span = s.time_us.map(|(a, b)| format!(", {}", duration(b.saturating_sub(a)))).unwrap_or_default();
+        let legend = format!("█ allocated  ─ reserved   {}{span}", counted(s.events as u64, "event"));
+        self.line(format!("{:12}{DIM}{legend}{DIM:#}", ""));
+    }
+
+    fn bytes_table(&mut self, answers: &Answers<'_>, s: &Summary) {
+        let at = |p: Peak| {
+            p.moment.event().map_or("the start".to_owned(), |e| format!("event {}", count(e as u64)))
+        };
+        let here = match answers.at {
+            Some(event) => format!("after event {}", count(event as u64)),
+            None => "at the peak".to_owned(),
+        };
+        self.heading(&format!(
+            "{:<12}{here:>16}{:>14}  {:<16}{:>14}",
+            "Bytes", "highest", "at", "at the end"
+        ));
+        let end = s.end;
+        let has_end = end.segments > 0;
+        for (name, here, peak, end) in [
+            ("requested", s.counters.requested, s.peaks.requested, end.requested),
+            ("allocated", s.counters.allocated, s.peaks.allocated, end.allocated),
+            ("active", s.counters.active, s.peaks.active, end.active),
+            ("reserved", s.counters.reserved, s.peaks.reserved, end.reserved),
+        ] {
+            let end = if has_end { bytes(end) } else { "-".to_owned() };
+            self.line(format!(
+                "{name:<12}{:>16}{:>14}  {:<16}{end:>14}",
+                bytes(here),
+                bytes(peak.bytes),
+                at(peak)
+            ));
+        }
+        let used = match s.ooms.first() {
+            Some(oom) => format!("the driver had {} left at the out of memory", bytes(oom.device_free)),
+            None => "a snapshot does not hold it".to_owned(),
+        };
+        self.line(format!("{:<12}{DIM}    {used}{DIM:#}", "device used"));
+    }
+
+    fn holders(&mut self, answers: &Answers<'_>, s: &Summary) {
+        let total = s.counters.allocated;
+        let when = match (answers.at, s.moment.event()) {
+            (None, Some(e)) => format!("at the peak, after event {}", count(e as u64)),
+            (None, None) if s.events == 0 => "when the snapshot was taken".to_owned(),
+            (None, None) => "at the peak, before the first event".to_owned(),
+            (Some(e), _) => format!("after event {}", count(e as u64)),
+        };
+        self.heading(&format!("Who held {} {when}", bytes(total)));
+        if s.filtered_out > 0 {
+            self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
+        }
+        match answers.by {
+            None => match s.tree.as_slice() {
+                // Without events all there is was live before them.
+                [all] if s.events == 0 => self.tree(&all.children, total, 0),
+                nodes => self.tree(nodes, total, 0),
+            },
+            Some(_) => self.holder_rows(&s.holders, total, self.options.top),
+        }
+        let without: u64 = s
+            .holders
+            .iter()
+            .filter(|h| h.key == HolderKey::NoStack && h.origin == Some(Origin::Recorded))
+            .map(|h| h.bytes)
+            .sum();
+        if s.events > 0 && without * 20 >= total && total > 0 {
+            let text = "Blocks without a stack were allocated outside Python, as a rule by a backward pass; record with `stacks=\"all\"` to see where.";
+            self.words(2, text);
+        }
+        let private = |h: &Holder| matches!(h.key, HolderKey::Pool(Some(p)) if p != PoolId::default());
+        if s.pools.iter().any(private) {
+            self.line(format!("{DIM}  by pool{DIM:#}"));
+            self.holder_rows(&s.pools, total, self.options.top);
+        }
+        if s.streams.len() > 1 {
+            self.line(format!("{DIM}  by stream{DIM:#}"));
+            self.holder_rows(&s.streams, total, self.options.top);
+        }
+    }
+
+    /// Columns left for the label of a row.
+    fn room(&self, indent: usize, blocks: u64) -> usize {
+        let used = 2 + 11 + 1 + 7 + 1 + BAR_WIDTH + 1 + indent + 2 + counted(blocks, "block").width();
+        self.options.width.saturating_sub(used).max(16)
+    }
+
+    fn row(&mut self, amount: u64, total: u64, indent: usize, label: &str, blocks: u64) {
+        let whole = (BAR_WIDTH * 8) as u128;
+        let eighths = if total == 0 { 0 } else { (u128::from(amount) * whole / u128::from(total)) as usize };
+        let mut bar = "█".repeat(eighths / 8);
+        if eighths % 8 > 0 {
+            bar.push(['▏', '▎', '▍', '▌', '▋', '▊', '▉'][eighths % 8 - 1]);
+        }
+        let pad = " ".repeat(BAR_WIDTH.saturating_sub(bar.width()));
+        let label = fit(label, self.room(indent, blocks));
+        self.line(format!(
+            "  {:>11} {:>7} {BAR}{bar}{BAR:#}{pad} {:indent$}{label}  {DIM}{}{DIM:#}",
+            bytes(amount),
+            share(amount, total),
+            "",
+            counted(blocks, "block")
+        ));
+    }
+
+    fn holder_rows(&mut self, holders: &[Holder], total: u64, top: usize) {
+        for h in holders.iter().take(top) {
+            let before = match h.origin {
+                None | Some(Origin::Recorded) => "",
+                Some(Origin::EndState) => "(live before recording) ",
+                Some(Origin::FreeOnly) => "(live before recording, freed at) ",
+            };
+            let label = format!("{before}{}", self.names.key(&h.key));
+            self.row(h.bytes, total, 0, &label, h.count);
+        }
+        let rest = holders.get(top..).unwrap_or_default();
+        if !rest.is_empty() {
+            let label = format!("... {} more", count(rest.len() as u64));
+            self.row(
+                rest.iter().map(|h| h.bytes).sum(),
+                total,
+                0,
+                &label,
+                rest.iter().map(|h| h.count).sum(),
+            );
+        }
+    }
+
+    /// Calls as a tree: a chain of calls with no branch is one row, its innermost line in front.
+    fn tree(&mut self, nodes: &[Node], total: u64, depth: usize) {
+        // Deep recursion of the profiled program must not become recursion here.
+        const DEEPEST: usize = 24;
+        let top = self.options.top;
+        // Rows below one percent say little and push the rest off the screen.
+        let worth = |n: &Node| n.bytes.saturating_mul(100) >= total;
+        let shown = nodes.iter().take_while(|n| worth(n)).take(top).count().max(nodes.len().min(1));
+        for node in &nodes[..shown] {
+            let mut chain = vec![node.kind];
+            let mut node = node;
+            while let (NodeKind::Frame(_), [only]) = (node.kind, node.children.as_slice())
+                && only.bytes == node.bytes
+            {
+                node = only;
+                chain.push(node.kind);
+            }
+            let room = self.room(depth * 2, node.count);
+            let mut label = String::new();
+            for (i, &kind) in chain.iter().rev().enumerate() {
+                let between = if i == 0 { "" } else { " < " };
+                // The innermost line comes first, but leaves its caller some room.
+                let callers = if i == 0 && chain.len() > 1 { 22 } else { 0 };
+                let left = room.saturating_sub(label.width() + between.len() + callers).max(10);
+                if i > 0 && left < 12 {
+                    break;
+                }
+                let _ = write!(label, "{between}{}", fit(&self.names.node(kind), left));
+            }
+            self.row(node.bytes, total, depth * 2, &label, node.count);
+            if depth < DEEPEST {
+                self.tree(&node.children, total, depth + 1);
+            }
+        }
+        let rest = &nodes[shown..];
+        if !rest.is_empty() {
+            let label = format!("... {} more", count(rest.len() as u64));
+            self.row(
+                rest.iter().map(|n| n.bytes).sum(),
+                total,
+                depth * 2,
+                &label,
+                rest.iter().map(|n| n.count).sum(),
+            );
+        }
+    }
+
+    fn leaks(&mut self, s: &Summary) {
+        if s.events == 0 {
+            return;
+        }
+        if s.leaks.is_empty() {
+            self.heading("No leak suspects");
+            return;
+        }
+        self.heading(&format!("Leak suspects: {}", counted(s.leaks.len() as u64, "line")));
+        for leak in s.leaks.iter().take(self.options.top) {
+            self.leak(leak);
+        }
+        let more = s.leaks.len().saturating_sub(self.options.top);
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more as u64)));
+        }
+    }
+
+    fn leak(&mut self, leak: &LeakSuspect) {
+        let line = fit(&self.names.frame(leak.line), self.options.width.saturating_sub(16));
+        self.line(format!("  {:>11}  {BOLD}{line}{BOLD:#}", bytes(leak.kept_bytes)));
+        let floor: Vec<String> = leak.floor.iter().map(|n| n.to_string()).collect();
+        let stacks = if leak.stacks > 1 { format!(" from {} stacks", leak.stacks) } else { String::new() };
+        let text = format!(
+            "kept {} of {} blocks{stacks}; live and never fewer again, by tenths of the run: {}",
+            count(leak.kept),
+            count(leak.allocations),
+            floor.join(" ")
+        );
+        self.words(15, &text);
+    }
+
+    fn fragmentation(&mut self, s: &Summary) {
+        let at_end = s.fragmentation_at_end.as_ref().filter(|e| s.moment != e.moment);
+        let here = if at_end.is_some() { "here" } else { "at the end" };
+        let moments = [(here, s.fragmentation.as_ref()), ("at the end", at_end)];
+        if moments.iter().all(|(_, f)| f.is_none()) {
+            return;
+        }
+        self.heading("Fragmentation");
+        for (when, f) in moments {
+            let Some(f) = f else { continue };
+            let text = format!(
+                "{when}: {} lost inside blocks to rounding; {} reserved and free, {} of it in whole segments, which go back to the device when needed. {}",
+                bytes(f.internal),
+                bytes(f.external),
+                bytes(f.whole_segments),
+                usable_words(f)
+            );
+            self.words(2, &text);
+        }
+    }
+
+    fn oom(&mut self, s: &Summary, oom: &OutOfMemory, holders: &[Holder]) {
+        let time = match (oom.time_us, s.time_us) {
+            (Some(t), Some((start, _))) => format!(", {} after the first", duration(t.saturating_sub(start))),
+            _ => String::new(),
+        };
+        self.heading(&format!("Out of memory at event {}{time}", count(oom.event as u64)));
+        let f = &oom.fragmentation;
+        self.words(
+            2,
+            &format!(
+                "asked for {} on the {}",
+                bytes(oom.request.bytes),
+                self.names.stream(oom.request.stream)
+            ),
+        );
+        if let Some(line) = oom.stack.and_then(|st| self.names.frames.own_frame(self.names.trace, st)) {
+            let line = self.names.frame(line);
+            self.words(2, &format!("in {line}"));
+        }
+        self.words(2, &format!("{} was free on the device", bytes(oom.device_free)));
+        self.words(
+            2,
+            &format!(
+                "{} was reserved: {} in use and {} unused",
+                bytes(oom.counters.reserved),
+                bytes(oom.counters.active),
+                bytes(f.external)
+            ),
+        );
+        if f.usable > 0 {
+            self.words(4, &format!("{} in free blocks that could have served it", bytes(f.usable)));
+        }
+        for u in &f.unusable {
+            let text = format!(
+                "{} unusable, in {} {}; the largest is {} in the {} on the {}",
+                bytes(u.bytes),
+                counted(u.blocks as u64, "free block"),
+                unusable(u.why),
+                bytes(u.largest.size),
+                kind(u.largest.kind),
+                self.names.stream(u.largest.stream)
+            );
+            self.words(4, &text);
+        }
+        if oom.enough_in_total() {
+            let text = format!(
+                "Free and unused together are {}, more than was asked for: it failed for fragmentation, not for size. Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help.",
+                bytes(oom.device_free.saturating_add(f.external))
+            );
+            self.words(2, &text);
+        } else {
+            let text = format!(
+                "Even with every unused byte in one piece, {} would have been missing: it failed for size.",
+                bytes(oom.missing())
+            );
+            self.words(2, &text);
+        }
+        if !holders.is_empty() {
+            self.words(2, &format!("what held the {} in use:", bytes(oom.counters.allocated)));
+            self.holder_rows(holders, oom.counters.allocated, self.options.top.min(5));
+        }
+    }
+
+    fn regions(&mut self, s: &Summary) {
+        if s.regions.is_empty() {
+            return;
+        }
+        let room = self.options.width.saturating_sub(2 + 7 + 13 + 13 + 13 + 12).clamp(12, 60);
+        self.heading(&format!(
+            "{:<width$}{:>7}{:>13}{:>13}{:>13}{:>12}",
+            "Regions",
+            "runs",
+            "peak",
+            "above start",
+            "net",
+            "time",
+            width = room + 2
+        ));
+        for r in s.regions.iter().take(self.options.top) {
+            let name = fit(&clean(&r.name), room);
+            let pad = " ".repeat(room.saturating_sub(name.width()));
+            self.line(format!(
+                "  {name}{pad}{:>7}{:>13}{:>13}{:>13}{:>12}",
+                count(r.count),
+                bytes(r.peak),
+                bytes(r.peak_above_start),
+                signed_bytes(r.net),
+                duration(r.total_us)
+            ));
+        }
+        let more = s.regions.len().saturating_sub(self.options.top);
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more as u64)));
+        }
+    }
+
+    fn churn(&mut self, s: &Summary) {
+        if s.churn.is_empty() {
+            return;
+        }
+        let top = self.options.top.min(5);
+        let total: u64 = s.churn.iter().map(|h| h.bytes).sum();
+        let blocks: u64 = s.churn.iter().map(|h| h.count).sum();
+        self.heading(&format!(
+            "Allocated over the whole run: {} in {}",
+            bytes(total),
+            counted(blocks, "block")
+        ));
+        self.holder_rows(&s.churn, total, top);
+        let mut by_count: Vec<&Holder> = s.churn.iter().collect();
+        by_count.sort_by_key(|h| std::cmp::Reverse(h.count));
+        let already = by_count.iter().take(top).all(|h| s.churn.iter().take(top).any(|c| c.key == h.key));
+        if !already {
+            self.line(format!("{DIM}  by number of blocks{DIM:#}"));
+            for h in by_count.into_iter().take(top) {
+                let label = self.names.key(&h.key);
+                self.row(h.bytes, total, 0, &label, h.count);
+            }
+        }
+    }
+
+    /// What is not exact, and why.
+    fn trust(&mut self, s: &Summary) {
+        let q = s.quality;
+        let n = |n: usize, what: &str| counted(n as u64, what);
+        let mut notes = Vec::new();
+        if q.inferred_sizes > 0 {
+            notes.push(format!(
+                "Allocated and active bytes are approximate: the sizes of {} live before recording are inferred from what was asked for; each may be up to 1 MiB larger.",
+                n(q.inferred_sizes, "block")
+            ));
+        }
+        if q.size_mismatches > 0 {
+            notes.push(format!(
+                "{} not of the size the allocator's rules give; the end state was believed. The settings may have changed during the run.",
+                were(q.size_mismatches, "block")
+            ));
+        }
+        if q.lost_events > 0 {
+            notes.push(format!(
+                "{} missing: an address was used again or freed twice.",
+                were(q.lost_events, "event")
+            ));
+        }
+        if q.end_state_disagreements > 0 {
+            notes.push(format!(
+                "The trace and the end state disagree about {} ({}); peaks follow the trace, the end its own blocks. The two are copied one after the other while the program runs.",
+                n(q.end_state_disagreements, "block"),
+                bytes(q.end_state_disagreement_bytes)
+            ));
+        }
+        if q.segment_contradictions > 0 {
+            notes.push(format!(
+                "{} each other or the end state; reserved bytes are approximate.",
+                if q.segment_contradictions == 1 {
+                    "1 segment event contradicts".to_owned()
+                } else {
+                    format!("{} segment events contradict", count(q.segment_contradictions as u64))
+                }
+            ));
+        }
+        if q.settings_assumed {
+            notes.push("The file names no allocator settings; PyTorch's defaults were assumed.".to_owned());
+        }
+        if notes.is_empty() {
+            return;
+        }
+        self.heading("How far to trust these numbers");
+        for note in notes {
+            self.words(2, &note);
+        }
+    }
+}
+
+fn were(n: usize, what: &str) -> String {
+    format!("{} {}", counted(n as u64, what), if n == 1 { "is" } else { "are" })
+}
+
+/// What the free part is good for.
+fn usable_words(f: &Fragmentation) -> String {
+    let asked = bytes(f.request.bytes);
+    if f.external == 0 {
+        return String::new();
+    }
+    format!(
+        "One more request of {asked}, the run's largest, could use {} and not {}; the largest of {} is {}.",
+        bytes(f.usable),
+        bytes(f.unusable_bytes()),
+        counted(f.free_blocks as u64, "free block"),
+        f.largest.map(|b| bytes(b.size)).unwrap_or_default()
+    )
+}

@@ -1,0 +1,134 @@
+//! When two traces say the same.
+
+use crate::annotations::Annotation;
+use crate::end_state::{Block, Segment};
+use crate::events::{Event, Tags};
+use crate::ids::{FrameId, StackId, StringId, StringListId};
+use crate::stacks::{Frame, FxNode};
+use crate::trace::{DeviceTrace, Trace};
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Self) -> bool {
+        let ids = Translation::new(self, other);
+        let devices = |a: &[DeviceTrace], b: &[DeviceTrace]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| ids.device(a, b))
+        };
+        let annotations = |a: &Vec<Annotation>, b: &Vec<Annotation>| {
+            let same = |(a, b): (&Annotation, &Annotation)| {
+                ids.string(a.name) == Some(b.name) && *a == Annotation { name: a.name, ..*b }
+            };
+            a.len() == b.len() && a.iter().zip(b).all(same)
+        };
+        self.settings == other.settings
+            && devices(&self.devices, &other.devices)
+            && devices(self.host.as_slice(), other.host.as_slice())
+            && match (&self.annotations, &other.annotations) {
+                (Some(a), Some(b)) => annotations(a, b),
+                (a, b) => a.is_none() && b.is_none(),
+            }
+    }
+}
+
+/// For each entry of one trace's tables the id of the same entry in another's, where there is one.
+struct Translation<'t> {
+    from: &'t Trace,
+    to: &'t Trace,
+    strings: Vec<Option<StringId>>,
+    stacks: Vec<Option<StackId>>,
+    tags: Vec<Option<Tags>>,
+}
+
+impl<'t> Translation<'t> {
+    fn new(from: &'t Trace, to: &'t Trace) -> Self {
+        let strings = from.strings.iter().map(|s| to.strings.find(s)).collect();
+        let mut this = Self { from, to, strings, stacks: Vec::new(), tags: Vec::new() };
+        let frames: Vec<Option<FrameId>> =
+            from.frames.iter().map(|(_, f)| this.frame(f).and_then(|f| to.frames.find(f))).collect();
+        let stack = |(_, s): (StackId, &[FrameId])| {
+            let frames: Option<Vec<FrameId>> = s.iter().map(|f| frames[f.index()]).collect();
+            to.stacks.find(&frames?)
+        };
+        this.stacks = from.stacks.iter().map(stack).collect();
+        this.tags = from.tags.iter().map(|t| this.tags(t)).collect();
+        this
+    }
+
+    fn string(&self, id: StringId) -> Option<StringId> {
+        self.strings[id.index()]
+    }
+
+    /// `Some` of nothing stays nothing; `None` where a string has no counterpart.
+    fn optional(&self, id: Option<StringId>) -> Option<Option<StringId>> {
+        id.map_or(Some(None), |id| self.string(id).map(Some))
+    }
+
+    fn frame(&self, f: Frame) -> Option<Frame> {
+        let fx = FxNode {
+            op: self.optional(f.fx.op)?,
+            name: self.optional(f.fx.name)?,
+            target: self.optional(f.fx.target)?,
+            original_trace: self.optional(f.fx.original_trace)?,
+        };
+        Some(Frame { name: self.string(f.name)?, filename: self.string(f.filename)?, line: f.line, fx })
+    }
+
+    /// As the other trace would have it, but for `forward_frames`, which [`lists`](Self::lists) compares.
+    fn tags(&self, t: Tags) -> Option<Tags> {
+        Some(Tags {
+            compile_context: self.optional(t.compile_context)?,
+            user_metadata: self.optional(t.user_metadata)?,
+            internal_metadata: self.optional(t.internal_metadata)?,
+            category: self.optional(t.category)?,
+            unknown_action: self.optional(t.unknown_action)?,
+            ..t
+        })
+    }
+
+    fn stack(&self, a: Option<StackId>, b: Option<StackId>) -> bool {
+        match (a, b) {
+            (Some(a), Some(b)) => self.stacks[a.index()] == Some(b),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+
+    fn lists(&self, a: Option<StringListId>, b: Option<StringListId>) -> bool {
+        match (a, b) {
+            (Some(a), Some(b)) => {
+                let (a, b) = (self.from.string_lists.get(a), self.to.string_lists.get(b));
+                a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| self.string(a) == Some(b))
+            }
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+
+    fn device(&self, a: &DeviceTrace, b: &DeviceTrace) -> bool {
+        a.device == b.device
+            && a.events.len() == b.events.len()
+            && a.segments.len() == b.segments.len()
+            && a.blocks.len() == b.blocks.len()
+            && a.events.iter().zip(b.events.iter()).all(|(a, b)| self.event(a, b))
+            && a.segments.iter().zip(&b.segments).all(|(a, b)| self.segment(a, b))
+            && a.blocks.iter().zip(&b.blocks).all(|(a, b)| self.block(a, b))
+    }
+
+    fn event(&self, a: Event, b: Event) -> bool {
+        let Some(tags) = self.tags[a.tags.index()] else { return false };
+        let others = self.to.tags.get(b.tags);
+        self.stack(a.stack, b.stack)
+            && self.lists(tags.forward_frames, others.forward_frames)
+            && tags == Tags { forward_frames: tags.forward_frames, ..others }
+            && a == Event { stack: a.stack, tags: a.tags, ..b }
+    }
+
+    fn segment(&self, a: &Segment, b: &Segment) -> bool {
+        self.stack(a.stack, b.stack)
+            && self.lists(a.forward_frames, b.forward_frames)
+            && *a == Segment { stack: a.stack, forward_frames: a.forward_frames, ..b.clone() }
+    }
+
+    fn block(&self, a: &Block, b: &Block) -> bool {
+        self.stack(a.stack, b.stack)
+            && self.lists(a.forward_frames, b.forward_frames)
+            && *a == Block { stack: a.stack, forward_frames: a.forward_frames, ..*b }
+    }
+}

@@ -1,0 +1,189 @@
+//! Input that is broken or means harm: an error that names the place, never a panic, a hang or code run.
+
+use proptest::prelude::*;
+use vramscope_trace::ReadError;
+use vramscope_trace::formats::write_pickle;
+
+use crate::{everything, read, read_json};
+
+fn error(bytes: &[u8]) -> String {
+    let message = read(bytes).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "one line: {message}");
+    message
+}
+
+fn pickled() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_pickle(&read_json(&everything()).trace, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn opcodes_that_can_run_code_are_refused_by_name() {
+    // os.system("true"), as pickle.dumps of an object with __reduce__ has it.
+    let attack = b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.";
+    assert_eq!(
+        error(attack),
+        "refused opcode STACK_GLOBAL at byte 17: it imports a Python function or class, and a memory snapshot \
+         never needs it; this is another kind of pickle, or a hostile one"
+    );
+    for opcode in [b'c', b'i', b'o', b'b', b'R', b'P', b'Q', 0x81, 0x82, 0x83, 0x84, 0x92, 0x93] {
+        let refused = read(&[0x80, 4, b'N', b'N', opcode, 0, 0, 0, 0, b'.']);
+        assert!(matches!(refused, Err(ReadError::Refused { offset: 4, .. })), "{opcode:#x}: {refused:?}");
+    }
+}
+
+#[test]
+fn the_end_of_the_file_is_named_wherever_it_is_cut() {
+    let whole = pickled();
+    for length in 1..whole.len() {
+        let message = error(&whole[..length]);
+        if length >= 2 {
+            assert!(message.starts_with(&format!("the file ends at byte {length}, inside")), "{message}");
+        }
+    }
+}
+
+#[test]
+fn shared_containers_do_not_unfold() {
+    // Thirty lists, each holding the one before twice: 2^30 elements if they were copied.
+    let mut bomb = vec![0x80, 4, b']', 0x94];
+    for i in 0..30u8 {
+        bomb.extend([b']', 0x94, b'(', b'h', i, b'h', i, b'e']);
+    }
+    bomb.push(b'.');
+    assert!(error(&bomb).starts_with("holds a list, not a memory snapshot"), "{}", error(&bomb));
+
+    // One trace made of references to the same event, in batches as `pickle` writes them.
+    let mut bomb = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](](".to_vec();
+    bomb.extend(b"}\x94(\x8c\x06action\x8c\x04free\x8c\x04addrK\x01\x8c\x04sizeK\x01u");
+    for i in 0..100_000 {
+        bomb.extend(if i % 1000 == 999 { b"e(".as_slice() } else { b"h\0" });
+    }
+    bomb.extend(b"eeu.");
+    assert_eq!(error(&bomb), "device_traces: holds the same entry twice, which no recorder writes");
+
+    // References that never close into a list may not fill the memory either.
+    let endless = [b"\x80\x04](".as_slice(), &b"N".repeat(1_000_000)].concat();
+    assert!(error(&endless).contains("a list or dictionary that never closes"), "{}", error(&endless));
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep = |opcode: &[u8]| [b"\x80\x04".as_slice(), &opcode.repeat(100_000)].concat();
+    for opcode in [b"]".as_slice(), b"](", b"}(N", b"("] {
+        let message = error(&deep(opcode));
+        assert!(message.contains("nested too deep"), "{message}");
+    }
+    let json = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(error(json.as_bytes()).starts_with("not a JSON snapshot: recursion limit exceeded"));
+}
+
+#[test]
+fn lengths_are_not_trusted() {
+    for opcode in [0x8d, 0x8e, 0x96] {
+        let mut claim = vec![0x80, 4, opcode];
+        claim.extend((1u64 << 60).to_le_bytes());
+        claim.extend(b"short");
+        assert!(error(&claim).starts_with("the file ends at byte 16, inside a string"), "{}", error(&claim));
+    }
+    let integer = b"\x80\x04\x8b\xff\xff\xff\x7f\x00.";
+    assert_eq!(
+        error(integer),
+        "byte 2: an integer beyond 64 bits; the file is damaged or not a memory snapshot"
+    );
+    let memo = b"\x80\x04Nr\xff\xff\xff\xff.";
+    assert_eq!(error(memo).split(',').next(), Some("holds `None`"));
+}
+
+#[test]
+fn integers_of_nine_bytes_are_addresses_and_longer_ones_errors() {
+    let with = |integer: &[u8]| {
+        let start =
+            b"\x80\x04}(\x8c\x0ddevice_traces](](}(\x8c\x06action\x8c\x08snapshot\x8c\x04addr".to_vec();
+        [start, integer.to_vec(), b"ueeu.".to_vec()].concat()
+    };
+    let highest = with(b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00");
+    assert_eq!(read(&highest).unwrap().trace.devices[0].events.get(0).address, u64::MAX);
+    for beyond in [b"\x8a\x09\0\0\0\0\0\0\0\0\x01".as_slice(), b"\x8a\x0a\0\0\0\0\0\0\0\0\0\0"] {
+        assert!(error(&with(beyond)).contains("an integer beyond 64 bits"));
+    }
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_named_with_their_place() {
+    let wrong = |pointer: &str, value: serde_json::Value| {
+        let mut snapshot = everything();
+        *snapshot.pointer_mut(pointer).unwrap() = value;
+        error(snapshot.to_string().as_bytes())
+    };
+    let text = serde_json::Value::from("big");
+    assert_eq!(
+        wrong("/device_traces/0/1/size", text.clone()),
+        "device_traces[0][1]: trace entry whose `size` is \"big\""
+    );
+    assert_eq!(
+        wrong("/device_traces/0/2/addr", (-0.5).into()),
+        "device_traces[0][2]: trace entry whose `addr` is -0.5"
+    );
+    assert_eq!(
+        wrong("/segments/0/blocks/1/size", (-1).into()),
+        "segments[0].blocks[1]: block whose `size` is -1"
+    );
+    assert_eq!(wrong("/segments/0", 3.into()), "segments[0]: is not a segment");
+    assert_eq!(wrong("/device_traces", text.clone()), "device_traces: is not a list");
+    assert_eq!(
+        wrong("/device_traces/0/1/frames/0/line", text),
+        "device_traces[0][1]: frame whose `line` is \"big\""
+    );
+    assert_eq!(
+        wrong("/device_traces/0/1/size", (1u64 << 62).into()),
+        "device 0: has sizes that sum to more than 2^61 bytes, beyond any device"
+    );
+}
+
+#[test]
+fn other_kinds_of_files_are_named() {
+    for (bytes, start) in [
+        (b"".as_slice(), "the file is empty"),
+        (b"PK\x03\x04rest", "not a memory snapshot but a zip archive"),
+        (b"hello world", "not a memory snapshot but text that begins \"hello world\""),
+        (b"<!DOCTYPE html>", "not a memory snapshot but a web page"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "not a memory snapshot but a Git LFS pointer"),
+        (b"(dp0\n", "not a memory snapshot but a pickle of protocol 0 or 1"),
+        (
+            b"\x00\x01\x02\x03\xff",
+            "not a memory snapshot but an unknown kind of file that begins with bytes 00 01 02 03",
+        ),
+        (b"\x80\x07.", "byte 0: pickle protocol 7, known are 2 to 5"),
+        (b"\x80\x04}.", "holds neither `segments` nor `device_traces`, not a memory snapshot"),
+        (b"{\"model\": 3}", "holds neither `segments` nor `device_traces`, not a memory snapshot"),
+        (b"{\"segments\": [", "not a JSON snapshot: EOF while parsing a list"),
+    ] {
+        assert!(error(bytes).starts_with(start), "{}", error(bytes));
+    }
+}
+
+#[test]
+fn what_follows_the_pickle_is_ignored_and_told() {
+    let mut bytes = pickled();
+    bytes.extend(b"more");
+    let recording = read(&bytes).unwrap();
+    assert!(recording.notices.trailing_bytes);
+    assert!(recording.trace == read_json(&everything()).trace);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_pickles_end_in_a_trace_or_an_error(changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8)) {
+        let mut bytes = pickled();
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        // Either is fine; a panic or a hang is not.
+        read(&bytes).ok();
+    }
+}

@@ -6,6 +6,7 @@ mod keys;
 mod pickle;
 mod window;
 
+use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 
 pub use pickle::write as write_pickle;
@@ -80,7 +81,8 @@ impl Compression {
 /// Where the stream fails or does not hold a snapshot. Memory stays within a small multiple of what was
 /// read, whatever the stream holds, and nothing in it can run code.
 pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recording, ReadError> {
-    let stream = Counted { stream, read: 0, progress };
+    let read = Cell::new(0);
+    let stream = Counted { stream, read: &read, progress };
     let mut window = Window::new(stream);
     window.fill(4)?;
     let compression = match *window.here() {
@@ -92,6 +94,7 @@ pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recordin
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(window))),
         _ => Box::new(zstd::stream::read::Decoder::new(window)?),
     };
+    let stream = Bounded { stream, compressed: &read, expanded: 0 };
     read_plain(Window::new(stream), compression).map_err(|e| match e {
         ReadError::Io(e) => ReadError::Compressed { name: compression.name(), why: e.to_string() },
         e => e,
@@ -157,15 +160,35 @@ fn text_start(start: &[u8]) -> Option<String> {
 /// Tells how far a stream has been read.
 struct Counted<'p, R> {
     stream: R,
-    read: u64,
+    read: &'p Cell<u64>,
     progress: &'p mut dyn FnMut(u64),
 }
 
 impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.stream.read(out)?;
-        self.read += n as u64;
-        (self.progress)(self.read);
+        self.read.set(self.read.get() + n as u64);
+        (self.progress)(self.read.get());
+        Ok(n)
+    }
+}
+
+/// Stops a stream that expands beyond all reason: real recordings shrink to a fiftieth.
+struct Bounded<'c, R> {
+    stream: R,
+    compressed: &'c Cell<u64>,
+    expanded: u64,
+}
+
+impl<R: Read> Read for Bounded<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        const FREE: u64 = 16 << 20;
+        const MOST: u64 = 1000;
+        let n = self.stream.read(out)?;
+        self.expanded += n as u64;
+        if self.expanded > FREE + MOST * self.compressed.get() {
+            return Err(io::Error::other("it expands more than a thousandfold"));
+        }
         Ok(n)
     }
 }

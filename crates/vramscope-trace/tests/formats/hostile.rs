@@ -81,7 +81,13 @@ fn nesting_is_bounded() {
 
 #[test]
 fn lengths_are_not_trusted() {
-    for opcode in [0x8d, 0x8e, 0x96] {
+    let string = [b"\x80\x04\x8d".as_slice(), &(1u64 << 60).to_le_bytes(), b"short"].concat();
+    assert!(
+        error(&string).starts_with("byte 2: a string of 1152921504606846976 bytes"),
+        "{}",
+        error(&string)
+    );
+    for opcode in [0x8e, 0x96] {
         let mut claim = vec![0x80, 4, opcode];
         claim.extend((1u64 << 60).to_le_bytes());
         claim.extend(b"short");

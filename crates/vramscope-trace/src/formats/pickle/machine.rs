@@ -27,6 +27,9 @@ const DEEPEST: usize = 128;
 /// Bytes of the longest opcode with its argument: `LONG4` of nine bytes.
 const LONGEST: usize = 14;
 
+/// Bytes of the longest string that is believed; names of C++ functions have a few thousand.
+const LONGEST_STRING: usize = 16 << 20;
+
 /// `pickle` appends at most this many elements at a time.
 const BATCH: usize = 1000;
 
@@ -163,15 +166,15 @@ impl<R: Read> Machine<R> {
                 NEWFALSE => self.push(Value::Bool(false)),
                 SHORT_BINUNICODE | SHORT_BINSTRING => {
                     let [n] = self.take()?;
-                    self.string(n.into())?;
+                    self.string(n.into(), at)?;
                 }
                 BINUNICODE | BINSTRING => {
                     let n = u32::from_le_bytes(self.take()?);
-                    self.string(n.into())?;
+                    self.string(n.into(), at)?;
                 }
                 BINUNICODE8 => {
                     let n = u64::from_le_bytes(self.take()?);
-                    self.string(n)?;
+                    self.string(n, at)?;
                 }
                 SHORT_BINBYTES => {
                     let [n] = self.take()?;
@@ -626,8 +629,10 @@ impl<R: Read> Machine<R> {
         Ok(())
     }
 
-    fn string(&mut self, n: u64) -> Result<()> {
-        let n = usize::try_from(n).unwrap_or(usize::MAX);
+    fn string(&mut self, n: u64, at: u64) -> Result<()> {
+        let Some(n) = usize::try_from(n).ok().filter(|&n| n <= LONGEST_STRING) else {
+            return Err(damaged(at, format!("a string of {n} bytes, a snapshot has none so long")));
+        };
         self.window.fill(n)?;
         let Some(bytes) = self.window.here().get(..n) else { return Err(self.truncated("a string")) };
         let v = match String::from_utf8_lossy(bytes) {

@@ -1,0 +1,31 @@
+//! The command as a user runs it: exit code, stdout and stderr.
+
+mod bad_input;
+mod data;
+mod examples;
+mod options;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The project's root, where the commands run: paths in the output are those of the README.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn vramscope(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vramscope"));
+    command.args(args).current_dir(root()).env_remove("COLUMNS").env("NO_COLOR", "1");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    vramscope(args).output().unwrap()
+}
+
+/// Its JSON answer.
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = run(&[args, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}

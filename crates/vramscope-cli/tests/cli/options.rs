@@ -1,0 +1,112 @@
+//! Options of the subcommands.
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use insta_cmd::assert_cmd_snapshot;
+
+use crate::{json, root, run, vramscope};
+
+#[test]
+fn help() {
+    assert_cmd_snapshot!(vramscope(&["--help"]));
+    assert_cmd_snapshot!(vramscope(&["report", "--help"]));
+}
+
+#[test]
+fn grouping_instead_of_the_tree() {
+    let by = |by: &str| {
+        let text = run(&["report", "examples/training.pickle.zst", "--by", by, "--top", "4"]);
+        let text = String::from_utf8(text.stdout).unwrap();
+        let rows = text.lines().skip_while(|l| !l.starts_with("Who held")).take_while(|l| !l.is_empty());
+        format!("--by {by}\n{}\n", rows.collect::<Vec<_>>().join("\n"))
+    };
+    let all = ["line", "function", "file", "module", "stack", "pool", "stream"].map(by);
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn any_moment_and_any_frame() {
+    assert_cmd_snapshot!(vramscope(&[
+        "report",
+        "examples/training.pickle.zst",
+        "--at",
+        "1200",
+        "--full-stacks",
+        "--top",
+        "2"
+    ]));
+}
+
+#[test]
+fn holders_at_any_moment_sum_to_what_is_allocated() {
+    for at in ["0", "17", "400", "1234", "2060"] {
+        let report = json(&["report", "examples/oom.pickle", "--at", at]);
+        let at = &report["devices"][0]["at"];
+        let held: u64 = at["holders"].as_array().unwrap().iter().map(|h| h["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(Some(held), at["allocated_bytes"].as_u64());
+    }
+}
+
+#[test]
+fn a_filter_tells_what_it_left_out() {
+    let device = |args: &[&str]| {
+        json(&[&["report", "examples/training.pickle.zst"], args].concat())["devices"][0].clone()
+    };
+    let filtered = device(&["--filter", r"workloads\.py:19 "]);
+    let held: u64 =
+        filtered["holders_at_peak"].as_array().unwrap().iter().map(|h| h["bytes"].as_u64().unwrap()).sum();
+    let left_out = filtered["filtered_out_bytes"].as_u64().unwrap();
+    assert!(held > 0 && left_out > 0);
+    assert_eq!(Some(held + left_out), device(&[])["peak_allocated_bytes"].as_u64());
+}
+
+#[test]
+fn a_device_or_an_event_that_is_not_there() {
+    assert_cmd_snapshot!(vramscope(&["report", "examples/oom.pickle", "--device", "3"]));
+    assert_cmd_snapshot!(vramscope(&["report", "examples/oom.pickle", "--at", "99999"]));
+    assert_cmd_snapshot!(vramscope(&["report", "examples/oom.pickle", "--filter", "("]));
+}
+
+#[test]
+fn standard_input() {
+    let mut child = vramscope(&["info", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let bytes = std::fs::read(root().join("examples/leak.pickle")).unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("standard input\n  format      pickle, protocol 4\n"), "{text}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut child = vramscope(&["report", "examples/training.pickle.zst", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 1];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = run(&["completions", shell]);
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout).unwrap().contains("full-stacks"), "{shell}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_named_once_on_stderr() {
+    let directory = tempfile::tempdir().unwrap();
+    let event = r#"{"action": "alloc", "addr": 512, "size": 9, "stream": 0, "shape": [3]}"#;
+    let text = format!(r#"{{"segments": [], "device_traces": [[{event}]], "host": "a7"}}"#);
+    std::fs::write(directory.path().join("odd.json"), text).unwrap();
+    let mut command = vramscope(&["info", "odd.json"]);
+    command.current_dir(directory.path());
+    assert_cmd_snapshot!(command);
+}

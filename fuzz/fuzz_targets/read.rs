@@ -1,0 +1,31 @@
+//! Any bytes, through the reader, every question and every report; what was read must be written and read
+//! again as it was. Panics, hangs and runaway memory are findings.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vramscope::prelude::*;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(recording) = formats::read(bytes, &mut |_| {}) else { return };
+    let trace = &recording.trace;
+
+    let mut written = Vec::new();
+    formats::write_pickle(trace, &mut written).expect("writing into memory cannot fail");
+    let again = formats::read(&written[..], &mut |_| {}).expect("what we write we can read");
+    assert!(again.trace == *trace, "written and read again it says something else");
+
+    let frames = Frames::of(trace);
+    let devices: Vec<Summary> = trace
+        .devices
+        .iter()
+        .map(|d| Summary::of(trace, d, &frames, &Options::default()))
+        .collect();
+    for s in &devices {
+        let held: u64 = s.holders.iter().map(|h| h.bytes).sum();
+        assert_eq!(held, s.counters.allocated, "holders sum to what is allocated");
+        assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
+    }
+    let answers = Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
+    vramscope::report::report(&answers, TextOptions { width: 100, top: 10 });
+    vramscope::report::info("fuzz", &recording);
+});

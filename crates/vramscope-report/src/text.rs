@@ -56,7 +56,7 @@ pub fn info(file: &str, recording: &Recording) -> String {
         let _ = writeln!(out, "  {name:<12}{value}");
     };
     line("format", format_of(recording));
-    line("written by", format!("PyTorch {}", facts.generation));
+    line("age", facts.generation.to_owned());
     line(
         "has",
         if facts.features.is_empty() { "nothing more".to_owned() } else { facts.features.join(", ") },

@@ -73,6 +73,9 @@ struct Problem {
     what: String,
 }
 
+/// Devices of the largest machine there could be.
+const MOST_DEVICES: usize = 4096;
+
 /// How many broken records are remembered one by one.
 const MOST_PROBLEMS: usize = 1000;
 
@@ -716,6 +719,9 @@ impl Assembler {
         let traces = self.traces(root.device_traces, "device_traces")?;
         let host_traces = self.host_traces(root.host_traces)?;
         self.check_events_stand_once(traces.iter().chain(&host_traces))?;
+        if traces.len() > MOST_DEVICES {
+            return Err(schema("device_traces", "has more lists than any machine has devices"));
+        }
         for (i, runs) in traces.iter().enumerate() {
             let device = i as i64;
             let events = self.take_events(runs);
@@ -960,7 +966,7 @@ fn as_bool(v: Value) -> Option<bool> {
 
 fn as_float(v: Value) -> Option<f64> {
     match v {
-        Value::Float(x) => Some(x),
+        Value::Float(x) => Some(x).filter(|x| x.is_finite()),
         Value::Int(n) => Some(n as f64),
         _ => None,
     }

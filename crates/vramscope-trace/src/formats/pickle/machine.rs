@@ -130,8 +130,14 @@ impl<R: Read> Machine<R> {
                         .map_err(|_| damaged(at, "the memo is full"))?;
                     self.put(i, at)?;
                 }
-                EMPTY_DICT => self.push(Value::OpenDict(None)),
-                EMPTY_LIST => self.open_list(at)?,
+                EMPTY_DICT => {
+                    self.push(Value::OpenDict(None));
+                    self.memoize_new();
+                }
+                EMPTY_LIST => {
+                    self.open_list(at)?;
+                    self.memoize_new();
+                }
                 APPENDS => self.appends(at)?,
                 SETITEMS => {
                     let mark = self.pop_mark(at)?;
@@ -394,6 +400,28 @@ impl<R: Read> Machine<R> {
         Ok(())
     }
 
+    /// Takes the `MEMOIZE` that CPython puts behind every new container.
+    #[inline(always)]
+    fn memoize_new(&mut self) {
+        if self.window.here().first() != Some(&MEMOIZE) || !self.sparse_memo.is_empty() {
+            return;
+        }
+        let Ok(i) = u32::try_from(self.memo.len()) else { return };
+        let v = match self.stack.last_mut() {
+            Some(Value::OpenDict(memo)) => {
+                *memo = NonZeroU32::MIN.checked_add(i);
+                Value::Opaque
+            }
+            Some(&mut Value::Open(slot)) => {
+                self.lists[slot as usize].memo = Some(i);
+                Value::Open(slot)
+            }
+            _ => return,
+        };
+        self.window.advance(1);
+        self.memo.push(v);
+    }
+
     /// The slot of the open list right below `height`.
     fn list_on_top(&self, height: usize, at: u64) -> Result<u32> {
         match height.checked_sub(1).map(|i| self.stack[i]) {
@@ -596,6 +624,7 @@ impl<R: Read> Machine<R> {
         Ok(())
     }
 
+    #[inline(always)]
     /// An integer of `n` bytes, little end first, two's complement.
     fn long(&mut self, n: u64, at: u64) -> Result<()> {
         let v = match n {

@@ -1,0 +1,125 @@
+//! What is a leak and what only looks like one.
+
+use serde_json::Value;
+use vramscope_analysis::{Frames, History, leak_suspects};
+
+use crate::{at_line, defaults, recording};
+
+const KIB: u64 = 1 << 10;
+
+/// A program that allocates from the lines of a file.
+#[derive(Default)]
+struct Program {
+    events: Vec<Value>,
+    next: u64,
+}
+
+impl Program {
+    fn alloc(&mut self, line: u32, size: u64) -> (u64, u64, u32) {
+        self.next += 1 << 20;
+        self.events.push(at_line("alloc", self.next, size, line));
+        (self.next, size, line)
+    }
+
+    fn free(&mut self, (address, size, line): (u64, u64, u32)) {
+        self.events.push(at_line("free_requested", address, size, line));
+        self.events.push(at_line("free_completed", address, size, line));
+    }
+
+    /// A step of training: activations, then gradients while they are freed.
+    fn step(&mut self) {
+        let activations: Vec<_> = (0..12).map(|i| self.alloc(10 + i, 64 * KIB)).collect();
+        for (i, a) in activations.into_iter().enumerate().rev() {
+            let gradient = self.alloc(30 + i as u32, 32 * KIB);
+            self.free(a);
+            self.free(gradient);
+        }
+    }
+
+    /// The suspected lines.
+    fn suspects(self) -> Vec<u32> {
+        let trace = recording(self.events, Vec::new(), defaults());
+        let history = History::of(&trace, &trace.devices[0]);
+        let suspects = leak_suspects(&history, &Frames::of(&trace));
+        suspects.iter().map(|s| trace.frames.get(s.line).line).collect()
+    }
+}
+
+#[test]
+fn a_list_that_grows_each_step_is_found() {
+    let mut p = Program::default();
+    for _ in 0..40 {
+        p.step();
+        p.alloc(99, 4 * KIB);
+    }
+    assert_eq!(p.suspects(), [99]);
+}
+
+#[test]
+fn the_larger_of_two_leaks_comes_first() {
+    let mut p = Program::default();
+    for _ in 0..40 {
+        p.step();
+        p.alloc(98, KIB);
+        p.alloc(99, 4 * KIB);
+    }
+    assert_eq!(p.suspects(), [99, 98]);
+}
+
+#[test]
+fn parameters_and_optimizer_state_are_no_leak() {
+    let mut p = Program::default();
+    for _ in 0..50 {
+        p.alloc(1, 256 * KIB);
+    }
+    for step in 0..20 {
+        p.step();
+        if step == 0 {
+            for _ in 0..100 {
+                p.alloc(2, 256 * KIB);
+            }
+        }
+    }
+    assert_eq!(p.suspects(), Vec::<u32>::new());
+}
+
+#[test]
+fn a_cache_that_fills_up_is_no_leak() {
+    let mut p = Program::default();
+    for step in 0..60u32 {
+        p.step();
+        if step < 25 {
+            p.alloc(50, 16 * KIB);
+        }
+    }
+    assert_eq!(p.suspects(), Vec::<u32>::new());
+}
+
+#[test]
+fn loading_a_model_or_one_forward_pass_is_no_leak() {
+    let mut p = Program::default();
+    for _ in 0..400 {
+        p.alloc(5, 512 * KIB);
+        let scratch = p.alloc(6, 16 * KIB);
+        p.free(scratch);
+    }
+    assert_eq!(p.suspects(), Vec::<u32>::new());
+}
+
+#[test]
+fn what_follows_the_last_allocation_hides_nothing() {
+    let mut p = Program::default();
+    let mut kept = Vec::new();
+    for _ in 0..40 {
+        p.step();
+        kept.push(p.alloc(99, 4 * KIB));
+    }
+    // The program ends and everything goes.
+    kept.into_iter().for_each(|k| p.free(k));
+    assert_eq!(p.suspects(), [99]);
+}
+
+#[test]
+fn an_empty_recording_has_no_suspects() {
+    assert_eq!(Program::default().suspects(), Vec::<u32>::new());
+}

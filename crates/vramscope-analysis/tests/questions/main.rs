@@ -1,0 +1,38 @@
+//! Every question, asked of recordings made by hand and at random.
+
+mod counters;
+mod explained;
+mod leaks;
+mod sizes;
+
+use serde_json::{Value, json};
+use vramscope_trace::Trace;
+use vramscope_trace::formats;
+
+/// A recording of one device.
+fn recording(events: Vec<Value>, segments: Vec<Value>, settings: Value) -> Trace {
+    let snapshot = json!({"segments": segments, "device_traces": [events], "allocator_settings": settings});
+    formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
+}
+
+fn defaults() -> Value {
+    json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": false})
+}
+
+fn event(action: &str, addr: u64, size: u64) -> Value {
+    json!({"action": action, "addr": addr, "size": size, "stream": 0, "frames": []})
+}
+
+/// An event with a stack of one line of the user's.
+fn at_line(action: &str, addr: u64, size: u64, line: u32) -> Value {
+    let mut e = event(action, addr, size);
+    e["frames"] = json!([{"name": "step", "filename": "/home/user/train.py", "line": line}]);
+    e
+}
+
+/// A segment of the end state with its blocks, as (address, size, requested, state).
+fn segment(address: u64, size: u64, kind: &str, blocks: &[(u64, u64, u64, &str)]) -> Value {
+    let block = |&(address, size, requested, state): &(u64, u64, u64, &str)| json!({"address": address, "size": size, "requested_size": requested, "state": state, "frames": []});
+    let blocks: Vec<Value> = blocks.iter().map(block).collect();
+    json!({"device": 0, "address": address, "total_size": size, "stream": 0, "segment_type": kind, "blocks": blocks})
+}

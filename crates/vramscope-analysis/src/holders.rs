@@ -1,6 +1,7 @@
 //! Who held the memory at a moment: what was live, grouped.
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
 use crate::frames::Frames;
@@ -42,7 +43,8 @@ pub struct Holder {
     pub origin: Option<Origin>,
     /// What they share.
     pub key: HolderKey,
-    /// The stack of their largest allocation. Of [`Origin::FreeOnly`] it is where that one was freed.
+    /// The stack that holds most of it; none by pool and by stream. Of [`Origin::FreeOnly`] it is where that
+    /// memory was freed.
     pub stack: Option<StackId>,
 }
 
@@ -80,88 +82,81 @@ pub(crate) fn group<'h>(
     moment: Moment,
     by: By,
 ) -> Vec<Holder> {
-    let keys = Keys::new(history, frames, moment, by);
-    let by_code = !matches!(by, By::Pool | By::Stream);
-    let mut groups: HashMap<(Option<Origin>, HolderKey), (Holder, u64)> = HashMap::new();
-    // One entry a stack first: keys are dearer than sums.
-    let mut last: Option<((Origin, Option<StackId>), (Option<Origin>, HolderKey))> = None;
-    for a in allocations {
-        let cheap = (a.origin, a.stack);
-        let key = match &last {
-            Some((same, key)) if *same == cheap && by_code => key.clone(),
-            _ => (Some(a.origin).filter(|_| by_code), keys.of(a)),
-        };
-        last = Some((cheap, key.clone()));
-        let (holder, largest) = groups.entry(key).or_insert_with_key(|(origin, key)| {
-            let new = Holder {
-                bytes: 0,
-                requested: 0,
-                count: 0,
-                origin: *origin,
-                key: key.clone(),
-                stack: a.stack,
-            };
-            (new, 0)
-        });
-        holder.bytes += a.size;
-        holder.requested += a.requested;
-        holder.count += 1;
-        if a.size > *largest {
-            *largest = a.size;
-            holder.stack = a.stack;
+    match by {
+        By::Pool => {
+            let layout = Layout::at(history, moment);
+            let recorded = |a: &Allocation| history.trace.tags.get(a.tags?).pool;
+            let around = |a: &Allocation| layout.range_around(a.address)?.pool;
+            gather(allocations.map(|a| {
+                let pool = recorded(a).or_else(|| around(a));
+                Holder { stack: None, ..Holder::of(a, None, HolderKey::Pool(pool)) }
+            }))
+        }
+        By::Stream => gather(
+            allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Stream(a.stream)) }),
+        ),
+        By::Stack => by_stack(history, allocations),
+        // Few stacks stand behind many allocations, and keys are dear: sums come first.
+        By::Line | By::Function | By::File | By::Module => {
+            gather(by_stack(history, allocations).into_iter().map(|h| {
+                let key = code_key(history, frames, h.stack, by);
+                Holder { key, ..h }
+            }))
         }
     }
-    let mut out: Vec<Holder> = groups.into_values().map(|(holder, _)| holder).collect();
-    out.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key))));
-    out
 }
 
-/// Makes the key of an allocation.
-struct Keys<'h, 't> {
-    history: &'h History<'t>,
-    frames: &'h Frames,
-    by: By,
-    layout: Option<Layout<'h>>,
+fn by_stack<'h>(history: &'h History<'_>, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
+    gather(allocations.map(|a| {
+        let stack = a.stack.filter(|&s| !history.trace.stacks.get(s).is_empty());
+        let key = stack.map_or(HolderKey::NoStack, HolderKey::Stack);
+        Holder { stack, ..Holder::of(a, Some(a.origin), key) }
+    }))
 }
 
-impl<'h, 't> Keys<'h, 't> {
-    fn new(history: &'h History<'t>, frames: &'h Frames, moment: Moment, by: By) -> Self {
-        let layout = (by == By::Pool).then(|| Layout::at(history, moment));
-        Self { history, frames, by, layout }
-    }
-
-    fn of(&self, a: &Allocation) -> HolderKey {
-        let trace = self.history.trace;
-        match self.by {
-            By::Pool => return HolderKey::Pool(self.pool(a)),
-            By::Stream => return HolderKey::Stream(a.stream),
-            By::Stack => {
-                let stack = a.stack.filter(|&s| !trace.stacks.get(s).is_empty());
-                return stack.map_or(HolderKey::NoStack, HolderKey::Stack);
+/// Adds up the parts of each group; its stack is that of its first part.
+fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
+    let mut index: HashMap<(Option<Origin>, HolderKey), usize> = HashMap::new();
+    let mut groups: Vec<Holder> = Vec::new();
+    for part in parts {
+        match index.entry((part.origin, part.key.clone())) {
+            Entry::Occupied(at) => {
+                let group = &mut groups[*at.get()];
+                group.bytes += part.bytes;
+                group.requested += part.requested;
+                group.count += part.count;
             }
-            By::Line | By::Function | By::File | By::Module => {}
-        }
-        let Some(id) = a.stack.and_then(|s| self.frames.own_frame(trace, s)) else {
-            return HolderKey::NoStack;
-        };
-        let frame = trace.frames.get(id);
-        match self.by {
-            By::Function => HolderKey::Function(frame.filename, frame.name),
-            By::File => HolderKey::File(frame.filename),
-            By::Module => HolderKey::Module(self.module(id)),
-            _ => HolderKey::Line(id),
+            Entry::Vacant(at) => {
+                at.insert(groups.len());
+                groups.push(part);
+            }
         }
     }
+    groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key))));
+    groups
+}
 
-    fn pool(&self, a: &Allocation) -> Option<PoolId> {
-        let recorded = a.tags.and_then(|t| self.history.trace.tags.get(t).pool);
-        recorded.or_else(|| self.layout.as_ref()?.range_around(a.address)?.pool)
+impl Holder {
+    /// A group of one.
+    fn of(a: &Allocation, origin: Option<Origin>, key: HolderKey) -> Self {
+        Self { bytes: a.size, requested: a.requested, count: 1, origin, key, stack: a.stack }
     }
+}
 
-    fn module(&self, id: FrameId) -> String {
-        let path = self.frames.short_path(self.history.trace, id);
-        let path = path.strip_suffix(".py").unwrap_or(&path);
-        let path = path.strip_suffix("/__init__").unwrap_or(path);
-        path.trim_start_matches('/').replace('/', ".")
+/// What allocations with this stack share by line, function, file or module.
+fn code_key(history: &History<'_>, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
+    let trace = history.trace;
+    let Some(id) = stack.and_then(|s| frames.own_frame(trace, s)) else { return HolderKey::NoStack };
+    let frame = trace.frames.get(id);
+    match by {
+        By::Function => HolderKey::Function(frame.filename, frame.name),
+        By::File => HolderKey::File(frame.filename),
+        By::Module => {
+            let path = frames.short_path(trace, id);
+            let path = path.strip_suffix(".py").unwrap_or(&path);
+            let path = path.strip_suffix("/__init__").unwrap_or(path);
+            HolderKey::Module(path.trim_start_matches('/').replace('/', "."))
+        }
+        _ => HolderKey::Line(id),
     }
 }

@@ -77,7 +77,7 @@ struct HolderJson {
     key: String,
     /// Live before recording began; null in groups that do not tell it apart.
     preexisting: Option<bool>,
-    /// Innermost frame first; of a group of several stacks that of its largest block.
+    /// Innermost frame first; of a group of several stacks the one that holds most.
     stack: Vec<FrameJson>,
     /// Of memory live before recording whose allocation was not recorded: where it was freed.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -267,6 +267,7 @@ impl Page<'_> {
             (highest(|c| c.allocated), highest(|c| c.reserved))
         };
         let level = |v: u64| (v as u128 * (ROWS * 8) as u128).div_ceil(top as u128) as usize;
+        let width = columns;
         let columns: Vec<(usize, usize)> =
             (0..columns).map(column).map(|(a, r)| (level(a), level(r))).collect();
         self.out.push('\n');
@@ -282,8 +283,17 @@ impl Page<'_> {
             let _ = write!(text, "{BAR:#}");
             self.line(text);
         }
+        if !s.ooms.is_empty() {
+            let mut marks = vec![' '; width];
+            for oom in &s.ooms {
+                marks[oom.event * width / s.events] = '▲';
+            }
+            let marks: String = marks.into_iter().collect();
+            self.line(format!("{:12}{BAD}{}{BAD:#}", "", marks.trim_end()));
+        }
         let span = s.time_us.map(|(a, b)| format!(", {}", duration(b.saturating_sub(a)))).unwrap_or_default();
-        let legend = format!("█ allocated  ─ reserved   {}{span}", counted(s.events as u64, "event"));
+        let oom = if s.ooms.is_empty() { "" } else { "  ▲ out of memory" };
+        let legend = format!("█ allocated  ─ reserved{oom}   {}{span}", counted(s.events as u64, "event"));
         self.line(format!("{:12}{DIM}{legend}{DIM:#}", ""));
     }
 

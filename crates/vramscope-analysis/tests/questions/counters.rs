@@ -85,10 +85,10 @@ fn end_state(slots: &[Slot]) -> Vec<Value> {
         match *slot {
             Slot::Free => {}
             Slot::Allocated(size) => {
-                blocks.push((address, size.next_multiple_of(512), size, "active_allocated"))
+                blocks.push((address, size.next_multiple_of(512), size, "active_allocated"));
             }
             Slot::Pending(size) => {
-                blocks.push((address, size.next_multiple_of(512), size, "active_pending_free"))
+                blocks.push((address, size.next_multiple_of(512), size, "active_pending_free"));
             }
         }
     }

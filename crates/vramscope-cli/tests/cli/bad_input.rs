@@ -82,7 +82,7 @@ fn no_permission() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secret.pickle");
     std::fs::write(&file, b"\x80\x04").unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
     // The administrator may read anything; another user is borrowed, who must reach the program and the file.
     let program = directory.path().join("vramscope");
     std::fs::copy(env!("CARGO_BIN_EXE_vramscope"), &program).unwrap();

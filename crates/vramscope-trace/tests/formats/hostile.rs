@@ -142,6 +142,12 @@ fn values_of_the_wrong_kind_are_named_with_their_place() {
         wrong("/device_traces/0/1/frames/0/line", text),
         "device_traces[0][1]: frame whose `line` is \"big\""
     );
+    let pickle = b"\x80\x04}(\x8c\x12allocator_settings}(\x8c\x0emax_split_sizeK\x01\
+        \x8c\x1cgarbage_collection_thresholdG\x7f\xf8\0\0\0\0\0\0u\x8c\x08segments]u.";
+    assert_eq!(
+        error(pickle),
+        "allocator_settings (byte 25): settings whose `garbage_collection_threshold` is NaN"
+    );
     assert_eq!(
         wrong("/device_traces/0/1/size", (1u64 << 62).into()),
         "device 0: has sizes that sum to more than 2^61 bytes, beyond any device"
@@ -168,6 +174,22 @@ fn other_kinds_of_files_are_named() {
     ] {
         assert!(error(bytes).starts_with(start), "{}", error(bytes));
     }
+}
+
+/// What the fuzzer begins with, and what it once found.
+#[test]
+fn the_fuzzers_corpus_is_read_or_refused() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
+    let mut traces = 0;
+    for file in std::fs::read_dir(corpus).unwrap() {
+        let path = file.unwrap().path();
+        let Ok(recording) = read(&std::fs::read(&path).unwrap()) else { continue };
+        let mut written = Vec::new();
+        write_pickle(&recording.trace, &mut written).unwrap();
+        assert!(read(&written).unwrap().trace == recording.trace, "{}", path.display());
+        traces += 1;
+    }
+    assert!(traces > 5);
 }
 
 #[test]

@@ -62,10 +62,10 @@ impl Pickler {
     fn value(&mut self, v: &Value, key: &str) {
         let is_frame = v.get("filename").is_some();
         let text = v.to_string();
-        if is_frame || key == "frames" {
-            if let Some(&i) = self.shared.get(&text) {
-                return self.get(i);
-            }
+        if (is_frame || key == "frames")
+            && let Some(&i) = self.shared.get(&text)
+        {
+            return self.get(i);
         }
         match v {
             Value::Null => self.out.push(b'N'),

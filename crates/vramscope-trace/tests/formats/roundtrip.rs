@@ -15,7 +15,7 @@ fn rewritten(trace: &Trace) -> Trace {
     let mut bytes = Vec::new();
     write_pickle(trace, &mut bytes).unwrap();
     let recording = read(&bytes).unwrap();
-    assert_eq!(recording.notices.trailing_bytes, false);
+    assert!(!recording.notices.trailing_bytes);
     recording.trace
 }
 

@@ -64,6 +64,7 @@ struct Machine<R> {
     assembler: Assembler,
     protocol: u8,
     stack: Vec<Value>,
+    /// Heights never fall below the one before, nor exceed the stack's.
     marks: Vec<Mark>,
     /// Entries 0, 1, 2 ...; writers number them in order.
     memo: Vec<Value>,
@@ -204,7 +205,7 @@ impl<R: Read> Machine<R> {
                 }
                 APPEND => {
                     let item = self.pop(at)?;
-                    let slot = self.list_on_top(self.stack.len(), at)?;
+                    let slot = self.list_below(self.stack.len(), at)?;
                     self.append(slot, item);
                 }
                 SETITEM => {
@@ -290,8 +291,7 @@ impl<R: Read> Machine<R> {
 
     /// Takes the value on top, closed.
     fn pop(&mut self, at: u64) -> Result<Value> {
-        let floor = self.marks.last().map_or(0, |m| m.height);
-        if self.stack.len() <= floor {
+        if self.stack.len() <= self.floor() {
             return Err(underflow(at));
         }
         if let Some(Value::Events { first, len }) = self.stack.last_mut()
@@ -422,9 +422,20 @@ impl<R: Read> Machine<R> {
         self.memo.push(v);
     }
 
+    /// Where values above the last mark begin: no opcode may reach below it.
+    #[inline]
+    fn floor(&self) -> usize {
+        self.marks.last().map_or(0, |m| m.height)
+    }
+
+    /// The place right below `height`, where a container waits for what is above.
+    fn below(&self, height: usize, at: u64) -> Result<usize> {
+        height.checked_sub(1).filter(|&i| i >= self.floor()).ok_or_else(|| underflow(at))
+    }
+
     /// The slot of the open list right below `height`.
-    fn list_on_top(&self, height: usize, at: u64) -> Result<u32> {
-        match height.checked_sub(1).map(|i| self.stack[i]) {
+    fn list_below(&self, height: usize, at: u64) -> Result<u32> {
+        match self.stack.get(self.below(height, at)?).copied() {
             Some(Value::Open(slot)) if self.lists[slot as usize].closed.is_none() => Ok(slot),
             Some(Value::Open(_)) => Err(damaged(at, "a list that grows after it was referred to")),
             _ => Err(damaged(at, "something is appended to what is not a list")),
@@ -445,7 +456,7 @@ impl<R: Read> Machine<R> {
 
     fn appends(&mut self, at: u64) -> Result<()> {
         let mark = self.pop_mark(at)?;
-        let slot = self.list_on_top(mark.height, at)?;
+        let slot = self.list_below(mark.height, at)?;
         self.close_from(mark.height)?;
         for i in mark.height..self.stack.len() {
             self.append(slot, self.stack[i]);
@@ -456,10 +467,10 @@ impl<R: Read> Machine<R> {
 
     /// Closes the dictionary below `mark` with the keys and values above it.
     fn set_items(&mut self, mark: Mark, at: u64) -> Result<()> {
-        let Some(below) = mark.height.checked_sub(1) else { return Err(underflow(at)) };
+        let below = self.below(mark.height, at)?;
         self.close_from(mark.height)?;
         let items = &self.stack[mark.height..];
-        if items.len() % 2 != 0 {
+        if !items.len().is_multiple_of(2) {
             return Err(damaged(at, "a dictionary with a key but no value"));
         }
         match self.stack[below] {
@@ -483,8 +494,7 @@ impl<R: Read> Machine<R> {
     /// Pushes a closed value; events that follow each other in one batch become one value.
     #[inline]
     fn push_record(&mut self, value: Value) {
-        let floor = self.marks.last().map_or(0, |m| m.height);
-        if matches!(value, Value::Events { .. }) && self.stack.len() > floor {
+        if matches!(value, Value::Events { .. }) && self.stack.len() > self.floor() {
             push_joined(&mut self.stack, value);
         } else {
             self.stack.push(value);
@@ -492,8 +502,7 @@ impl<R: Read> Machine<R> {
     }
 
     fn tuple(&mut self, n: usize, at: u64) -> Result<()> {
-        let floor = self.marks.last().map_or(0, |m| m.height);
-        let Some(start) = self.stack.len().checked_sub(n).filter(|&s| s >= floor) else {
+        let Some(start) = self.stack.len().checked_sub(n).filter(|&s| s >= self.floor()) else {
             return Err(underflow(at));
         };
         self.close_from(start)?;

@@ -384,10 +384,16 @@ impl<'t> History<'t> {
         self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
     }
 
-    /// The ring buffer leaves no mark. But what was live before the first event, in a recording that
-    /// holds a round number of events or annotations older than any event, has most likely fallen out.
+    /// Most releases leave no mark. But what was live before the first event, in a recording that holds a
+    /// round number of events or annotations older than any event, has most likely fallen out.
     fn looks_overflowed(&self) -> bool {
         let n = self.device.events.len();
+        if let Some(overflowed) = self.device.overflowed {
+            return overflowed;
+        }
+        if self.device.max_entries.is_some_and(|most| n as u64 >= most) {
+            return true;
+        }
         if self.quality.preexisting == 0 || n == 0 {
             return false;
         }

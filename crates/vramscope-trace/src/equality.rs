@@ -102,7 +102,7 @@ impl<'t> Translation<'t> {
     }
 
     fn device(&self, a: &DeviceTrace, b: &DeviceTrace) -> bool {
-        a.device == b.device
+        (a.device, a.overflowed, a.max_entries) == (b.device, b.overflowed, b.max_entries)
             && a.events.len() == b.events.len()
             && a.segments.len() == b.segments.len()
             && a.blocks.len() == b.blocks.len()

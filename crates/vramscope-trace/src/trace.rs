@@ -40,6 +40,10 @@ pub struct DeviceTrace {
     pub device: i64,
     /// Events, oldest first. A ring buffer may have dropped the oldest.
     pub events: Events,
+    /// The ring buffer dropped events (`trace_alloc_overflowed` of some builds of 2026).
+    pub overflowed: Option<bool>,
+    /// How many events the ring buffer holds (`trace_alloc_max_entries` of the same builds).
+    pub max_entries: Option<u64>,
     /// Segments when the snapshot was taken, in address order.
     pub segments: Vec<Segment>,
     /// Their blocks, end to end.

@@ -177,4 +177,9 @@ fn a_ring_buffer_that_overflowed_is_suspected() {
     assert!(History::of(&overflowed, &overflowed.devices[0]).quality.probably_overflowed);
     let late = recording((0..201).map(free).collect(), Vec::new(), defaults());
     assert!(!History::of(&late, &late.devices[0]).quality.probably_overflowed);
+
+    let snapshot =
+        serde_json::json!({"segments": [], "device_traces": [[]], "trace_alloc_overflowed": [true]});
+    let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    assert!(History::of(&told, &told.devices[0]).quality.probably_overflowed);
 }

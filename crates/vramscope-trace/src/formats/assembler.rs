@@ -108,6 +108,8 @@ struct Root {
     annotations: Option<Value>,
     host_segments: Option<Value>,
     host_traces: Option<Value>,
+    overflowed: Option<Value>,
+    max_entries: Option<Value>,
 }
 
 pub(super) struct Assembler {
@@ -596,6 +598,8 @@ impl Assembler {
                 Some(EXTERNAL_ANNOTATIONS) => root.annotations = Some(v),
                 Some(HOST_SEGMENTS) => root.host_segments = Some(v),
                 Some(HOST_TRACES) => root.host_traces = Some(v),
+                Some(TRACE_ALLOC_OVERFLOWED) => root.overflowed = Some(v),
+                Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
                 _ => self.unknown_key("snapshots", key),
             }
         }
@@ -724,8 +728,13 @@ impl Assembler {
         }
         for (i, runs) in traces.iter().enumerate() {
             let device = i as i64;
+            let overflowed = self.of_device(root.overflowed, i).and_then(as_bool);
+            let max_entries = self.of_device(root.max_entries, i).and_then(unsigned);
             let events = self.take_events(runs);
-            devices.insert(device, DeviceTrace { device, events, ..DeviceTrace::default() });
+            devices.insert(
+                device,
+                DeviceTrace { device, events, overflowed, max_entries, ..DeviceTrace::default() },
+            );
         }
         for (device, segment, blocks) in self.end_state(root.segments, "segments")? {
             let new = || DeviceTrace { device, ..DeviceTrace::default() };
@@ -750,6 +759,19 @@ impl Assembler {
         self.trace.annotations = self.annotations_of(root.annotations)?;
         check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
         Ok((self.trace, self.notices))
+    }
+
+    /// A device's own value of those that some releases give for each device.
+    fn of_device(&self, values: Option<Value>, device: usize) -> Option<Value> {
+        match values? {
+            Value::List(id) => self.list_items(id).get(device).copied(),
+            // Two numbers look like a pool's id.
+            Value::Pool(i) => {
+                let PoolId(first, second) = self.pools[i as usize];
+                [first, second].get(device).map(|&n| i64::try_from(n).map_or(Value::Big(n), Value::Int))
+            }
+            _ => None,
+        }
     }
 
     /// The runs of events that make up each list of a list of lists.

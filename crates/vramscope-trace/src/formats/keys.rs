@@ -74,4 +74,6 @@ keys! {
     EXTERNAL_ANNOTATIONS = "external_annotations",
     HOST_SEGMENTS = "host_segments",
     HOST_TRACES = "host_traces",
+    TRACE_ALLOC_OVERFLOWED = "trace_alloc_overflowed",
+    TRACE_ALLOC_MAX_ENTRIES = "trace_alloc_max_entries",
 }

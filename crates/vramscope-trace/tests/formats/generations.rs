@@ -14,6 +14,8 @@ fn every_key_reaches_the_trace() {
     let t = &recording.trace;
     assert_eq!(t.devices.len(), 2);
     let d = &t.devices[0];
+    assert_eq!((d.overflowed, d.max_entries), (Some(true), Some(9)));
+    assert_eq!((t.devices[1].overflowed, t.devices[1].max_entries), (Some(false), Some(100_000)));
     let segment = &d.segments[0];
     assert_eq!(
         (segment.kind, segment.pool, segment.is_expandable),

@@ -57,6 +57,8 @@ fn everything() -> serde_json::Value {
             {"stage": "START", "name": "step", "device": 0, "time_us": 10},
             {"stage": "END", "name": "step", "device": 0, "time_us": 15},
         ],
+        "trace_alloc_overflowed": [true, false],
+        "trace_alloc_max_entries": [9, 100_000],
         "host_segments": [{"device": -1, "address": 4096, "total_size": 512, "stream": 0, "segment_type": "small", "blocks": []}],
         "host_traces": [{"action": "alloc", "addr": 4096, "size": 8, "stream": 0}],
     })

@@ -77,6 +77,24 @@ fn cpython_loads_what_we_write() {
     assert_eq!(loaded, expected);
 }
 
+/// The memory_viz page has an unpickler of its own: protocols 2 to 4, these opcodes, and batches that fit the
+/// arguments of one call.
+#[test]
+fn the_memory_viz_page_knows_every_opcode_we_write() {
+    let mut ours = Vec::new();
+    formats::write_pickle(&read_json(&everything()).trace, &mut ours).unwrap();
+    let script = "import pickletools, sys\n\
+        print(*{op.name for op, _, _ in pickletools.genops(sys.stdin.buffer.read())})";
+    let Some(out) = python("python3", script, &ours) else { return };
+    const KNOWN: &str = "APPEND APPENDS BINFLOAT BINGET BININT BININT1 BININT2 BINPUT BINUNICODE EMPTY_DICT \
+        EMPTY_LIST EMPTY_TUPLE FRAME LONG1 LONG_BINGET LONG_BINPUT MARK MEMOIZE NEWFALSE NEWTRUE NONE PROTO \
+        SETITEM SETITEMS SHORT_BINUNICODE STOP TUPLE TUPLE1 TUPLE2 TUPLE3";
+    let known: Vec<&str> = KNOWN.split_whitespace().collect();
+    for opcode in String::from_utf8(out).unwrap().split_whitespace() {
+        assert!(known.contains(&opcode), "{opcode}");
+    }
+}
+
 #[test]
 fn pytorchs_own_module_opens_what_we_write() {
     let Ok(interpreter) = std::env::var("VRAMSCOPE_TORCH_PYTHON") else {

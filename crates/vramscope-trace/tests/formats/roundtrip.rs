@@ -29,6 +29,7 @@ fn what_was_read_is_written_whole() {
 fn traces_that_differ_anywhere_are_not_equal() {
     let trace = read_json(&everything()).trace;
     for (path, value) in [
+        ("/trace_alloc_overflowed/1", serde_json::json!(true)),
         ("/segments/0/blocks/1/size", serde_json::json!(1024)),
         ("/segments/0/frames/0/line", serde_json::json!(13)),
         ("/device_traces/0/1/user_metadata", serde_json::json!("step 2")),

@@ -57,13 +57,25 @@ impl<W: Write> Writer<'_, W> {
         self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
         self.key("device_traces")?;
         // Device n's events are list n; a device that has only segments needs none.
-        let listed = trace.devices.iter().filter(|d| !d.events.is_empty() || d.segments.is_empty());
+        let needed = |d: &&DeviceTrace| {
+            !d.events.is_empty() || d.segments.is_empty() || d.overflowed.is_some() || d.max_entries.is_some()
+        };
+        let listed = trace.devices.iter().filter(needed);
         let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
         let devices: Vec<i64> = (0..count).collect();
-        self.list(&devices, |w, number| match trace.devices.iter().find(|d| d.device == *number) {
+        let device = |number: &i64| trace.devices.iter().find(|d| d.device == *number);
+        self.list(&devices, |w, number| match device(number) {
             Some(device) => w.events(device),
             None => w.op(EMPTY_LIST),
         })?;
+        if trace.devices.iter().any(|d| d.overflowed.is_some()) {
+            self.key("trace_alloc_overflowed")?;
+            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.overflowed), Self::bool))?;
+        }
+        if trace.devices.iter().any(|d| d.max_entries.is_some()) {
+            self.key("trace_alloc_max_entries")?;
+            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.max_entries), Self::uint))?;
+        }
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;
             self.settings(settings)?;
@@ -304,6 +316,18 @@ impl<W: Write> Writer<'_, W> {
         let Some(value) = value else { return Ok(()) };
         self.key(key)?;
         write(self, value)
+    }
+
+    /// A value, or Python's `None` in its place.
+    fn or_none<T>(
+        &mut self,
+        value: Option<T>,
+        write: impl FnOnce(&mut Self, T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match value {
+            Some(value) => write(self, value),
+            None => self.op(NONE),
+        }
     }
 
     fn list<T>(&mut self, items: &[T], write: impl FnMut(&mut Self, &T) -> io::Result<()>) -> io::Result<()> {

@@ -152,8 +152,13 @@ fn truncation_at_any_of_1000_offsets() {
 fn memory_stays_bounded() {
     const MIB: usize = 1 << 20;
     let header = b"\x80\x04".as_slice();
-    let cases: [(&str, Vec<u8>); 6] = [
+    let cases: [(&str, Vec<u8>); 8] = [
         ("values that never close", [header, b"](", &b"N".repeat(8 * MIB)].concat()),
+        (
+            "a long list of nothing",
+            [header, b"](", &[&b"N".repeat(999), b"e(".as_slice()].concat().repeat(8000)].concat(),
+        ),
+        ("a long list of numbers", [b"{\"a\": [0", b",0".repeat(4 * MIB).as_slice(), b"]}"].concat()),
         ("empty lists", [header, b"](", &b"]\x94".repeat(4 * MIB)].concat()),
         ("dropped lists in the memo", [header, &b"]\x940".repeat(3 * MIB)].concat()),
         ("one long string", [header, b"\x8d", &(16u64 << 20).to_le_bytes(), &vec![b'x'; 8 * MIB]].concat()),

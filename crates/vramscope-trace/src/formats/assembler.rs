@@ -55,6 +55,27 @@ pub(super) enum Value {
     OpenDict(Option<std::num::NonZeroU32>),
 }
 
+/// Lists of at least so many plain values mean nothing in a snapshot and are not kept: a byte of the file must
+/// not cost many of memory.
+const MOST_PLAIN: usize = 4096;
+
+impl Value {
+    /// Neither a record nor made of records.
+    fn is_plain(self) -> bool {
+        use Value::*;
+        matches!(self, None | Bool(_) | Int(_) | Big(_) | Float(_) | Str(_) | EmptyList | Pool(_) | Opaque)
+    }
+}
+
+/// Appends `value` to the list that begins at `start`.
+pub(super) fn push_element(values: &mut Vec<Value>, start: usize, value: Value) {
+    match values.get(start) {
+        None => values.push(value),
+        Some(first) if values.len() - start >= MOST_PLAIN && first.is_plain() => {}
+        Some(_) => push_joined(values, value),
+    }
+}
+
 /// Appends `value`, joining events that follow each other into one run.
 pub(super) fn push_joined(values: &mut Vec<Value>, value: Value) {
     if let (Some(Value::Events { first, len }), Value::Events { first: next, len: more }) =
@@ -203,16 +224,12 @@ impl Assembler {
                 }
             }
             [Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)] => return self.pair(items),
+            [first, ..] if items.len() >= MOST_PLAIN && first.is_plain() => return Ok(Value::Opaque),
             _ => {}
         }
         let start = self.elements.len();
         for &v in items {
-            // A run never reaches back into the list before.
-            if self.elements.len() == start {
-                self.elements.push(v);
-            } else {
-                push_joined(&mut self.elements, v);
-            }
+            push_element(&mut self.elements, start, v);
         }
         let id = index32(self.list_ends.len(), "list")?;
         self.list_ends.push(self.elements.len());

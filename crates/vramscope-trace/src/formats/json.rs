@@ -5,7 +5,7 @@ use std::io::Read;
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use super::assembler::{Assembler, Value, push_joined};
+use super::assembler::{Assembler, Value, push_element};
 use super::window::Window;
 use crate::error::{ReadError, TableFull};
 use crate::notices::Notices;
@@ -90,11 +90,7 @@ impl<'de> Visitor<'de> for &mut Reader {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let start = self.items.len();
         while let Some(v) = seq.next_element_seed(&mut *self)? {
-            if self.items.len() == start {
-                self.items.push(v);
-            } else {
-                push_joined(&mut self.items, v);
-            }
+            push_element(&mut self.items, start, v);
         }
         let value = self.assembler.list(&self.items[start..]);
         self.items.truncate(start);

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use super::opcode::*;
 use super::spans::Spans;
 use crate::error::ReadError;
-use crate::formats::assembler::{Assembler, Value, push_joined};
+use crate::formats::assembler::{Assembler, Value, push_element, push_joined};
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId};
 use crate::notices::Notices;
@@ -307,7 +307,7 @@ impl<R: Read> Machine<R> {
     }
 
     fn mark(&mut self, at: u64) -> Result<()> {
-        if let Some(&Value::Open(slot)) = self.stack.last()
+        if let Some(&Value::Open(slot)) = self.stack.get(self.floor()..).and_then(<[Value]>::last)
             && self.lists[slot as usize].closed.is_none()
             && self.lists[slot as usize].values.is_empty()
             && self.append_frames(slot)?
@@ -449,7 +449,7 @@ impl<R: Read> Machine<R> {
             Value::Frame(frame) if list.values.is_empty() => list.frames.push(frame),
             _ => {
                 list.values.extend(list.frames.drain(..).map(Value::Frame));
-                push_joined(&mut list.values, item);
+                push_element(&mut list.values, 0, item);
             }
         }
     }
@@ -633,8 +633,8 @@ impl<R: Read> Machine<R> {
         Ok(())
     }
 
-    #[inline(always)]
     /// An integer of `n` bytes, little end first, two's complement.
+    #[inline(always)]
     fn long(&mut self, n: u64, at: u64) -> Result<()> {
         let v = match n {
             0 => Value::Int(0),

@@ -148,7 +148,7 @@ impl<'t> History<'t> {
         this.silent.sort_unstable();
         this.join_end_state(&latest);
         this.follow_sizes();
-        this.quality.preexisting = this.allocations.iter().filter(|a| a.is_preexisting()).count();
+        this.quality.preexisting = this.allocations.iter().filter(|a| a.from == Moment::START).count();
         this.quality.probably_overflowed = this.looks_overflowed();
         this
     }
@@ -280,7 +280,6 @@ impl<'t> History<'t> {
 
     /// Adds what lives at the end and was never mentioned; notes where trace and end state disagree.
     fn join_end_state(&mut self, latest: &HashMap<u64, u32>) {
-        let mut seen = 0;
         for segment in &self.device.segments {
             for block in self.device.blocks_of(segment).iter().filter(|b| b.state.is_active()) {
                 match latest.get(&block.address).map(|&id| &mut self.allocations[id as usize]) {
@@ -300,10 +299,7 @@ impl<'t> History<'t> {
                             size_inferred: false,
                         });
                     }
-                    Some(a) if a.to == Moment::NEVER => {
-                        a.size = block.size;
-                        seen += 1;
-                    }
+                    Some(a) if a.to == Moment::NEVER => a.size = block.size,
                     Some(_) => {
                         self.quality.end_state_disagreements += 1;
                         self.quality.end_state_disagreement_bytes += block.size;
@@ -314,12 +310,11 @@ impl<'t> History<'t> {
         if self.device.segments.is_empty() {
             return;
         }
-        let recorded = |a: &&Allocation| a.to == Moment::NEVER && a.origin != Origin::EndState;
-        if self.allocations.iter().filter(recorded).count() > seen {
-            for a in self.allocations.iter().filter(recorded).filter(|a| a.size == 0) {
-                self.quality.end_state_disagreements += 1;
-                self.quality.end_state_disagreement_bytes += a.requested;
-            }
+        // What the end state knows of has its size by now.
+        let unknown = |a: &&Allocation| a.to == Moment::NEVER && a.size == 0;
+        for a in self.allocations.iter().filter(unknown) {
+            self.quality.end_state_disagreements += 1;
+            self.quality.end_state_disagreement_bytes += a.requested;
         }
     }
 

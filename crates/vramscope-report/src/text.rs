@@ -44,6 +44,7 @@ pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     for device in &answers.devices {
         page.device(answers, device);
     }
+    page.host(answers);
     page.out
 }
 
@@ -123,7 +124,7 @@ impl Page<'_> {
     fn words(&mut self, indent: usize, text: &str) {
         let width = self.options.width.saturating_sub(indent).max(20);
         let mut row = String::new();
-        for word in text.split(' ') {
+        for word in text.trim_end().split(' ') {
             if !row.is_empty() && row.width() + 1 + word.width() > width {
                 let _ = writeln!(self.out, "{:indent$}{row}", "");
                 row.clear();
@@ -151,6 +152,20 @@ impl Page<'_> {
         let room = self.options.width.saturating_sub(facts.width() + 2).max(20);
         let file = fit(&clean(answers.file), room);
         self.line(format!("{DIM}{file}: {facts}{DIM:#}"));
+    }
+
+    /// Pinned host memory has another allocator, whose rules are not followed here.
+    fn host(&mut self, answers: &Answers<'_>) {
+        let host = answers.recording.trace.host.as_ref();
+        let Some(host) = host.filter(|h| !h.events.is_empty() || !h.segments.is_empty()) else { return };
+        self.heading("Pinned host memory");
+        let text = format!(
+            "{} in {} at the end, {}. It has an allocator of its own and is not explained further.",
+            bytes(host.segments.iter().map(|s| s.total_size).sum()),
+            counted(host.segments.len() as u64, "segment"),
+            counted(host.events.len() as u64, "event")
+        );
+        self.words(2, &text);
     }
 
     fn device(&mut self, answers: &Answers<'_>, s: &Summary) {
@@ -222,11 +237,13 @@ impl Page<'_> {
                     bytes(s.end.reserved)
                 )
             } else {
-                format!(
-                    "The peak was {} allocated, {} reserved. Nothing failed and nothing looks like a leak.",
-                    bytes(s.peaks.allocated.bytes),
-                    bytes(s.peaks.reserved.bytes)
-                )
+                let leaks = if has_stacks(s) {
+                    "Nothing failed and nothing looks like a leak."
+                } else {
+                    "Nothing failed; without stacks nobody can say who held it, or whether it leaks."
+                };
+                let (allocated, reserved) = (s.peaks.allocated.bytes, s.peaks.reserved.bytes);
+                format!("The peak was {} allocated, {} reserved. {leaks}", bytes(allocated), bytes(reserved))
             };
             self.out.push('\n');
             self.styled_words(GOOD, &text);
@@ -358,7 +375,7 @@ impl Page<'_> {
             .filter(|h| h.key == HolderKey::NoStack && h.origin == Some(Origin::Recorded))
             .map(|h| h.bytes)
             .sum();
-        if s.events > 0 && without * 20 >= total && total > 0 {
+        if has_stacks(s) && without * 20 >= total && total > 0 {
             let text = "Blocks without a stack were allocated outside Python, as a rule by a backward pass; record with `stacks=\"all\"` to see where.";
             self.words(2, text);
         }
@@ -468,7 +485,7 @@ impl Page<'_> {
     }
 
     fn leaks(&mut self, s: &Summary) {
-        if s.events == 0 {
+        if s.events == 0 || !has_stacks(s) {
             return;
         }
         if s.leaks.is_empty() {
@@ -692,6 +709,11 @@ impl Page<'_> {
             self.words(2, &note);
         }
     }
+}
+
+/// Some allocation was recorded with its stack.
+fn has_stacks(s: &Summary) -> bool {
+    s.churn.iter().any(|h| h.key != HolderKey::NoStack)
 }
 
 fn were(n: usize, what: &str) -> String {

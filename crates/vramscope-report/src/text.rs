@@ -379,6 +379,10 @@ impl Page<'_> {
             let text = "Blocks without a stack were allocated outside Python, as a rule by a backward pass; record with `stacks=\"all\"` to see where.";
             self.words(2, text);
         }
+        if s.events > 0 && !has_stacks(s) {
+            let text = "No stacks were recorded: call `_record_memory_history` with its default `context`.";
+            self.words(2, text);
+        }
         let private = |h: &Holder| matches!(h.key, HolderKey::Pool(Some(p)) if p != PoolId::default());
         if s.pools.iter().any(private) {
             self.line(format!("{DIM}  by pool{DIM:#}"));

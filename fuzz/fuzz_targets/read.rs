@@ -15,17 +15,15 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(again.trace == *trace, "written and read again it says something else");
 
     let frames = Frames::of(trace);
-    let devices: Vec<Summary> = trace
-        .devices
-        .iter()
-        .map(|d| Summary::of(trace, d, &frames, &Options::default()))
-        .collect();
+    let devices: Vec<Summary> =
+        trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
     for s in &devices {
         let held: u64 = s.holders.iter().map(|h| h.bytes).sum();
         assert_eq!(held, s.counters.allocated, "holders sum to what is allocated");
         assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
     }
-    let answers = Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
+    let answers =
+        Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10 });
     vramscope::report::info("fuzz", &recording);
 });

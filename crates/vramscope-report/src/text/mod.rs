@@ -3,20 +3,23 @@
 //! Styles are ANSI codes; the caller strips them where nobody sees colours. They never carry a meaning that
 //! the words do not.
 
+mod chart;
+mod info;
+
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    Counters, Facts, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory,
-    Peak, Summary, action_counts,
+    Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory, Peak, Summary,
 };
 use vramscope_trace::PoolId;
-use vramscope_trace::formats::{Format, Recording};
 
 use crate::Answers;
 use crate::names::{Names, clean, fit, kind, unusable};
 use crate::units::{bytes, count, counted, duration, share, signed_bytes};
+use info::format_of;
+pub use info::info;
 
 /// How the text is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -46,66 +49,6 @@ pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     }
     page.host(answers);
     page.out
-}
-
-/// The bare facts of a file.
-pub fn info(file: &str, recording: &Recording) -> String {
-    let trace = &recording.trace;
-    let facts = Facts::of(trace);
-    let mut out = format!("{BOLD}{}{BOLD:#}\n", clean(file));
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<12}{value}");
-    };
-    line("format", format_of(recording));
-    line("age", facts.generation.to_owned());
-    line(
-        "has",
-        if facts.features.is_empty() { "nothing more".to_owned() } else { facts.features.join(", ") },
-    );
-    if let Some(settings) = &trace.settings {
-        let conf = settings.conf_text.as_deref().filter(|c| !c.is_empty()).unwrap_or("(defaults)");
-        line("settings", clean(conf));
-    }
-    let stack_frames: usize = trace.stacks.iter().map(|(_, s)| s.len()).sum();
-    line(
-        "stacks",
-        format!(
-            "{} of {} frames together, {} distinct frames",
-            count(trace.stacks.len() as u64),
-            count(stack_frames as u64),
-            count(trace.frames.len() as u64)
-        ),
-    );
-    if let Some(annotations) = &trace.annotations {
-        line("annotations", count(annotations.len() as u64));
-    }
-    for d in trace.devices.iter().chain(&trace.host) {
-        let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };
-        line(
-            &name,
-            format!(
-                "{}, {}, {}",
-                counted(d.events.len() as u64, "event"),
-                counted(d.segments.len() as u64, "segment"),
-                counted(d.blocks.len() as u64, "block")
-            ),
-        );
-        for (action, n) in action_counts(d) {
-            line("", format!("{:<16}{:>12}", action.name(), count(n as u64)));
-        }
-    }
-    out
-}
-
-fn format_of(recording: &Recording) -> String {
-    let mut text = match recording.format {
-        Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
-        Format::Json => "JSON".to_owned(),
-    };
-    if recording.compression != vramscope_trace::formats::Compression::None {
-        let _ = write!(text, ", compressed with {}", recording.compression.name());
-    }
-    text
 }
 
 struct Page<'r> {
@@ -178,7 +121,7 @@ impl Page<'_> {
             return;
         }
         self.verdict(s);
-        self.timeline(s);
+        self.chart(s);
         self.bytes_table(answers, s);
         self.holders(answers, s);
         self.leaks(s);
@@ -188,75 +131,53 @@ impl Page<'_> {
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
-            self.words(2, &format!("... and {more}; `--json` explains as many, `--at EVENT` any."));
+            self.words(2, &format!("... and {more}; `--at EVENT` shows any moment."));
         }
         self.regions(s);
         self.churn(s);
         self.trust(s);
     }
 
+    /// What a tired person reads first.
     fn verdict(&mut self, s: &Summary) {
-        let mut said = false;
+        let mut said = Vec::new();
         if let Some(oom) = s.ooms.first() {
             let asked = bytes(oom.request.bytes);
-            let text = if oom.enough_in_total() {
-                format!(
-                    "Out of memory: a request of {asked} failed while {} lay reserved and unusable.",
-                    bytes(oom.fragmentation.unusable_bytes())
-                )
+            said.push(if oom.enough_in_total() {
+                let unusable = bytes(oom.fragmentation.unusable_bytes());
+                format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
             } else {
+                let (used, free) = (bytes(oom.counters.active), bytes(oom.device_free));
                 format!(
-                    "Out of memory: a request of {asked} failed; {} was in use and only {} was free on the device.",
-                    bytes(oom.counters.active),
-                    bytes(oom.device_free)
+                    "Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device."
                 )
-            };
-            self.out.push('\n');
-            self.styled_words(BAD, &text);
-            said = true;
+            });
         }
         if let Some(leak) = s.leaks.first() {
-            let text = format!(
-                "Leak suspected at {}: it kept {} of the {} blocks it allocated, {}.",
-                self.names.frame(leak.line),
-                count(leak.kept),
-                count(leak.allocations),
-                bytes(leak.kept_bytes)
-            );
-            if !said {
-                self.out.push('\n');
-            }
-            self.styled_words(BAD, &text);
-            said = true;
+            let (kept, all) = (count(leak.kept), count(leak.allocations));
+            let (line, held) = (self.names.frame(leak.line), bytes(leak.kept_bytes));
+            said.push(format!(
+                "Leak suspected at {line}: it kept {kept} of the {all} blocks it allocated, {held}."
+            ));
         }
-        if !said {
-            let text = if s.events == 0 {
-                format!(
-                    "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call `torch.cuda.memory._record_memory_history()` first to see a peak.",
-                    bytes(s.end.allocated),
-                    bytes(s.end.reserved)
-                )
-            } else {
-                let leaks = if has_stacks(s) {
-                    "Nothing failed and nothing looks like a leak."
-                } else {
-                    "Nothing failed; without stacks nobody can say who held it, or whether it leaks."
-                };
-                let (allocated, reserved) = (s.peaks.allocated.bytes, s.peaks.reserved.bytes);
-                format!("The peak was {} allocated, {} reserved. {leaks}", bytes(allocated), bytes(reserved))
-            };
-            self.out.push('\n');
-            self.styled_words(GOOD, &text);
+        let style = if said.is_empty() { GOOD } else { BAD };
+        if said.is_empty() {
+            said.push(quiet(s));
+        }
+        self.out.push('\n');
+        for text in said {
+            self.styled_words(style, &text);
         }
         if s.preexisting > 0 && s.events > 0 {
-            let text = format!(
-                "{} was allocated before recording began and is counted everywhere.",
-                bytes(s.preexisting)
+            let before = bytes(s.preexisting);
+            self.words(
+                0,
+                &format!("{before} was allocated before recording began and is counted everywhere."),
             );
-            self.words(0, &text);
         }
         if s.quality.probably_overflowed {
-            self.words(0, "The ring buffer probably dropped the oldest events: record with a larger `max_entries` to see them.");
+            let text = "The ring buffer probably dropped the oldest events: record with a larger `max_entries` to see them.";
+            self.words(0, text);
         }
     }
 
@@ -266,52 +187,6 @@ impl Page<'_> {
         // The style ends before the line does.
         self.out.pop();
         let _ = writeln!(self.out, "{style:#}");
-    }
-
-    /// Allocated bytes over the run as filled columns, with reserved bytes drawn over them.
-    fn timeline(&mut self, s: &Summary) {
-        const ROWS: usize = 6;
-        const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        let top = s.peaks.reserved.bytes.max(s.peaks.allocated.bytes);
-        let columns = self.options.width.saturating_sub(16).min(s.timeline.len()).min(100);
-        if s.events < 2 || top == 0 || columns < 8 {
-            return;
-        }
-        let column = |i: usize| {
-            let n = s.timeline.len();
-            let part = &s.timeline[i * n / columns..((i + 1) * n / columns).max(i * n / columns + 1)];
-            let highest = |of: fn(&Counters) -> u64| part.iter().map(of).max().unwrap_or(0);
-            (highest(|c| c.allocated), highest(|c| c.reserved))
-        };
-        let level = |v: u64| (v as u128 * (ROWS * 8) as u128).div_ceil(top as u128) as usize;
-        let width = columns;
-        let columns: Vec<(usize, usize)> =
-            (0..columns).map(column).map(|(a, r)| (level(a), level(r))).collect();
-        self.out.push('\n');
-        for row in (0..ROWS).rev() {
-            let label = if row == ROWS - 1 { bytes(top) } else { String::new() };
-            let mut text = format!("{label:>11} ");
-            let _ = write!(text, "{BAR}");
-            for &(allocated, reserved) in &columns {
-                let filled = allocated.saturating_sub(row * 8).min(8);
-                let is_top_of_reserved = reserved > 0 && (reserved - 1) / 8 == row;
-                text.push(if filled == 0 && is_top_of_reserved { '─' } else { EIGHTHS[filled] });
-            }
-            let _ = write!(text, "{BAR:#}");
-            self.line(text);
-        }
-        if !s.ooms.is_empty() {
-            let mut marks = vec![' '; width];
-            for oom in &s.ooms {
-                marks[oom.event * width / s.events] = '▲';
-            }
-            let marks: String = marks.into_iter().collect();
-            self.line(format!("{:12}{BAD}{}{BAD:#}", "", marks.trim_end()));
-        }
-        let span = s.time_us.map(|(a, b)| format!(", {}", duration(b.saturating_sub(a)))).unwrap_or_default();
-        let oom = if s.ooms.is_empty() { "" } else { "  ▲ out of memory" };
-        let legend = format!("█ allocated  ─ reserved{oom}   {}{span}", counted(s.events as u64, "event"));
-        self.line(format!("{:12}{DIM}{legend}{DIM:#}", ""));
     }
 
     fn bytes_table(&mut self, answers: &Answers<'_>, s: &Summary) {
@@ -713,6 +588,24 @@ impl Page<'_> {
             self.words(2, &note);
         }
     }
+}
+
+/// The verdict where nothing went wrong.
+fn quiet(s: &Summary) -> String {
+    if s.events == 0 {
+        return format!(
+            "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call `torch.cuda.memory._record_memory_history()` first to see a peak.",
+            bytes(s.end.allocated),
+            bytes(s.end.reserved)
+        );
+    }
+    let leaks = if has_stacks(s) {
+        "Nothing failed and nothing looks like a leak."
+    } else {
+        "Nothing failed; without stacks nobody can say who held it, or whether it leaks."
+    };
+    let (allocated, reserved) = (bytes(s.peaks.allocated.bytes), bytes(s.peaks.reserved.bytes));
+    format!("The peak was {allocated} allocated, {reserved} reserved. {leaks}")
 }
 
 /// Some allocation was recorded with its stack.

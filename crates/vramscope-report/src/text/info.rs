@@ -1,0 +1,70 @@
+//! The bare facts of a file.
+
+use std::fmt::Write as _;
+
+use vramscope_analysis::{Facts, action_counts};
+use vramscope_trace::formats::{Compression, Format, Recording};
+
+use super::BOLD;
+use crate::names::clean;
+use crate::units::{count, counted};
+
+/// The bare facts of a file.
+pub fn info(file: &str, recording: &Recording) -> String {
+    let trace = &recording.trace;
+    let facts = Facts::of(trace);
+    let mut out = format!("{BOLD}{}{BOLD:#}\n", clean(file));
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(out, "  {name:<12}{value}");
+    };
+    line("format", format_of(recording));
+    line("age", facts.generation.to_owned());
+    line(
+        "has",
+        if facts.features.is_empty() { "nothing more".to_owned() } else { facts.features.join(", ") },
+    );
+    if let Some(settings) = &trace.settings {
+        let conf = settings.conf_text.as_deref().filter(|c| !c.is_empty()).unwrap_or("(defaults)");
+        line("settings", clean(conf));
+    }
+    let stack_frames: usize = trace.stacks.iter().map(|(_, s)| s.len()).sum();
+    line(
+        "stacks",
+        format!(
+            "{} of {} frames together, {} distinct frames",
+            count(trace.stacks.len() as u64),
+            count(stack_frames as u64),
+            count(trace.frames.len() as u64)
+        ),
+    );
+    if let Some(annotations) = &trace.annotations {
+        line("annotations", count(annotations.len() as u64));
+    }
+    for d in trace.devices.iter().chain(&trace.host) {
+        let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };
+        line(
+            &name,
+            format!(
+                "{}, {}, {}",
+                counted(d.events.len() as u64, "event"),
+                counted(d.segments.len() as u64, "segment"),
+                counted(d.blocks.len() as u64, "block")
+            ),
+        );
+        for (action, n) in action_counts(d) {
+            line("", format!("{:<16}{:>12}", action.name(), count(n as u64)));
+        }
+    }
+    out
+}
+
+pub(super) fn format_of(recording: &Recording) -> String {
+    let mut text = match recording.format {
+        Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
+        Format::Json => "JSON".to_owned(),
+    };
+    if recording.compression != Compression::None {
+        let _ = write!(text, ", compressed with {}", recording.compression.name());
+    }
+    text
+}

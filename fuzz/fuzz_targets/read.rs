@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use vramscope::analysis::Facts;
 use vramscope::prelude::*;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,5 +26,5 @@ fuzz_target!(|bytes: &[u8]| {
     let answers =
         Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10 });
-    vramscope::report::info("fuzz", &recording);
+    vramscope::report::info("fuzz", &recording, &Facts::of(trace));
 });

@@ -1,6 +1,6 @@
 //! What kind of recording it is.
 
-use vramscope_trace::{Action, Events, FxNode, Trace};
+use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Trace};
 
 /// What a recording has, and which PyTorch could have written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +9,47 @@ pub struct Facts {
     pub generation: &'static str,
     /// What the recording has beside segments and events.
     pub features: Vec<&'static str>,
+    /// Each device, and the host (-1) where it was recorded.
+    pub devices: Vec<DeviceFacts>,
+    /// Frames of all distinct stacks together.
+    pub stack_frames: usize,
+}
+
+/// Counts of one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// Its number; -1 for the host.
+    pub device: i64,
+    /// Events recorded.
+    pub events: usize,
+    /// How often each action was recorded, in the order of [`Action::KNOWN`], then the unknown ones.
+    pub actions: Vec<(Action, usize)>,
+    /// Segments of the end state.
+    pub segments: usize,
+    /// Blocks of the end state.
+    pub blocks: usize,
+    /// When the first and last events happened, in microseconds since the Unix epoch, where recorded.
+    pub time_us: (Option<i64>, Option<i64>),
+}
+
+impl DeviceFacts {
+    fn of(d: &DeviceTrace) -> Self {
+        let mut counts = [0usize; Action::KNOWN.len() + 1];
+        for &a in d.events.actions() {
+            counts[a as usize] += 1;
+        }
+        let actions = Action::KNOWN.into_iter().chain([Action::Unknown]);
+        let time_of = |event: Option<usize>| event.and_then(|i| d.events.get(i).time_us);
+        let last = d.events.len().checked_sub(1);
+        Self {
+            device: d.device,
+            events: d.events.len(),
+            actions: actions.zip(counts).filter(|&(_, n)| n > 0).collect(),
+            segments: d.segments.len(),
+            blocks: d.blocks.len(),
+            time_us: (time_of(last.and(Some(0))), time_of(last)),
+        }
+    }
 }
 
 impl Facts {
@@ -73,7 +114,12 @@ impl Facts {
             ),
         ];
         let features = features.into_iter().filter(|f| f.1).map(|f| f.0).collect();
-        Self { generation, features }
+        Self {
+            generation,
+            features,
+            devices: trace.devices.iter().chain(&trace.host).map(DeviceFacts::of).collect(),
+            stack_frames: trace.stacks.iter().map(|(_, s)| s.len()).sum(),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ mod tree;
 
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
-pub use facts::Facts;
+pub use facts::{DeviceFacts, Facts};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
 pub use history::{Allocation, History, Origin, Quality};
@@ -35,5 +35,5 @@ pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use regions::{Region, regions};
 pub use segments::ReservedRange;
-pub use summary::{EndState, Options, Summary, action_counts};
+pub use summary::{EndState, Options, Summary};
 pub use tree::{Node, NodeKind, call_tree};

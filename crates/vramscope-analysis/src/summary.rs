@@ -1,7 +1,7 @@
 //! Every question about one device, answered together.
 
 use regex::Regex;
-use vramscope_trace::{Action, BlockState, DeviceTrace, StackId, Trace};
+use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
 
 use crate::churn::churn;
 use crate::counters::{Counters, Peaks};
@@ -208,14 +208,4 @@ fn timeline(history: &History<'_>) -> Vec<Counters> {
         share.reserved = share.reserved.max(c.reserved);
     }
     out
-}
-
-/// How often each action was recorded, in the order of [`Action::KNOWN`], and then the unknown ones.
-pub fn action_counts(device: &DeviceTrace) -> Vec<(Action, usize)> {
-    let mut counts = [0usize; Action::KNOWN.len() + 1];
-    for &a in device.events.actions() {
-        counts[a as usize] += 1;
-    }
-    let actions = Action::KNOWN.into_iter().chain([Action::Unknown]);
-    actions.zip(counts).filter(|&(_, n)| n > 0).collect()
 }

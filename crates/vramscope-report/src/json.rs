@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counters, EndState, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin, OutOfMemory, Peak,
-    Region, Summary, Unusable, action_counts,
+    Counters, DeviceFacts, EndState, Facts, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin,
+    OutOfMemory, Peak, Region, Summary, Unusable,
 };
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Events, PoolId, SegmentKind, StackId};
@@ -449,17 +449,16 @@ struct InfoDeviceJson {
 
 impl InfoJson {
     /// The bare facts of a file.
-    pub fn new(file: &str, recording: &Recording) -> Self {
+    pub fn new(file: &str, recording: &Recording, facts: &Facts) -> Self {
         let trace = &recording.trace;
-        let facts = vramscope_analysis::Facts::of(trace);
-        let device = |d: &vramscope_trace::DeviceTrace| InfoDeviceJson {
+        let device = |d: &DeviceFacts| InfoDeviceJson {
             device: d.device,
-            events: d.events.len(),
-            actions: action_counts(d).into_iter().map(|(a, n)| (a.name(), n)).collect(),
-            segments: d.segments.len(),
-            blocks: d.blocks.len(),
-            first_time_us: (!d.events.is_empty()).then(|| d.events.get(0).time_us).flatten(),
-            last_time_us: d.events.len().checked_sub(1).and_then(|i| d.events.get(i).time_us),
+            events: d.events,
+            actions: d.actions.iter().map(|&(a, n)| (a.name(), n)).collect(),
+            segments: d.segments,
+            blocks: d.blocks,
+            first_time_us: d.time_us.0,
+            last_time_us: d.time_us.1,
         };
         Self {
             file: file.to_owned(),
@@ -470,11 +469,11 @@ impl InfoJson {
             },
             compression: recording.compression.name(),
             generation: facts.generation,
-            features: facts.features,
-            devices: trace.devices.iter().chain(&trace.host).map(device).collect(),
+            features: facts.features.clone(),
+            devices: facts.devices.iter().map(device).collect(),
             frames: trace.frames.len(),
             stacks: trace.stacks.len(),
-            stack_frames: trace.stacks.iter().map(|(_, s)| s.len()).sum(),
+            stack_frames: facts.stack_frames,
             annotations: trace.annotations.as_ref().map(Vec::len),
             allocator_conf: trace.settings.as_ref().and_then(|s| s.conf_text.clone()),
             bytes_per_event: Events::BYTES_PER_EVENT,

@@ -1,5 +1,6 @@
 //! `vramscope info`
 
+use vramscope::analysis::Facts;
 use vramscope::report::{InfoJson, info};
 
 use crate::args::InfoArgs;
@@ -8,9 +9,10 @@ use crate::input;
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
     let recording = input::read(&args.file)?;
     let name = input::name(&args.file);
+    let facts = Facts::of(&recording.trace);
     if args.json {
-        super::print_json(&InfoJson::new(&name, &recording))
+        super::print_json(&InfoJson::new(&name, &recording, &facts))
     } else {
-        super::print_text(&info(&name, &recording))
+        super::print_text(&info(&name, &recording, &facts))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use vramscope_analysis::{Facts, action_counts};
+use vramscope_analysis::Facts;
 use vramscope_trace::formats::{Compression, Format, Recording};
 
 use super::BOLD;
@@ -10,9 +10,8 @@ use crate::names::clean;
 use crate::units::{count, counted};
 
 /// The bare facts of a file.
-pub fn info(file: &str, recording: &Recording) -> String {
+pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
     let trace = &recording.trace;
-    let facts = Facts::of(trace);
     let mut out = format!("{BOLD}{}{BOLD:#}\n", clean(file));
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "  {name:<12}{value}");
@@ -27,32 +26,24 @@ pub fn info(file: &str, recording: &Recording) -> String {
         let conf = settings.conf_text.as_deref().filter(|c| !c.is_empty()).unwrap_or("(defaults)");
         line("settings", clean(conf));
     }
-    let stack_frames: usize = trace.stacks.iter().map(|(_, s)| s.len()).sum();
     line(
         "stacks",
         format!(
             "{} of {} frames together, {} distinct frames",
             count(trace.stacks.len() as u64),
-            count(stack_frames as u64),
+            count(facts.stack_frames as u64),
             count(trace.frames.len() as u64)
         ),
     );
     if let Some(annotations) = &trace.annotations {
         line("annotations", count(annotations.len() as u64));
     }
-    for d in trace.devices.iter().chain(&trace.host) {
+    for d in &facts.devices {
         let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };
-        line(
-            &name,
-            format!(
-                "{}, {}, {}",
-                counted(d.events.len() as u64, "event"),
-                counted(d.segments.len() as u64, "segment"),
-                counted(d.blocks.len() as u64, "block")
-            ),
-        );
-        for (action, n) in action_counts(d) {
-            line("", format!("{:<16}{:>12}", action.name(), count(n as u64)));
+        let counts = [(d.events, "event"), (d.segments, "segment"), (d.blocks, "block")];
+        line(&name, counts.map(|(n, what)| counted(n as u64, what)).join(", "));
+        for (action, n) in &d.actions {
+            line("", format!("{:<16}{:>12}", action.name(), count(*n as u64)));
         }
     }
     out

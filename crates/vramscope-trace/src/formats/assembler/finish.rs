@@ -1,0 +1,274 @@
+//! From the records to the trace: what the whole of a snapshot is made of, each record used once.
+
+use std::collections::BTreeMap;
+
+use super::value::{as_bool, unsigned};
+use super::{Assembler, Root, Value};
+use crate::annotations::Annotation;
+use crate::end_state::{Block, Segment};
+use crate::error::ReadError;
+use crate::events::{Events, PoolId};
+use crate::notices::Notices;
+use crate::trace::{DeviceTrace, Trace};
+
+/// Devices of the largest machine there could be.
+const MOST_DEVICES: usize = 4096;
+
+impl Assembler {
+    /// The trace, where `root` is a snapshot.
+    pub(in crate::formats) fn finish(mut self, root: Value) -> Result<(Trace, Notices), ReadError> {
+        let root = match root {
+            Value::Root(i) => self.roots[i as usize],
+            // Before there were traces a snapshot was the list of its segments.
+            Value::List(id)
+                if self.list_items(id).iter().all(|v| matches!(v, Value::Segment(_) | Value::Bad(_))) =>
+            {
+                Root { segments: Some(root), ..Root::default() }
+            }
+            other => return Err(ReadError::NotASnapshot { what: describe(other) }),
+        };
+        let mut devices: BTreeMap<i64, DeviceTrace> = BTreeMap::new();
+        let traces = self.traces(root.device_traces, "device_traces")?;
+        let host_traces = self.host_traces(root.host_traces)?;
+        self.check_events_stand_once(traces.iter().chain(&host_traces))?;
+        if traces.len() > MOST_DEVICES {
+            return Err(schema("device_traces", "has more lists than any machine has devices"));
+        }
+        for (i, runs) in traces.iter().enumerate() {
+            let device = i as i64;
+            let overflowed = self.of_device(root.overflowed, i).and_then(as_bool);
+            let max_entries = self.of_device(root.max_entries, i).and_then(unsigned);
+            let events = self.take_events(runs);
+            devices.insert(
+                device,
+                DeviceTrace { device, events, overflowed, max_entries, ..DeviceTrace::default() },
+            );
+        }
+        for (device, segment, blocks) in self.end_state(root.segments, "segments")? {
+            let new = || DeviceTrace { device, ..DeviceTrace::default() };
+            devices.entry(device).or_insert_with(new).push_segment(segment, blocks);
+        }
+        if root.host_segments.is_some() || root.host_traces.is_some() {
+            let runs: Vec<_> = host_traces.into_iter().flatten().collect();
+            let events = self.take_events(&runs);
+            let mut host = DeviceTrace { device: -1, events, ..DeviceTrace::default() };
+            for (_, segment, blocks) in self.end_state(root.host_segments, "host_segments")? {
+                host.push_segment(segment, blocks);
+            }
+            self.trace.host = Some(host);
+        }
+        self.trace.devices = devices.into_values().collect();
+        self.trace.settings = match root.settings {
+            None | Some(Value::None | Value::Opaque) => None,
+            Some(Value::Settings(i)) => Some(self.settings[i as usize].clone()),
+            Some(Value::Bad(i)) => return Err(self.problem("allocator_settings".to_owned(), i)),
+            Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
+        };
+        self.trace.annotations = self.annotations_of(root.annotations)?;
+        check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
+        Ok((self.trace, self.notices))
+    }
+
+    /// A device's own value of those that some releases give for each device.
+    fn of_device(&self, values: Option<Value>, device: usize) -> Option<Value> {
+        match values? {
+            Value::List(id) => self.list_items(id).get(device).copied(),
+            // Two numbers look like a pool's id.
+            Value::Pool(i) => {
+                let PoolId(first, second) = self.pools[i as usize];
+                [first, second].get(device).map(|&n| i64::try_from(n).map_or(Value::Big(n), Value::Int))
+            }
+            _ => None,
+        }
+    }
+
+    /// The runs of events that make up each list of a list of lists.
+    fn traces(&self, lists: Option<Value>, path: &str) -> Result<Vec<Vec<(u32, u32)>>, ReadError> {
+        let lists = self.items_under(lists, path)?;
+        let trace = |(i, &v): (usize, &Value)| self.trace_runs(v, &format!("{path}[{i}]"));
+        lists.iter().enumerate().map(trace).collect()
+    }
+
+    fn host_traces(&self, v: Option<Value>) -> Result<Vec<Vec<(u32, u32)>>, ReadError> {
+        let items = self.items_under(v, "host_traces")?;
+        match (v, items.first()) {
+            // Entries in one list, or a list of such lists.
+            (Some(v), Some(Value::Events { .. } | Value::Bad(_))) => {
+                Ok(vec![self.trace_runs(v, "host_traces")?])
+            }
+            _ => self.traces(v, "host_traces"),
+        }
+    }
+
+    fn trace_runs(&self, v: Value, path: &str) -> Result<Vec<(u32, u32)>, ReadError> {
+        let mut at = 0u64;
+        let mut runs = Vec::new();
+        for &v in self.items_under(Some(v), path)? {
+            match v {
+                Value::Events { first, len } => {
+                    runs.push((first, len));
+                    at += u64::from(len);
+                }
+                Value::Bad(i) => return Err(self.problem(format!("{path}[{at}]"), i)),
+                _ => return Err(schema(&format!("{path}[{at}]"), "is not a trace entry")),
+            }
+        }
+        Ok(runs)
+    }
+
+    fn items_under(&self, v: Option<Value>, path: &str) -> Result<&[Value], ReadError> {
+        match v {
+            None | Some(Value::None | Value::EmptyList) => Ok(&[]),
+            Some(Value::List(id)) => Ok(self.list_items(id)),
+            Some(_) => Err(schema(path, "is not a list")),
+        }
+    }
+
+    /// A pickle may put one event into many lists by reference; unfolding that could fill any memory.
+    fn check_events_stand_once<'r>(
+        &self,
+        runs: impl Iterator<Item = &'r Vec<(u32, u32)>>,
+    ) -> Result<(), ReadError> {
+        let mut runs: Vec<(u32, u32)> = runs.flat_map(|r| r.iter().copied()).collect();
+        runs.sort_unstable();
+        if runs.array_windows().any(|[a, b]| u64::from(a.0) + u64::from(a.1) > u64::from(b.0)) {
+            return Err(schema("device_traces", "holds the same entry twice, which no recorder writes"));
+        }
+        Ok(())
+    }
+
+    fn take_events(&mut self, runs: &[(u32, u32)]) -> Events {
+        let mut events = match runs {
+            [(0, len)] if *len as usize == self.events.len() => std::mem::take(&mut self.events),
+            _ => {
+                let mut events = Events::default();
+                for &(first, len) in runs {
+                    events.extend_from(&self.events, first as usize..first as usize + len as usize);
+                }
+                events
+            }
+        };
+        events.shrink_to_fit();
+        events
+    }
+
+    /// Segments in address order, each with its device and its blocks.
+    fn end_state(
+        &mut self,
+        segments: Option<Value>,
+        path: &str,
+    ) -> Result<Vec<(i64, Segment, Vec<Block>)>, ReadError> {
+        let mut ids = Vec::new();
+        for (i, &v) in self.items_under(segments, path)?.iter().enumerate() {
+            let at = || format!("{path}[{i}]");
+            match v {
+                Value::Segment(id) => ids.push((i, id)),
+                Value::Bad(p) => return Err(self.problem(at(), p)),
+                _ => return Err(schema(&at(), "is not a segment")),
+            }
+        }
+        ids.sort_by_key(|&(_, id)| self.segments[id as usize].segment.address);
+        let mut out = Vec::with_capacity(ids.len());
+        for (i, id) in ids {
+            let raw = &mut self.segments[id as usize];
+            let path = format!("{path}[{i}]{}", at_byte(raw.at));
+            if std::mem::replace(&mut raw.used, true) {
+                return Err(schema(&path, "stands in the file twice, which no recorder writes"));
+            }
+            let (device, segment, blocks) = (raw.device, raw.segment.clone(), raw.blocks);
+            let blocks = self.blocks_of(blocks, &segment, &path)?;
+            out.push((device, segment, blocks));
+        }
+        Ok(out)
+    }
+
+    fn blocks_of(&mut self, list: Value, segment: &Segment, path: &str) -> Result<Vec<Block>, ReadError> {
+        let mut ids = Vec::new();
+        for (i, &v) in self.items_under(Some(list), &format!("{path}.blocks"))?.iter().enumerate() {
+            match v {
+                Value::Block(id) => ids.push(id),
+                Value::Bad(p) => return Err(self.problem(format!("{path}.blocks[{i}]"), p)),
+                _ => return Err(schema(&format!("{path}.blocks[{i}]"), "is not a block")),
+            }
+        }
+        let mut blocks = Vec::with_capacity(ids.len());
+        let mut next = segment.address;
+        for id in ids {
+            let raw = &mut self.blocks[id as usize];
+            if std::mem::replace(&mut raw.used, true) {
+                return Err(schema(&format!("{path}.blocks"), "holds a block of another segment"));
+            }
+            let address = raw.address.unwrap_or(next);
+            let Some(end) = address.checked_add(raw.block.size) else {
+                return Err(schema(&format!("{path}.blocks"), "holds a block beyond the last address"));
+            };
+            next = end;
+            blocks.push(Block { address, ..raw.block });
+        }
+        blocks.sort_by_key(|b| b.address);
+        Ok(blocks)
+    }
+
+    fn annotations_of(&mut self, v: Option<Value>) -> Result<Option<Vec<Annotation>>, ReadError> {
+        if v.is_none() {
+            return Ok(None);
+        }
+        let mut out = Vec::new();
+        for (i, &v) in self.items_under(v, "external_annotations")?.iter().enumerate() {
+            let path = || format!("external_annotations[{i}]");
+            match v {
+                Value::Annotation(id) => out.push(self.annotations[id as usize]),
+                Value::Bad(p) => return Err(self.problem(path(), p)),
+                _ => return Err(schema(&path(), "is not an annotation")),
+            }
+        }
+        Ok(Some(out))
+    }
+
+    fn problem(&self, path: String, i: u32) -> ReadError {
+        match self.problems.get(i as usize) {
+            Some(p) => ReadError::Schema { path: format!("{path}{}", at_byte(p.at)), what: p.what.clone() },
+            None => schema(&path, "is broken"),
+        }
+    }
+}
+
+/// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
+fn check_sizes<'d>(devices: impl Iterator<Item = &'d DeviceTrace>) -> Result<(), ReadError> {
+    for d in devices {
+        let events = d.events.iter().map(|e| u128::from(e.size));
+        let segments = d.segments.iter().map(|s| u128::from(s.total_size));
+        let blocks = d.blocks.iter().flat_map(|b| [b.size, b.requested_size].map(u128::from));
+        if events.chain(segments).chain(blocks).sum::<u128>() >= 1 << 61 {
+            let path = format!("device {}", d.device);
+            return Err(schema(&path, "has sizes that sum to more than 2^61 bytes, beyond any device"));
+        }
+    }
+    Ok(())
+}
+
+fn at_byte(at: Option<u64>) -> String {
+    at.map_or_else(String::new, |at| format!(" (byte {at})"))
+}
+
+fn schema(path: &str, what: &str) -> ReadError {
+    ReadError::Schema { path: path.to_owned(), what: what.to_owned() }
+}
+
+fn describe(v: Value) -> &'static str {
+    match v {
+        Value::None => "`None`",
+        Value::Bool(_) => "a truth value",
+        Value::Int(_) | Value::Big(_) | Value::Float(_) => "a number",
+        Value::Str(_) => "a string",
+        Value::EmptyList | Value::List(_) | Value::Stack(_) => "a list",
+        Value::Pool(_) => "two numbers",
+        Value::Frame(_)
+        | Value::Block(_)
+        | Value::Segment(_)
+        | Value::Annotation(_)
+        | Value::Events { .. } => "a part of a snapshot",
+        Value::Settings(_) | Value::Divisions(_) => "allocator settings",
+        _ => "neither `segments` nor `device_traces`",
+    }
+}

@@ -1,0 +1,239 @@
+//! From values to a trace.
+//!
+//! A format's reader (pickle, JSON) hands over each dictionary and list as it closes, innermost first; the
+//! assembler knows the schema of a snapshot and keeps what means something: an event goes into the columns
+//! at once and only its number travels on as a [`Value`]. So no reader builds a tree, and a value that is
+//! referred to a thousand times costs a thousand numbers.
+
+mod finish;
+mod records;
+mod value;
+
+use std::collections::BTreeMap;
+
+use super::keys::*;
+use crate::annotations::Annotation;
+use crate::end_state::{Block, Segment};
+use crate::error::TableFull;
+use crate::events::{Action, Events, PoolId, Tags};
+use crate::ids::{FrameId, StackId, StringListId, TagsId};
+use crate::notices::Notices;
+use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
+use crate::trace::Trace;
+use value::{MOST_PLAIN, address, known};
+pub(super) use value::{Value, push_element, push_joined};
+
+/// What is wrong with a record, and where it stands.
+struct Problem {
+    at: Option<u64>,
+    what: String,
+}
+
+/// How many broken records are remembered one by one.
+const MOST_PROBLEMS: usize = 1000;
+
+struct RawBlock {
+    address: Option<u64>,
+    block: Block,
+    used: bool,
+}
+
+struct RawSegment {
+    device: i64,
+    segment: Segment,
+    blocks: Value,
+    at: Option<u64>,
+    used: bool,
+}
+
+/// A former occupant of a block, in files of 2022.
+#[derive(Clone, Copy)]
+struct History {
+    real_size: Option<u64>,
+    stack: Option<StackId>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Root {
+    segments: Option<Value>,
+    device_traces: Option<Value>,
+    settings: Option<Value>,
+    annotations: Option<Value>,
+    host_segments: Option<Value>,
+    host_traces: Option<Value>,
+    overflowed: Option<Value>,
+    max_entries: Option<Value>,
+}
+
+pub(super) struct Assembler {
+    trace: Trace,
+    notices: Notices,
+    events: Events,
+    blocks: Vec<RawBlock>,
+    segments: Vec<RawSegment>,
+    annotations: Vec<Annotation>,
+    histories: Vec<History>,
+    settings: Vec<AllocatorSettings>,
+    divisions: Vec<PowerOfTwoDivisions>,
+    pools: Vec<PoolId>,
+    pool_index: BTreeMap<PoolId, u32>,
+    roots: Vec<Root>,
+    /// Elements of lists without a shape of their own, end to end; list `i` ends at `list_ends[i]`.
+    elements: Vec<Value>,
+    list_ends: Vec<usize>,
+    /// The first broken record of each list that holds one.
+    list_problems: BTreeMap<u32, u32>,
+    /// Lists that were read as lists of strings before: many records may refer to one.
+    string_lists: BTreeMap<u32, Option<StringListId>>,
+    problems: Vec<Problem>,
+    last_tags: Option<(Tags, TagsId)>,
+}
+
+/// A record's value under a wrong or missing key.
+type Field<T> = Result<T, String>;
+
+impl Assembler {
+    pub(super) fn new() -> Result<Self, TableFull> {
+        let mut trace = Trace::default();
+        for key in KEYS {
+            trace.strings.intern(key)?;
+        }
+        for action in Action::KNOWN {
+            trace.strings.intern(action.name())?;
+        }
+        Ok(Self {
+            trace,
+            notices: Notices::default(),
+            events: Events::default(),
+            blocks: Vec::new(),
+            segments: Vec::new(),
+            annotations: Vec::new(),
+            histories: Vec::new(),
+            settings: Vec::new(),
+            divisions: Vec::new(),
+            pools: Vec::new(),
+            pool_index: BTreeMap::new(),
+            roots: Vec::new(),
+            elements: Vec::new(),
+            list_ends: Vec::new(),
+            list_problems: BTreeMap::new(),
+            string_lists: BTreeMap::new(),
+            problems: Vec::new(),
+            last_tags: None,
+        })
+    }
+
+    pub(super) fn notices(&mut self) -> &mut Notices {
+        &mut self.notices
+    }
+
+    pub(super) fn string(&mut self, s: &str) -> Result<Value, TableFull> {
+        self.trace.strings.intern(s).map(Value::Str)
+    }
+
+    pub(super) fn intern_stack(&mut self, frames: &[FrameId]) -> Result<StackId, TableFull> {
+        self.trace.stacks.intern(frames)
+    }
+
+    pub(super) fn frames_of(&self, stack: StackId) -> &[FrameId] {
+        self.trace.stacks.get(stack)
+    }
+
+    /// A list that has closed.
+    pub(super) fn list(&mut self, items: &[Value]) -> Result<Value, TableFull> {
+        match items {
+            [] => return Ok(Value::EmptyList),
+            [Value::Frame(_), ..] => {
+                let frames: Option<Vec<FrameId>> = items
+                    .iter()
+                    .map(|v| match v {
+                        Value::Frame(f) => Some(*f),
+                        _ => None,
+                    })
+                    .collect();
+                if let Some(frames) = frames {
+                    return self.intern_stack(&frames).map(Value::Stack);
+                }
+            }
+            [Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)] => return self.pair(items),
+            [first, ..] if items.len() >= MOST_PLAIN && first.is_plain() => return Ok(Value::Opaque),
+            _ => {}
+        }
+        let start = self.elements.len();
+        for &v in items {
+            push_element(&mut self.elements, start, v);
+        }
+        let id = index32(self.list_ends.len(), "list")?;
+        self.list_ends.push(self.elements.len());
+        if let Some(Value::Bad(problem)) = items.iter().find(|v| matches!(v, Value::Bad(_))) {
+            self.list_problems.insert(id, *problem);
+        }
+        Ok(Value::List(id))
+    }
+
+    /// Two integers: a pool's id.
+    pub(super) fn pair(&mut self, items: &[Value]) -> Result<Value, TableFull> {
+        let [Some(a), Some(b)] = [0, 1].map(|i| items.get(i).and_then(|&v| address(v))) else {
+            return Ok(Value::Opaque);
+        };
+        let pool = PoolId(a, b);
+        if let Some(&id) = self.pool_index.get(&pool) {
+            return Ok(Value::Pool(id));
+        }
+        let id = index32(self.pools.len(), "pool")?;
+        self.pools.push(pool);
+        self.pool_index.insert(pool, id);
+        Ok(Value::Pool(id))
+    }
+
+    /// A dictionary that has closed: `items` are key, value, key, value ...; `at` is the byte where it
+    /// stands, where the format can tell.
+    pub(super) fn record(&mut self, items: &[Value], at: Option<u64>) -> Result<Value, TableFull> {
+        let (pairs, _) = items.as_chunks::<2>();
+        for (i, &[key, _]) in pairs.iter().enumerate() {
+            let record = match known(key) {
+                Some(ACTION) => self.event(pairs)?,
+                Some(FILENAME) => self.frame(pairs)?,
+                Some(STATE) => self.block(pairs)?,
+                Some(BLOCKS | TOTAL_SIZE) => self.segment(pairs, at)?,
+                Some(STAGE) => self.annotation(pairs)?,
+                Some(REAL_SIZE) => self.history(pairs)?,
+                Some(SEGMENTS | DEVICE_TRACES) => self.root(pairs)?,
+                Some(CONF | MAX_SPLIT_SIZE | EXPANDABLE_SEGMENTS) => self.settings(pairs)?,
+                None if i == 0 => match self.power_of_two_divisions(pairs)? {
+                    Some(value) => return Ok(value),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            return Ok(match record {
+                Ok(value) => value,
+                Err(what) => self.bad(Problem { at, what }),
+            });
+        }
+        Ok(Value::Opaque)
+    }
+
+    fn bad(&mut self, problem: Problem) -> Value {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        }
+        Value::Bad((self.problems.len() - 1) as u32)
+    }
+
+    fn unknown_key(&mut self, record: &'static str, key: Value) {
+        let name = match key {
+            Value::Str(id) => self.trace.strings.get(id),
+            _ => "(not a string)",
+        };
+        self.notices.unknown_key(record, name);
+    }
+
+    fn list_items(&self, id: u32) -> &[Value] {
+        &self.elements[crate::strings::bounds(&self.list_ends, id as usize)]
+    }
+}
+
+fn index32(i: usize, what: &'static str) -> Result<u32, TableFull> {
+    u32::try_from(i).map_err(|_| TableFull(what))
+}

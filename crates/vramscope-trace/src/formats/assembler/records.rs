@@ -1,0 +1,444 @@
+//! The records of a snapshot: what each dictionary means, by its keys.
+
+use super::value::{address, as_bool, as_float, as_string, known, optional, set, signed, unsigned, wrapped};
+use super::{Assembler, Field, History, RawBlock, RawSegment, Root, Value, index32};
+use crate::annotations::{Annotation, Stage};
+use crate::end_state::{Block, BlockState, Segment, SegmentKind};
+use crate::error::TableFull;
+use crate::events::{Action, Event, PoolId, Tags};
+use crate::formats::keys::*;
+use crate::ids::{StackId, StringId, StringListId};
+use crate::settings::{AllocatorSettings, Conf, PowerOfTwoDivisions};
+use crate::stacks::{Frame, FxNode};
+
+impl Assembler {
+    pub(super) fn event(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let mut action = None;
+        let (mut addr, mut device_free, mut size) = (None, None, None);
+        let mut time_us = None;
+        let mut stack = None;
+        let mut tags = Tags::default();
+        for &[key, v] in pairs {
+            let field = match known(key) {
+                Some(ACTION) => set(&mut action, as_string(v)),
+                Some(ADDR) => set(&mut addr, address(v)),
+                Some(DEVICE_FREE) => set(&mut device_free, unsigned(v)),
+                Some(SIZE) => set(&mut size, unsigned(v)),
+                Some(STREAM) => address(v).map(|s| tags.stream = s),
+                Some(TIME_US) => optional(&mut time_us, v, signed),
+                Some(COMPILE_CONTEXT) => optional(&mut tags.compile_context, v, as_string),
+                Some(USER_METADATA) => optional(&mut tags.user_metadata, v, as_string),
+                Some(INTERNAL_METADATA) => optional(&mut tags.internal_metadata, v, as_string),
+                Some(CATEGORY) => optional(&mut tags.category, v, as_string),
+                Some(POOL_ID) => optional(&mut tags.pool, v, |v| self.as_pool(v)),
+                Some(FRAMES) => match self.as_stack(v)? {
+                    Ok(s) => {
+                        stack = s;
+                        Some(())
+                    }
+                    Err(what) => return Ok(Err(what)),
+                },
+                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| tags.forward_frames = l),
+                _ => {
+                    self.unknown_key("trace entries", key);
+                    Some(())
+                }
+            };
+            if field.is_none() {
+                return Ok(Err(self.wrong("trace entry", key, v)));
+            }
+        }
+        let Some(name) = action else { return Ok(Err("trace entry without `action`".to_owned())) };
+        // The names of actions follow the keys in the table.
+        let known = name.index().checked_sub(KEYS.len()).and_then(|i| Action::KNOWN.get(i));
+        let action = known.copied().unwrap_or(Action::Unknown);
+        if action == Action::Unknown {
+            self.notices.unknown_action(self.trace.strings.get(name));
+            tags.unknown_action = Some(name);
+        }
+        let needs_numbers = !matches!(
+            action,
+            Action::Oom | Action::Snapshot | Action::UserDefined | Action::Annotate | Action::Unknown
+        );
+        let address = if action == Action::Oom { device_free.or(addr) } else { addr };
+        if needs_numbers && address.is_none() {
+            return Ok(Err(format!("`{}` without `addr`", action.name())));
+        }
+        if (needs_numbers || action == Action::Oom) && size.is_none() {
+            return Ok(Err(format!("`{}` without `size`", action.name())));
+        }
+        let tags = match self.last_tags {
+            Some((last, id)) if last == tags => id,
+            _ => {
+                let id = self.trace.tags.intern(tags)?;
+                self.last_tags = Some((tags, id));
+                id
+            }
+        };
+        let first = index32(self.events.len(), "event")?;
+        self.events.push(Event {
+            action,
+            address: address.unwrap_or(0),
+            size: size.unwrap_or(0),
+            time_us,
+            stack,
+            tags,
+        });
+        Ok(Ok(Value::Events { first, len: 1 }))
+    }
+
+    pub(super) fn frame(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let (mut name, mut filename, mut line) = (None, None, 0);
+        let mut fx = FxNode::default();
+        for &[key, v] in pairs {
+            let field = match known(key) {
+                Some(NAME) => set(&mut name, as_string(v)),
+                Some(FILENAME) => set(&mut filename, as_string(v)),
+                // A line below 0 or absurdly high is as good as unknown.
+                Some(LINE) => wrapped(v).map(|n| line = u32::try_from(n).unwrap_or(0)),
+                Some(FX_NODE_OP) => optional(&mut fx.op, v, as_string),
+                Some(FX_NODE_NAME) => optional(&mut fx.name, v, as_string),
+                Some(FX_NODE_TARGET) => optional(&mut fx.target, v, as_string),
+                Some(FX_ORIGINAL_TRACE) => optional(&mut fx.original_trace, v, as_string),
+                _ => {
+                    self.unknown_key("frames", key);
+                    Some(())
+                }
+            };
+            if field.is_none() {
+                return Ok(Err(self.wrong("frame", key, v)));
+            }
+        }
+        let (Some(name), Some(filename)) = (name, filename) else {
+            return Ok(Err("frame without `name` or `filename`".to_owned()));
+        };
+        Ok(Ok(Value::Frame(self.trace.frames.intern(Frame { name, filename, line, fx })?)))
+    }
+
+    pub(super) fn block(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let (mut address, mut size, mut requested_size, mut state) = (None, None, None, None);
+        let (mut stack, mut forward_frames, mut history) = (None, None, None);
+        for &[key, v] in pairs {
+            let field = match known(key) {
+                Some(ADDRESS) => set(&mut address, self::address(v)),
+                Some(SIZE) => set(&mut size, unsigned(v)),
+                Some(REQUESTED_SIZE) => set(&mut requested_size, unsigned(v)),
+                Some(STATE) => set(&mut state, self.as_state(v)),
+                Some(FRAMES) => match self.as_stack(v)? {
+                    Ok(s) => {
+                        stack = s;
+                        Some(())
+                    }
+                    Err(what) => return Ok(Err(what)),
+                },
+                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| forward_frames = l),
+                Some(HISTORY) => {
+                    history = self.newest_history(v);
+                    Some(())
+                }
+                _ => {
+                    self.unknown_key("blocks", key);
+                    Some(())
+                }
+            };
+            if field.is_none() {
+                return Ok(Err(self.wrong("block", key, v)));
+            }
+        }
+        let (Some(size), Some(state)) = (size, state) else {
+            return Ok(Err("block without `size` or `state`".to_owned()));
+        };
+        let requested_size = requested_size.or(history.and_then(|h| h.real_size)).unwrap_or(size);
+        let stack = stack.or(history.and_then(|h| h.stack));
+        let id = index32(self.blocks.len(), "block")?;
+        let block = Block { address: 0, size, requested_size, state, stack, forward_frames };
+        self.blocks.push(RawBlock { address, block, used: false });
+        Ok(Ok(Value::Block(id)))
+    }
+
+    pub(super) fn segment(
+        &mut self,
+        pairs: &[[Value; 2]],
+        at: Option<u64>,
+    ) -> Result<Field<Value>, TableFull> {
+        let mut device = 0;
+        let mut blocks = Value::EmptyList;
+        let (mut address, mut total_size) = (None, None);
+        let mut segment = Segment {
+            address: 0,
+            total_size: 0,
+            allocated_size: None,
+            active_size: None,
+            requested_size: None,
+            stream: 0,
+            kind: SegmentKind::Unknown,
+            pool: None,
+            is_expandable: None,
+            stack: None,
+            forward_frames: None,
+            blocks: 0..0,
+        };
+        for &[key, v] in pairs {
+            let field = match known(key) {
+                Some(DEVICE) => signed(v).map(|d| device = d),
+                Some(ADDRESS) => set(&mut address, self::address(v)),
+                Some(TOTAL_SIZE) => set(&mut total_size, unsigned(v)),
+                Some(ALLOCATED_SIZE) => optional(&mut segment.allocated_size, v, unsigned),
+                Some(ACTIVE_SIZE) => optional(&mut segment.active_size, v, unsigned),
+                Some(REQUESTED_SIZE) => optional(&mut segment.requested_size, v, unsigned),
+                Some(STREAM) => self::address(v).map(|s| segment.stream = s),
+                Some(SEGMENT_TYPE) => self.as_kind(v).map(|k| segment.kind = k),
+                Some(SEGMENT_POOL_ID) => optional(&mut segment.pool, v, |v| self.as_pool(v)),
+                Some(IS_EXPANDABLE) => optional(&mut segment.is_expandable, v, as_bool),
+                Some(FRAMES) => match self.as_stack(v)? {
+                    Ok(s) => {
+                        segment.stack = s;
+                        Some(())
+                    }
+                    Err(what) => return Ok(Err(what)),
+                },
+                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| segment.forward_frames = l),
+                Some(BLOCKS) => {
+                    blocks = v;
+                    Some(())
+                }
+                _ => {
+                    self.unknown_key("segments", key);
+                    Some(())
+                }
+            };
+            if field.is_none() {
+                return Ok(Err(self.wrong("segment", key, v)));
+            }
+        }
+        // A profile made into a snapshot numbers its segments but may leave the address out.
+        segment.address = address.unwrap_or(0);
+        let Some(total_size) = total_size else { return Ok(Err("segment without `total_size`".to_owned())) };
+        segment.total_size = total_size;
+        if segment.address.checked_add(total_size).is_none() {
+            return Ok(Err("segment that ends beyond the last address".to_owned()));
+        }
+        let id = index32(self.segments.len(), "segment")?;
+        self.segments.push(RawSegment { device, segment, blocks, at, used: false });
+        Ok(Ok(Value::Segment(id)))
+    }
+
+    pub(super) fn annotation(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let (mut stage, mut name, mut device, mut time_us) = (None, None, -1, None);
+        for &[key, v] in pairs {
+            let field = match known(key) {
+                Some(STAGE) => set(&mut stage, self.as_stage(v)),
+                Some(NAME) => set(&mut name, as_string(v)),
+                Some(DEVICE) => signed(v).map(|d| device = d),
+                Some(TIME_US) => optional(&mut time_us, v, signed),
+                _ => {
+                    self.unknown_key("annotations", key);
+                    Some(())
+                }
+            };
+            if field.is_none() {
+                return Ok(Err(self.wrong("annotation", key, v)));
+            }
+        }
+        let (Some(stage), Some(name)) = (stage, name) else {
+            return Ok(Err("annotation without `stage` or `name`".to_owned()));
+        };
+        let id = index32(self.annotations.len(), "annotation")?;
+        self.annotations.push(Annotation { stage, name, device, time_us });
+        Ok(Ok(Value::Annotation(id)))
+    }
+
+    pub(super) fn history(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let mut history = History { real_size: None, stack: None };
+        for &[key, v] in pairs {
+            match known(key) {
+                Some(REAL_SIZE) => history.real_size = unsigned(v),
+                Some(FRAMES) => history.stack = self.as_stack(v)?.ok().flatten(),
+                Some(ADDR | CPP_FRAMES) => {}
+                _ => self.unknown_key("history entries", key),
+            }
+        }
+        let id = index32(self.histories.len(), "history")?;
+        self.histories.push(history);
+        Ok(Ok(Value::History(id)))
+    }
+
+    pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let mut s = AllocatorSettings::default();
+        for &[key, v] in pairs {
+            let field = match known(key) {
+                Some(CONF) => {
+                    as_string(v).map(|id| s.conf_text = Some(self.trace.strings.get(id).to_owned()))
+                }
+                Some(MAX_SPLIT_SIZE) => optional(&mut s.max_split_size, v, wrapped),
+                Some(GARBAGE_COLLECTION_THRESHOLD) => {
+                    optional(&mut s.garbage_collection_threshold, v, as_float)
+                }
+                Some(EXPANDABLE_SEGMENTS) => optional(&mut s.expandable_segments, v, as_bool),
+                Some(PINNED_NUM_REGISTER_THREADS) => optional(&mut s.pinned_num_register_threads, v, wrapped),
+                Some(RELEASE_LOCK_ON_CUDAMALLOC) => optional(&mut s.release_lock_on_cudamalloc, v, as_bool),
+                Some(PINNED_USE_CUDA_HOST_REGISTER) => {
+                    optional(&mut s.pinned_use_cuda_host_register, v, as_bool)
+                }
+                Some(GRAPH_CAPTURE_RECORD_STREAM_REUSE) => {
+                    optional(&mut s.graph_capture_record_stream_reuse, v, as_bool)
+                }
+                Some(MAX_ROUND_THRESHOLD) => optional(&mut s.max_round_threshold, v, wrapped),
+                Some(MAX_CACHED_SIZE) => optional(&mut s.max_cached_size, v, wrapped),
+                Some(ROUNDUP_POWER2_DIVISIONS) => optional(&mut s.roundup_power2_divisions, v, |v| match v {
+                    Value::Divisions(i) => Some(self.divisions[i as usize]),
+                    _ => None,
+                }),
+                _ => {
+                    self.unknown_key("allocator settings", key);
+                    Some(())
+                }
+            };
+            if field.is_none() {
+                return Ok(Err(self.wrong("settings", key, v)));
+            }
+        }
+        match Conf::parse(s.conf_text.as_deref().unwrap_or_default()) {
+            Ok(conf) => s.conf = conf,
+            Err(e) => self.notices.conf = Some(e.to_string()),
+        }
+        let id = index32(self.settings.len(), "settings")?;
+        self.settings.push(s);
+        Ok(Ok(Value::Settings(id)))
+    }
+
+    /// `{"1": 0, "2": 0, ... "32768": 0}`: divisions by MiB. `None` where it is another dictionary.
+    pub(super) fn power_of_two_divisions(
+        &mut self,
+        pairs: &[[Value; 2]],
+    ) -> Result<Option<Value>, TableFull> {
+        let mut out = PowerOfTwoDivisions::default();
+        for &[key, v] in pairs {
+            let Value::Str(key) = key else { return Ok(None) };
+            let mib = self.trace.strings.get(key).parse::<u64>().ok().filter(|n| n.is_power_of_two());
+            let slot = mib.and_then(|n| out.0.get_mut(n.ilog2() as usize));
+            match (slot, unsigned(v)) {
+                (Some(slot), Some(n)) if n == 0 || n.is_power_of_two() => *slot = n,
+                _ => return Ok(None),
+            }
+        }
+        let id = index32(self.divisions.len(), "settings")?;
+        self.divisions.push(out);
+        Ok(Some(Value::Divisions(id)))
+    }
+
+    pub(super) fn root(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+        let mut root = Root::default();
+        for &[key, v] in pairs {
+            match known(key) {
+                Some(SEGMENTS) => root.segments = Some(v),
+                Some(DEVICE_TRACES) => root.device_traces = Some(v),
+                Some(ALLOCATOR_SETTINGS) => root.settings = Some(v),
+                Some(EXTERNAL_ANNOTATIONS) => root.annotations = Some(v),
+                Some(HOST_SEGMENTS) => root.host_segments = Some(v),
+                Some(HOST_TRACES) => root.host_traces = Some(v),
+                Some(TRACE_ALLOC_OVERFLOWED) => root.overflowed = Some(v),
+                Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
+                _ => self.unknown_key("snapshots", key),
+            }
+        }
+        let id = index32(self.roots.len(), "snapshot")?;
+        self.roots.push(root);
+        Ok(Ok(Value::Root(id)))
+    }
+
+    // What a value must be under its key; `None` where it is something else.
+
+    fn as_stack(&mut self, v: Value) -> Result<Field<Option<StackId>>, TableFull> {
+        Ok(match v {
+            Value::None => Ok(None),
+            Value::Stack(id) => Ok(Some(id)),
+            Value::EmptyList => Ok(Some(self.trace.stacks.intern(&[])?)),
+            Value::List(id) => Err(match self.list_problems.get(&id) {
+                Some(&p) => self.problems[p as usize].what.clone(),
+                None => "`frames` holds something that is not a frame".to_owned(),
+            }),
+            _ => Err("`frames` is not a list of frames".to_owned()),
+        })
+    }
+
+    fn as_string_list(&mut self, v: Value) -> Result<Option<Option<StringListId>>, TableFull> {
+        let list = match v {
+            Value::None => return Ok(Some(None)),
+            Value::EmptyList => return Ok(Some(Some(self.trace.string_lists.intern(Vec::new())?))),
+            Value::List(id) => id,
+            _ => return Ok(None),
+        };
+        if let Some(&known) = self.string_lists.get(&list) {
+            return Ok(known.map(Some));
+        }
+        let strings: Option<Vec<StringId>> = self.list_items(list).iter().map(|&v| as_string(v)).collect();
+        let id = strings.map(|s| self.trace.string_lists.intern(s)).transpose()?;
+        self.string_lists.insert(list, id);
+        Ok(id.map(Some))
+    }
+
+    fn as_pool(&self, v: Value) -> Option<PoolId> {
+        match v {
+            Value::Pool(i) => Some(self.pools[i as usize]),
+            _ => None,
+        }
+    }
+
+    fn as_state(&self, v: Value) -> Option<BlockState> {
+        match self.trace.strings.get(as_string(v)?) {
+            "active_allocated" => Some(BlockState::ActiveAllocated),
+            "active_pending_free" | "active_awaiting_free" => Some(BlockState::ActivePendingFree),
+            "inactive" => Some(BlockState::Inactive),
+            _ => None,
+        }
+    }
+
+    fn as_kind(&self, v: Value) -> Option<SegmentKind> {
+        Some(match self.trace.strings.get(as_string(v)?) {
+            "small" => SegmentKind::Small,
+            "large" => SegmentKind::Large,
+            _ => SegmentKind::Unknown,
+        })
+    }
+
+    fn as_stage(&self, v: Value) -> Option<Stage> {
+        match self.trace.strings.get(as_string(v)?) {
+            "START" => Some(Stage::Start),
+            "END" => Some(Stage::End),
+            _ => None,
+        }
+    }
+
+    fn newest_history(&self, v: Value) -> Option<History> {
+        match v {
+            Value::List(id) => match self.list_items(id).first() {
+                Some(&Value::History(i)) => Some(self.histories[i as usize]),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn wrong(&self, record: &str, key: Value, value: Value) -> String {
+        let key = match key {
+            Value::Str(id) => self.trace.strings.get(id),
+            _ => "(not a string)",
+        };
+        let value = match value {
+            Value::Int(n) => format!("{n}"),
+            Value::Big(n) => format!("{n}"),
+            Value::Float(x) => format!("{x}"),
+            Value::Bool(b) => format!("{b}"),
+            Value::None => "None".to_owned(),
+            Value::Str(id) => {
+                format!(
+                    "\"{}\"",
+                    self.trace.strings.get(id).chars().take(40).collect::<String>().escape_debug()
+                )
+            }
+            _ => "a value of another kind".to_owned(),
+        };
+        format!("{record} whose `{key}` is {value}")
+    }
+}

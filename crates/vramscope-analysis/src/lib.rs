@@ -36,4 +36,4 @@ pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use regions::{Region, regions};
 pub use segments::ReservedRange;
 pub use summary::{EndState, Options, Summary};
-pub use tree::{Node, NodeKind, call_tree};
+pub use tree::{CallTree, Node, NodeKind, call_tree};

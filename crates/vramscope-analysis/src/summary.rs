@@ -13,7 +13,7 @@ use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::moment::Moment;
 use crate::ooms::{OutOfMemory, ooms};
 use crate::regions::{Region, regions};
-use crate::tree::{Node, call_tree};
+use crate::tree::{CallTree, call_tree};
 
 /// What to look at, and how.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +46,7 @@ pub struct Summary {
     /// Who held the allocated bytes, most first.
     pub holders: Vec<Holder>,
     /// The same as a tree of calls.
-    pub tree: Vec<Node>,
+    pub tree: CallTree,
     /// The same by pool.
     pub pools: Vec<Holder>,
     /// The same by stream.

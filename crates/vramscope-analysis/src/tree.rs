@@ -29,15 +29,25 @@ pub struct Node {
     pub bytes: u64,
     /// How many blocks.
     pub count: u64,
-    /// Calls made here, most bytes first. What is missing to `bytes` was allocated here.
-    pub children: Vec<Node>,
+    /// Numbers of the calls made here, most bytes first. What is missing to `bytes` was allocated here.
+    pub children: Vec<usize>,
+}
+
+/// Live memory by calls. Nodes lie in one list and name each other by number: a program that recurses deeply
+/// makes a deep tree, which nothing here may walk by recursion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallTree {
+    /// Every node, a caller before those it calls.
+    pub nodes: Vec<Node>,
+    /// Numbers of the outermost calls, most bytes first.
+    pub roots: Vec<usize>,
 }
 
 /// The tree of `holders`, which are grouped by stack: outermost calls first, most bytes first.
 ///
 /// Of a stack with frames of the user's, only these make nodes; of another, its
 /// [own frame](Frames::own_frame) does; with `full` every frame does.
-pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder], full: bool) -> Vec<Node> {
+pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder], full: bool) -> CallTree {
     let mut builder = Builder::default();
     for h in holders {
         let mut at = None;
@@ -70,43 +80,41 @@ pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder], full: bool)
     builder.finish()
 }
 
-/// Nodes by number; children by (parent, kind).
+/// The tree as it grows, and its nodes by caller and kind.
 #[derive(Default)]
 struct Builder {
-    nodes: Vec<(NodeKind, u64, u64, Option<usize>)>,
+    tree: CallTree,
     index: HashMap<(Option<usize>, NodeKind), usize>,
 }
 
 impl Builder {
     fn child(&mut self, parent: Option<usize>, kind: NodeKind) -> usize {
-        *self.index.entry((parent, kind)).or_insert_with(|| {
-            self.nodes.push((kind, 0, 0, parent));
-            self.nodes.len() - 1
+        let Self { tree, index } = self;
+        *index.entry((parent, kind)).or_insert_with(|| {
+            let number = tree.nodes.len();
+            tree.nodes.push(Node { kind, bytes: 0, count: 0, children: Vec::new() });
+            match parent {
+                Some(parent) => tree.nodes[parent].children.push(number),
+                None => tree.roots.push(number),
+            }
+            number
         })
     }
 
     fn add(&mut self, node: Option<usize>, h: &Holder) {
         if let Some(node) = node {
-            self.nodes[node].1 += h.bytes;
-            self.nodes[node].2 += h.count;
+            self.tree.nodes[node].bytes += h.bytes;
+            self.tree.nodes[node].count += h.count;
         }
     }
 
-    fn finish(self) -> Vec<Node> {
-        let mut children: Vec<Vec<Node>> = vec![Vec::new(); self.nodes.len()];
-        let mut roots = Vec::new();
-        let sort = |nodes: &mut Vec<Node>| nodes.sort_by_key(|n| (std::cmp::Reverse(n.bytes), n.kind));
-        // A child has a higher number than its parent, so from the last it is whole when it is moved.
-        for (i, (kind, bytes, count, parent)) in self.nodes.into_iter().enumerate().rev() {
-            let mut own = std::mem::take(&mut children[i]);
-            sort(&mut own);
-            let node = Node { kind, bytes, count, children: own };
-            match parent {
-                Some(parent) => children[parent].push(node),
-                None => roots.push(node),
-            }
+    fn finish(self) -> CallTree {
+        let mut tree = self.tree;
+        let order: Vec<_> = tree.nodes.iter().map(|n| (std::cmp::Reverse(n.bytes), n.kind)).collect();
+        for node in &mut tree.nodes {
+            node.children.sort_by_key(|&child| order[child]);
         }
-        sort(&mut roots);
-        roots
+        tree.roots.sort_by_key(|&root| order[root]);
+        tree
     }
 }

@@ -99,7 +99,7 @@ fn holders_by_every_key_sum_to_the_peak() {
     let module = &holders_at(&history, &frames, peak.moment, By::Module)[0].key;
     assert_eq!(*module, HolderKey::Module("train".to_owned()));
     let summary = Summary::of(&trace, &trace.devices[0], &frames, &Options::default());
-    assert_eq!(summary.tree.iter().map(|n| n.bytes).sum::<u64>(), peak.bytes);
+    assert_eq!(summary.tree.roots.iter().map(|&n| summary.tree.nodes[n].bytes).sum::<u64>(), peak.bytes);
 }
 
 #[test]

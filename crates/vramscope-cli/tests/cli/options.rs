@@ -92,6 +92,25 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
+fn a_stack_of_any_depth() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("deep.json");
+    let frames: Vec<String> =
+        (0..200_000).map(|i| format!(r#"{{"name": "f", "filename": "a.py", "line": {i}}}"#)).collect();
+    let event = |addr| {
+        format!(
+            r#"{{"action": "alloc", "addr": {addr}, "size": 9, "stream": 0, "frames": [{}]}}"#,
+            frames.join(",")
+        )
+    };
+    std::fs::write(&file, format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, event(512))).unwrap();
+    for options in [&[][..], &["--full-stacks"], &["--by", "stack"], &["--json"]] {
+        let output = run(&[&["report", file.to_str().unwrap()], options].concat());
+        assert!(output.status.success(), "{options:?}");
+    }
+}
+
+#[test]
 fn completions_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = run(&["completions", shell]);

@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory, Peak, Summary,
+    CallTree, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory, Peak,
+    Summary,
 };
 use vramscope_trace::PoolId;
 
@@ -237,10 +238,10 @@ impl Page<'_> {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
         match answers.by {
-            None => match s.tree.as_slice() {
+            None => match s.tree.roots.as_slice() {
                 // Without events all there is was live before them.
-                [all] if s.events == 0 => self.tree(&all.children, total, 0),
-                nodes => self.tree(nodes, total, 0),
+                &[all] if s.events == 0 => self.tree(&s.tree, &s.tree.nodes[all].children, total, 0),
+                roots => self.tree(&s.tree, roots, total, 0),
             },
             Some(_) => self.holder_rows(&s.holders, total, self.options.top),
         }
@@ -317,20 +318,21 @@ impl Page<'_> {
     }
 
     /// Calls as a tree: a chain of calls with no branch is one row, its innermost line in front.
-    fn tree(&mut self, nodes: &[Node], total: u64, depth: usize) {
+    fn tree(&mut self, tree: &CallTree, siblings: &[usize], total: u64, depth: usize) {
         // Deep recursion of the profiled program must not become recursion here.
         const DEEPEST: usize = 24;
-        let top = self.options.top;
+        let nodes: Vec<&Node> = siblings.iter().map(|&n| &tree.nodes[n]).collect();
         // Rows below one percent say little and push the rest off the screen.
-        let worth = |n: &Node| n.bytes.saturating_mul(100) >= total;
-        let shown = nodes.iter().take_while(|n| worth(n)).take(top).count().max(nodes.len().min(1));
-        for node in &nodes[..shown] {
+        let worth = |n: &&&Node| n.bytes.saturating_mul(100) >= total;
+        let shown = nodes.iter().take_while(worth).take(self.options.top).count().max(nodes.len().min(1));
+        let (nodes, rest) = nodes.split_at(shown);
+        for &node in nodes {
             let mut chain = vec![node.kind];
             let mut node = node;
-            while let (NodeKind::Frame(_), [only]) = (node.kind, node.children.as_slice())
-                && only.bytes == node.bytes
+            while let (NodeKind::Frame(_), &[only]) = (node.kind, node.children.as_slice())
+                && tree.nodes[only].bytes == node.bytes
             {
-                node = only;
+                node = &tree.nodes[only];
                 chain.push(node.kind);
             }
             let room = self.room(depth * 2, node.count);
@@ -347,10 +349,9 @@ impl Page<'_> {
             }
             self.row(node.bytes, total, depth * 2, &label, node.count);
             if depth < DEEPEST {
-                self.tree(&node.children, total, depth + 1);
+                self.tree(tree, &node.children, total, depth + 1);
             }
         }
-        let rest = &nodes[shown..];
         if !rest.is_empty() {
             let label = format!("... {} more", count(rest.len() as u64));
             self.row(

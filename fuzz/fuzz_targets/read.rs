@@ -25,6 +25,6 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let answers =
         Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
-    vramscope::report::report(&answers, TextOptions { width: 100, top: 10 });
+    vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
     vramscope::report::info("fuzz", &recording, &Facts::of(trace));
 });

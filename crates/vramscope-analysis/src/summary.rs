@@ -24,8 +24,6 @@ pub struct Options {
     pub by: Option<By>,
     /// Only stacks with a frame that this matches, as `file:line function`.
     pub filter: Option<Regex>,
-    /// Nodes of the tree for every frame, not the user's alone.
-    pub full_stacks: bool,
 }
 
 /// What one device's recording says.
@@ -132,7 +130,7 @@ impl Summary {
             peaks,
             moment,
             counters: history.counters_at(moment),
-            tree: call_tree(trace, frames, &by_stack, options.full_stacks),
+            tree: call_tree(trace, frames, &by_stack),
             holders,
             pools: holders_at(&history, frames, moment, By::Pool),
             streams: holders_at(&history, frames, moment, By::Stream),

@@ -46,8 +46,8 @@ pub struct CallTree {
 /// The tree of `holders`, which are grouped by stack: outermost calls first, most bytes first.
 ///
 /// Of a stack with frames of the user's, only these make nodes; of another, its
-/// [own frame](Frames::own_frame) does; with `full` every frame does.
-pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder], full: bool) -> CallTree {
+/// [own frame](Frames::own_frame) does.
+pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
     let mut builder = Builder::default();
     for h in holders {
         let mut at = None;
@@ -58,7 +58,6 @@ pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder], full: bool)
         }
         builder.add(at, h);
         let path: Vec<FrameId> = match h.key {
-            HolderKey::Stack(stack) if full => trace.stacks.get(stack).iter().rev().copied().collect(),
             HolderKey::Stack(stack) => {
                 let mut path: Vec<FrameId> = frames.user_frames(trace, stack).rev().collect();
                 if path.is_empty() {

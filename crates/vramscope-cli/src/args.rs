@@ -46,7 +46,7 @@ pub(crate) struct ReportArgs {
     /// Rows of each list [default: 10; with --json all]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Show the frames of libraries and compiled code too
+    /// Show every frame below each row, instead of the tree of the user's calls
     #[arg(long)]
     pub(crate) full_stacks: bool,
     /// Print JSON

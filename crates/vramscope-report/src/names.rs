@@ -24,6 +24,13 @@ impl Names<'_> {
         clean(&format!("{}:{} {name}", self.frames.short_path(self.trace, id), frame.line))
     }
 
+    /// `/home/user/model/attention.py:42 forward`: all there is.
+    pub(crate) fn full_frame(&self, id: FrameId) -> String {
+        let frame = self.trace.frames.get(id);
+        let (file, name) = (self.trace.strings.get(frame.filename), self.trace.strings.get(frame.name));
+        clean(&format!("{file}:{} {name}", frame.line))
+    }
+
     pub(crate) fn node(&self, kind: NodeKind) -> String {
         match kind {
             NodeKind::Frame(id) => self.frame(id),

@@ -31,3 +31,8 @@ pub mod prelude {
     pub use vramscope_trace::formats::{self, Recording};
     pub use vramscope_trace::{DeviceTrace, ReadError, Trace};
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -31,12 +31,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         }
     }
     let frames = Frames::of(trace);
-    let options = Options {
-        at: args.at,
-        by: args.by.map(Into::into),
-        filter: args.filter.clone(),
-        full_stacks: args.full_stacks,
-    };
+    let options = Options { at: args.at, by: args.by.map(Into::into), filter: args.filter.clone() };
     let answers = Answers {
         file: &name,
         recording: &recording,
@@ -49,7 +44,13 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         return super::print_json(&ReportJson::new(&answers, args.top));
     }
     let width = terminal_size::terminal_size().map_or(WIDTH, |(terminal_size::Width(w), _)| w.into());
-    let text =
-        report(&answers, TextOptions { width: width.clamp(60, 160), top: args.top.unwrap_or(10).max(1) });
+    let text = report(
+        &answers,
+        TextOptions {
+            width: width.clamp(60, 160),
+            top: args.top.unwrap_or(10).max(1),
+            full_stacks: args.full_stacks,
+        },
+    );
     super::print_text(&text)
 }

@@ -14,7 +14,7 @@ use vramscope_analysis::{
     CallTree, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory, Peak,
     Summary,
 };
-use vramscope_trace::PoolId;
+use vramscope_trace::{PoolId, StackId};
 
 use crate::Answers;
 use crate::names::{Names, clean, fit, kind, unusable};
@@ -29,6 +29,8 @@ pub struct TextOptions {
     pub width: usize,
     /// Rows of each list.
     pub top: usize,
+    /// Every frame below each row.
+    pub full_stacks: bool,
 }
 
 const BOLD: Style = Style::new().bold();
@@ -238,6 +240,7 @@ impl Page<'_> {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
         match answers.by {
+            None if self.options.full_stacks => self.holder_rows(&s.holders, total, self.options.top),
             None => match s.tree.roots.as_slice() {
                 // Without events all there is was live before them.
                 &[all] if s.events == 0 => self.tree(&s.tree, &s.tree.nodes[all].children, total, 0),
@@ -294,6 +297,16 @@ impl Page<'_> {
         ));
     }
 
+    /// Every frame of a stack, innermost first, where the user asked for that. Rows are not cut: they are
+    /// for searching and copying.
+    fn full_stack(&mut self, stack: Option<StackId>) {
+        let Some(stack) = stack.filter(|_| self.options.full_stacks) else { return };
+        for &frame in self.names.trace.stacks.get(stack) {
+            let text = self.names.full_frame(frame);
+            self.line(format!("{:15}{DIM}{text}{DIM:#}", ""));
+        }
+    }
+
     fn holder_rows(&mut self, holders: &[Holder], total: u64, top: usize) {
         for h in holders.iter().take(top) {
             let before = match h.origin {
@@ -303,6 +316,7 @@ impl Page<'_> {
             };
             let label = format!("{before}{}", self.names.key(&h.key));
             self.row(h.bytes, total, 0, &label, h.count);
+            self.full_stack(h.stack);
         }
         let rest = holders.get(top..).unwrap_or_default();
         if !rest.is_empty() {
@@ -394,6 +408,7 @@ impl Page<'_> {
             floor.join(" ")
         );
         self.words(15, &text);
+        self.full_stack(Some(leak.stack));
     }
 
     fn fragmentation(&mut self, s: &Summary) {
@@ -436,6 +451,7 @@ impl Page<'_> {
             let line = self.names.frame(line);
             self.words(2, &format!("in {line}"));
         }
+        self.full_stack(oom.stack);
         self.words(2, &format!("{} was free on the device", bytes(oom.device_free)));
         self.words(
             2,

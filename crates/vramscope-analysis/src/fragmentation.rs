@@ -6,9 +6,7 @@ use crate::counters::Counters;
 use crate::history::History;
 use crate::layout::{FreeBlock, Layout};
 use crate::moment::Moment;
-
-/// Requests up to this many bytes come from the small pool (`kSmallSize`, PyTorch 2.11).
-const SMALL_REQUEST: u64 = 1 << 20;
+use crate::rules::SMALL_REQUEST;
 
 /// A request, as far as it decides which free block can serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

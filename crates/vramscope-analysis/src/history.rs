@@ -9,13 +9,8 @@ use vramscope_trace::{
 };
 
 use crate::moment::Moment;
+use crate::rules::{LARGE_SEGMENT, SMALL_REQUEST};
 use crate::segments::{Reserved, ReservedRange};
-
-/// Largest request that the small pool serves (`kSmallSize`, PyTorch 2.11).
-const SMALL_REQUEST: u64 = 1 << 20;
-
-/// Default size of a large segment (`large_segment_size`, PyTorch 2.11; `kLargeBuffer` before).
-const LARGE_SEGMENT: u64 = 20 << 20;
 
 /// One allocation: a block from the moment it was handed out to the moment it was available again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,17 +330,15 @@ impl<'t> History<'t> {
         let leaves_rest = |rounded: u64| rounded <= SMALL_REQUEST || always_split;
 
         let mut layout = Neighbours::before(&self.reserved);
-        for a in &mut self.allocations {
-            let rounded = settings.round_size(a.requested);
-            if a.is_preexisting() && a.size == 0 {
-                a.size = rounded;
-                if !leaves_rest(rounded) {
-                    a.size_inferred = true;
-                }
-            }
-            if a.from == Moment::START && !leaves_rest(rounded) {
+        for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
+            if !leaves_rest(settings.round_size(a.requested)) {
                 layout.active.insert(a.address, ());
             }
+        }
+        for a in self.allocations.iter_mut().filter(|a| a.is_preexisting() && a.size == 0) {
+            a.size = settings.round_size(a.requested);
+            // Certain only where there is no room for more.
+            a.size_inferred = !leaves_rest(a.size) && layout.free_from(a.address) != Some(a.size);
         }
         let mut changes = layout.changes(&self.reserved);
         for (number, &subject) in self.subjects.iter().enumerate() {

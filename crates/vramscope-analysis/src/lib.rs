@@ -18,6 +18,7 @@ mod leaks;
 mod moment;
 mod ooms;
 mod regions;
+mod rules;
 mod segments;
 mod summary;
 mod tree;

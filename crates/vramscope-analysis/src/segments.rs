@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use vramscope_trace::{Action, DeviceTrace, PoolId, Segment, SegmentKind, StackId, Trace};
 
 use crate::moment::Moment;
-
-/// Segments of exactly this many bytes serve small requests (`kSmallBuffer`, PyTorch 2.11).
-const SMALL_SEGMENT: u64 = 2 << 20;
+use crate::rules::SMALL_SEGMENT;
 
 /// A range of device memory while the allocator held it: a `cudaMalloc`, or a piece mapped into an
 /// expandable segment.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use vramscope_analysis::History;
 
-use crate::{defaults, event, recording};
+use crate::{defaults, event, recording, segment};
 
 const MIB: u64 = 1 << 20;
 const BASE: u64 = 1 << 30;
@@ -98,4 +98,18 @@ fn a_segment_that_came_back_at_the_same_address_is_another() {
     assert!(history.quality.sizes_exact());
     let peaks = history.peaks();
     assert_eq!((peaks.reserved.bytes, peaks.reserved.moment.event()), (30 * MIB, Some(4)));
+}
+
+#[test]
+fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
+    let free = |at: u64, size: u64| event("free", BASE + at * MIB, size * MIB);
+    // The first reaches to the second, the second leaves room to the third, the third to the end.
+    let events = vec![free(0, 4), free(4, 4), free(9, 11)];
+    let end = segment(BASE, 20 * MIB, "large", &[]);
+    let trace = recording(events, vec![end], defaults());
+    let history = History::of(&trace, &trace.devices[0]);
+    let sizes: Vec<(u64, bool)> =
+        history.allocations.iter().map(|a| (a.size / MIB, a.size_inferred)).collect();
+    assert_eq!(sizes, [(4, false), (4, true), (11, false)]);
+    assert_eq!(history.quality.inferred_sizes, 1);
 }

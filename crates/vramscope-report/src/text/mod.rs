@@ -561,7 +561,7 @@ impl Page<'_> {
         let mut notes = Vec::new();
         if q.inferred_sizes > 0 {
             notes.push(format!(
-                "Allocated and active bytes are approximate: the sizes of {} live before recording are inferred from what was asked for; each may be up to 1 MiB larger.",
+                "Allocated and active bytes are approximate: the sizes of {}, as a rule live before recording, are inferred from what was asked for; each may be up to 1 MiB larger.",
                 n(q.inferred_sizes, "block")
             ));
         }

@@ -8,7 +8,7 @@ use vramscope::analysis::By;
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
-#[command(name = "vramscope", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "vramscope", version, arg_required_else_help = true, term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

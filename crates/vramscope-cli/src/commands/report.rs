@@ -1,6 +1,9 @@
 //! `vramscope report`
 
+use std::io;
+
 use anyhow::bail;
+use terminal_size::{Width, terminal_size_of};
 use vramscope::analysis::{Frames, Options, Summary};
 use vramscope::report::{Answers, ReportJson, TextOptions, report};
 use vramscope::trace::DeviceTrace;
@@ -43,7 +46,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.json {
         return super::print_json(&ReportJson::new(&answers, args.top));
     }
-    let width = terminal_size::terminal_size().map_or(WIDTH, |(terminal_size::Width(w), _)| w.into());
+    let width = terminal_size_of(io::stdout()).map_or(WIDTH, |(Width(w), _)| w.into());
     let text = report(
         &answers,
         TextOptions {

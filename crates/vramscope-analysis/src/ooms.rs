@@ -4,7 +4,9 @@ use vramscope_trace::{Action, StackId};
 
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request};
+use crate::frames::Frames;
 use crate::history::History;
+use crate::holders::{By, Holder, holders_at};
 use crate::moment::Moment;
 
 /// One failed request.
@@ -24,6 +26,8 @@ pub struct OutOfMemory {
     pub fragmentation: Fragmentation,
     /// Where the request was made.
     pub stack: Option<StackId>,
+    /// Who held the allocated bytes, by line, most first.
+    pub holders: Vec<Holder>,
 }
 
 impl OutOfMemory {
@@ -42,14 +46,15 @@ impl OutOfMemory {
 pub const MOST_EXPLAINED: usize = 20;
 
 /// The out-of-memory events of a recording, oldest first: the first [`MOST_EXPLAINED`], and how many more.
-pub fn ooms(history: &History<'_>) -> (Vec<OutOfMemory>, usize) {
+pub fn ooms(history: &History<'_>, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
     let actions = history.device.events.actions().iter().enumerate();
     let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
-    let explained = events.by_ref().take(MOST_EXPLAINED).map(|event| explain(history, event)).collect();
+    let explained =
+        events.by_ref().take(MOST_EXPLAINED).map(|event| explain(history, frames, event)).collect();
     (explained, events.count())
 }
 
-fn explain(history: &History<'_>, event: usize) -> OutOfMemory {
+fn explain(history: &History<'_>, frames: &Frames, event: usize) -> OutOfMemory {
     let e = history.device.events.get(event);
     let tags = history.trace.tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
@@ -62,5 +67,6 @@ fn explain(history: &History<'_>, event: usize) -> OutOfMemory {
         counters: history.counters_at(moment),
         fragmentation: Fragmentation::at(history, moment, request),
         stack: e.stack,
+        holders: holders_at(history, frames, moment, By::Line),
     }
 }

@@ -65,8 +65,6 @@ pub struct Summary {
     pub ooms: Vec<OutOfMemory>,
     /// How many more there were.
     pub more_ooms: usize,
-    /// Who held the memory when the first out-of-memory happened, by line.
-    pub holders_at_oom: Vec<Holder>,
     /// Annotated regions.
     pub regions: Vec<Region>,
     /// Highest allocated and reserved bytes over equal shares of the events.
@@ -104,8 +102,7 @@ impl Summary {
         let peaks = history.peaks();
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
         let request = largest_request(&history);
-        let (ooms, more_ooms) = ooms(&history);
-        let first_oom = ooms.first().map(|o| Moment::after(o.event));
+        let (ooms, more_ooms) = ooms(&history, frames);
 
         let mut by_stack = holders_at(&history, frames, moment, By::Stack);
         let mut holders = match options.by {
@@ -142,7 +139,6 @@ impl Summary {
             fragmentation_at_end: request.map(|r| Fragmentation::at(&history, history.end(), r)),
             ooms,
             more_ooms,
-            holders_at_oom: first_oom.map(|m| holders_at(&history, frames, m, By::Line)).unwrap_or_default(),
             regions: regions(&history),
             timeline: timeline(&history),
             end: EndState::of(device),

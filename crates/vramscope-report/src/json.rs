@@ -110,8 +110,7 @@ struct OomJson {
     enough_in_total: bool,
     missing_bytes: u64,
     stack: Vec<FrameJson>,
-    /// Who held the memory, by line; of the first out-of-memory only.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Who held `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
 }
 
@@ -259,12 +258,7 @@ impl Maker<'_> {
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,
-            ooms: s
-                .ooms
-                .iter()
-                .enumerate()
-                .map(|(i, o)| self.oom(o, if i == 0 { &s.holders_at_oom } else { &[] }))
-                .collect(),
+            ooms: s.ooms.iter().map(|o| self.oom(o)).collect(),
             more_ooms: s.more_ooms,
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
             fragmentation: FragmentationsJson {
@@ -325,7 +319,7 @@ impl Maker<'_> {
         }
     }
 
-    fn oom(&self, o: &OutOfMemory, holders: &[Holder]) -> OomJson {
+    fn oom(&self, o: &OutOfMemory) -> OomJson {
         OomJson {
             event: o.event,
             time_us: o.time_us,
@@ -342,7 +336,7 @@ impl Maker<'_> {
             enough_in_total: o.enough_in_total(),
             missing_bytes: o.missing(),
             stack: o.stack.map_or_else(Vec::new, |s| self.stack(s)),
-            holders: self.holders(holders, self.top),
+            holders: self.holders(&o.holders, self.top),
         }
     }
 

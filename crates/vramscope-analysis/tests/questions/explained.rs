@@ -30,7 +30,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
     ];
     let trace = recording(vec![with(oom, "time_us", json!(5))], segments, defaults());
     let history = History::of(&trace, &trace.devices[0]);
-    let (explained, more) = ooms(&history);
+    let (explained, more) = ooms(&history, &Frames::of(&trace));
     let [oom] = explained.as_slice() else { panic!("one out of memory") };
     assert_eq!((more, oom.device_free, oom.request.bytes), (0, 7 * MIB, 12 * MIB));
     assert_eq!((oom.counters.reserved, oom.counters.active), (72 * MIB, 2 * MIB));
@@ -48,6 +48,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
         ]
     );
     assert!(oom.enough_in_total());
+    assert_eq!(oom.holders.iter().map(|h| h.bytes).sum::<u64>(), 2 * MIB);
     assert_eq!(f.whole_segments, 52 * MIB);
 }
 

@@ -129,8 +129,8 @@ impl Page<'_> {
         self.holders(answers, s);
         self.leaks(s);
         self.fragmentation(s);
-        for (i, oom) in s.ooms.iter().enumerate() {
-            self.oom(s, oom, if i == 0 { &s.holders_at_oom } else { &[] });
+        for oom in &s.ooms {
+            self.oom(s, oom);
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
@@ -432,7 +432,7 @@ impl Page<'_> {
         }
     }
 
-    fn oom(&mut self, s: &Summary, oom: &OutOfMemory, holders: &[Holder]) {
+    fn oom(&mut self, s: &Summary, oom: &OutOfMemory) {
         let time = match (oom.time_us, s.time_us) {
             (Some(t), Some((start, _))) => format!(", {} after the first", duration(t.saturating_sub(start))),
             _ => String::new(),
@@ -490,9 +490,9 @@ impl Page<'_> {
             );
             self.words(2, &text);
         }
-        if !holders.is_empty() {
+        if !oom.holders.is_empty() {
             self.words(2, &format!("what held the {} in use:", bytes(oom.counters.allocated)));
-            self.holder_rows(holders, oom.counters.allocated, self.options.top.min(5));
+            self.holder_rows(&oom.holders, oom.counters.allocated, self.options.top.min(5));
         }
     }
 

@@ -1,13 +1,18 @@
 //! What was allocated over the whole recording, freed or not.
 
 use crate::frames::Frames;
-use crate::history::{History, Origin};
+use crate::history::{Allocation, History, Origin};
 use crate::holders::{By, Holder, group};
 use crate::moment::Moment;
 
-/// Recorded allocations of the whole run by group, most bytes first: `bytes`, `requested` and `count` are
-/// totals over time, not what was live together.
-pub fn churn(history: &History<'_>, frames: &Frames, by: By) -> Vec<Holder> {
-    let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded);
+/// Recorded allocations of the whole run that `takes` accepts, by group, most bytes first: `bytes`, `requested`
+/// and `count` are totals over time, not what was live together.
+pub fn churn(
+    history: &History<'_>,
+    frames: &Frames,
+    by: By,
+    takes: impl Fn(&&Allocation) -> bool,
+) -> Vec<Holder> {
+    let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded).filter(takes);
     group(history, frames, recorded, Moment::START, by)
 }

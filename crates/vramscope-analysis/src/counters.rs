@@ -137,8 +137,7 @@ impl Iterator for Walk<'_, '_> {
                 self.now.requested -= a.requested;
             }
         }
-        while let Some(&(at, comes, size)) = self.reserved.get(self.next_reserved).filter(|r| r.0 <= now) {
-            debug_assert!(at <= now);
+        while let Some(&(_, comes, size)) = self.reserved.get(self.next_reserved).filter(|r| r.0 <= now) {
             self.now.reserved = if comes { self.now.reserved + size } else { self.now.reserved - size };
             self.next_reserved += 1;
         }

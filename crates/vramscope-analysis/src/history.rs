@@ -1,6 +1,6 @@
 //! Every allocation of a device with its lifetime and size, from the events and the end state together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashMap;
@@ -332,7 +332,7 @@ impl<'t> History<'t> {
         let mut layout = Neighbours::before(&self.reserved);
         for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
             if !leaves_rest(settings.round_size(a.requested)) {
-                layout.active.insert(a.address, ());
+                layout.active.insert(a.address);
             }
         }
         for a in self.allocations.iter_mut().filter(|a| a.is_preexisting() && a.size == 0) {
@@ -340,7 +340,7 @@ impl<'t> History<'t> {
             // Certain only where there is no room for more.
             a.size_inferred = !leaves_rest(a.size) && layout.free_from(a.address) != Some(a.size);
         }
-        let mut changes = layout.changes(&self.reserved);
+        let mut changes = Changes::of(&self.reserved);
         for (number, &subject) in self.subjects.iter().enumerate() {
             if subject == NOTHING {
                 changes.apply_until(Moment::after(number), &self.reserved, &mut layout);
@@ -358,7 +358,7 @@ impl<'t> History<'t> {
                         Some(rest) if rest < max_rest => a.size += rest,
                         _ => a.size_inferred = true,
                     }
-                    layout.active.insert(a.address, ());
+                    layout.active.insert(a.address);
                 }
                 if at_end != 0 && at_end != a.size {
                     a.size = at_end;
@@ -395,14 +395,14 @@ impl<'t> History<'t> {
 /// Where active blocks of large segments begin, and which segments there are, as events go by.
 struct Neighbours {
     /// Only blocks whose size depends on their neighbours.
-    active: BTreeMap<u64, ()>,
+    active: BTreeSet<u64>,
     /// End of each large range by its start. Pieces of expandable segments are not needed.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Neighbours {
     fn before(reserved: &[ReservedRange]) -> Self {
-        let mut this = Self { active: BTreeMap::new(), ranges: BTreeMap::new() };
+        let mut this = Self { active: BTreeSet::new(), ranges: BTreeMap::new() };
         for r in reserved.iter().filter(|r| r.from == Moment::START && serves_large(r)) {
             this.ranges.insert(r.address, r.end());
         }
@@ -413,22 +413,8 @@ impl Neighbours {
     fn free_from(&self, address: u64) -> Option<u64> {
         let (_, &end) = self.ranges.range(..=address).next_back()?;
         let after = (Bound::Excluded(address), Bound::Unbounded);
-        let next = self.active.range(after).next().map_or(end, |(&next, ())| next.min(end));
+        let next = self.active.range(after).next().map_or(end, |&next| next.min(end));
         next.checked_sub(address)
-    }
-
-    fn changes(&self, reserved: &[ReservedRange]) -> Changes {
-        let mut all: Vec<(Moment, bool, usize)> = Vec::new();
-        for (i, r) in reserved.iter().enumerate().filter(|(_, r)| serves_large(r)) {
-            if r.from != Moment::START {
-                all.push((r.from, true, i));
-            }
-            if r.to != Moment::NEVER {
-                all.push((r.to, false, i));
-            }
-        }
-        all.sort_unstable();
-        Changes { all, next: 0 }
     }
 }
 
@@ -443,15 +429,28 @@ struct Changes {
 }
 
 impl Changes {
+    fn of(reserved: &[ReservedRange]) -> Self {
+        let mut all: Vec<(Moment, bool, usize)> = Vec::new();
+        for (i, r) in reserved.iter().enumerate().filter(|(_, r)| serves_large(r)) {
+            if r.from != Moment::START {
+                all.push((r.from, true, i));
+            }
+            if r.to != Moment::NEVER {
+                all.push((r.to, false, i));
+            }
+        }
+        all.sort_unstable();
+        Self { all, next: 0 }
+    }
+
     fn apply_until(&mut self, now: Moment, reserved: &[ReservedRange], layout: &mut Neighbours) {
-        while let Some(&(at, comes, i)) = self.all.get(self.next).filter(|c| c.0 <= now) {
+        while let Some(&(_, comes, i)) = self.all.get(self.next).filter(|c| c.0 <= now) {
             let r = &reserved[i];
             if comes {
                 layout.ranges.insert(r.address, r.end());
             } else {
                 layout.ranges.remove(&r.address);
             }
-            debug_assert!(at <= now);
             self.next += 1;
         }
     }

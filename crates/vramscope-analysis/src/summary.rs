@@ -7,8 +7,8 @@ use crate::churn::churn;
 use crate::counters::{Counters, Peaks};
 use crate::fragmentation::{Fragmentation, largest_request};
 use crate::frames::Frames;
-use crate::history::{History, Quality};
-use crate::holders::{By, Holder, holders_at};
+use crate::history::{Allocation, History, Quality};
+use crate::holders::{By, Holder, group, holders_at};
 use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::moment::Moment;
 use crate::ooms::{OutOfMemory, ooms};
@@ -104,36 +104,33 @@ impl Summary {
         let request = largest_request(&history);
         let (ooms, more_ooms) = ooms(&history, frames);
 
-        let mut by_stack = holders_at(&history, frames, moment, By::Stack);
-        let mut holders = match options.by {
-            None | Some(By::Stack) => by_stack.clone(),
-            Some(by) => holders_at(&history, frames, moment, by),
+        let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
+        let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
+        let held = |by| group(&history, frames, history.allocated_at(moment).filter(takes), moment, by);
+        let by_stack = held(By::Stack);
+        let tree = call_tree(trace, frames, &by_stack);
+        let counters = history.counters_at(moment);
+        let filtered_out = counters.allocated - by_stack.iter().map(|h| h.bytes).sum::<u64>();
+        let holders = match options.by {
+            None | Some(By::Stack) => by_stack,
+            Some(by) => held(by),
         };
-        let mut churn = churn(&history, frames, By::Line);
         let mut leaks = leak_suspects(&history, frames);
-        let mut filtered_out = 0;
-        if let Some(filter) = &options.filter {
-            let filter = StackFilter::new(trace, filter);
-            filtered_out = by_stack.iter().filter(|h| !filter.takes(h.stack)).map(|h| h.bytes).sum();
-            for list in [&mut by_stack, &mut holders, &mut churn] {
-                list.retain(|h| filter.takes(h.stack));
-            }
-            leaks.retain(|l| filter.takes(Some(l.stack)));
-        }
+        leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
         Self {
             device: device.device,
             events: device.events.len(),
             time_us: time_span(device),
             peaks,
             moment,
-            counters: history.counters_at(moment),
-            tree: call_tree(trace, frames, &by_stack),
+            counters,
+            tree,
             holders,
             pools: holders_at(&history, frames, moment, By::Pool),
             streams: holders_at(&history, frames, moment, By::Stream),
             filtered_out,
             preexisting: history.counters_at(Moment::START).allocated,
-            churn,
+            churn: churn(&history, frames, By::Line, takes),
             leaks,
             fragmentation: request.map(|r| Fragmentation::at(&history, moment, r)),
             fragmentation_at_end: request.map(|r| Fragmentation::at(&history, history.end(), r)),

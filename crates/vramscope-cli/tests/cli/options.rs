@@ -62,6 +62,28 @@ fn a_filter_tells_what_it_left_out() {
 }
 
 #[test]
+fn a_filter_takes_the_same_bytes_however_they_are_grouped() {
+    let held = |by: &str| {
+        let filter = ["--filter", r"workloads\.py:19 ", "--by", by];
+        let report = json(&[&["report", "examples/training.pickle.zst"], &filter[..]].concat());
+        let device = &report["devices"][0];
+        let held: u64 =
+            device["holders_at_peak"].as_array().unwrap().iter().map(|h| h["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(
+            device["peak_allocated_bytes"],
+            held + device["filtered_out_bytes"].as_u64().unwrap(),
+            "{by}"
+        );
+        held
+    };
+    let by_stack = held("stack");
+    assert!(by_stack > 0);
+    for by in ["line", "function", "file", "module", "pool", "stream"] {
+        assert_eq!(held(by), by_stack, "{by}");
+    }
+}
+
+#[test]
 fn a_device_or_an_event_that_is_not_there() {
     assert_cmd_snapshot!(vramscope(&["report", "examples/oom.pickle", "--device", "3"]));
     assert_cmd_snapshot!(vramscope(&["report", "examples/oom.pickle", "--at", "99999"]));

@@ -172,7 +172,7 @@ impl Assembler {
     }
 
     /// Two integers: a pool's id.
-    pub(super) fn pair(&mut self, items: &[Value]) -> Result<Value, TableFull> {
+    fn pair(&mut self, items: &[Value]) -> Result<Value, TableFull> {
         let [Some(a), Some(b)] = [0, 1].map(|i| items.get(i).and_then(|&v| address(v))) else {
             return Ok(Value::Opaque);
         };
@@ -222,15 +222,19 @@ impl Assembler {
     }
 
     fn unknown_key(&mut self, record: &'static str, key: Value) {
-        let name = match key {
-            Value::Str(id) => self.trace.strings.get(id),
-            _ => "(not a string)",
-        };
-        self.notices.unknown_key(record, name);
+        self.notices.unknown_key(record, key_name(&self.trace, key));
     }
 
     fn list_items(&self, id: u32) -> &[Value] {
         &self.elements[crate::strings::bounds(&self.list_ends, id as usize)]
+    }
+}
+
+/// A dictionary's key, for people.
+fn key_name(trace: &Trace, key: Value) -> &str {
+    match key {
+        Value::Str(id) => trace.strings.get(id),
+        _ => "(not a string)",
     }
 }
 

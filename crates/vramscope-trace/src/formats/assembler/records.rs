@@ -1,7 +1,7 @@
 //! The records of a snapshot: what each dictionary means, by its keys.
 
 use super::value::{address, as_bool, as_float, as_string, known, optional, set, signed, unsigned, wrapped};
-use super::{Assembler, Field, History, RawBlock, RawSegment, Root, Value, index32};
+use super::{Assembler, Field, History, RawBlock, RawSegment, Root, Value, index32, key_name};
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, Segment, SegmentKind};
 use crate::error::TableFull;
@@ -421,10 +421,7 @@ impl Assembler {
     }
 
     fn wrong(&self, record: &str, key: Value, value: Value) -> String {
-        let key = match key {
-            Value::Str(id) => self.trace.strings.get(id),
-            _ => "(not a string)",
-        };
+        let key = key_name(&self.trace, key);
         let value = match value {
             Value::Int(n) => format!("{n}"),
             Value::Big(n) => format!("{n}"),

@@ -418,7 +418,7 @@ pub struct InfoJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     pickle_protocol: Option<u8>,
     compression: &'static str,
-    generation: &'static str,
+    generation: Option<&'static str>,
     features: Vec<&'static str>,
     devices: Vec<InfoDeviceJson>,
     frames: usize,
@@ -459,10 +459,11 @@ impl InfoJson {
             format: recording.format.name(),
             pickle_protocol: match recording.format {
                 Format::Pickle { protocol } => Some(protocol),
-                Format::Json => None,
+                Format::Json | Format::Log { .. } => None,
             },
             compression: recording.compression.name(),
-            generation: facts.generation,
+            // A log says nothing about PyTorch's age.
+            generation: (!matches!(recording.format, Format::Log { .. })).then_some(facts.generation),
             features: facts.features.clone(),
             devices: facts.devices.iter().map(device).collect(),
             frames: trace.frames.len(),

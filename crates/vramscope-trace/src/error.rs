@@ -50,6 +50,24 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
+    /// A recording of another version.
+    #[error(
+        "byte 8: the recording has version {version}, and this vramscope reads version {known}; update vramscope"
+    )]
+    LogVersion {
+        /// The recording's.
+        version: u32,
+        /// The one that is read.
+        known: u32,
+    },
+    /// A recording breaks its own rules before its end.
+    #[error("byte {offset}: {what}; the recording is damaged: copy it again from where it was written")]
+    DamagedLog {
+        /// Where.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
     /// The decompressor failed.
     #[error("the {name} data is damaged or cut off ({why}); copy the file again")]
     Compressed {

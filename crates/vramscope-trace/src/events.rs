@@ -228,6 +228,11 @@ impl Events {
         self.tags.extend_from_slice(&other.tags[range]);
     }
 
+    /// The column of stacks, for a reader that knows them only at the end.
+    pub(crate) fn stacks_mut(&mut self) -> impl Iterator<Item = &mut Option<StackId>> {
+        self.stacks.iter_mut()
+    }
+
     /// Gives back memory that growth left over.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.actions.shrink_to_fit();

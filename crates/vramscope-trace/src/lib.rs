@@ -5,7 +5,8 @@
 //! the allocator's settings and the annotated regions. It says what was recorded and concludes
 //! nothing; conclusions live in `vramscope-analysis`.
 //!
-//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes them again:
+//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes them again; and
+//! [`formats::log`] is a recording that grows while the program runs.
 //!
 //! ```
 //! use vramscope_trace::formats;
@@ -37,7 +38,7 @@ mod trace;
 
 pub use annotations::{Annotation, Stage};
 pub use end_state::{Block, BlockState, Segment, SegmentKind};
-pub use error::ReadError;
+pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::Notices;

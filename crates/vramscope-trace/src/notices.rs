@@ -18,6 +18,10 @@ pub struct Notices {
     pub conf: Option<String>,
     /// There are bytes after the end of the pickle.
     pub trailing_bytes: bool,
+    /// Bytes at the end of a log that belong to a write that was not finished.
+    pub cut_off_bytes: u64,
+    /// A log was not closed: its program was killed, or it still runs.
+    pub unclosed: bool,
 }
 
 impl Notices {
@@ -70,6 +74,12 @@ impl fmt::Display for Notices {
         }
         if self.trailing_bytes {
             writeln!(f, "ignored what follows the end of the pickle")?;
+        }
+        if self.cut_off_bytes > 0 {
+            writeln!(f, "left out the last {} bytes, a write that was not finished", self.cut_off_bytes)?;
+        }
+        if self.unclosed {
+            writeln!(f, "the program did not close the recording: it was killed, or it still runs")?;
         }
         Ok(())
     }

@@ -142,6 +142,13 @@ fn completions_for_every_shell() {
 }
 
 #[test]
+fn a_log_of_a_program_that_was_killed() {
+    assert_cmd_snapshot!(vramscope(&["info", "fuzz/corpus/read/log-cut"]));
+    let log = json(&["info", "fuzz/corpus/read/log"]);
+    assert_eq!((&log["format"], &log["generation"]), (&"log".into(), &serde_json::Value::Null));
+}
+
+#[test]
 fn unknown_keys_are_named_once_on_stderr() {
     let directory = tempfile::tempdir().unwrap();
     let event = r#"{"action": "alloc", "addr": 512, "size": 9, "stream": 0, "shape": [3]}"#;

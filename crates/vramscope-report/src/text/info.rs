@@ -17,7 +17,10 @@ pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
         let _ = writeln!(out, "  {name:<12}{value}");
     };
     line("format", format_of(recording));
-    line("age", facts.generation.to_owned());
+    // A log says nothing about PyTorch's age.
+    if !matches!(recording.format, Format::Log { .. }) {
+        line("age", facts.generation.to_owned());
+    }
     line(
         "has",
         if facts.features.is_empty() { "nothing more".to_owned() } else { facts.features.join(", ") },
@@ -53,6 +56,7 @@ pub(super) fn format_of(recording: &Recording) -> String {
     let mut text = match recording.format {
         Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
         Format::Json => "JSON".to_owned(),
+        Format::Log { version } => format!("log, version {version}"),
     };
     if recording.compression != Compression::None {
         let _ = write!(text, ", compressed with {}", recording.compression.name());

@@ -3,6 +3,7 @@
 mod assembler;
 mod json;
 mod keys;
+pub mod log;
 mod pickle;
 mod window;
 
@@ -29,7 +30,7 @@ pub struct Recording {
     pub notices: Notices,
 }
 
-/// The form of a snapshot.
+/// The form of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A pickle of this protocol.
@@ -39,14 +40,20 @@ pub enum Format {
     },
     /// JSON.
     Json,
+    /// A recording that was written while the program ran.
+    Log {
+        /// Its version: 1.
+        version: u32,
+    },
 }
 
 impl Format {
-    /// `pickle` or `json`.
+    /// `pickle`, `json` or `log`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pickle { .. } => "pickle",
             Self::Json => "json",
+            Self::Log { .. } => "log",
         }
     }
 }
@@ -73,12 +80,12 @@ impl Compression {
     }
 }
 
-/// Reads a snapshot of any known form; the first bytes decide which, not a file's name.
+/// Reads a snapshot or a [`log`] of any known form; the first bytes decide which, not a file's name.
 ///
 /// `progress` is told how many bytes of `stream` have been read, now and then.
 ///
 /// # Errors
-/// Where the stream fails or does not hold a snapshot. Memory stays within a small multiple of what was
+/// Where the stream fails or holds neither. Memory stays within a small multiple of what was
 /// read, whatever the stream holds, and nothing in it can run code.
 pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recording, ReadError> {
     let read = Cell::new(0);
@@ -112,6 +119,10 @@ fn read_plain<R: Read>(mut window: Window<R>, compression: Compression) -> Resul
         [b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t', ..] => {
             let (trace, notices) = json::read(window)?;
             (trace, notices, Format::Json)
+        }
+        _ if window.here().starts_with(&log::MAGIC) => {
+            let (trace, notices, version) = log::read(window)?;
+            (trace, notices, Format::Log { version })
         }
         _ => return Err(other_file(window.here())),
     };

@@ -4,6 +4,7 @@
 mod generations;
 mod hostile;
 mod libtorch;
+mod log;
 mod python;
 mod roundtrip;
 

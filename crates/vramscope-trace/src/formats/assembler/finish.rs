@@ -234,7 +234,9 @@ impl Assembler {
 }
 
 /// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
-fn check_sizes<'d>(devices: impl Iterator<Item = &'d DeviceTrace>) -> Result<(), ReadError> {
+pub(in crate::formats) fn check_sizes<'d>(
+    devices: impl Iterator<Item = &'d DeviceTrace>,
+) -> Result<(), ReadError> {
     for d in devices {
         let events = d.events.iter().map(|e| u128::from(e.size));
         let segments = d.segments.iter().map(|s| u128::from(s.total_size));

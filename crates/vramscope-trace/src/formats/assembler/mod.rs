@@ -20,6 +20,7 @@ use crate::ids::{FrameId, StackId, StringListId, TagsId};
 use crate::notices::Notices;
 use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
 use crate::trace::Trace;
+pub(super) use finish::check_sizes;
 use value::{MOST_PLAIN, address, known};
 pub(super) use value::{Value, push_element, push_joined};
 

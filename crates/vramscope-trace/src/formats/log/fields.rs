@@ -1,0 +1,125 @@
+//! The fields of records, from bytes.
+
+use super::LONGEST_STRING;
+use crate::error::ReadError;
+
+pub(super) type Result<T> = std::result::Result<T, ReadError>;
+
+/// What is left of a chunk's payload.
+pub(super) struct Fields<'c> {
+    rest: &'c [u8],
+    /// Offset in the stream of the payload's end.
+    end: u64,
+}
+
+impl<'c> Fields<'c> {
+    /// The fields of a payload that begins at byte `offset` of the stream.
+    pub(super) fn new(payload: &'c [u8], offset: u64) -> Self {
+        Self { rest: payload, end: offset + payload.len() as u64 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Offset in the stream of the next byte.
+    pub(super) fn offset(&self) -> u64 {
+        self.end - self.rest.len() as u64
+    }
+
+    fn take(&mut self, n: usize) -> Result<&'c [u8]> {
+        let Some((taken, rest)) = self.rest.split_at_checked(n) else {
+            return Err(damaged(self.offset(), "a record goes beyond its chunk"));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let Some((&taken, rest)) = self.rest.split_first_chunk() else {
+            return Err(damaged(self.offset(), "a record goes beyond its chunk"));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn address(&mut self) -> Result<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn uint(&mut self) -> Result<u64> {
+        let at = self.offset();
+        let mut n = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let [byte] = self.bytes()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            n |= bits << shift;
+            if byte < 0x80 {
+                return Ok(n);
+            }
+        }
+        Err(damaged(at, "a number beyond 64 bits"))
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64> {
+        let n = self.uint()?;
+        Ok((n >> 1) as i64 ^ -((n & 1) as i64))
+    }
+
+    /// The number of one of `count` strings, sites or stacks.
+    pub(super) fn number(&mut self, count: usize, what: &'static str) -> Result<usize> {
+        let at = self.offset();
+        let n = self.uint()?;
+        within(n, count, what, at)
+    }
+
+    /// The same, where there may be none.
+    pub(super) fn optional_number(&mut self, count: usize, what: &'static str) -> Result<Option<usize>> {
+        let at = self.offset();
+        let n = self.uint()?.checked_sub(1);
+        n.map(|n| within(n, count, what, at)).transpose()
+    }
+
+    /// How many numbers follow: each takes a byte at least.
+    pub(super) fn count(&mut self) -> Result<usize> {
+        let at = self.offset();
+        let n = self.uint()?;
+        usize::try_from(n).ok().filter(|&n| n <= self.rest.len()).ok_or_else(|| {
+            damaged(at, format!("a list of {n}, in a chunk with {} bytes left", self.rest.len()))
+        })
+    }
+
+    pub(super) fn choice<T: Copy>(&mut self, from: &[T], what: &'static str) -> Result<T> {
+        let at = self.offset();
+        let [n] = self.bytes()?;
+        Ok(from[within(u64::from(n), from.len(), what, at)?])
+    }
+
+    /// What follows a byte that says whether it does.
+    pub(super) fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        let there = self.choice(&super::BOOLS, "truth value")?;
+        there.then(|| read(self)).transpose()
+    }
+
+    pub(super) fn text(&mut self) -> Result<&'c str> {
+        let at = self.offset();
+        let n = self.uint()?;
+        if n > LONGEST_STRING as u64 {
+            return Err(damaged(at, format!("a string of {n} bytes")));
+        }
+        let bytes = self.take(n as usize)?;
+        std::str::from_utf8(bytes).map_err(|_| damaged(at, "a string that is not UTF-8"))
+    }
+}
+
+fn within(n: u64, count: usize, what: &'static str, at: u64) -> Result<usize> {
+    let i = usize::try_from(n).ok().filter(|&i| i < count);
+    i.ok_or_else(|| damaged(at, format!("{what} {n}, where there are {count}")))
+}
+
+pub(super) fn damaged(offset: u64, what: impl Into<String>) -> ReadError {
+    ReadError::DamagedLog { offset, what: what.into() }
+}

@@ -1,0 +1,240 @@
+//! What an allocator holds of one device, as events go by.
+
+use std::collections::BTreeMap;
+
+use crate::end_state::{Block, BlockState, Segment, SegmentKind};
+use crate::events::PoolId;
+use crate::ids::StackId;
+use crate::trace::DeviceTrace;
+
+/// A [`Segment`] without what is counted at the end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldSegment {
+    /// Bytes.
+    pub(super) size: u64,
+    pub(super) stream: u64,
+    pub(super) pool: Option<PoolId>,
+    pub(super) kind: SegmentKind,
+    pub(super) is_expandable: bool,
+    pub(super) stack: Option<StackId>,
+}
+
+/// Segments, and blocks that are active, by address. Neither overlap each other, none is empty, and none ends
+/// beyond the last address. What contradicts that gives way to what came later.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    segments: BTreeMap<u64, HeldSegment>,
+    blocks: BTreeMap<u64, Block>,
+}
+
+impl Held {
+    /// A segment was taken from the device, or a range mapped; it joins the ranges of its expandable segment
+    /// that it touches.
+    pub(super) fn take(&mut self, mut address: u64, mut held: HeldSegment) {
+        let Some(end) = end_of(address, held.size) else { return };
+        self.release(address, held.size);
+        let joins = |s: &HeldSegment| {
+            s.is_expandable && held.is_expandable && (s.stream, s.pool) == (held.stream, held.pool)
+        };
+        let before = self.segments.range(..address).next_back().map(|(&start, &s)| (start, s));
+        let before = before.filter(|(start, s)| start + s.size == address && joins(s));
+        let after = self.segments.get(&end).copied().filter(joins);
+        if let Some(after) = after {
+            self.segments.remove(&end);
+            held.size += after.size;
+        }
+        if let Some((start, before)) = before {
+            (address, held) = (start, HeldSegment { size: before.size + held.size, ..before });
+        }
+        self.segments.insert(address, held);
+    }
+
+    /// A range went back to the device, and all that was in it.
+    pub(super) fn release(&mut self, address: u64, size: u64) {
+        let Some(end) = end_of(address, size) else { return };
+        while let Some((&start, &s)) = self.segments.range(..end).next_back() {
+            let s_end = start + s.size;
+            if s_end <= address {
+                break;
+            }
+            self.segments.remove(&start);
+            if s_end > end {
+                self.segments.insert(end, HeldSegment { size: s_end - end, ..s });
+            }
+            if start < address {
+                self.segments.insert(start, HeldSegment { size: address - start, ..s });
+            }
+        }
+        self.forget_blocks(address, end);
+    }
+
+    /// A block was handed out.
+    pub(super) fn allocate(&mut self, block: Block) {
+        let Some(end) = end_of(block.address, block.size) else { return };
+        self.forget_blocks(block.address, end);
+        self.blocks.insert(block.address, block);
+    }
+
+    /// The owner of a block gave it back.
+    pub(super) fn request_free(&mut self, address: u64) {
+        if let Some(block) = self.blocks.get_mut(&address) {
+            block.state = BlockState::ActivePendingFree;
+        }
+    }
+
+    /// A block became available again.
+    pub(super) fn free(&mut self, address: u64) {
+        self.blocks.remove(&address);
+    }
+
+    fn forget_blocks(&mut self, address: u64, end: u64) {
+        while let Some((&start, b)) = self.blocks.range(..end).next_back() {
+            if start + b.size <= address {
+                break;
+            }
+            self.blocks.remove(&start);
+        }
+    }
+
+    /// Puts everything into `device`, with free blocks between. A block outside of the segments is left out.
+    pub(super) fn finish(self, device: &mut DeviceTrace) {
+        let mut active = self.blocks.into_values().peekable();
+        for (address, held) in self.segments {
+            let (mut allocated_size, mut active_size, mut requested_size) = (0, 0, 0u64);
+            let (first, end) = (device.blocks.len(), address + held.size);
+            let mut next = address;
+            while let Some(block) = active.next_if(|b| b.address < end) {
+                let block_end = block.address + block.size;
+                if block.address < next || block_end > end {
+                    continue;
+                }
+                device.blocks.extend(gap(next, block.address));
+                active_size += block.size;
+                if block.state == BlockState::ActiveAllocated {
+                    allocated_size += block.size;
+                }
+                requested_size = requested_size.saturating_add(block.requested_size);
+                device.blocks.push(block);
+                next = block_end;
+            }
+            device.blocks.extend(gap(next, end));
+            device.segments.push(Segment {
+                address,
+                total_size: held.size,
+                allocated_size: Some(allocated_size),
+                active_size: Some(active_size),
+                requested_size: Some(requested_size),
+                stream: held.stream,
+                kind: held.kind,
+                pool: held.pool,
+                is_expandable: Some(held.is_expandable),
+                stack: held.stack,
+                forward_frames: None,
+                blocks: first..device.blocks.len(),
+            });
+        }
+    }
+}
+
+/// The end of a range that is not empty and does not end beyond the last address.
+fn end_of(address: u64, size: u64) -> Option<u64> {
+    address.checked_add(size).filter(|_| size > 0)
+}
+
+/// The free block between two addresses, where there is room for one.
+fn gap(from: u64, to: u64) -> Option<Block> {
+    (from < to).then_some(Block {
+        address: from,
+        size: to - from,
+        requested_size: 0,
+        state: BlockState::Inactive,
+        stack: None,
+        forward_frames: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(size: u64, stream: u64, is_expandable: bool) -> HeldSegment {
+        HeldSegment { size, stream, pool: None, kind: SegmentKind::Large, is_expandable, stack: None }
+    }
+
+    fn block(address: u64, size: u64) -> Block {
+        let state = BlockState::ActiveAllocated;
+        Block { address, size, requested_size: size - 1, state, stack: None, forward_frames: None }
+    }
+
+    /// Start and size of a segment, and state and size of each of its blocks.
+    type Layout = (u64, u64, Vec<(char, u64)>);
+
+    fn layout(held: Held) -> Vec<Layout> {
+        let mut d = DeviceTrace::default();
+        held.finish(&mut d);
+        let letter = |b: &Block| match b.state {
+            BlockState::ActiveAllocated => 'a',
+            BlockState::ActivePendingFree => 'p',
+            BlockState::Inactive => 'i',
+        };
+        let blocks = |s| d.blocks_of(s).iter().map(|b| (letter(b), b.size)).collect();
+        d.segments.iter().map(|s| (s.address, s.total_size, blocks(s))).collect()
+    }
+
+    #[test]
+    fn mapped_ranges_join_and_part() {
+        let mut held = Held::default();
+        held.take(200, segment(100, 0, true));
+        held.take(0, segment(100, 0, true));
+        held.take(100, segment(100, 0, true));
+        held.take(300, segment(50, 7, true));
+        held.take(350, segment(50, 7, false));
+        held.allocate(block(290, 10));
+        held.release(120, 30);
+        assert_eq!(
+            layout(held),
+            [
+                (0, 120, vec![('i', 120)]),
+                (150, 150, vec![('i', 140), ('a', 10)]),
+                (300, 50, vec![('i', 50)]),
+                (350, 50, vec![('i', 50)]),
+            ]
+        );
+    }
+
+    #[test]
+    fn blocks_tile_their_segment_and_are_counted() {
+        let mut held = Held::default();
+        held.take(1000, segment(100, 0, false));
+        for address in [1000, 1010, 1030, 1090] {
+            held.allocate(block(address, 10));
+        }
+        held.request_free(1030);
+        held.free(1010);
+        let mut d = DeviceTrace::default();
+        held.finish(&mut d);
+        let s = &d.segments[0];
+        assert_eq!((s.allocated_size, s.active_size, s.requested_size), (Some(20), Some(30), Some(27)));
+        assert_eq!(d.blocks.iter().map(|b| b.size).collect::<Vec<_>>(), [10, 20, 10, 50, 10]);
+        assert_eq!(d.blocks[3].requested_size, 0);
+    }
+
+    #[test]
+    fn what_contradicts_gives_way() {
+        let mut held = Held::default();
+        held.take(0, segment(100, 0, false));
+        held.allocate(block(0, 60));
+        held.allocate(block(40, 80));
+        held.allocate(block(10, 20));
+        held.allocate(block(500, 10));
+        held.take(20, segment(40, 0, false));
+        held.take(u64::MAX, segment(2, 0, false));
+        held.take(70, segment(0, 0, false));
+        held.allocate(Block { size: u64::MAX, ..block(1, 9) });
+        held.free(3);
+        assert_eq!(
+            layout(held),
+            [(0, 20, vec![('i', 20)]), (20, 40, vec![('i', 40)]), (60, 40, vec![('i', 40)])]
+        );
+    }
+}

@@ -1,0 +1,370 @@
+//! Reads a recording, whole or cut off.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use super::fields::{Fields, Result, damaged};
+use super::held::{Held, HeldSegment};
+use super::{
+    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, DEVICE, END, EVENT, KINDS, MAGIC, SEGMENT, SETTINGS, SITE, STACK,
+    STAGES, STATES, STRING, SYMBOLS, VERSION,
+};
+use crate::annotations::Annotation;
+use crate::end_state::{Block, BlockState};
+use crate::error::{ReadError, TableFull};
+use crate::events::{Action, Event, Events, PoolId, Tags};
+use crate::formats::assembler::check_sizes;
+use crate::formats::window::Window;
+use crate::ids::{FrameId, StackId, StringId, TagsId};
+use crate::notices::Notices;
+use crate::settings::{AllocatorSettings, Conf, PowerOfTwoDivisions};
+use crate::stacks::{Frame, FxNode};
+use crate::strings::bounds;
+use crate::trace::{DeviceTrace, Trace};
+
+/// Bytes of the largest chunk that is believed; the writer closes one at a mebibyte.
+const LARGEST_CHUNK: usize = 64 << 20;
+
+/// Devices of the largest machine there could be.
+const MOST_DEVICES: i64 = 1024;
+
+/// Distinct frames that any recording may have, and bytes it needs for each one more. A frame takes a tenth of
+/// that in the file and ten times that in memory; but its address, its stacks and its texts take far more.
+const FREE_FRAMES: u64 = 1 << 18;
+const BYTES_PER_FRAME: u64 = 16;
+
+/// Frames that the stacks of any recording may unfold to, and how many more for each byte. A site takes one or
+/// two bytes in a stack, and is seldom more than two frames.
+const FREE_STACK_FRAMES: u64 = 1 << 22;
+const STACK_FRAMES_PER_BYTE: u64 = 2;
+
+/// Reads a stream that begins with [`MAGIC`]; also returns the version.
+pub(in crate::formats) fn read<R: Read>(mut window: Window<R>) -> Result<(Trace, Notices, u32)> {
+    window.fill(MAGIC.len() + 4)?;
+    let Some(&version) = window.here()[MAGIC.len()..].first_chunk() else {
+        return Err(ReadError::Truncated { offset: window.here().len() as u64, inside: "the version" });
+    };
+    let version = u32::from_le_bytes(version);
+    if version != VERSION {
+        return Err(ReadError::LogVersion { version, known: VERSION });
+    }
+    window.advance(MAGIC.len() + 4);
+    let mut reader = Reader::default();
+    loop {
+        window.fill(CHUNK_HEADER)?;
+        let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = window.here().first_chunk() else { break };
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if length > LARGEST_CHUNK {
+            return Err(damaged(window.offset(), format!("a chunk of {length} bytes")));
+        }
+        let end = CHUNK_HEADER + length;
+        // A byte more tells whether this is the last one.
+        window.fill(end + 1)?;
+        let Some(payload) = window.here().get(CHUNK_HEADER..end) else { break };
+        if crc32fast::hash(payload) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            if window.here().len() == end {
+                break;
+            }
+            return Err(damaged(window.offset(), "a chunk whose checksum is wrong, and others follow it"));
+        }
+        reader.chunk(Fields::new(payload, window.offset() + CHUNK_HEADER as u64))?;
+        window.advance(end);
+    }
+    reader.notices.cut_off_bytes = window.here().len() as u64;
+    let (trace, notices) = reader.finish(window.offset())?;
+    Ok((trace, notices, version))
+}
+
+#[derive(Default)]
+struct Reader {
+    trace: Trace,
+    notices: Notices,
+    strings: Vec<StringId>,
+    /// Frames of all sites.
+    frames: Vec<(StringId, StringId, u32)>,
+    /// For each site where its frames begin, and how many there are.
+    sites: Vec<(u32, u32)>,
+    /// Sites of all stacks, end to end; stack `i` ends at `stack_ends[i]`.
+    stack_sites: Vec<u32>,
+    stack_ends: Vec<usize>,
+    devices: BTreeMap<i64, (Events, Held)>,
+    /// The device of the last segment.
+    segment: Option<i64>,
+    annotations: Vec<Annotation>,
+    /// Events, and blocks of the starting state.
+    records: u32,
+    /// The time before in this chunk.
+    time_us: i64,
+    last_tags: Option<(Tags, TagsId)>,
+    closed: bool,
+}
+
+impl Reader {
+    fn chunk(&mut self, mut f: Fields<'_>) -> Result<()> {
+        self.time_us = 0;
+        while !f.is_empty() {
+            let at = f.offset();
+            match f.bytes()? {
+                [STRING] => self.strings.push(self.trace.strings.intern(f.text()?)?),
+                [SITE] => {
+                    let site = self.site_frames(1, &mut f)?;
+                    self.sites.push(site);
+                }
+                [SYMBOLS] => {
+                    let site = f.number(self.sites.len(), "site")?;
+                    let count = f.count()?;
+                    self.sites[site] = self.site_frames(count, &mut f)?;
+                }
+                [STACK] => {
+                    for _ in 0..f.count()? {
+                        self.stack_sites.push(f.number(self.sites.len(), "site")? as u32);
+                    }
+                    self.stack_ends.push(self.stack_sites.len());
+                }
+                [SETTINGS] => self.settings(&mut f)?,
+                [DEVICE] => {
+                    let device = device(&mut f)?;
+                    self.devices.entry(device).or_default();
+                }
+                [SEGMENT] => self.segment(&mut f)?,
+                [BLOCK] => self.block(&mut f)?,
+                [EVENT] => self.event(&mut f)?,
+                [ANNOTATION] => self.annotation(&mut f)?,
+                [END] => self.closed = true,
+                [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn site_frames(&mut self, count: usize, f: &mut Fields<'_>) -> Result<(u32, u32)> {
+        let first = u32::try_from(self.frames.len()).map_err(|_| TableFull("frame"))?;
+        for _ in 0..count {
+            let [name, filename] = [self.string(f)?, self.string(f)?];
+            // As in a snapshot, an absurdly high line is as good as unknown.
+            self.frames.push((name, filename, u32::try_from(f.uint()?).unwrap_or(0)));
+        }
+        Ok((first, count as u32))
+    }
+
+    fn settings(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let conf_text = f.text()?;
+        let conf = Conf::parse(conf_text);
+        self.notices.conf = conf.as_ref().err().map(ToString::to_string);
+        let threshold = f.optional(|f| f.bytes().map(f64::from_le_bytes))?;
+        let mut int = || f.optional(Fields::int);
+        let [max_split_size, pinned_num_register_threads] = [int()?, int()?];
+        let [max_round_threshold, max_cached_size] = [int()?, int()?];
+        let mut bool = || f.optional(|f| f.choice(&BOOLS, "truth value"));
+        self.trace.settings = Some(AllocatorSettings {
+            conf_text: Some(conf_text.to_owned()),
+            conf: conf.unwrap_or_default(),
+            max_split_size,
+            garbage_collection_threshold: threshold.filter(|x| x.is_finite()),
+            pinned_num_register_threads,
+            max_round_threshold,
+            max_cached_size,
+            expandable_segments: bool()?,
+            release_lock_on_cudamalloc: bool()?,
+            pinned_use_cuda_host_register: bool()?,
+            graph_capture_record_stream_reuse: bool()?,
+            roundup_power2_divisions: f.optional(divisions)?,
+        });
+        Ok(())
+    }
+
+    fn segment(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let device = device(f)?;
+        let address = f.address()?;
+        let held = HeldSegment {
+            size: f.uint()?,
+            stream: f.uint()?,
+            kind: f.choice(&KINDS, "kind of segment")?,
+            pool: f.optional(pool)?,
+            is_expandable: f.choice(&BOOLS, "truth value")?,
+            stack: self.stack(f)?,
+        };
+        self.devices.entry(device).or_default().1.take(address, held);
+        self.segment = Some(device);
+        Ok(())
+    }
+
+    fn block(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let at = f.offset();
+        let block = Block {
+            address: f.address()?,
+            size: f.uint()?,
+            requested_size: f.uint()?,
+            state: f.choice(&STATES, "state of a block")?,
+            stack: self.stack(f)?,
+            forward_frames: None,
+        };
+        let device = self.segment.ok_or_else(|| damaged(at, "a block before any segment"))?;
+        if block.state != BlockState::Inactive {
+            self.count()?;
+            self.devices.entry(device).or_default().1.allocate(block);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let action = f.choice(&Action::KNOWN, "action")?;
+        let device = device(f)?;
+        let (address, size) = (f.address()?, f.uint()?);
+        let time_us = Some(self.time(f)?);
+        let stack = self.stack(f)?;
+        let (stream, pool) = (f.uint()?, f.optional(pool)?);
+        let user_metadata = f.optional_number(self.strings.len(), "string")?.map(|i| self.strings[i]);
+        let tags = Tags { stream, pool, user_metadata, ..Tags::default() };
+        let tags = match self.last_tags {
+            Some((last, id)) if last == tags => id,
+            _ => self.trace.tags.intern(tags)?,
+        };
+        self.last_tags = Some((self.trace.tags.get(tags), tags));
+        self.count()?;
+        let (events, held) = self.devices.entry(device).or_default();
+        match action {
+            Action::Alloc => {
+                let (state, requested_size) = (BlockState::ActiveAllocated, size);
+                let size = f.uint()?;
+                held.allocate(Block { address, size, requested_size, state, stack, forward_frames: None });
+            }
+            Action::FreeRequested => held.request_free(address),
+            Action::FreeCompleted | Action::Free => held.free(address),
+            Action::SegmentAlloc | Action::SegmentMap => {
+                let kind = f.choice(&KINDS, "kind of segment")?;
+                let is_expandable = action == Action::SegmentMap;
+                held.take(address, HeldSegment { size, stream, pool, kind, is_expandable, stack });
+            }
+            Action::SegmentFree | Action::SegmentUnmap => held.release(address, size),
+            _ => {}
+        }
+        events.push(Event { action, address, size, time_us, stack, tags });
+        Ok(())
+    }
+
+    fn annotation(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let stage = f.choice(&STAGES, "stage")?;
+        let (name, device) = (self.string(f)?, f.int()?);
+        let time_us = Some(self.time(f)?);
+        self.annotations.push(Annotation { stage, name, device, time_us });
+        Ok(())
+    }
+
+    fn string(&self, f: &mut Fields<'_>) -> Result<StringId> {
+        Ok(self.strings[f.number(self.strings.len(), "string")?])
+    }
+
+    /// For now an id that has the stack's number: what it is made of is known at the end.
+    fn stack(&self, f: &mut Fields<'_>) -> Result<Option<StackId>> {
+        let number = f.optional_number(self.stack_ends.len(), "stack")?;
+        Ok(number.map(StackId::new).transpose()?)
+    }
+
+    fn time(&mut self, f: &mut Fields<'_>) -> Result<i64> {
+        self.time_us = self.time_us.wrapping_add(f.int()?);
+        Ok(self.time_us)
+    }
+
+    /// Analyses number events and blocks with 32 bits.
+    fn count(&mut self) -> Result<()> {
+        self.records = self.records.checked_add(1).ok_or(TableFull("event"))?;
+        Ok(())
+    }
+
+    /// The trace, of a recording of `bytes`.
+    fn finish(mut self, bytes: u64) -> Result<(Trace, Notices)> {
+        let stacks = self.resolve_stacks(bytes)?;
+        // Devices are listed as PyTorch does: all of them up to the last.
+        for device in 0..self.devices.keys().next_back().map_or(0, |last| last + 1) {
+            self.devices.entry(device).or_default();
+        }
+        for (number, (events, held)) in self.devices {
+            // No ring buffer drops anything here. Nothing tells so of the host.
+            let overflowed = (number >= 0).then_some(false);
+            let mut device = DeviceTrace { device: number, events, overflowed, ..DeviceTrace::default() };
+            held.finish(&mut device);
+            device.events.shrink_to_fit();
+            let of_segments = device.segments.iter_mut().map(|s| &mut s.stack);
+            let of_blocks = device.blocks.iter_mut().map(|b| &mut b.stack);
+            for stack in device.events.stacks_mut().chain(of_segments).chain(of_blocks) {
+                *stack = stack.map(|number| stacks[number.index()]);
+            }
+            if number < 0 {
+                self.trace.host = Some(device);
+            } else {
+                self.trace.devices.push(device);
+            }
+        }
+        check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
+        self.trace.annotations = Some(self.annotations).filter(|a| !a.is_empty());
+        self.notices.unclosed = !self.closed;
+        Ok((self.trace, self.notices))
+    }
+
+    /// For each stack by its number the one that its sites' frames make.
+    fn resolve_stacks(&mut self, bytes: u64) -> Result<Vec<StackId>> {
+        let most = FREE_FRAMES + bytes / BYTES_PER_FRAME;
+        let frames = std::mem::take(&mut self.frames);
+        let mut frame_ids: Vec<FrameId> = Vec::new();
+        for (first, count) in &mut self.sites {
+            let of_site = &frames[*first as usize..][..*count as usize];
+            *first = frame_ids.len() as u32;
+            for &(name, filename, line) in of_site {
+                let frame = Frame { name, filename, line, fx: FxNode::default() };
+                frame_ids.push(self.trace.frames.intern(frame)?);
+                if self.trace.frames.len() as u64 > most {
+                    return Err(beyond("sites", most));
+                }
+            }
+        }
+        let most = FREE_STACK_FRAMES + bytes * STACK_FRAMES_PER_BYTE;
+        let mut total = 0;
+        let mut stack = Vec::new();
+        let mut stacks = Vec::with_capacity(self.stack_ends.len());
+        for i in 0..self.stack_ends.len() {
+            stack.clear();
+            for &site in &self.stack_sites[bounds(&self.stack_ends, i)] {
+                let (first, count) = self.sites[site as usize];
+                total += u64::from(count);
+                if total > most {
+                    return Err(beyond("stacks", most));
+                }
+                stack.extend_from_slice(&frame_ids[first as usize..][..count as usize]);
+            }
+            stacks.push(self.trace.stacks.intern(&stack)?);
+        }
+        Ok(stacks)
+    }
+}
+
+fn device(f: &mut Fields<'_>) -> Result<i64> {
+    let at = f.offset();
+    let device = f.int()?;
+    let known = (-1..MOST_DEVICES).contains(&device);
+    known.then_some(device).ok_or_else(|| damaged(at, format!("device {device}, beyond any machine's")))
+}
+
+fn pool(f: &mut Fields<'_>) -> Result<PoolId> {
+    Ok(PoolId(f.uint()?, f.uint()?))
+}
+
+/// Each is 0 for off, or 1 more than the power of two it is.
+fn divisions(f: &mut Fields<'_>) -> Result<PowerOfTwoDivisions> {
+    let at = f.offset();
+    let divisions = f.bytes::<16>()?.map(|n| match n {
+        0 => Some(0),
+        n => 1u64.checked_shl(u32::from(n) - 1),
+    });
+    let wrong = || damaged(at, "a count of divisions beyond 64 bits");
+    let mut out = PowerOfTwoDivisions::default();
+    for (out, n) in out.0.iter_mut().zip(divisions) {
+        *out = n.ok_or_else(wrong)?;
+    }
+    Ok(out)
+}
+
+fn beyond(what: &str, most: u64) -> ReadError {
+    let path = what.to_owned();
+    ReadError::Schema { path, what: format!("hold more than {most} frames, beyond what a recorder writes") }
+}

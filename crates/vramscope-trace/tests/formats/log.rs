@@ -1,0 +1,615 @@
+//! A recording that is written while the program runs: what went in comes out, however it ends.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
+use vramscope_trace::formats::{Compression, Format, write_pickle};
+use vramscope_trace::{
+    Action, AllocatorSettings, BlockState, Conf, Notices, PoolId, PowerOfTwoDivisions, SegmentKind, StackId,
+    Stage, Trace,
+};
+
+use crate::read;
+
+/// A recording of chunks with these payloads.
+fn chunks(payloads: &[&[u8]]) -> Vec<u8> {
+    let mut log = b"\x93vramscp\x01\0\0\0".to_vec();
+    for payload in payloads {
+        log.extend((payload.len() as u32).to_le_bytes());
+        log.extend(crc32fast::hash(payload).to_le_bytes());
+        log.extend(*payload);
+    }
+    log
+}
+
+fn error(bytes: &[u8]) -> String {
+    read(bytes).unwrap_err().to_string()
+}
+
+const BASE: u64 = 0x7f00_0000_0000;
+
+fn event(action: Action, address: u64, size: u64, time_us: i64) -> LogEvent<'static> {
+    LogEvent {
+        device: 0,
+        action,
+        address,
+        size,
+        block_size: size.next_multiple_of(512),
+        time_us,
+        stack: None,
+        stream: 0,
+        pool: Some(PoolId(0, 0)),
+        user_metadata: None,
+        kind: SegmentKind::Small,
+    }
+}
+
+/// A small recording with something of everything, and a flush after each step.
+fn sample() -> Vec<u8> {
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    log.settings(&AllocatorSettings {
+        conf_text: Some("max_split_size_mb:128".to_owned()),
+        max_split_size: Some(128 << 20),
+        garbage_collection_threshold: Some(0.5),
+        expandable_segments: Some(false),
+        roundup_power2_divisions: Some(PowerOfTwoDivisions([8; 16])),
+        ..AllocatorSettings::default()
+    });
+    log.device(0);
+    log.device(1);
+    let sites =
+        ["0x5581e0c2f0", "0x5581e0c300"].map(|name| log.site(LogFrame { name, filename: "??", line: 0 }));
+    let stack = Some(log.stack(&sites));
+    log.segment(
+        0,
+        &LogSegment {
+            address: BASE,
+            total_size: 2 << 20,
+            stream: 0,
+            kind: SegmentKind::Small,
+            pool: Some(PoolId(0, 0)),
+            is_expandable: false,
+            stack,
+        },
+    );
+    let state = BlockState::ActiveAllocated;
+    log.block(&LogBlock { address: BASE, size: 512, requested_size: 24, state, stack: None });
+    log.flush().unwrap();
+    log.annotation(Stage::Start, "step", 0, 1_700_000_000_000_000);
+    let new = BASE + 512;
+    let steps = [
+        event(Action::SegmentMap, BASE + (4 << 20), 2 << 20, 1_700_000_000_000_001),
+        LogEvent {
+            stack,
+            user_metadata: Some("weights"),
+            ..event(Action::Alloc, new, 700, 1_700_000_000_000_009)
+        },
+        event(Action::FreeRequested, new, 700, 1_700_000_000_000_010),
+        event(Action::FreeCompleted, new, 700, 1_700_000_000_000_010),
+        LogEvent { stack, stream: 7, ..event(Action::Alloc, new, 100, 1_700_000_000_000_012) },
+        event(Action::Oom, 4096, 1 << 30, 1_700_000_000_000_013),
+    ];
+    for step in &steps {
+        log.event(step);
+        log.flush().unwrap();
+    }
+    let main = LogFrame { name: "main", filename: "/src/main.rs", line: 3 };
+    log.symbols(sites[0], &[LogFrame { name: "allocate", filename: "/src/alloc.rs", line: 90 }, main]);
+    log.symbols(sites[1], &[LogFrame { name: "start", ..main }]);
+    log.annotation(Stage::End, "step", 0, 1_700_000_000_000_013);
+    log.finish().unwrap()
+}
+
+/// The files that the fuzzer begins with also keep the format as it is; without them, this test makes them.
+#[test]
+fn version_1_stays_as_it_is() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
+    let whole = sample();
+    for (name, bytes) in [("log", &whole[..]), ("log-cut", &whole[..whole.len() - 40])] {
+        let path = std::path::Path::new(corpus).join(name);
+        if !path.exists() {
+            std::fs::write(&path, bytes).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap() == bytes, "{name}: another version of the format");
+    }
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let recording = read(&sample()).unwrap();
+    assert_eq!(recording.format, Format::Log { version: 1 });
+    assert_eq!(recording.notices, Notices::default());
+    let trace = &recording.trace;
+    let settings = trace.settings.as_ref().unwrap();
+    assert_eq!(settings.conf.max_split_size, Some(128 << 20));
+    let [d, other] = &trace.devices[..] else { panic!("two devices") };
+    assert_eq!((d.device, other.device, other.events.len()), (0, 1, 0));
+    assert_eq!((d.events.len(), d.overflowed), (6, Some(false)));
+    let alloc = d.events.get(1);
+    assert_eq!((alloc.address, alloc.size, alloc.time_us), (BASE + 512, 700, Some(1_700_000_000_000_009)));
+    assert_eq!(
+        stack_of(trace, alloc.stack).unwrap().iter().map(|f| f.0.as_str()).collect::<Vec<_>>(),
+        ["allocate", "main", "start"]
+    );
+    let sizes: Vec<Vec<u64>> =
+        d.segments.iter().map(|s| d.blocks_of(s).iter().map(|b| b.size).collect()).collect();
+    assert_eq!(sizes, [vec![512, 512, (2 << 20) - 1024], vec![2 << 20]]);
+    assert_eq!(trace.annotations.as_ref().unwrap().len(), 2);
+}
+
+#[test]
+fn a_log_may_be_compressed() {
+    let compressed = zstd::encode_all(&sample()[..], 3).unwrap();
+    let recording = read(&compressed).unwrap();
+    assert_eq!((recording.format, recording.compression), (Format::Log { version: 1 }, Compression::Zstd));
+    assert!(recording.trace == read(&sample()).unwrap().trace);
+}
+
+#[test]
+fn a_recording_is_readable_wherever_it_is_cut() {
+    let whole = sample();
+    let trace = read(&whole).unwrap().trace;
+    let all: Vec<_> = trace.devices[0].events.iter().collect();
+    let mut most = 0;
+    for length in 12..whole.len() {
+        let recording = read(&whole[..length]).unwrap();
+        let events: Vec<_> = recording.trace.devices.iter().flat_map(|d| d.events.iter()).collect();
+        for (cut, whole) in events.iter().zip(&all) {
+            assert_eq!((cut.action, cut.address, cut.time_us), (whole.action, whole.address, whole.time_us));
+        }
+        assert!(events.len() >= most, "{length}");
+        most = events.len();
+        assert!(recording.notices.unclosed, "{length}");
+        let read_bytes = length - recording.notices.cut_off_bytes as usize;
+        assert!(recording.trace == read(&whole[..read_bytes]).unwrap().trace, "{length}");
+    }
+    assert_eq!(most, all.len());
+    // The last chunk may also be there in length and not in content.
+    let mut torn = whole.clone();
+    let last = torn.len() - 1;
+    torn[last] ^= 1;
+    let recording = read(&torn).unwrap();
+    assert_eq!(
+        recording.notices.to_string(),
+        format!(
+            "left out the last {} bytes, a write that was not finished\n\
+             the program did not close the recording: it was killed, or it still runs\n",
+            recording.notices.cut_off_bytes
+        )
+    );
+}
+
+#[test]
+fn a_cut_header_and_other_versions_are_named() {
+    assert_eq!(
+        error(&sample()[..10]),
+        "the file ends at byte 10, inside the version: it is truncated; copy or record it again"
+    );
+    let mut newer = sample();
+    newer[8] = 2;
+    assert_eq!(
+        error(&newer),
+        "byte 8: the recording has version 2, and this vramscope reads version 1; update vramscope"
+    );
+}
+
+#[test]
+fn damage_is_named_with_its_place() {
+    let end = "; the recording is damaged: copy it again from where it was written";
+    let mut torn = sample();
+    torn[30] ^= 1;
+    assert_eq!(error(&torn), format!("byte 12: a chunk whose checksum is wrong, and others follow it{end}"));
+    for (payload, message) in [
+        (&b"\x63"[..], "byte 20: a record of unknown kind 99"),
+        (b"\x01\x03ab", "byte 22: a record goes beyond its chunk"),
+        (b"\x01\x01\xff", "byte 21: a string that is not UTF-8"),
+        (b"\x01\xff\xff\xff\x7f", "byte 21: a string of 268435455 bytes"),
+        (b"\x02\x00\x00\x00", "byte 21: string 0, where there are 0"),
+        (b"\x01\x00\x02\x00\x00\x00\x04\x02\x00\x01", "byte 29: site 1, where there are 1"),
+        (b"\x04\xff\xff\xff\xff\x0f", "byte 21: a list of 4294967295, in a chunk with 0 bytes left"),
+        (b"\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02", "byte 21: a number beyond 64 bits"),
+        (b"\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", "byte 21: a number beyond 64 bits"),
+        (b"\x06\x80\x20", "byte 21: device 2048, beyond any machine's"),
+        (b"\x08\0\0\0\0\0\0\0\0\x01\x01\x00\x00", "byte 21: a block before any segment"),
+        (b"\x09\x0c", "byte 21: action 12, where there are 12"),
+        (b"\x0a\x02", "byte 21: stage 2, where there are 2"),
+    ] {
+        assert_eq!(error(&chunks(&[payload])), format!("{message}{end}"));
+    }
+    let mut long = chunks(&[]);
+    long.extend([0xff; 8]);
+    assert_eq!(error(&long), format!("byte 12: a chunk of 4294967295 bytes{end}"));
+    // A length that may be meant is not trusted with memory either.
+    let mut long = chunks(&[]);
+    long.extend((60u32 << 20).to_le_bytes());
+    assert_eq!(read(&long).unwrap().notices.cut_off_bytes, 4);
+    long.extend([0; 5]);
+    assert_eq!(read(&long).unwrap().notices.cut_off_bytes, 9);
+}
+
+#[test]
+fn stacks_and_frames_do_not_unfold() {
+    // One site of a thousand frames, a thousand times in each of a hundred stacks.
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    let f = LogFrame { name: "f", filename: "f.c", line: 1 };
+    let site = log.site(f);
+    log.symbols(site, &[f; 1000]);
+    for _ in 0..100 {
+        log.stack(&[site; 1000]);
+    }
+    assert_eq!(
+        error(&log.finish().unwrap()),
+        "stacks: hold more than 4400978 frames, beyond what a recorder writes"
+    );
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    for line in 0..1_000_000 {
+        log.site(LogFrame { line, ..f });
+    }
+    assert!(error(&log.finish().unwrap()).starts_with("sites: hold more than "));
+}
+
+#[test]
+fn limits_of_the_reader_are_kept_by_the_writer() {
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    let long = format!("x{}", "ä".repeat(1 << 20));
+    let site = log.site(LogFrame { name: &long, filename: "", line: u32::MAX });
+    let stack = Some(log.stack(&vec![site; 100_000]));
+    log.event(&LogEvent { stack, ..event(Action::Alloc, u64::MAX, u64::MAX >> 4, i64::MIN) });
+    log.event(&event(Action::Unknown, 0, 0, 0));
+    let trace = read(&log.finish().unwrap()).unwrap().trace;
+    let events = &trace.devices[0].events;
+    assert_eq!((events.len(), events.get(0).time_us), (1, None));
+    assert_eq!(trace.stacks.get(events.get(0).stack.unwrap()).len(), 1 << 16);
+    let (_, frame) = trace.frames.iter().next().unwrap();
+    assert_eq!((trace.strings.get(frame.name).len(), frame.line), ((1 << 20) - 1, u32::MAX));
+}
+
+type Frames = Vec<(String, String, u32)>;
+
+fn stack_of(trace: &Trace, id: Option<StackId>) -> Option<Frames> {
+    let text = |id| trace.strings.get(id).to_owned();
+    let frame =
+        |f| (text(trace.frames.get(f).name), text(trace.frames.get(f).filename), trace.frames.get(f).line);
+    id.map(|id| trace.stacks.get(id).iter().map(|&id| frame(id)).collect())
+}
+
+/// A step of a random program; what cannot happen when its turn comes is left out.
+#[derive(Debug, Clone)]
+struct Step {
+    what: usize,
+    device: usize,
+    at: usize,
+    units: usize,
+    place: usize,
+    stack: Option<usize>,
+    text: Option<String>,
+    time_us: i64,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let texts = option::of("[a-cä]{0,2}");
+    (0usize..14, 0usize..2, 0..UNITS, 1usize..7, 0usize..3, option::of(0usize..4), texts, any::<i64>())
+        .prop_map(|(what, device, at, units, place, stack, text, time_us)| Step {
+            what,
+            device,
+            at,
+            units,
+            place,
+            stack,
+            text,
+            time_us,
+        })
+}
+
+/// Device memory in the units of the model.
+const UNITS: usize = 40;
+const UNIT: u64 = 512;
+
+/// The streams and pools that segments serve; a kind for each.
+const PLACES: [(u64, Option<PoolId>, SegmentKind); 3] = [
+    (0, None, SegmentKind::Unknown),
+    (0, Some(PoolId(0, 0)), SegmentKind::Large),
+    (0x5555_0000_1234, Some(PoolId(1, u64::MAX)), SegmentKind::Small),
+];
+
+/// What the naive model knows of each unit: its segment, and its block.
+#[derive(Default, Clone)]
+struct Model {
+    /// Place, and the number of its `cudaMalloc`; 0 where it is mapped.
+    segments: Vec<Option<(usize, usize)>>,
+    blocks: Vec<Option<ModelBlock>>,
+    count: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct ModelBlock {
+    number: usize,
+    requested: u64,
+    pending: bool,
+    stack: Option<usize>,
+}
+
+/// A segment and its blocks, as the model and the trace both can say them.
+type Plain = (LogSegment, [Option<u64>; 3], Vec<(u64, u64, u64, BlockState, Option<usize>)>);
+
+impl Model {
+    fn new() -> Self {
+        Self { segments: vec![None; UNITS], blocks: vec![None; UNITS], count: 0 }
+    }
+
+    /// What the step does, as an event, where it can happen.
+    fn apply(&mut self, s: &Step) -> Option<(Action, usize, u64, u64)> {
+        let range = s.at..(s.at + s.units).min(UNITS);
+        let size = range.len() as u64 * UNIT;
+        let all_of = |segment: Option<(usize, usize)>| range.clone().all(|u| self.segments[u] == segment);
+        let unused = range.clone().all(|u| self.blocks[u].is_none());
+        let here = self.segments[s.at];
+        let block = self.blocks[s.at];
+        self.count += 1;
+        Some(match s.what {
+            0 | 1 if all_of(None) => {
+                let (action, number) = [(Action::SegmentAlloc, self.count), (Action::SegmentMap, 0)][s.what];
+                self.segments[range].fill(Some((s.place, number)));
+                (action, s.at, size, 0)
+            }
+            2 => {
+                let here = here.filter(|&(_, number)| number != 0)?;
+                let of_segment: Vec<usize> = (0..UNITS).filter(|&u| self.segments[u] == Some(here)).collect();
+                if of_segment.iter().any(|&u| self.blocks[u].is_some()) {
+                    return None;
+                }
+                for &u in &of_segment {
+                    self.segments[u] = None;
+                }
+                (Action::SegmentFree, of_segment[0], of_segment.len() as u64 * UNIT, 0)
+            }
+            3 if unused && range.clone().all(|u| self.segments[u].is_some_and(|(_, number)| number == 0)) => {
+                self.segments[range].fill(None);
+                (Action::SegmentUnmap, s.at, size, 0)
+            }
+            4..=6 if unused && here.is_some() && all_of(here) => {
+                let requested = size - s.time_us.unsigned_abs() % UNIT;
+                let stack = s.stack;
+                let block = ModelBlock { number: self.count, requested, pending: false, stack };
+                self.blocks[range].fill(Some(block));
+                (Action::Alloc, s.at, requested, size)
+            }
+            7..=9 => {
+                let block = block?;
+                let first = (0..UNITS).find(|&u| self.blocks[u] == Some(block))?;
+                let (action, after) = match s.what {
+                    7 => (Action::FreeRequested, Some(ModelBlock { pending: true, ..block })),
+                    8 => (Action::FreeCompleted, None),
+                    _ => (Action::Free, None),
+                };
+                for b in self.blocks.iter_mut().filter(|b| **b == Some(block)) {
+                    *b = after;
+                }
+                (action, first, block.requested, 0)
+            }
+            10 => (Action::Oom, s.at, size, 0),
+            _ => return None,
+        })
+    }
+
+    fn end_state(&self) -> Vec<Plain> {
+        let address = |unit: usize| BASE + unit as u64 * UNIT;
+        let mut out = Vec::new();
+        let mut start = 0;
+        while start < UNITS {
+            let here = self.segments[start];
+            let length = self.segments[start..].iter().take_while(|s| **s == here).count();
+            if let Some((place, number)) = here {
+                let (stream, pool, kind) = PLACES[place];
+                let (total_size, is_expandable) = (length as u64 * UNIT, number == 0);
+                let segment = LogSegment {
+                    address: address(start),
+                    total_size,
+                    stream,
+                    kind,
+                    pool,
+                    is_expandable,
+                    stack: None,
+                };
+                let mut blocks = Vec::new();
+                let mut sums = [0; 3];
+                let mut unit = start;
+                while unit < start + length {
+                    let block = self.blocks[unit];
+                    let units = self.blocks[unit..start + length].iter().take_while(|b| **b == block).count();
+                    let size = units as u64 * UNIT;
+                    let (requested, state, stack) = match block {
+                        None => (0, BlockState::Inactive, None),
+                        Some(b) if b.pending => (b.requested, BlockState::ActivePendingFree, b.stack),
+                        Some(b) => (b.requested, BlockState::ActiveAllocated, b.stack),
+                    };
+                    sums[0] += if state == BlockState::ActiveAllocated { size } else { 0 };
+                    sums[1] += if state.is_active() { size } else { 0 };
+                    sums[2] += requested;
+                    blocks.push((address(unit), size, requested, state, stack));
+                    unit += units;
+                }
+                out.push((segment, sums.map(Some), blocks));
+            }
+            start += length;
+        }
+        out
+    }
+}
+
+/// Random programs on devices 0 and 2, recorded from step `begin` on.
+fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) -> Result<(), TestCaseError> {
+    const DEVICES: [i64; 2] = [0, 2];
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    let mut symbols: Vec<Frames> = (0..4).map(|i| vec![(format!("0x{i}"), "??".to_owned(), 0)]).collect();
+    let sites: Vec<LogSite> =
+        symbols.iter().map(|f| log.site(LogFrame { name: &f[0].0, filename: &f[0].1, line: 0 })).collect();
+    // Stack i has i sites.
+    let stacks: Vec<LogStack> = (0..4).map(|i| log.stack(&sites[..i])).collect();
+    let mut models = [Model::new(), Model::new()];
+    let begin = begin.min(steps.len());
+    for s in &steps[..begin] {
+        models[s.device].apply(s);
+    }
+    for (model, device) in models.iter().zip(DEVICES) {
+        log.device(device);
+        for (segment, _, blocks) in model.end_state() {
+            log.segment(device, &segment);
+            for (address, size, requested_size, state, stack) in blocks {
+                let stack = stack.map(|i| stacks[i]);
+                log.block(&LogBlock { address, size, requested_size, state, stack });
+            }
+        }
+    }
+    if let Some(settings) = settings {
+        log.settings(settings);
+    }
+    let mut events = [Vec::new(), Vec::new()];
+    let mut annotations = Vec::new();
+    for s in &steps[begin..] {
+        let text = s.text.as_deref().unwrap_or_default();
+        let (stream, pool, kind) = PLACES[s.place];
+        match s.what {
+            11 => log.flush().unwrap(),
+            12 => {
+                let stage = [Stage::Start, Stage::End][s.device];
+                log.annotation(stage, text, DEVICES[s.device], s.time_us);
+                annotations.push((stage, text.to_owned(), DEVICES[s.device], Some(s.time_us)));
+            }
+            13 => {
+                let frames: Vec<LogFrame<'_>> =
+                    (0..s.units as u32).map(|line| LogFrame { name: text, filename: "a.rs", line }).collect();
+                log.symbols(sites[s.place], &frames);
+                symbols[s.place] =
+                    frames.iter().map(|f| (f.name.to_owned(), f.filename.to_owned(), f.line)).collect();
+            }
+            _ => {
+                let Some((action, unit, size, block_size)) = models[s.device].apply(s) else { continue };
+                let address = BASE + unit as u64 * UNIT;
+                log.event(&LogEvent {
+                    device: DEVICES[s.device],
+                    action,
+                    address,
+                    size,
+                    block_size,
+                    time_us: s.time_us,
+                    stack: s.stack.filter(|_| block_size > 0).map(|i| stacks[i]),
+                    stream,
+                    pool,
+                    user_metadata: s.text.as_deref(),
+                    kind,
+                });
+                let stack = s.stack.filter(|_| block_size > 0);
+                let time_us = Some(s.time_us).filter(|&t| t != i64::MIN);
+                events[s.device].push((action, address, size, time_us, stack, stream, pool, s.text.clone()));
+            }
+        }
+    }
+    let recording = read(&log.finish().unwrap()).unwrap();
+    let trace = &recording.trace;
+    prop_assert_eq!(&recording.notices, &Notices::default());
+    prop_assert_eq!(trace.settings.as_ref(), settings);
+    let read_annotations: Vec<_> = trace
+        .annotations
+        .iter()
+        .flatten()
+        .map(|a| (a.stage, trace.strings.get(a.name).to_owned(), a.device, a.time_us))
+        .collect();
+    prop_assert_eq!(read_annotations, annotations);
+    prop_assert_eq!(trace.devices.iter().map(|d| d.device).collect::<Vec<_>>(), [0, 1, 2]);
+    let resolved = |stack: Option<usize>| stack.map(|i| symbols[..i].concat());
+    for ((model, events), number) in models.iter().zip(events).zip([0, 2]) {
+        let d = &trace.devices[number];
+        prop_assert_eq!(d.events.len(), events.len());
+        for (e, (action, address, size, time_us, stack, stream, pool, text)) in d.events.iter().zip(events) {
+            let tags = trace.tags.get(e.tags);
+            let user_metadata = tags.user_metadata.map(|id| trace.strings.get(id).to_owned());
+            prop_assert_eq!((e.action, e.address, e.size, e.time_us), (action, address, size, time_us));
+            prop_assert_eq!((tags.stream, tags.pool, user_metadata), (stream, pool, text));
+            prop_assert_eq!(stack_of(trace, e.stack), resolved(stack));
+        }
+        let end_state = model.end_state();
+        prop_assert_eq!(d.segments.len(), end_state.len());
+        for (s, (segment, sums, blocks)) in d.segments.iter().zip(end_state) {
+            prop_assert_eq!((s.address, s.total_size), (segment.address, segment.total_size));
+            prop_assert_eq!((s.stream, s.pool, s.kind), (segment.stream, segment.pool, segment.kind));
+            prop_assert_eq!(s.is_expandable, Some(segment.is_expandable));
+            prop_assert_eq!([s.allocated_size, s.active_size, s.requested_size], sums);
+            let read_blocks: Vec<_> = d
+                .blocks_of(s)
+                .iter()
+                .map(|b| (b.address, b.size, b.requested_size, b.state, stack_of(trace, b.stack)))
+                .collect();
+            let blocks: Vec<_> = blocks.into_iter().map(|b| (b.0, b.1, b.2, b.3, resolved(b.4))).collect();
+            prop_assert_eq!(read_blocks, blocks);
+        }
+    }
+    Ok(())
+}
+
+prop_compose! {
+    fn settings()(
+        conf in "(max_split_size_mb:[1-9]{1,3})?",
+        numbers in proptest::array::uniform4(option::of(any::<i64>())),
+        bools in proptest::array::uniform4(option::of(any::<bool>())),
+        threshold in option::of(0.0f64..1.0),
+        divisions in option::of(proptest::array::uniform16(option::of(0u32..64))),
+    ) -> AllocatorSettings {
+        AllocatorSettings {
+            conf: Conf::parse(&conf).unwrap(),
+            conf_text: Some(conf),
+            max_split_size: numbers[0],
+            garbage_collection_threshold: threshold,
+            expandable_segments: bools[0],
+            pinned_num_register_threads: numbers[1],
+            release_lock_on_cudamalloc: bools[1],
+            pinned_use_cuda_host_register: bools[2],
+            graph_capture_record_stream_reuse: bools[3],
+            max_round_threshold: numbers[2],
+            max_cached_size: numbers[3],
+            roundup_power2_divisions:
+                divisions.map(|d| PowerOfTwoDivisions(d.map(|log2| log2.map_or(0, |log2| 1 << log2)))),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_program_is_read_back_with_the_state_it_ends_in(
+        steps in vec(step(), 0..200), begin in 0usize..100, settings in option::of(settings()),
+    ) {
+        recorded(&steps, begin, settings.as_ref())?;
+    }
+
+    /// Damage that the checksums hide must do no more harm than damage they show; and what can be read can be
+    /// written as a snapshot.
+    #[test]
+    fn damaged_recordings_end_in_a_trace_or_an_error(
+        changes in vec((any::<usize>(), any::<u8>()), 1..8), sealed in any::<bool>(),
+    ) {
+        let mut bytes = sample();
+        for (at, byte) in changes {
+            let at = 12 + at % (bytes.len() - 12);
+            bytes[at] = byte;
+        }
+        if sealed {
+            // The chunks of a recording, as one.
+            let mut payload = Vec::new();
+            let mut rest = &bytes[12..];
+            while let Some((&[l0, l1, l2, l3, ..], after)) = rest.split_first_chunk::<8>() {
+                let length = (u32::from_le_bytes([l0, l1, l2, l3]) as usize).min(after.len());
+                payload.extend(&after[..length]);
+                rest = &after[length..];
+            }
+            bytes = chunks(&[&payload]);
+        }
+        if let Ok(recording) = read(&bytes) {
+            let mut written = Vec::new();
+            write_pickle(&recording.trace, &mut written).unwrap();
+            prop_assert!(read(&written).unwrap().trace == recording.trace);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! This crate gathers the parts a program depends on:
 //!
+//! - [`allocator`]: a caching memory pool with hooks and a recorded history
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
 //! - [`report`]: answers as text and JSON
@@ -20,16 +21,24 @@
 //! # Ok::<(), vramscope::trace::ReadError>(())
 //! ```
 
+pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
 pub use vramscope_report as report;
 pub use vramscope_trace as trace;
 
 /// What most programs need.
 pub mod prelude {
+    pub use vramscope_allocator::hooks::{
+        CupyMemoryProfileHook, DebugPrintHook, LineProfileHook, MemoryHook, register,
+    };
+    pub use vramscope_allocator::{
+        AllocError, Allocation, Device, DevicePool, HistoryOptions, HostDevice, Limit, MemoryPool, Policy,
+        TorchRelease, VirtualDevice,
+    };
     pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
     pub use vramscope_report::{Answers, ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
-    pub use vramscope_trace::{DeviceTrace, ReadError, Trace};
+    pub use vramscope_trace::{AllocatorSettings, DeviceTrace, ReadError, Trace};
 }
 
 /// The README's example, compiled with the tests.

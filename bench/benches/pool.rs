@@ -1,0 +1,144 @@
+//! What the pool, its hooks and its history cost, beside glibc's malloc; `bench/pool` runs it and says what
+//! the figures mean.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark; criterion's macro makes a function")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use vramscope::prelude::*;
+
+/// Sizes of blocks, in bytes, by the name of their group.
+const SIZES: [(&str, u64); 3] = [("1KiB", 1 << 10), ("64KiB", 64 << 10), ("2MiB", 2 << 20)];
+
+struct Empty;
+
+impl MemoryHook for Empty {
+    fn name(&self) -> &str {
+        "Empty"
+    }
+}
+
+fn torch() -> MemoryPool {
+    MemoryPool::on_host(Policy::torch(&Default::default(), TorchRelease::new(2, 11)), 1 << 30).unwrap()
+}
+
+/// One malloc and one free.
+fn pair(pool: &DevicePool, stream: u64, size: u64) {
+    drop(black_box(pool.malloc_on(stream, black_box(size)).unwrap()));
+}
+
+/// glibc's, through the system allocator that `Vec` uses.
+fn glibc(size: u64) {
+    drop(black_box(Vec::<u8>::with_capacity(black_box(size as usize))));
+}
+
+fn cached_block(c: &mut Criterion) {
+    for (name, size) in SIZES {
+        let mut group = c.benchmark_group(format!("cached-{name}"));
+        group.bench_function("glibc", |b| b.iter(|| glibc(size)));
+        let cupy = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
+        group.bench_function("cupy", |b| b.iter(|| pair(&cupy, 0, size)));
+        let torch = torch();
+        group.bench_function("torch", |b| b.iter(|| pair(&torch, 0, size)));
+    }
+}
+
+fn hooks(c: &mut Criterion) {
+    let pool = torch();
+    let mut group = c.benchmark_group("hooks");
+    group.bench_function("never", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+    let guard = register(Arc::new(Empty)).unwrap();
+    group.bench_function("empty", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+    drop(guard);
+    group.bench_function("removed", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+}
+
+/// Time of `iterations` calls of `work` while another thread runs `other`.
+fn beside(iterations: u64, mut work: impl FnMut(), other: Option<&(dyn Fn() + Sync)>) -> Duration {
+    let (running, stop) = (AtomicBool::new(other.is_none()), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        if let Some(other) = other {
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    running.store(true, Ordering::Relaxed);
+                    (0..100).for_each(|_| other());
+                }
+            });
+        }
+        while !running.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        (0..iterations).for_each(|_| work());
+        let elapsed = start.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        elapsed
+    })
+}
+
+fn threads(c: &mut Criterion) {
+    let pool = torch();
+    let mut group = c.benchmark_group("threads");
+    let other = || pair(&pool, 2, 1 << 10);
+    group.bench_function("glibc-alone", |b| b.iter_custom(|n| beside(n, || glibc(1 << 10), None)));
+    group.bench_function("glibc-beside", |b| {
+        b.iter_custom(|n| beside(n, || glibc(1 << 10), Some(&|| glibc(1 << 10))));
+    });
+    group.bench_function("alone", |b| b.iter_custom(|n| beside(n, || pair(&pool, 1, 1 << 10), None)));
+    group.bench_function("beside", |b| {
+        b.iter_custom(|n| beside(n, || pair(&pool, 1, 1 << 10), Some(&other)));
+    });
+}
+
+/// Calls `work` from `depth` frames further down.
+#[inline(never)]
+fn deep(depth: usize, work: &mut dyn FnMut()) -> usize {
+    if depth == 0 {
+        work();
+        return 0;
+    }
+    black_box(deep(depth - 1, work)) + 1
+}
+
+/// Frames on the stack of the last recorded event.
+fn frames(pool: &MemoryPool) -> usize {
+    let trace = pool.snapshot().unwrap();
+    let last = trace.devices[0].events.len() - 1;
+    trace.devices[0].events.get(last).stack.map_or(0, |stack| trace.stacks.get(stack).len())
+}
+
+fn stacks(c: &mut Criterion) {
+    let pool = torch();
+    let mut group = c.benchmark_group("stacks");
+    let recording = HistoryOptions { max_entries: 100_000, ..HistoryOptions::default() };
+    // The benchmark's own frames come on top of these.
+    deep(0, &mut || {
+        pool.record_memory_history(&recording).unwrap();
+        pair(&pool, 0, 1 << 10);
+    });
+    let own = frames(&pool);
+    for wanted in [30, 50] {
+        deep(wanted - own.min(wanted), &mut || {
+            pool.record_memory_history(&HistoryOptions { context: None, ..recording.clone() }).unwrap();
+            group.bench_function(format!("history-without-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            pool.record_memory_history(&recording).unwrap();
+            group.bench_function(format!("history-with-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            assert!(frames(&pool) >= wanted, "{} frames", frames(&pool));
+            pool.record_memory_history(&HistoryOptions { enabled: None, ..recording.clone() }).unwrap();
+            group.bench_function(format!("unobserved-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            let guard = register(Arc::new(LineProfileHook::new())).unwrap();
+            group.bench_function(format!("line-profile-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            drop(guard);
+        });
+    }
+}
+
+criterion_group! {
+    name = pool;
+    config = Criterion::default().sample_size(30).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    targets = cached_block, hooks, threads, stacks
+}
+criterion_main!(pool);

@@ -1,0 +1,353 @@
+//! The CUDA driver, found when the program runs.
+#![allow(unsafe_code, reason = "calls the CUDA driver")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+
+use super::{Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
+use crate::sync::lock;
+
+/// One GPU, through its primary context, which PyTorch, CuPy and the CUDA runtime share.
+///
+/// The driver's library is loaded when the first device is opened; the project builds and runs where there
+/// is none. Streams are raw `cudaStream_t` numbers as everywhere else; other than 0, the default stream, a
+/// device takes only those it made ([`create_stream`](Self::create_stream)) or was told of
+/// ([`adopt_stream`](Self::adopt_stream)).
+#[derive(Debug)]
+pub struct CudaDevice {
+    ordinal: i32,
+    device: sys::CUdevice,
+    context: Context,
+    state: Mutex<State>,
+}
+
+/// A context handle. The driver's contexts may be used from any thread.
+#[derive(Debug, Clone, Copy)]
+struct Context(sys::CUcontext);
+
+// SAFETY: the driver API is thread-safe, and a context handle may be made current on any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Allocations: address to bytes.
+    allocations: BTreeMap<u64, u64>,
+    /// Reserved ranges: address to bytes.
+    ranges: BTreeMap<u64, u64>,
+    /// Mapped pages: address to the driver's handle and bytes.
+    pages: BTreeMap<u64, (sys::CUmemGenericAllocationHandle, u64)>,
+    /// Streams that may be used, by their raw number; true for those made here.
+    streams: BTreeMap<u64, bool>,
+    /// Events that were recorded and not yet found done.
+    events: BTreeSet<u64>,
+}
+
+impl CudaDevice {
+    /// How many devices the driver sees.
+    ///
+    /// # Errors
+    /// Where there is no driver, or it does not start.
+    pub fn count() -> Result<usize, DeviceError> {
+        start()?;
+        let count = result::device::get_count().map_err(failed("cuDeviceGetCount"))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Opens device number `ordinal`.
+    ///
+    /// # Errors
+    /// Where there is no driver, it does not start, or has no such device.
+    pub fn open(ordinal: i32) -> Result<Self, DeviceError> {
+        start()?;
+        let device = result::device::get(ordinal).map_err(failed("cuDeviceGet"))?;
+        // SAFETY: the device is from `cuDeviceGet`.
+        let context =
+            unsafe { result::primary_ctx::retain(device) }.map_err(failed("cuDevicePrimaryCtxRetain"))?;
+        Ok(Self { ordinal, device, context: Context(context), state: Mutex::default() })
+    }
+
+    /// The device's name, such as `NVIDIA H200`.
+    ///
+    /// # Errors
+    /// Where the driver does not say.
+    pub fn name(&self) -> Result<String, DeviceError> {
+        result::device::get_name(self.device).map_err(failed("cuDeviceGetName"))
+    }
+
+    /// Makes a stream of its own, which lives as long as the device.
+    ///
+    /// # Errors
+    /// Where the driver refuses.
+    pub fn create_stream(&self) -> Result<u64, DeviceError> {
+        self.enter()?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(failed("cuStreamCreate"))?;
+        let stream = stream.expose_provenance() as u64;
+        lock(&self.state).streams.insert(stream, true);
+        Ok(stream)
+    }
+
+    /// Takes a stream that another library made, as its raw number.
+    ///
+    /// # Safety
+    /// `stream` is a live `cudaStream_t` of this device's primary context, and stays so as long as the device.
+    pub unsafe fn adopt_stream(&self, stream: u64) {
+        lock(&self.state).streams.insert(stream, false);
+    }
+
+    /// Makes the device's context current on this thread.
+    fn enter(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context was retained when the device was opened and is released when it is dropped.
+        unsafe { result::ctx::set_current(self.context.0) }.map_err(failed("cuCtxSetCurrent"))
+    }
+
+    fn location(&self) -> sys::CUmemLocation {
+        sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: self.ordinal }
+    }
+
+    /// Creates one page and maps it at `address`.
+    fn map_page(&self, state: &mut State, address: u64, page: u64) -> Result<(), DeviceError> {
+        let size = page as usize;
+        let mut handle = 0;
+        // SAFETY: all zeros is a valid value of this plain C struct; the fields that matter are set below.
+        let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = self.location();
+        // SAFETY: both pointers are to live values of the right type.
+        unsafe { sys::cuMemCreate(&mut handle, size, &properties, 0) }
+            .result()
+            .map_err(out_of_memory_or("cuMemCreate", page))?;
+        // SAFETY: the range was reserved and nothing is mapped at it; the handle was made above.
+        if let Err(e) = unsafe { sys::cuMemMap(address, size, 0, handle, 0) }.result() {
+            // SAFETY: the handle was made above and is mapped nowhere.
+            unsafe { sys::cuMemRelease(handle) }.result().ok();
+            return Err(failed("cuMemMap")(e));
+        }
+        state.pages.insert(address, (handle, page));
+        let access = sys::CUmemAccessDesc {
+            location: self.location(),
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the page was mapped above; the description is a live value.
+        unsafe { sys::cuMemSetAccess(address, size, &access, 1) }.result().map_err(failed("cuMemSetAccess"))
+    }
+
+    fn unmap_page(&self, state: &mut State, address: u64) -> Result<(), DeviceError> {
+        let Some(&(handle, page)) = state.pages.get(&address) else {
+            return Err(DeviceError::UnknownAddress { address, size: 0 });
+        };
+        // SAFETY: the table says that this page is mapped here with this handle.
+        unsafe { sys::cuMemUnmap(address, page as usize) }.result().map_err(failed("cuMemUnmap"))?;
+        state.pages.remove(&address);
+        // SAFETY: the handle was made by `cuMemCreate`, and nothing maps it any more.
+        unsafe { sys::cuMemRelease(handle) }.result().map_err(failed("cuMemRelease"))
+    }
+}
+
+/// Loads and starts the driver.
+fn start() -> Result<(), DeviceError> {
+    // SAFETY: loading the driver's library runs its initialisers, as any program that uses CUDA does.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(DeviceError::Unsupported(
+            "there is no CUDA driver on this machine (libcuda.so was not found); use HostDevice, or install \
+             the NVIDIA driver"
+                .to_owned(),
+        ));
+    }
+    result::init().map_err(failed("cuInit"))
+}
+
+fn failed(call: &'static str) -> impl Fn(DriverError) -> DeviceError {
+    move |e| DeviceError::Driver {
+        call,
+        why: match e.error_string() {
+            Ok(text) => text.to_string_lossy().into_owned(),
+            Err(_) => format!("{:?}", e.0),
+        },
+    }
+}
+
+fn out_of_memory_or(call: &'static str, size: u64) -> impl Fn(DriverError) -> DeviceError {
+    move |e| match e.0 {
+        sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => DeviceError::OutOfMemory { size },
+        _ => failed(call)(e),
+    }
+}
+
+impl Device for CudaDevice {
+    fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
+        self.enter()?;
+        let bytes = usize::try_from(size).map_err(|_| DeviceError::OutOfMemory { size })?;
+        // SAFETY: the memory is raw; nobody reads it through this crate.
+        let address = unsafe { result::malloc_sync(bytes) }.map_err(out_of_memory_or("cuMemAlloc", size))?;
+        lock(&self.state).allocations.insert(address, size);
+        Ok(address)
+    }
+
+    fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        if !state.allocations.contains_key(&address) {
+            return Err(DeviceError::UnknownAddress { address, size });
+        }
+        // SAFETY: `cuMemAlloc` gave this address, and the table says that it was not freed since.
+        unsafe { result::free_sync(address) }.map_err(failed("cuMemFree"))?;
+        state.allocations.remove(&address);
+        Ok(())
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
+        self.enter()?;
+        let (free, total) = result::mem_get_info().map_err(failed("cuMemGetInfo"))?;
+        Ok(MemoryInfo { free: free as u64, total: total as u64 })
+    }
+
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        Some(self)
+    }
+
+    fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        if stream != 0 && !state.streams.contains_key(&stream) {
+            return Err(DeviceError::Unsupported(format!("stream {stream:#x} is not one of this device's")));
+        }
+        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+            .map_err(failed("cuEventCreate"))?;
+        let stream = std::ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: the event was made above; the stream is the default one or in the table of live streams.
+        unsafe { result::event::record(event, stream) }.map_err(failed("cuEventRecord"))?;
+        let id = event.expose_provenance() as u64;
+        state.events.insert(id);
+        Ok(EventId(id))
+    }
+
+    fn event_done(&self, event: EventId) -> Result<bool, DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        if !state.events.contains(&event.0) {
+            return Ok(true);
+        }
+        let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
+        // SAFETY: the table says that this event is alive.
+        match unsafe { result::event::query(raw) } {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => return Ok(false),
+            answer => answer.map_err(failed("cuEventQuery"))?,
+        }
+        state.events.remove(&event.0);
+        // SAFETY: as above; it is out of the table now, so nobody uses it again.
+        unsafe { result::event::destroy(raw) }.map_err(failed("cuEventDestroy"))?;
+        Ok(true)
+    }
+
+    fn synchronize(&self, event: EventId) -> Result<(), DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        if !state.events.remove(&event.0) {
+            return Ok(());
+        }
+        let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
+        // SAFETY: the event was in the table, so it is alive, and no longer, so nobody uses it again.
+        unsafe {
+            result::event::synchronize(raw).map_err(failed("cuEventSynchronize"))?;
+            result::event::destroy(raw).map_err(failed("cuEventDestroy"))
+        }
+    }
+}
+
+impl VirtualMemory for CudaDevice {
+    fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
+        self.enter()?;
+        let mut address = 0;
+        // SAFETY: the pointer is to a live value; no particular address is asked for.
+        unsafe { sys::cuMemAddressReserve(&mut address, size as usize, 0, 0, 0) }
+            .result()
+            .map_err(failed("cuMemAddressReserve"))?;
+        lock(&self.state).ranges.insert(address, size);
+        Ok(address)
+    }
+
+    fn release(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        let unknown = DeviceError::UnknownAddress { address, size };
+        let &reserved = state.ranges.get(&address).ok_or_else(|| unknown.clone())?;
+        if state.pages.range(address..address + reserved).next().is_some() {
+            return Err(unknown);
+        }
+        // SAFETY: the driver reserved this range with this size, and nothing is mapped in it.
+        unsafe { sys::cuMemAddressFree(address, reserved as usize) }
+            .result()
+            .map_err(failed("cuMemAddressFree"))?;
+        state.ranges.remove(&address);
+        Ok(())
+    }
+
+    fn map(&self, address: u64, size: u64, page: u64) -> Result<(), DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        let inside = state.ranges.range(..=address).next_back().is_some_and(|(&start, &reserved)| {
+            address - start <= reserved && size <= reserved - (address - start)
+        });
+        if !inside || page == 0 || state.pages.range(address..address + size).next().is_some() {
+            return Err(DeviceError::UnknownAddress { address, size });
+        }
+        for at in (address..address + size).step_by(page as usize) {
+            if let Err(e) = self.map_page(&mut state, at, page) {
+                for mapped in (address..=at).step_by(page as usize) {
+                    self.unmap_page(&mut state, mapped).ok();
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap(&self, address: u64, size: u64, _page: u64) -> Result<(), DeviceError> {
+        self.enter()?;
+        let mut state = lock(&self.state);
+        let pages: Vec<u64> = state.pages.range(address..address + size).map(|(&at, _)| at).collect();
+        if pages.first() != Some(&address) {
+            return Err(DeviceError::UnknownAddress { address, size });
+        }
+        // The driver frees pages only when the work that uses them is done, and it does not look itself.
+        result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))?;
+        pages.into_iter().try_for_each(|at| self.unmap_page(&mut state, at))
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        if self.enter().is_err() {
+            return;
+        }
+        let state = std::mem::take(&mut *lock(&self.state));
+        // What is still here was never given back; the context may live on in another library, so it is
+        // given back now. Failures cannot be told to anyone.
+        // SAFETY: each handle is in the tables once, was made by the driver and not destroyed since.
+        unsafe {
+            for &event in &state.events {
+                result::event::destroy(std::ptr::with_exposed_provenance_mut(event as usize)).ok();
+            }
+            for &address in state.allocations.keys() {
+                result::free_sync(address).ok();
+            }
+            for (&address, &(handle, page)) in &state.pages {
+                sys::cuMemUnmap(address, page as usize).result().ok();
+                sys::cuMemRelease(handle).result().ok();
+            }
+            for (&address, &size) in &state.ranges {
+                sys::cuMemAddressFree(address, size as usize).result().ok();
+            }
+            for (&stream, _) in state.streams.iter().filter(|(_, made_here)| **made_here) {
+                result::stream::destroy(std::ptr::with_exposed_provenance_mut(stream as usize)).ok();
+            }
+            result::primary_ctx::release(self.device).ok();
+        }
+    }
+}

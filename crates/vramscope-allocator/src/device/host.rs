@@ -1,0 +1,113 @@
+//! Ordinary memory as a device.
+#![allow(unsafe_code, reason = "takes raw memory from the system's allocator")]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::{Device, DeviceError, EventId, MemoryInfo};
+use crate::sync::lock;
+
+/// Alignment of every allocation, in bytes; `cudaMalloc` aligns to at least 256.
+const ALIGNMENT: usize = 512;
+
+/// The host's memory, up to a capacity: what a pool runs on where there is no GPU.
+///
+/// Work on it is done when the call returns, so no stream is ever waited for.
+#[derive(Debug)]
+pub struct HostDevice {
+    capacity: u64,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: u64,
+    /// What `alloc` gave, by address, with the bytes asked for: `free` is safe because it looks here.
+    layouts: BTreeMap<u64, (u64, Layout)>,
+}
+
+impl HostDevice {
+    /// A device of `capacity` bytes.
+    pub fn with_capacity(capacity: u64) -> Self {
+        Self { capacity, taken: Mutex::default() }
+    }
+}
+
+impl Device for HostDevice {
+    fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
+        let out_of_memory = DeviceError::OutOfMemory { size };
+        let mut taken = lock(&self.taken);
+        if size > self.capacity - taken.bytes {
+            return Err(out_of_memory);
+        }
+        let layout =
+            usize::try_from(size).ok().and_then(|n| Layout::from_size_align(n.max(1), ALIGNMENT).ok());
+        let layout = layout.ok_or_else(|| out_of_memory.clone())?;
+        // SAFETY: the layout has at least one byte.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            return Err(out_of_memory);
+        }
+        let address = start.expose_provenance() as u64;
+        taken.bytes += size;
+        taken.layouts.insert(address, (size, layout));
+        Ok(address)
+    }
+
+    fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        let mut taken = lock(&self.taken);
+        let (bytes, layout) =
+            taken.layouts.remove(&address).ok_or(DeviceError::UnknownAddress { address, size })?;
+        taken.bytes -= bytes;
+        // SAFETY: `alloc` gave this address with this layout, and it was in the table until now.
+        unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) };
+        Ok(())
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
+        Ok(MemoryInfo { free: self.capacity - lock(&self.taken).bytes, total: self.capacity })
+    }
+
+    fn record_event(&self, _stream: u64) -> Result<EventId, DeviceError> {
+        Ok(EventId(0))
+    }
+
+    fn event_done(&self, _event: EventId) -> Result<bool, DeviceError> {
+        Ok(true)
+    }
+
+    fn synchronize(&self, _event: EventId) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl Drop for HostDevice {
+    fn drop(&mut self) {
+        let taken = self.taken.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (&address, &(_, layout)) in &taken.layouts {
+            // SAFETY: as in `free`; each entry is visited once and the table dies with the device.
+            unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_bounds_what_is_taken_and_unknown_addresses_are_refused() {
+        let device = HostDevice::with_capacity(4096);
+        let a = device.allocate(4096).unwrap();
+        assert_eq!(a % 512, 0);
+        assert_eq!(device.allocate(1), Err(DeviceError::OutOfMemory { size: 1 }));
+        assert_eq!(
+            device.free(a + 512, 512),
+            Err(DeviceError::UnknownAddress { address: a + 512, size: 512 })
+        );
+        device.free(a, 4096).unwrap();
+        assert_eq!(device.free(a, 4096), Err(DeviceError::UnknownAddress { address: a, size: 4096 }));
+        assert_eq!(device.memory_info(), Ok(MemoryInfo { free: 4096, total: 4096 }));
+    }
+}

@@ -1,0 +1,248 @@
+//! Addresses without memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use super::{Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
+use crate::sync::lock;
+
+/// The size of a page, to which a driver rounds what it gives: 2 MiB.
+const PAGE: u64 = 2 << 20;
+
+/// Where addresses begin: below 2^47, as the CUDA driver's do.
+const BASE: u64 = 0x7f00_0000_0000;
+
+/// A device that only counts: addresses ascend, and the lowest gap that is large enough is used again, as
+/// the driver does. For replaying recordings, for tests, and for sizes no machine at hand has.
+///
+/// Streams are done at once unless a test holds them back with [`set_busy`](Self::set_busy).
+#[derive(Debug)]
+pub struct VirtualDevice {
+    capacity: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Bytes taken, in whole pages.
+    used: u64,
+    /// Allocations and reserved ranges: first address to size in whole pages.
+    ranges: BTreeMap<u64, Range>,
+    busy: BTreeSet<u64>,
+    /// Events of streams that were busy when they were recorded.
+    waiting: BTreeMap<EventId, u64>,
+    events: u64,
+}
+
+#[derive(Debug)]
+struct Range {
+    size: u64,
+    /// Mapped pieces of a reserved range; `None` for an allocation.
+    mapped: Option<BTreeMap<u64, u64>>,
+}
+
+impl VirtualDevice {
+    /// A device of `capacity` bytes. Each allocation takes whole pages of 2 MiB of it.
+    pub fn with_capacity(capacity: u64) -> Self {
+        let state = State {
+            used: 0,
+            ranges: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            events: 0,
+        };
+        Self { capacity, state: Mutex::new(state) }
+    }
+
+    /// The same device, of which `bytes` are in use by others from the start.
+    #[must_use]
+    pub fn with_used(self, bytes: u64) -> Self {
+        lock(&self.state).used = bytes.min(self.capacity);
+        self
+    }
+
+    /// Holds back the work of `stream`, or lets it finish. An event recorded while it is held back is done
+    /// when it is let go, or when it is waited for.
+    pub fn set_busy(&self, stream: u64, busy: bool) {
+        let mut state = lock(&self.state);
+        if busy {
+            state.busy.insert(stream);
+        } else {
+            state.busy.remove(&stream);
+            state.waiting.retain(|_, s| *s != stream);
+        }
+    }
+}
+
+impl State {
+    /// Finds the lowest gap of `size` bytes and takes its addresses.
+    fn place(&mut self, size: u64, mapped: Option<BTreeMap<u64, u64>>) -> Result<u64, DeviceError> {
+        let size = size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
+        let mut address = BASE;
+        for (&start, range) in &self.ranges {
+            if start - address >= size {
+                break;
+            }
+            address = start + range.size;
+        }
+        address.checked_add(size).ok_or(DeviceError::OutOfMemory { size })?;
+        self.ranges.insert(address, Range { size, mapped });
+        Ok(address)
+    }
+
+    fn take(&mut self, size: u64, capacity: u64) -> Result<(), DeviceError> {
+        let pages = size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
+        if pages > capacity - self.used {
+            return Err(DeviceError::OutOfMemory { size });
+        }
+        self.used += pages;
+        Ok(())
+    }
+
+    /// The pieces mapped in the reserved range that holds `address`.
+    fn mapped(&mut self, address: u64, size: u64) -> Result<&mut BTreeMap<u64, u64>, DeviceError> {
+        let unknown = DeviceError::UnknownAddress { address, size };
+        let (&start, range) = self.ranges.range_mut(..=address).next_back().ok_or_else(|| unknown.clone())?;
+        let inside = address - start <= range.size && size <= range.size - (address - start);
+        range.mapped.as_mut().filter(|_| inside).ok_or(unknown)
+    }
+}
+
+impl Device for VirtualDevice {
+    fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
+        let mut state = lock(&self.state);
+        state.take(size, self.capacity)?;
+        state.place(size, None)
+    }
+
+    fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        match state.ranges.get(&address) {
+            Some(&Range { mapped: None, size: taken }) => {
+                state.used -= taken;
+                state.ranges.remove(&address);
+                Ok(())
+            }
+            _ => Err(DeviceError::UnknownAddress { address, size }),
+        }
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
+        Ok(MemoryInfo { free: self.capacity - lock(&self.state).used, total: self.capacity })
+    }
+
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        Some(self)
+    }
+
+    fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
+        let mut state = lock(&self.state);
+        state.events += 1;
+        let event = EventId(state.events);
+        if state.busy.contains(&stream) {
+            state.waiting.insert(event, stream);
+        }
+        Ok(event)
+    }
+
+    fn event_done(&self, event: EventId) -> Result<bool, DeviceError> {
+        Ok(!lock(&self.state).waiting.contains_key(&event))
+    }
+
+    fn synchronize(&self, event: EventId) -> Result<(), DeviceError> {
+        lock(&self.state).waiting.remove(&event);
+        Ok(())
+    }
+}
+
+impl VirtualMemory for VirtualDevice {
+    fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
+        lock(&self.state).place(size, Some(BTreeMap::new()))
+    }
+
+    fn release(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        match state.ranges.get(&address) {
+            Some(Range { mapped: Some(pieces), .. }) if pieces.is_empty() => {
+                state.ranges.remove(&address);
+                Ok(())
+            }
+            _ => Err(DeviceError::UnknownAddress { address, size }),
+        }
+    }
+
+    fn map(&self, address: u64, size: u64, _page: u64) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        let pieces = state.mapped(address, size)?;
+        let before = pieces.range(..address + size).next_back();
+        if before.is_some_and(|(&start, &length)| start + length > address) {
+            return Err(DeviceError::Unsupported(format!("memory is already mapped at {address:#x}")));
+        }
+        state.take(size, self.capacity)?;
+        state.mapped(address, size)?.insert(address, size);
+        Ok(())
+    }
+
+    fn unmap(&self, address: u64, size: u64, _page: u64) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        let pieces = state.mapped(address, size)?;
+        let end = address + size;
+        // Pages may have been mapped in other pieces than they are unmapped in.
+        let (mut first, mut covered) = (None, 0);
+        for (&start, &length) in pieces.range(..end).rev() {
+            if start + length <= address {
+                break;
+            }
+            covered += (start + length).min(end) - start.max(address);
+            first = Some(start);
+        }
+        let Some(first) = first.filter(|_| covered == size) else {
+            return Err(DeviceError::UnknownAddress { address, size });
+        };
+        let overlapping: Vec<(u64, u64)> = pieces.range(first..end).map(|(&s, &l)| (s, l)).collect();
+        for (start, length) in overlapping {
+            pieces.remove(&start);
+            if start < address {
+                pieces.insert(start, address - start);
+            }
+            if start + length > end {
+                pieces.insert(end, start + length - end);
+            }
+        }
+        state.used -= size;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_gap_that_is_large_enough_is_used_again() {
+        let device = VirtualDevice::with_capacity(100 * PAGE);
+        let [a, b, c] = [3, 1, 2].map(|pages| device.allocate(pages * PAGE).unwrap());
+        assert_eq!([b, c], [a + 3 * PAGE, a + 4 * PAGE]);
+        device.free(a, 3 * PAGE).unwrap();
+        assert_eq!(device.allocate(4 * PAGE), Ok(c + 2 * PAGE));
+        assert_eq!(device.allocate(2 * PAGE), Ok(a));
+        assert_eq!(device.allocate(1), Ok(a + 2 * PAGE));
+        assert_eq!(device.memory_info().unwrap().used(), 10 * PAGE);
+    }
+
+    #[test]
+    fn pages_are_counted_when_they_are_mapped() {
+        let device = VirtualDevice::with_capacity(4 * PAGE);
+        let range = device.reserve(100 * PAGE).unwrap();
+        device.map(range, 3 * PAGE, PAGE).unwrap();
+        device.map(range + 3 * PAGE, PAGE, PAGE).unwrap();
+        assert!(device.map(range, PAGE, PAGE).is_err());
+        assert_eq!(device.map(range + 4 * PAGE, PAGE, PAGE), Err(DeviceError::OutOfMemory { size: PAGE }));
+        assert!(device.release(range, 100 * PAGE).is_err());
+        device.unmap(range + PAGE, 3 * PAGE, PAGE).unwrap();
+        assert!(device.unmap(range + PAGE, PAGE, PAGE).is_err());
+        assert_eq!(device.memory_info().unwrap().used(), PAGE);
+        device.unmap(range, PAGE, PAGE).unwrap();
+        device.release(range, 100 * PAGE).unwrap();
+    }
+}

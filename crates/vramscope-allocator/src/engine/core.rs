@@ -1,0 +1,256 @@
+//! What the arenas of one device share: the device, the rules, and the bytes taken from it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use vramscope_trace::Action;
+
+use super::pending::Pending;
+use super::statistics::Meter;
+use super::{ArenaKey, Limit};
+use crate::device::{Device, DeviceError, VirtualMemory};
+use crate::history::{ArenaTag, Happening, History, StackKey};
+use crate::hooks::PoolHooks;
+use crate::policy::{Class, Policy};
+use crate::sync::lock;
+
+/// What the arenas of one device share.
+pub(crate) struct Core {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) device_id: i32,
+    pub(crate) policy: Policy,
+    pub(crate) history: History,
+    pub(crate) hooks: Arc<PoolHooks>,
+    pub(crate) pending: Pending,
+    driver: Mutex<Driver>,
+    /// The age of free blocks is counted: garbage is collected.
+    ages: AtomicBool,
+    /// Searches in the default pool, by class.
+    searches: [AtomicU64; 2],
+}
+
+/// Changes together with what the device has given. A call to the device and its entry in the history are
+/// made under this lock, so that an address is never recorded as taken before it was recorded as given back.
+#[derive(Debug, Default)]
+pub(crate) struct Driver {
+    pub(crate) reserved: Meter,
+    pub(crate) device_used: Meter,
+    pub(crate) limit: Option<u64>,
+    pub(crate) segments_allocated: u64,
+    pub(crate) segments_freed: u64,
+    pub(crate) num_alloc_retries: u64,
+    pub(crate) num_ooms: u64,
+    ages: u64,
+}
+
+impl Driver {
+    fn exceeds(&self, more: u64) -> bool {
+        self.limit.is_some_and(|limit| self.reserved.current.saturating_add(more) > limit)
+    }
+
+    fn next_age(&mut self) -> u64 {
+        self.ages += 1;
+        self.ages
+    }
+
+    fn look(&mut self, device: &dyn Device) {
+        if let Ok(info) = device.memory_info() {
+            self.device_used.observe(info.used());
+        }
+    }
+}
+
+impl Core {
+    /// # Errors
+    /// Where the policy wants expandable segments and the device has none, or the device does not answer.
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        device_id: i32,
+        policy: Policy,
+        history: History,
+        hooks: Arc<PoolHooks>,
+    ) -> Result<Self, DeviceError> {
+        if policy.expandable_segments && device.virtual_memory().is_none() {
+            return Err(DeviceError::Unsupported(
+                "this device cannot map memory into reserved addresses; turn expandable_segments off"
+                    .to_owned(),
+            ));
+        }
+        let core = Self {
+            device,
+            device_id,
+            policy,
+            history,
+            hooks,
+            pending: Pending::default(),
+            driver: Mutex::default(),
+            ages: AtomicBool::new(false),
+            searches: Default::default(),
+        };
+        core.driver().look(core.device.as_ref());
+        if let Some(fraction) = core.policy.memory_fraction {
+            core.set_limit(Limit::Fraction(fraction))?;
+        }
+        Ok(core)
+    }
+
+    /// The device's accounts, as of now.
+    pub(crate) fn driver(&self) -> std::sync::MutexGuard<'_, Driver> {
+        lock(&self.driver)
+    }
+
+    /// The accounts with the device's own word of what is in use.
+    pub(crate) fn driver_now(&self) -> std::sync::MutexGuard<'_, Driver> {
+        let mut driver = self.driver();
+        driver.look(self.device.as_ref());
+        driver
+    }
+
+    pub(crate) fn set_limit(&self, limit: Limit) -> Result<(), DeviceError> {
+        let bytes = match limit {
+            Limit::None => None,
+            Limit::Bytes(bytes) => Some(bytes),
+            // Truncated, as both originals do.
+            Limit::Fraction(fraction) => Some((fraction * self.device.memory_info()?.total as f64) as u64),
+        };
+        self.driver().limit = bytes;
+        self.ages
+            .store(bytes.is_some() && self.policy.garbage_collection_threshold.is_some(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// `more` bytes would pass the limit.
+    pub(crate) fn exceeds_limit(&self, more: u64) -> bool {
+        self.driver().exceeds(more)
+    }
+
+    // ---- the age of free blocks ----
+
+    /// Garbage is collected: a threshold and a limit are set (`get_free_block`, PyTorch).
+    pub(crate) fn collects_garbage(&self) -> bool {
+        self.ages.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn count_search(&self, key: ArenaKey, class: Class) {
+        if self.collects_garbage() && key.is_default_pool() {
+            self.searches[class as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn searches(&self, key: ArenaKey, class: Class) -> u64 {
+        if self.collects_garbage() && key.is_default_pool() {
+            self.searches[class as usize].load(Ordering::Relaxed)
+        } else {
+            0
+        }
+    }
+
+    // ---- the device ----
+
+    /// Takes a segment. Returns its address and its age.
+    pub(crate) fn allocate(
+        &self,
+        arena: ArenaTag,
+        class: Class,
+        size: u64,
+        stack: Option<StackKey>,
+    ) -> Result<(u64, u64), DeviceError> {
+        let mut driver = self.driver();
+        if driver.exceeds(size) {
+            return Err(DeviceError::OutOfMemory { size });
+        }
+        let address = self.device.allocate(size)?;
+        driver.reserved.add(size);
+        driver.segments_allocated += 1;
+        driver.look(self.device.as_ref());
+        self.record(Action::SegmentAlloc, arena, class, address, size, stack);
+        Ok((address, driver.next_age()))
+    }
+
+    /// Gives a segment back.
+    pub(crate) fn free(
+        &self,
+        arena: ArenaTag,
+        class: Class,
+        address: u64,
+        size: u64,
+        stack: Option<StackKey>,
+    ) -> Result<(), DeviceError> {
+        let mut driver = self.driver();
+        self.device.free(address, size)?;
+        driver.reserved.subtract(size);
+        driver.segments_freed += 1;
+        driver.look(self.device.as_ref());
+        self.record(Action::SegmentFree, arena, class, address, size, stack);
+        Ok(())
+    }
+
+    fn virtual_memory(&self) -> Result<&dyn VirtualMemory, DeviceError> {
+        self.device
+            .virtual_memory()
+            .ok_or_else(|| DeviceError::Unsupported("the device has no virtual memory any more".to_owned()))
+    }
+
+    /// Reserves addresses for an expandable segment: nine eighths of the device, in whole pages
+    /// (`ExpandableSegment`, PyTorch). Returns address, size and age.
+    pub(crate) fn reserve(&self, class: Class) -> Result<(u64, u64, u64), DeviceError> {
+        let page = self.policy.page_size(class);
+        let total = self.device.memory_info()?.total;
+        let size = total.saturating_add(total / 8).next_multiple_of(page);
+        let address = self.virtual_memory()?.reserve(size)?;
+        Ok((address, size, self.driver().next_age()))
+    }
+
+    /// Gives the addresses of an expandable segment back.
+    pub(crate) fn release(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        self.virtual_memory()?.release(address, size)
+    }
+
+    pub(crate) fn map(
+        &self,
+        arena: ArenaTag,
+        class: Class,
+        address: u64,
+        size: u64,
+        stack: Option<StackKey>,
+    ) -> Result<(), DeviceError> {
+        let mut driver = self.driver();
+        self.virtual_memory()?.map(address, size, self.policy.page_size(class))?;
+        driver.reserved.add(size);
+        driver.segments_allocated += 1;
+        driver.look(self.device.as_ref());
+        self.record(Action::SegmentMap, arena, class, address, size, stack);
+        Ok(())
+    }
+
+    pub(crate) fn unmap(
+        &self,
+        arena: ArenaTag,
+        class: Class,
+        address: u64,
+        size: u64,
+        stack: Option<StackKey>,
+    ) -> Result<(), DeviceError> {
+        let mut driver = self.driver();
+        self.virtual_memory()?.unmap(address, size, self.policy.page_size(class))?;
+        driver.reserved.subtract(size);
+        driver.segments_freed += 1;
+        driver.look(self.device.as_ref());
+        self.record(Action::SegmentUnmap, arena, class, address, size, stack);
+        Ok(())
+    }
+
+    fn record(
+        &self,
+        action: Action,
+        arena: ArenaTag,
+        class: Class,
+        address: u64,
+        size: u64,
+        stack: Option<StackKey>,
+    ) {
+        self.history.record(arena, Happening { action, class, address, size, block_size: 0, stack });
+    }
+}

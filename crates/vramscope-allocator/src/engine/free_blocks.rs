@@ -1,0 +1,97 @@
+//! The free blocks of a class, in the order they are searched.
+
+use std::collections::BTreeMap;
+
+use super::arena::BlockKey;
+
+/// Size, age of the segment where the policy asks for it, address.
+pub(crate) type SearchKey = (u64, u64, u64);
+
+/// An ordered set of free blocks. The one that was added last is kept apart: most blocks are used again at
+/// once, and then the tree is not touched.
+#[derive(Default)]
+pub(crate) struct FreeBlocks {
+    tree: BTreeMap<SearchKey, BlockKey>,
+    last: Option<(SearchKey, BlockKey)>,
+}
+
+impl FreeBlocks {
+    #[inline]
+    pub(crate) fn insert(&mut self, search_key: SearchKey, key: BlockKey) {
+        if let Some((search_key, key)) = self.last.replace((search_key, key)) {
+            self.tree.insert(search_key, key);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, search_key: SearchKey) {
+        match self.last {
+            Some((last, _)) if last == search_key => self.last = None,
+            _ => {
+                self.tree.remove(&search_key);
+            }
+        }
+    }
+
+    /// The first block of at least `size` bytes.
+    #[inline]
+    pub(crate) fn first_of(&self, size: u64) -> Option<BlockKey> {
+        let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
+        if self.tree.is_empty() {
+            return last.map(|(_, key)| key);
+        }
+        let in_tree = self.tree.range((size, 0, 0)..).next().map(|(&search_key, &key)| (search_key, key));
+        match (in_tree, last) {
+            (Some(a), Some(b)) => Some(a.min(b).1),
+            (a, b) => a.or(b).map(|(_, key)| key),
+        }
+    }
+
+    /// Blocks of at least `size` bytes, in order.
+    pub(crate) fn from(&self, size: u64) -> impl Iterator<Item = BlockKey> {
+        let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
+        let before =
+            self.tree.range((size, 0, 0)..).take_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
+        let after =
+            self.tree.range((size, 0, 0)..).skip_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
+        before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key))
+    }
+
+    /// Every block, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = BlockKey> {
+        self.from(0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tree.len() + usize::from(self.last.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u64..8, 0u64..4), 0..60), from in 0u64..9) {
+            let (mut blocks, mut plain) = (FreeBlocks::default(), BTreeMap::new());
+            for (insert, size, address) in steps {
+                let key = (size, 0, address);
+                let block = BlockKey::new((size * 10 + address) as usize);
+                if insert && !plain.contains_key(&key) {
+                    blocks.insert(key, block);
+                    plain.insert(key, block);
+                } else if plain.remove(&key).is_some() {
+                    blocks.remove(key);
+                }
+                prop_assert_eq!(blocks.len(), plain.len());
+                prop_assert_eq!(blocks.iter().collect::<Vec<_>>(), plain.values().copied().collect::<Vec<_>>());
+                let expected: Vec<_> = plain.range((from, 0, 0)..).map(|(_, &b)| b).collect();
+                prop_assert_eq!(blocks.first_of(from), expected.first().copied());
+                prop_assert_eq!(blocks.from(from).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+}

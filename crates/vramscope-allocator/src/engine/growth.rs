@@ -1,0 +1,252 @@
+//! What happens when no cached block serves: the order in which an allocator collects, asks the device,
+//! gives back and asks again.
+
+use std::sync::Arc;
+
+use vramscope_trace::Action;
+
+use super::arena::{Arena, BlockKey};
+use super::{AllocError, Engine, OutOfMemory};
+use crate::device::DeviceError;
+use crate::history::{Happening, StackKey, When};
+use crate::hooks::HookError;
+use crate::policy::{Class, LimitCheck, Relief};
+use crate::sync::lock;
+
+/// Told of every attempt to take memory from the device. No lock is held meanwhile.
+pub(crate) trait AllocCallbacks {
+    /// `size` bytes are about to be taken.
+    fn alloc_preprocess(&self, size: u64) -> Result<(), HookError>;
+    /// They were, at `address`; 0 where the device had none.
+    fn alloc_postprocess(&self, size: u64, address: u64);
+}
+
+/// A block taken out of the cache for a request under way. If the request ends early, by an error or by a
+/// panic in a hook, the block goes back.
+pub(crate) struct Held<'a> {
+    arena: &'a Arena,
+    block: BlockKey,
+}
+
+impl Held<'_> {
+    pub(crate) fn block(&self) -> BlockKey {
+        self.block
+    }
+
+    /// The block was handed out.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.arena.lock().let_go(self.block);
+    }
+}
+
+/// One request that no cached block serves.
+struct Growth<'a> {
+    engine: &'a Engine,
+    arena: &'a Arc<Arena>,
+    class: Class,
+    rounded: u64,
+    requested: u64,
+    stack: Option<StackKey>,
+}
+
+impl Engine {
+    /// Takes memory from the device and holds a block of it.
+    pub(super) fn grow<'a>(
+        &'a self,
+        arena: &'a Arc<Arena>,
+        class: Class,
+        rounded: u64,
+        requested: u64,
+        stack: Option<StackKey>,
+        callbacks: &dyn AllocCallbacks,
+    ) -> Result<Held<'a>, AllocError> {
+        Growth { engine: self, arena, class, rounded, requested, stack }.run(callbacks)
+    }
+
+    /// Runs the callbacks that free memory; false if there are none.
+    fn run_callbacks(&self) -> bool {
+        let callbacks = lock(&self.callbacks).clone();
+        callbacks.iter().for_each(|callback| callback());
+        !callbacks.is_empty()
+    }
+
+    /// Gives back unsplit large blocks that have been free for longer than the average, until what is
+    /// reserved is below the threshold (`garbage_collect_cached_blocks`).
+    fn collect_garbage(&self) -> Result<(), DeviceError> {
+        let (limit, reserved) = {
+            let driver = self.core.driver();
+            (driver.limit, driver.reserved.current)
+        };
+        let (Some(limit), Some(threshold)) = (limit, self.core.policy.garbage_collection_threshold) else {
+            return Ok(());
+        };
+        let target = (threshold * limit as f64) as u64;
+        if reserved <= target {
+            return Ok(());
+        }
+        let stack = self.core.history.capture(When::Free);
+        let arenas: Vec<_> = self.releasable().into_iter().filter(|a| a.key.is_default_pool()).collect();
+        let mut candidates: Vec<(&Arc<Arena>, BlockKey, u64)> = arenas
+            .iter()
+            .flat_map(|a| {
+                a.lock().whole_segments(Class::Large).into_iter().map(move |(key, age)| (a, key, age))
+            })
+            .collect();
+        let mut reclaimed = 0;
+        while reclaimed < reserved - target && !candidates.is_empty() {
+            let ages: u64 = candidates.iter().map(|&(_, _, age)| age).sum();
+            let average = ages as f64 / candidates.len() as f64;
+            let before = candidates.len();
+            let mut refused = Ok(());
+            candidates.retain(|&(arena, key, age)| {
+                if (age as f64) < average || refused.is_err() {
+                    return true;
+                }
+                let released = arena.lock().release_if_whole(key, stack).unwrap_or_else(|e| {
+                    refused = Err(e);
+                    0
+                });
+                reclaimed += released;
+                released == 0
+            });
+            refused?;
+            if candidates.len() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Growth<'a> {
+    fn run(&self, callbacks: &dyn AllocCallbacks) -> Result<Held<'a>, AllocError> {
+        let policy = &self.engine.core.policy;
+        if policy.callbacks_first && self.engine.run_callbacks() {
+            self.engine.core.count_search(self.arena.key, self.class);
+            let mut arena = self.arena.lock();
+            if let Some((block, _)) = arena.find(self.class, self.rounded) {
+                arena.hold(block);
+                return Ok(Held { arena: self.arena, block });
+            }
+        }
+        if self.engine.core.collects_garbage() {
+            self.engine.collect_garbage()?;
+        }
+        if policy.limit_check == LimitCheck::First {
+            self.come_within_limit()?;
+        }
+        if let Some(held) = self.attempt(callbacks)? {
+            return Ok(held);
+        }
+        for &relief in policy.reliefs {
+            if self.relieve(relief)?
+                && let Some(held) = self.attempt(callbacks)?
+            {
+                return Ok(held);
+            }
+        }
+        Err(self.out_of_memory())
+    }
+
+    /// Gives back what it takes to come within the limit (`_try_malloc`, CuPy).
+    fn come_within_limit(&self) -> Result<(), AllocError> {
+        let core = &self.engine.core;
+        let want = core.policy.segment_size(self.rounded);
+        if core.driver().limit.is_some_and(|limit| want > limit) {
+            return Err(self.out_of_memory());
+        }
+        for &relief in core.policy.reliefs {
+            if !core.exceeds_limit(want) {
+                return Ok(());
+            }
+            self.relieve(relief)?;
+        }
+        if core.exceeds_limit(want) { Err(self.out_of_memory()) } else { Ok(()) }
+    }
+
+    /// Gives memory back; false if this relief has nothing to do with the request.
+    fn relieve(&self, relief: Relief) -> Result<bool, AllocError> {
+        let engine = self.engine;
+        match relief {
+            Relief::Oversize => {
+                let Some(max_split) = engine.core.policy.max_split_size else { return Ok(false) };
+                let stack = self.stack;
+                return Ok(self.arena.lock().release_oversize(self.class, self.rounded, max_split, stack)?);
+            }
+            Relief::CallbacksThenCached => {
+                engine.run_callbacks();
+            }
+            Relief::Cached => engine.core.driver().num_alloc_retries += 1,
+        }
+        engine.free_all_blocks(None)?;
+        Ok(true)
+    }
+
+    /// Asks the device once. `None` where it has no memory left, or the limit leaves none.
+    fn attempt(&self, callbacks: &dyn AllocCallbacks) -> Result<Option<Held<'a>>, AllocError> {
+        let core = &self.engine.core;
+        let want = core.policy.segment_size(self.rounded);
+        if core.exceeds_limit(want) {
+            return Ok(None);
+        }
+        callbacks.alloc_preprocess(want)?;
+        let taken = {
+            let mut arena = self.arena.lock();
+            if core.policy.expandable_segments {
+                arena.expand(self.class, self.rounded, self.stack)
+            } else {
+                arena
+                    .add_segment(self.class, want, self.stack)
+                    .map(|key| (key, arena.block(key).address, want))
+            }
+        };
+        match taken {
+            Ok((block, address, size)) => {
+                let held = Held { arena: self.arena, block };
+                callbacks.alloc_postprocess(size, address);
+                Ok(Some(held))
+            }
+            Err(e) => {
+                callbacks.alloc_postprocess(want, 0);
+                match e {
+                    DeviceError::OutOfMemory { .. } => Ok(None),
+                    e => Err(e.into()),
+                }
+            }
+        }
+    }
+
+    fn out_of_memory(&self) -> AllocError {
+        let core = &self.engine.core;
+        let device_free = core.device.memory_info().ok().map(|info| info.free);
+        let mut driver = core.driver();
+        driver.num_ooms += 1;
+        let (total, limit) = (driver.reserved.current, driver.limit);
+        core.history.record(
+            self.arena.tag,
+            Happening {
+                action: Action::Oom,
+                class: self.class,
+                address: device_free.unwrap_or(0),
+                size: self.rounded,
+                block_size: 0,
+                stack: self.stack,
+            },
+        );
+        OutOfMemory {
+            device_id: core.device_id,
+            requested: self.requested,
+            size: self.rounded,
+            total,
+            limit,
+            device_free,
+        }
+        .into()
+    }
+}

@@ -1,0 +1,89 @@
+//! Blocks that were freed while another stream still used them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::arena::{Arena, BlockKey};
+use crate::device::{Device, EventId};
+use crate::history::{StackKey, When};
+use crate::sync::lock;
+
+/// Marks in streams, in the order they were set, each with the block that waits for it.
+#[derive(Default)]
+pub(crate) struct Pending {
+    streams: Mutex<BTreeMap<u64, VecDeque<Waiting>>>,
+    /// How many wait: lets an allocation pass without the lock.
+    count: AtomicUsize,
+    /// The pool is gone, so nobody will look again: blocks are waited for when they are freed.
+    closed: AtomicBool,
+}
+
+struct Waiting {
+    event: EventId,
+    arena: Arc<Arena>,
+    block: BlockKey,
+}
+
+impl Pending {
+    /// A block waits for `streams` (`insert_events`). A stream that cannot be marked is not waited for: the
+    /// device no longer knows it, so nothing of it is left to wait for.
+    pub(crate) fn add(&self, arena: &Arc<Arena>, block: BlockKey, streams: Vec<u64>) {
+        for stream in streams {
+            match arena.core.device.record_event(stream) {
+                Ok(event) => {
+                    let waiting = Waiting { event, arena: Arc::clone(arena), block };
+                    self.count.fetch_add(1, Ordering::Relaxed);
+                    lock(&self.streams).entry(stream).or_default().push_back(waiting);
+                }
+                Err(_) => arena.lock().stream_done(block, None),
+            }
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            self.process(arena.core.device.as_ref(), true);
+        }
+    }
+
+    /// Waits for every mark, now and whenever one is added later.
+    pub(crate) fn close(&self, device: &dyn Device) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.process(device, true);
+    }
+
+    /// Nothing waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Frees what its streams have got past, looking at each stream's oldest marks first (`process_events`);
+    /// or waits for every mark (`synchronize_and_free_events`).
+    #[cold]
+    pub(crate) fn process(&self, device: &dyn Device, wait: bool) {
+        let mut done = Vec::new();
+        {
+            let mut streams = lock(&self.streams);
+            for queue in streams.values_mut() {
+                while let Some(waiting) = queue.front() {
+                    // Work that failed is over too: its error belongs to whoever started it.
+                    let reached = if wait {
+                        device.synchronize(waiting.event).ok();
+                        true
+                    } else {
+                        device.event_done(waiting.event).unwrap_or(true)
+                    };
+                    if !reached {
+                        break;
+                    }
+                    done.extend(queue.pop_front());
+                }
+            }
+            streams.retain(|_, queue| !queue.is_empty());
+            self.count.fetch_sub(done.len(), Ordering::Relaxed);
+        }
+        for Waiting { arena, block, .. } in done {
+            let stack: Option<StackKey> = arena.core.history.capture(When::Free);
+            arena.lock().stream_done(block, stack);
+        }
+    }
+}

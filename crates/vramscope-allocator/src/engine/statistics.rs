@@ -1,0 +1,289 @@
+//! Bytes of five kinds, counted exactly though streams do not share a lock.
+//!
+//! The peak of a device is the highest value of a sum over its arenas, each of which changes under a lock of
+//! its own. To see every peak without a lock in common, each arena has a *ceiling* for its own bytes, such
+//! that the ceilings of a device add up to no more than the highest sum already seen:
+//!
+//! ```text
+//!            arena 0        arena 1       arena 2
+//!         [####------] + [######----] + [##--]   <= highest sum so far
+//!           current^ceiling
+//! ```
+//!
+//! While an arena stays below its ceiling no new peak is possible, and it asks nobody. A request that would
+//! pass the ceiling locks all arenas, counts, and divides what is left anew ([`Ledger::raise`]). After the
+//! first rounds of a program that repeats itself this no longer happens.
+
+use serde::Serialize;
+
+/// Bytes of one kind over time.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Stat {
+    /// Now.
+    pub current: u64,
+    /// The most since the beginning, or since peaks were reset.
+    pub peak: u64,
+    /// Everything ever added.
+    pub allocated: u64,
+    /// Everything ever taken away.
+    pub freed: u64,
+}
+
+/// What a device's pool holds, in bytes of the five kinds and in counts.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    /// What callers asked for, of every active block.
+    pub requested: Stat,
+    /// Blocks handed out, after rounding.
+    pub allocated: Stat,
+    /// Allocated, and freed but still waiting for another stream.
+    pub active: Stat,
+    /// Taken from the device.
+    pub reserved: Stat,
+    /// In use on the device by anyone, as far as it was asked: whenever a segment is taken or given back,
+    /// and whenever this is read. What rose and fell between is not seen.
+    pub device_used: Stat,
+    /// Blocks handed out so far.
+    pub num_allocations: u64,
+    /// Blocks given back so far.
+    pub num_frees: u64,
+    /// Free blocks in the cache.
+    pub num_free_blocks: u64,
+    /// Times memory was taken from the device: segments, or ranges mapped into expandable ones.
+    pub segments_allocated: u64,
+    /// Times memory was given back.
+    pub segments_freed: u64,
+    /// Attempts after all cached blocks had been given back (`num_alloc_retries` of PyTorch).
+    pub num_alloc_retries: u64,
+    /// Requests that failed for want of memory.
+    pub num_ooms: u64,
+}
+
+/// The highest values of the five kinds while a scope was open, in bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Peaks {
+    /// What callers asked for.
+    pub requested: u64,
+    /// Blocks handed out.
+    pub allocated: u64,
+    /// Allocated, and waiting for another stream.
+    pub active: u64,
+    /// Taken from the device.
+    pub reserved: u64,
+    /// In use on the device by anyone, as far as it was asked.
+    pub device_used: u64,
+}
+
+/// The kinds an arena counts: requested, allocated, active.
+pub(crate) const ARENA_KINDS: usize = 3;
+
+/// One arena's bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) current: [u64; ARENA_KINDS],
+    ceiling: [u64; ARENA_KINDS],
+    freed: [u64; ARENA_KINDS],
+    pub(crate) num_allocations: u64,
+    pub(crate) num_frees: u64,
+}
+
+impl Tally {
+    /// A block of `size` bytes for a request of `requested` bytes can be counted without asking the others.
+    #[inline]
+    pub(crate) fn has_room(&self, requested: u64, size: u64) -> bool {
+        let [r, a, c] = self.current;
+        r.saturating_add(requested) <= self.ceiling[0]
+            && a.saturating_add(size) <= self.ceiling[1]
+            && c.saturating_add(size) <= self.ceiling[2]
+    }
+
+    #[inline]
+    pub(crate) fn allocate(&mut self, requested: u64, size: u64) {
+        self.current[0] += requested;
+        self.current[1] += size;
+        self.current[2] += size;
+        self.num_allocations += 1;
+    }
+
+    /// The owner gave the block back.
+    #[inline]
+    pub(crate) fn free_requested(&mut self, size: u64) {
+        self.current[1] -= size;
+        self.freed[1] += size;
+        self.num_frees += 1;
+    }
+
+    /// It is available again.
+    #[inline]
+    pub(crate) fn free_completed(&mut self, requested: u64, size: u64) {
+        self.current[0] -= requested;
+        self.freed[0] += requested;
+        self.current[2] -= size;
+        self.freed[2] += size;
+    }
+}
+
+/// Bytes that change under one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    pub(crate) current: u64,
+    high: u64,
+    allocated: u64,
+    freed: u64,
+}
+
+impl Meter {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.current += bytes;
+        self.allocated += bytes;
+        self.high = self.high.max(self.current);
+    }
+
+    pub(crate) fn subtract(&mut self, bytes: u64) {
+        self.current -= bytes;
+        self.freed += bytes;
+    }
+
+    /// Counts a value that was read elsewhere.
+    pub(crate) fn observe(&mut self, value: u64) {
+        match value.checked_sub(self.current) {
+            Some(rise) => self.add(rise),
+            None => self.subtract(self.current - value),
+        }
+    }
+}
+
+/// Names a scope in a [`Ledger`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScopeKey(usize);
+
+/// A device's peaks, and those of the scopes that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// The highest sums of the arenas since the last fold.
+    high: [u64; ARENA_KINDS],
+    peaks: Kinds,
+    scopes: Vec<Option<Kinds>>,
+}
+
+/// One value of each kind.
+type Kinds = [u64; ARENA_KINDS + 2];
+
+impl Ledger {
+    /// Makes room in `tallies[asking]` for one more block, counts the peak that it makes, and divides what
+    /// is left below the highest sum evenly.
+    pub(crate) fn raise(&mut self, tallies: &mut [&mut Tally], asking: usize, requested: u64, size: u64) {
+        for (kind, need) in [requested, size, size].into_iter().enumerate() {
+            let sum = tallies.iter().map(|t| t.current[kind]).sum::<u64>() + need;
+            self.high[kind] = self.high[kind].max(sum);
+            let left = self.high[kind] - sum;
+            let share = left / tallies.len() as u64;
+            for tally in tallies.iter_mut() {
+                tally.ceiling[kind] = tally.current[kind] + share;
+            }
+            tallies[asking].ceiling[kind] += need + left % tallies.len() as u64;
+        }
+    }
+
+    /// Carries the highest values seen so far over to the peaks, the device's and those of every open
+    /// scope, and begins anew from the current values.
+    fn fold(&mut self, tallies: &mut [&mut Tally], reserved: &mut Meter, device_used: &mut Meter) {
+        let [r, a, c] = self.high;
+        let high = [r, a, c, reserved.high, device_used.high];
+        for peaks in self.scopes.iter_mut().flatten().chain([&mut self.peaks]) {
+            for (peak, high) in peaks.iter_mut().zip(high) {
+                *peak = (*peak).max(high);
+            }
+        }
+        for kind in 0..ARENA_KINDS {
+            self.high[kind] = tallies.iter().map(|t| t.current[kind]).sum();
+            for tally in tallies.iter_mut() {
+                tally.ceiling[kind] = tally.current[kind];
+            }
+        }
+        reserved.high = reserved.current;
+        device_used.high = device_used.current;
+    }
+
+    /// Forgets the device's peaks; scopes keep theirs.
+    pub(crate) fn reset_peaks(
+        &mut self,
+        t: &mut [&mut Tally],
+        reserved: &mut Meter,
+        device_used: &mut Meter,
+    ) {
+        self.fold(t, reserved, device_used);
+        self.peaks = Kinds::default();
+    }
+
+    /// Begins a scope: its peaks are those from here on.
+    pub(crate) fn open(
+        &mut self,
+        tallies: &mut [&mut Tally],
+        reserved: &mut Meter,
+        device_used: &mut Meter,
+    ) -> ScopeKey {
+        self.fold(tallies, reserved, device_used);
+        let vacant = self.scopes.iter().position(Option::is_none).unwrap_or(self.scopes.len());
+        if vacant == self.scopes.len() {
+            self.scopes.push(None);
+        }
+        self.scopes[vacant] = Some(Kinds::default());
+        ScopeKey(vacant)
+    }
+
+    /// The peaks of a scope so far.
+    pub(crate) fn scope(
+        &mut self,
+        scope: ScopeKey,
+        tallies: &mut [&mut Tally],
+        reserved: &mut Meter,
+        device_used: &mut Meter,
+    ) -> Peaks {
+        self.fold(tallies, reserved, device_used);
+        // What is live now is part of the scope, though nothing may have changed since it was opened.
+        let now = [self.high[0], self.high[1], self.high[2], reserved.current, device_used.current];
+        let seen = self.scopes.get(scope.0).copied().flatten().unwrap_or_default();
+        let [requested, allocated, active, reserved, device_used]: Kinds =
+            std::array::from_fn(|kind| seen[kind].max(now[kind]));
+        Peaks { requested, allocated, active, reserved, device_used }
+    }
+
+    /// Ends a scope.
+    pub(crate) fn close(&mut self, scope: ScopeKey) {
+        if let Some(slot) = self.scopes.get_mut(scope.0) {
+            *slot = None;
+        }
+    }
+
+    /// The five kinds over all arenas.
+    pub(crate) fn statistics(
+        &self,
+        tallies: &[&mut Tally],
+        reserved: &Meter,
+        device_used: &Meter,
+    ) -> Statistics {
+        let arenas = |kind: usize| {
+            let current = tallies.iter().map(|t| t.current[kind]).sum::<u64>();
+            let freed = tallies.iter().map(|t| t.freed[kind]).sum::<u64>();
+            let peak = self.peaks[kind].max(self.high[kind]);
+            Stat { current, peak, allocated: current + freed, freed }
+        };
+        let meter = |kind: usize, m: &Meter| Stat {
+            current: m.current,
+            peak: self.peaks[kind].max(m.high),
+            allocated: m.allocated,
+            freed: m.freed,
+        };
+        Statistics {
+            requested: arenas(0),
+            allocated: arenas(1),
+            active: arenas(2),
+            reserved: meter(ARENA_KINDS, reserved),
+            device_used: meter(ARENA_KINDS + 1, device_used),
+            num_allocations: tallies.iter().map(|t| t.num_allocations).sum(),
+            num_frees: tallies.iter().map(|t| t.num_frees).sum(),
+            ..Statistics::default()
+        }
+    }
+}

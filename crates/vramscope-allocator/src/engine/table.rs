@@ -1,0 +1,56 @@
+//! Arenas by pool and stream, found without a lock.
+
+use std::sync::{Arc, OnceLock};
+
+use super::ArenaKey;
+use super::arena::Arena;
+
+/// Places tried in one level before the next, larger one.
+const PROBES: usize = 8;
+
+/// A hash table that only grows: a slot is written once, so reading it takes no lock, and an arena never
+/// moves. A level has a power of two of slots, four times as many as the one before; it is entered when all places of the level before are
+/// taken.
+pub(crate) struct ArenaTable {
+    first: Level,
+}
+
+struct Level {
+    slots: Box<[OnceLock<Arc<Arena>>]>,
+    next: OnceLock<Box<Level>>,
+}
+
+impl Level {
+    fn with_slots(slots: usize) -> Self {
+        Self { slots: (0..slots).map(|_| OnceLock::new()).collect(), next: OnceLock::new() }
+    }
+}
+
+impl ArenaTable {
+    pub(crate) fn new() -> Self {
+        Self { first: Level::with_slots(2 * PROBES) }
+    }
+
+    /// The arena of `key`, made with `make` on first use.
+    #[inline]
+    pub(crate) fn get(&self, key: ArenaKey, make: impl Fn() -> Arc<Arena>) -> &Arc<Arena> {
+        let hash = (key.hash() >> 8) as usize;
+        let mut level = &self.first;
+        loop {
+            for probe in 0..PROBES {
+                let slot = &level.slots[(hash + probe) & (level.slots.len() - 1)];
+                let arena = slot.get_or_init(&make);
+                if arena.key == key {
+                    return arena;
+                }
+            }
+            level = level.next.get_or_init(|| Box::new(Level::with_slots(4 * level.slots.len())));
+        }
+    }
+
+    /// Every arena, in an order that never changes but for new ones in between.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena>> {
+        std::iter::successors(Some(&self.first), |level| level.next.get().map(Box::as_ref))
+            .flat_map(|level| level.slots.iter().filter_map(OnceLock::get))
+    }
+}

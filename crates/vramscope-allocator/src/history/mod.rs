@@ -1,0 +1,253 @@
+//! The recorded history: PyTorch's `_record_memory_history`, for this crate's pools.
+//!
+//! A device's events are recorded under the locks under which they happen, so their order is the order of
+//! the bytes: the history can be replayed. What belongs to all devices of a pool (stacks, texts, regions, the
+//! file that is written meanwhile) is the [`Recorder`]'s.
+
+mod metadata;
+mod recorder;
+mod snapshot;
+mod stream;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use vramscope_trace::Action;
+
+pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
+pub(crate) use recorder::Recorder;
+pub(crate) use snapshot::snapshot;
+pub(crate) use stream::{Stream, StreamItem};
+
+use crate::engine::ArenaKey;
+use crate::policy::Class;
+pub(crate) use crate::stacks::StackKey;
+use crate::stacks::Stacks;
+use crate::sync::lock;
+use recorder::TextKey;
+
+/// What is recorded, in the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11) and with
+/// their defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// `None` stops recording and drops what was recorded.
+    pub enabled: Option<Enabled>,
+    /// When stacks are captured.
+    pub context: Option<Context>,
+    /// Which frames they have.
+    pub stacks: Stacks,
+    /// Events held for each device; the oldest are dropped.
+    pub max_entries: usize,
+    /// One device by its id; `None` for all.
+    pub device: Option<i32>,
+    /// Drops what was recorded so far.
+    pub clear_history: bool,
+    /// A file that every event is also written to while the program runs, at least every quarter of a
+    /// second and without bound. It opens as a snapshot does, also after the program was killed. Beyond
+    /// PyTorch.
+    pub stream_to: Option<PathBuf>,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        Self {
+            enabled: Some(Enabled::All),
+            context: Some(Context::All),
+            stacks: Stacks::All,
+            max_entries: usize::MAX,
+            device: None,
+            clear_history: false,
+            stream_to: None,
+        }
+    }
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enabled {
+    /// `state`: stacks of what is live now, and only the last event.
+    State,
+    /// `all`: the history of events too.
+    All,
+}
+
+/// When a stack is captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Context {
+    /// `state`: for blocks that are live; events have none.
+    State,
+    /// `alloc`: for events too; a free shows where its block was allocated.
+    Alloc,
+    /// `all`: a free shows where it was freed.
+    All,
+}
+
+/// An occasion to capture a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// A request begins.
+    Malloc,
+    /// Memory goes back.
+    Free,
+}
+
+/// An arena in the history.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ArenaTag {
+    /// Number on its device.
+    index: u32,
+    /// Number in the process.
+    ordinal: u64,
+}
+
+/// Bits of an allocation id that count within its arena: a million a second for 12 days. Then come ids that
+/// another arena may have had, if there are that many.
+const SEQUENCE_BITS: u32 = 40;
+
+impl ArenaTag {
+    /// Stands for the device where no arena is concerned.
+    pub(crate) const DEVICE: Self = Self { index: 0, ordinal: u64::MAX };
+
+    /// The id of an arena's allocation number `sequence`, from 1.
+    pub(crate) fn allocation_id(self, sequence: u64) -> u64 {
+        self.ordinal << SEQUENCE_BITS | sequence
+    }
+}
+
+/// Something that happened on a device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Happening {
+    pub(crate) action: Action,
+    /// Of the block, or of the segment.
+    pub(crate) class: Class,
+    /// Of `oom`: the bytes the device had free.
+    pub(crate) address: u64,
+    /// As in [`Event::size`](vramscope_trace::Event::size).
+    pub(crate) size: u64,
+    /// Bytes of the block, of what happens to blocks.
+    pub(crate) block_size: u64,
+    pub(crate) stack: Option<StackKey>,
+}
+
+/// It, when and where: 64 bytes, stacks apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) what: Happening,
+    pub(crate) time_us: i64,
+    pub(crate) metadata: Option<TextKey>,
+    arena: u32,
+}
+
+/// One device's history.
+pub(crate) struct History {
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) device_id: i32,
+    recording: AtomicBool,
+    /// `Context` as a number; 0 for none.
+    context: AtomicU8,
+    python_only: AtomicBool,
+    ring: Mutex<Ring>,
+}
+
+#[derive(Default)]
+struct Ring {
+    entries: VecDeque<Entry>,
+    max_entries: usize,
+    overflowed: bool,
+    /// What arena numbers mean; the first stands for the device.
+    arenas: Vec<ArenaKey>,
+    stream: Option<Arc<Stream>>,
+}
+
+impl History {
+    pub(crate) fn new(recorder: Arc<Recorder>, device_id: i32) -> Self {
+        let ring = Ring { arenas: vec![ArenaKey::default()], ..Ring::default() };
+        Self {
+            recorder,
+            device_id,
+            recording: AtomicBool::new(false),
+            context: AtomicU8::new(0),
+            python_only: AtomicBool::new(false),
+            ring: Mutex::new(ring),
+        }
+    }
+
+    /// Begins or ends recording. Nothing happens on the device meanwhile: its locks are held.
+    pub(crate) fn set(&self, options: &HistoryOptions, stream: Option<Arc<Stream>>) {
+        let mut ring = lock(&self.ring);
+        let recording = options.enabled.is_some();
+        ring.max_entries = match options.enabled {
+            Some(Enabled::All) => options.max_entries,
+            Some(Enabled::State) => 1,
+            None => 0,
+        };
+        if !recording || options.clear_history {
+            ring.entries = VecDeque::new();
+            ring.overflowed = false;
+        }
+        while ring.entries.len() > ring.max_entries {
+            ring.entries.pop_front();
+            ring.overflowed = true;
+        }
+        ring.stream = stream;
+        let context = options.context.filter(|_| recording).map_or(0, |context| context as u8 + 1);
+        self.context.store(context, Ordering::Relaxed);
+        self.python_only.store(options.stacks == Stacks::Python, Ordering::Relaxed);
+        self.recording.store(recording, Ordering::Relaxed);
+    }
+
+    /// Gives an arena its place in the history.
+    pub(crate) fn arena(&self, key: ArenaKey) -> ArenaTag {
+        static ORDINALS: AtomicU64 = AtomicU64::new(0);
+        let mut ring = lock(&self.ring);
+        ring.arenas.push(key);
+        ArenaTag { index: ring.arenas.len() as u32 - 1, ordinal: ORDINALS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// The calling thread's stack, where one is wanted now (`maybeGatherContext`).
+    #[inline]
+    pub(crate) fn capture(&self, when: When) -> Option<StackKey> {
+        let from = match when {
+            When::Malloc => Context::State,
+            When::Free => Context::All,
+        };
+        if self.context.load(Ordering::Relaxed) <= from as u8 { None } else { self.capture_stack() }
+    }
+
+    #[inline(never)]
+    fn capture_stack(&self) -> Option<StackKey> {
+        let python_only = self.python_only.load(Ordering::Relaxed);
+        self.recorder.stacks.capture(if python_only { Stacks::Python } else { Stacks::All })
+    }
+
+    /// Something happened. The caller holds the lock under which it did.
+    #[inline]
+    pub(crate) fn record(&self, arena: ArenaTag, what: Happening) {
+        if self.recording.load(Ordering::Relaxed) {
+            self.push(arena, what);
+        }
+    }
+
+    #[inline(never)]
+    fn push(&self, arena: ArenaTag, mut what: Happening) {
+        // Under `state`, events have no stack; the blocks keep theirs.
+        if self.context.load(Ordering::Relaxed) <= Context::State as u8 + 1 {
+            what.stack = None;
+        }
+        let metadata = metadata::current(&self.recorder);
+        let mut ring = lock(&self.ring);
+        let entry = Entry { what, time_us: recorder::now_us(), metadata, arena: arena.index };
+        if let Some(stream) = &ring.stream {
+            stream.push(StreamItem::Event(self.device_id, ring.arenas[arena.index as usize], entry));
+        }
+        if ring.entries.len() >= ring.max_entries {
+            ring.overflowed = true;
+            ring.entries.pop_front();
+        }
+        if ring.max_entries > 0 {
+            ring.entries.push_back(entry);
+        }
+    }
+}

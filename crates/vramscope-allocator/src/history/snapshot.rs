@@ -1,0 +1,186 @@
+//! The recording as a trace.
+
+use hashbrown::HashMap;
+use vramscope_trace::{
+    Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, Segment, SegmentKind, StackId,
+    TableFull, Tags, Trace,
+};
+
+use super::{ArenaKey, Entry, Recorder, StackKey};
+use crate::engine::{self, Engine, SegmentState};
+use crate::policy::Class;
+use crate::stacks::Symbols;
+use crate::sync::lock;
+
+/// What engines hold and what was recorded of them (`torch.cuda.memory._snapshot`), of each device as of one
+/// moment. Its history gets a `snapshot` event there.
+///
+/// # Errors
+/// Where there are more distinct strings, frames or stacks than a trace can number.
+pub(crate) fn snapshot(engines: &[&Engine], recorder: &Recorder) -> Result<Trace, TableFull> {
+    let devices: Vec<RawDevice> = engines.iter().map(|engine| RawDevice::of(engine)).collect();
+    // The pool goes on working while addresses are looked up.
+    let mut builder = Builder {
+        trace: Trace::default(),
+        stacks: HashMap::new(),
+        symbols: &mut lock(&recorder.symbols),
+        recorder,
+    };
+    for device in devices {
+        builder.device(device)?;
+    }
+    builder.regions()?;
+    builder.trace.settings = engines.first().map(|engine| engine.core.policy.settings());
+    Ok(builder.trace)
+}
+
+/// A device's state and history at one moment.
+struct RawDevice {
+    device_id: i32,
+    segments: Vec<SegmentState>,
+    entries: Vec<Entry>,
+    arenas: Vec<ArenaKey>,
+    max_entries: usize,
+    overflowed: bool,
+}
+
+impl RawDevice {
+    fn of(engine: &Engine) -> Self {
+        let mut whole = engine.whole();
+        let segments = whole.segments();
+        let history = &engine.core.history;
+        let raw = {
+            let ring = lock(&history.ring);
+            Self {
+                device_id: history.device_id,
+                segments,
+                entries: ring.entries.iter().copied().collect(),
+                arenas: ring.arenas.clone(),
+                max_entries: ring.max_entries,
+                overflowed: ring.overflowed,
+            }
+        };
+        whole.record_snapshot();
+        raw
+    }
+}
+
+struct Builder<'a> {
+    trace: Trace,
+    stacks: HashMap<StackKey, StackId>,
+    symbols: &'a mut Symbols,
+    recorder: &'a Recorder,
+}
+
+impl Builder<'_> {
+    fn device(&mut self, raw: RawDevice) -> Result<(), TableFull> {
+        let mut device = DeviceTrace { device: raw.device_id.into(), ..DeviceTrace::default() };
+        if raw.max_entries != 0 && raw.max_entries != usize::MAX {
+            device.max_entries = Some(raw.max_entries as u64);
+            device.overflowed = Some(raw.overflowed);
+        }
+        for entry in &raw.entries {
+            let ArenaKey { pool, stream } = raw.arenas[entry.arena as usize];
+            let user_metadata = match entry.metadata {
+                Some(text) => Some(self.trace.strings.intern(&self.recorder.texts.get(text))?),
+                None => None,
+            };
+            let tags = Tags { stream, pool: Some(pool), user_metadata, ..Tags::default() };
+            device.events.push(Event {
+                action: entry.what.action,
+                address: entry.what.address,
+                size: entry.what.size,
+                time_us: Some(entry.time_us),
+                stack: self.stack(entry.what.stack)?,
+                tags: self.trace.tags.intern(tags)?,
+            });
+        }
+        for SegmentState { arena, segment, blocks } in &raw.segments {
+            let blocks = blocks.iter().map(|b| self.block(b)).collect::<Result<Vec<_>, _>>()?;
+            let segment =
+                Segment { stack: self.stack(segment.stack)?, ..self::segment(*arena, segment, &blocks) };
+            device.push_segment(segment, blocks);
+        }
+        self.trace.devices.push(device);
+        Ok(())
+    }
+
+    fn block(&mut self, b: &engine::Block) -> Result<Block, TableFull> {
+        Ok(Block {
+            address: b.address,
+            size: b.size,
+            requested_size: b.requested,
+            state: state(b.state),
+            stack: self.stack(b.stack)?,
+            forward_frames: None,
+        })
+    }
+
+    fn stack(&mut self, stack: Option<StackKey>) -> Result<Option<StackId>, TableFull> {
+        let Some(key) = stack else { return Ok(None) };
+        if let Some(&id) = self.stacks.get(&key) {
+            return Ok(Some(id));
+        }
+        let mut frames = Vec::new();
+        for frame in self.symbols.stack(&self.recorder.stacks, key) {
+            let name = self.trace.strings.intern(&frame.name)?;
+            let filename = self.trace.strings.intern(&frame.filename)?;
+            let frame = Frame { name, filename, line: frame.line, fx: FxNode::default() };
+            frames.push(self.trace.frames.intern(frame)?);
+        }
+        let id = self.trace.stacks.intern(&frames)?;
+        self.stacks.insert(key, id);
+        Ok(Some(id))
+    }
+
+    fn regions(&mut self) -> Result<(), TableFull> {
+        let mut annotations = Vec::new();
+        for region in self.recorder.regions() {
+            let name = self.trace.strings.intern(&region.name)?;
+            let (stage, device) = (region.stage, region.device_id.into());
+            annotations.push(Annotation { stage, name, device, time_us: Some(region.time_us) });
+        }
+        self.trace.annotations = Some(annotations);
+        Ok(())
+    }
+}
+
+/// A segment without its stack.
+fn segment(arena: ArenaKey, segment: &engine::Segment, blocks: &[Block]) -> Segment {
+    let sum = |bytes: &dyn Fn(&Block) -> u64| Some(blocks.iter().map(bytes).sum());
+    Segment {
+        address: blocks.first().map_or(segment.address, |b| b.address),
+        total_size: blocks.iter().map(|b| b.size).sum(),
+        allocated_size: sum(&|b| if b.state == BlockState::ActiveAllocated { b.size } else { 0 }),
+        active_size: sum(&|b| if b.state.is_active() { b.size } else { 0 }),
+        requested_size: sum(&|b| if b.state.is_active() { b.requested_size } else { 0 }),
+        stream: arena.stream,
+        kind: kind(segment.class),
+        pool: Some(arena.pool),
+        is_expandable: Some(segment.expandable),
+        stack: None,
+        forward_frames: None,
+        blocks: 0..0,
+    }
+}
+
+/// The pool of a class, in PyTorch's words.
+pub(super) fn kind(class: Class) -> SegmentKind {
+    match class {
+        Class::Small => SegmentKind::Small,
+        Class::Large => SegmentKind::Large,
+    }
+}
+
+/// The state of a block, in PyTorch's words.
+pub(super) fn state(state: engine::BlockState) -> BlockState {
+    match state {
+        engine::BlockState::Allocated => BlockState::ActiveAllocated,
+        engine::BlockState::PendingFree => BlockState::ActivePendingFree,
+        // A held block is about to be handed out; nobody has it yet.
+        engine::BlockState::Free
+        | engine::BlockState::Held
+        | engine::BlockState::Unmapped
+        | engine::BlockState::Vacant => BlockState::Inactive,
+    }
+}

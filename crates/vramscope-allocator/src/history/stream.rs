@@ -1,0 +1,308 @@
+//! The history on disk while the program runs.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hashbrown::{HashMap, HashSet};
+use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
+
+use super::recorder::RegionEntry;
+use super::snapshot::{kind, state};
+use super::{Entry, Recorder};
+use crate::engine::{ArenaKey, Engine, SegmentState};
+use crate::stacks::{Site, SourceFrame, StackKey, Symbols, outside};
+use crate::sync::lock;
+
+/// How long events wait in memory. What a killed program loses is at most this and the time of one write.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Events that may wait. A thread that records faster than the disk takes writes them itself.
+const MOST_WAITING: usize = 1 << 18;
+
+/// Something for the file.
+pub(crate) enum StreamItem {
+    /// It happened on a device.
+    Event(i32, ArenaKey, Entry),
+    /// A region began or ended.
+    Region(RegionEntry),
+}
+
+/// A recording that is being written. Dropping the last handle writes what waits and closes the file.
+pub(crate) struct Stream {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    recorder: Arc<Recorder>,
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+    file: Mutex<LogFile>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    items: Vec<StreamItem>,
+    closing: bool,
+}
+
+impl Stream {
+    /// Begins a file with the settings and the state of `engines`, whose locks the caller holds: `segments`
+    /// is what each has now.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub(crate) fn create(
+        path: &Path,
+        recorder: Arc<Recorder>,
+        engines: &[(&Engine, Vec<SegmentState>)],
+    ) -> io::Result<Arc<Self>> {
+        let mut log = LogWriter::create(File::create(path)?)?;
+        if let Some((engine, _)) = engines.first() {
+            log.settings(&engine.core.policy.settings());
+        }
+        let mut known = Known::default();
+        for (engine, segments) in engines {
+            known.device(&mut log, &recorder, engine.core.device_id.into(), segments);
+        }
+        log.flush()?;
+        let file = LogFile { log: Some(log), known, error: None };
+        let shared = Arc::new(Shared {
+            recorder,
+            waiting: Mutex::default(),
+            wake: Condvar::new(),
+            file: Mutex::new(file),
+        });
+        let thread = std::thread::Builder::new().name("vramscope-stream".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.run()
+        })?;
+        Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Hands something over to be written.
+    pub(crate) fn push(&self, item: StreamItem) {
+        let mut waiting = lock(&self.shared.waiting);
+        waiting.items.push(item);
+        if waiting.items.len() >= MOST_WAITING {
+            drop(waiting);
+            self.shared.write();
+        }
+    }
+
+    /// Writes what waits, closes the file, and returns the first error there was.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        lock(&self.shared.waiting).closing = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = lock(&self.thread).take() {
+            thread.join().map_err(|_| io::Error::other("the thread that writes the recording panicked"))?;
+        }
+        match lock(&self.shared.file).error.take() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.close().ok();
+    }
+}
+
+impl Shared {
+    /// The writing thread.
+    fn run(&self) {
+        let mut meanings = Meanings::default();
+        loop {
+            let closing = {
+                let waiting = lock(&self.waiting);
+                let idle = |w: &mut Waiting| !w.closing;
+                match self.wake.wait_timeout_while(waiting, INTERVAL, idle) {
+                    Ok((waiting, _)) => waiting.closing,
+                    Err(poisoned) => poisoned.into_inner().0.closing,
+                }
+            };
+            self.write();
+            self.look_up(&mut meanings, closing);
+            if closing {
+                lock(&self.file).finish();
+                return;
+            }
+        }
+    }
+
+    /// Writes what waits, as the addresses they are.
+    fn write(&self) {
+        let mut file = lock(&self.file);
+        let items = std::mem::take(&mut lock(&self.waiting).items);
+        file.with(|log, known| {
+            for item in &items {
+                known.item(log, &self.recorder, item);
+            }
+        });
+    }
+
+    /// Adds what the new addresses mean. This may take long, as when debugging information is read for the
+    /// first time, so events are written in between.
+    fn look_up(&self, meanings: &mut Meanings, closing: bool) {
+        let stacks = std::mem::take(&mut lock(&self.file).known.new_stacks);
+        let mut found = Vec::new();
+        let mut last = Instant::now();
+        for stack in stacks {
+            let mut inside = true;
+            for (log_site, site) in stack {
+                let frames = meanings.symbols.frames(&self.recorder.stacks, site);
+                let frames = outside(&frames, &mut inside);
+                if meanings.written.insert(log_site) {
+                    found.push((log_site, frames.to_vec()));
+                }
+            }
+            if !closing && last.elapsed() >= INTERVAL {
+                self.write();
+                self.write_symbols(&mut found);
+                last = Instant::now();
+            }
+        }
+        self.write_symbols(&mut found);
+    }
+
+    fn write_symbols(&self, found: &mut Vec<(LogSite, Vec<SourceFrame>)>) {
+        lock(&self.file).with(|log, _| {
+            for (site, frames) in found.drain(..) {
+                log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
+            }
+        });
+    }
+}
+
+/// What addresses mean, and of which the file knows it.
+#[derive(Default)]
+struct Meanings {
+    symbols: Symbols,
+    written: HashSet<LogSite>,
+}
+
+/// The file and how it stands.
+struct LogFile {
+    /// `None` when it is closed. After an error nothing more is written: a gap in the middle would not be seen.
+    log: Option<LogWriter<File>>,
+    known: Known,
+    error: Option<io::Error>,
+}
+
+impl LogFile {
+    /// Adds something and hands it to the file.
+    fn with(&mut self, add: impl FnOnce(&mut LogWriter<File>, &mut Known)) {
+        let Some(log) = &mut self.log else { return };
+        add(log, &mut self.known);
+        if let Err(e) = log.flush() {
+            self.log = None;
+            self.error = Some(e);
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(Err(e)) = self.log.take().map(LogWriter::finish) {
+            self.error = Some(e);
+        }
+    }
+}
+
+/// What the file already has.
+#[derive(Default)]
+struct Known {
+    /// By the number of the stack.
+    stacks: Vec<Option<LogStack>>,
+    sites: HashMap<Site, LogSite>,
+    /// Stacks that are written as addresses so far.
+    new_stacks: Vec<Vec<(LogSite, Site)>>,
+}
+
+type Log = LogWriter<File>;
+
+impl Known {
+    fn device(&mut self, log: &mut Log, recorder: &Recorder, device: i64, segments: &[SegmentState]) {
+        log.device(device);
+        for SegmentState { arena, segment, blocks } in segments {
+            let stack = self.stack(log, recorder, segment.stack);
+            let start = LogSegment {
+                address: blocks.first().map_or(segment.address, |b| b.address),
+                total_size: blocks.iter().map(|b| b.size).sum(),
+                stream: arena.stream,
+                kind: kind(segment.class),
+                pool: Some(arena.pool),
+                is_expandable: segment.expandable,
+                stack,
+            };
+            log.segment(device, &start);
+            for b in blocks {
+                let stack = self.stack(log, recorder, b.stack);
+                let (address, size, requested_size) = (b.address, b.size, b.requested);
+                log.block(&LogBlock { address, size, requested_size, state: state(b.state), stack });
+            }
+        }
+    }
+
+    fn item(&mut self, log: &mut Log, recorder: &Recorder, item: &StreamItem) {
+        match item {
+            StreamItem::Event(device, arena, entry) => {
+                let stack = self.stack(log, recorder, entry.what.stack);
+                let text = entry.metadata.map(|text| recorder.texts.get(text));
+                log.event(&LogEvent {
+                    device: (*device).into(),
+                    action: entry.what.action,
+                    address: entry.what.address,
+                    size: entry.what.size,
+                    block_size: entry.what.block_size,
+                    time_us: entry.time_us,
+                    stack,
+                    stream: arena.stream,
+                    pool: Some(arena.pool),
+                    user_metadata: text.as_deref(),
+                    kind: kind(entry.what.class),
+                });
+            }
+            StreamItem::Region(r) => log.annotation(r.stage, &r.name, r.device_id.into(), r.time_us),
+        }
+    }
+
+    fn stack(&mut self, log: &mut Log, recorder: &Recorder, stack: Option<StackKey>) -> Option<LogStack> {
+        let key = stack?;
+        if self.stacks.len() <= key.index() {
+            self.stacks.resize(key.index() + 1, None);
+        }
+        if self.stacks[key.index()].is_none() {
+            let sites = recorder.stacks.sites(key);
+            let sites: Vec<_> =
+                sites.into_iter().map(|site| (self.site(log, recorder, site), site)).collect();
+            let numbers: Vec<LogSite> = sites.iter().map(|&(number, _)| number).collect();
+            self.stacks[key.index()] = Some(log.stack(&numbers));
+            self.new_stacks.push(sites);
+        }
+        self.stacks[key.index()]
+    }
+
+    fn site(&mut self, log: &mut Log, recorder: &Recorder, site: Site) -> LogSite {
+        if let Some(&known) = self.sites.get(&site) {
+            return known;
+        }
+        let number = match recorder.stacks.meaning(site) {
+            Ok(frame) => log.site(log_frame(&frame)),
+            Err(address) => {
+                let name = format!("{address:#x}");
+                log.site(LogFrame { name: &name, filename: "??", line: 0 })
+            }
+        };
+        self.sites.insert(site, number);
+        number
+    }
+}
+
+fn log_frame(frame: &SourceFrame) -> LogFrame<'_> {
+    LogFrame { name: &frame.name, filename: &frame.filename, line: frame.line }
+}

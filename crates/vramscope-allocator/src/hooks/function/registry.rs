@@ -1,0 +1,151 @@
+//! Which hooks a call is told to: the thread's, and the function's own.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Function, FunctionHook, FunctionHookError};
+
+/// A hook while it is registered for a thread or added to a function.
+pub(super) struct Registration {
+    pub(super) name: String,
+    pub(super) hook: Arc<dyn FunctionHook>,
+    /// Cleared when its guard is dropped, on whichever thread that is.
+    alive: AtomicBool,
+}
+
+/// Hooks in the order they are called.
+pub(super) type Hooks = Vec<Arc<Registration>>;
+
+impl Registration {
+    pub(super) fn new(name: String, hook: Arc<dyn FunctionHook>) -> Arc<Self> {
+        Arc::new(Self { name, hook, alive: AtomicBool::new(true) })
+    }
+
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
+    }
+
+    /// Takes it out of the current thread's hooks; another thread leaves it out of its calls.
+    fn remove(&self) {
+        self.alive.store(false, Ordering::Release);
+        drop(take_removed());
+    }
+}
+
+thread_local! {
+    static THREAD_HOOKS: RefCell<Hooks> = const { RefCell::new(Vec::new()) };
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Takes what is no longer registered out of the thread's hooks. It is dropped by the caller, with nothing
+/// borrowed, for the hooks' own code runs then.
+fn take_removed() -> Hooks {
+    let taken = THREAD_HOOKS.try_with(|hooks| hooks.borrow_mut().extract_if(.., |r| !r.is_alive()).collect());
+    taken.unwrap_or_default()
+}
+
+/// Registers `hook` for all calls on the current thread, until the guard is dropped (`with hook:` in
+/// Chainer). The guard may be dropped on another thread.
+///
+/// # Errors
+/// [`FunctionHookError::AlreadyRegistered`] where this thread has a hook of that name, be it the same one.
+pub fn register(hook: Arc<dyn FunctionHook>) -> Result<FunctionHookGuard, FunctionHookError> {
+    drop(take_removed());
+    let registration = Registration::new(hook.name().to_owned(), hook);
+    let registered = THREAD_HOOKS.try_with(|hooks| {
+        let mut hooks = hooks.borrow_mut();
+        let is_new = hooks.iter().all(|r| r.name != registration.name);
+        if is_new {
+            hooks.push(Arc::clone(&registration));
+        }
+        is_new
+    });
+    // A thread whose locals are gone calls no hooks any more.
+    if !registered.unwrap_or(true) {
+        return Err(FunctionHookError::AlreadyRegistered { name: registration.name.clone() });
+    }
+    tell_added(&registration, None, || registration.remove());
+    Ok(FunctionHookGuard { registration })
+}
+
+/// Keeps a hook registered until it is dropped.
+#[must_use = "the hook is removed when the guard is dropped"]
+pub struct FunctionHookGuard {
+    registration: Arc<Registration>,
+}
+
+impl Drop for FunctionHookGuard {
+    fn drop(&mut self) {
+        self.registration.remove();
+        tell_all([&self.registration], |hook| hook.deleted(None));
+    }
+}
+
+/// The hooks that a call of a function with these hooks of its own is told to: `dict.update` of the thread's.
+pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
+    if IN_CALLBACK.get() {
+        return Vec::new();
+    }
+    let mut hooks: Hooks = THREAD_HOOKS
+        .try_with(|hooks| hooks.borrow().iter().filter(|r| r.is_alive()).cloned().collect())
+        .unwrap_or_default();
+    for hook in own {
+        match hooks.iter_mut().find(|r| r.name == hook.name) {
+            Some(same_name) => *same_name = Arc::clone(hook),
+            None => hooks.push(Arc::clone(hook)),
+        }
+    }
+    hooks
+}
+
+// ---- calling them ----
+
+/// While it lives, functions that this thread calls are not told to hooks.
+struct InCallback {
+    before: bool,
+}
+
+impl InCallback {
+    fn enter() -> Self {
+        Self { before: IN_CALLBACK.replace(true) }
+    }
+}
+
+impl Drop for InCallback {
+    fn drop(&mut self) {
+        IN_CALLBACK.set(self.before);
+    }
+}
+
+/// Calls a hook; its panic goes to the caller.
+pub(super) fn tell(registration: &Registration, callback: impl FnOnce(&dyn FunctionHook)) {
+    let _in_callback = InCallback::enter();
+    callback(&*registration.hook);
+}
+
+/// Calls every hook, whatever one of them does. The first panic goes to the caller when all were called, but
+/// not where one is on its way already: a second would end the process.
+pub(super) fn tell_all<'r>(
+    registrations: impl IntoIterator<Item = &'r Arc<Registration>>,
+    callback: impl Fn(&dyn FunctionHook),
+) {
+    let mut first = None;
+    for registration in registrations {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(registration, &callback))) {
+            first.get_or_insert(panic);
+        }
+    }
+    if let Some(panic) = first.filter(|_| !std::thread::panicking()) {
+        resume_unwind(panic);
+    }
+}
+
+/// Tells a hook that it was added. Where that panics, `undo` takes it out again.
+pub(super) fn tell_added(registration: &Registration, function: Option<&Function>, undo: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(registration, |hook| hook.added(function)))) {
+        undo();
+        resume_unwind(panic);
+    }
+}

@@ -1,0 +1,196 @@
+//! Functions, and the scopes in which they are called.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::registry::{Hooks, Registration, hooks_for_call, tell, tell_added, tell_all};
+use super::{Ended, FunctionCall, FunctionHook, FunctionHookError, Phase};
+use crate::sync::lock;
+
+/// A named function whose calls hooks are told of: what `FunctionNode` is to Chainer's hooks.
+///
+/// ```
+/// use vramscope_allocator::hooks::function::{Function, Phase};
+///
+/// let relu = Function::new("ReLU");
+/// let output = relu.forward(|| 2 + 2);
+/// assert_eq!(output, 4);
+/// relu.phase("eval", || ());
+/// {
+///     let _scope = relu.scope(Phase::Backward);
+///     // The call lasts until the scope is dropped.
+/// }
+/// ```
+///
+/// It may be called from any thread, and inside itself. Functions of the same name are one to the profile,
+/// as functions of one class are in Chainer.
+pub struct Function {
+    name: Arc<str>,
+    hooks: Mutex<Hooks>,
+}
+
+impl Function {
+    /// A function of that name, without hooks of its own.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), hooks: Mutex::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Calls it in the forward phase.
+    pub fn forward<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.phase(Phase::Forward, call)
+    }
+
+    /// Calls it in the backward phase.
+    pub fn backward<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.phase(Phase::Backward, call)
+    }
+
+    /// Calls it in any phase.
+    pub fn phase<R>(&self, phase: impl Into<Phase>, call: impl FnOnce() -> R) -> R {
+        let _scope = self.scope(phase);
+        call()
+    }
+
+    /// Begins a call that ends when the guard is dropped.
+    pub fn scope(&self, phase: impl Into<Phase>) -> Scope {
+        let hooks = hooks_for_call(&lock(&self.hooks));
+        Scope::enter(|| Arc::clone(&self.name), phase.into(), hooks)
+    }
+
+    /// Adds a hook to this function alone, under `name` or else its own name.
+    ///
+    /// # Errors
+    /// [`FunctionHookError::AlreadyAdded`] where the function has a hook of that name.
+    pub fn add_hook(&self, hook: Arc<dyn FunctionHook>, name: Option<&str>) -> Result<(), FunctionHookError> {
+        let name = name.unwrap_or_else(|| hook.name()).to_owned();
+        let registration = Registration::new(name, hook);
+        {
+            let mut hooks = lock(&self.hooks);
+            if hooks.iter().any(|r| r.name == registration.name) {
+                return Err(FunctionHookError::AlreadyAdded { name: registration.name.clone() });
+            }
+            hooks.push(Arc::clone(&registration));
+        }
+        tell_added(&registration, Some(self), || {
+            lock(&self.hooks).retain(|r| !Arc::ptr_eq(r, &registration));
+        });
+        Ok(())
+    }
+
+    /// Deletes the hook that was added under `name`.
+    ///
+    /// # Errors
+    /// [`FunctionHookError::NotAdded`] where there is none.
+    pub fn delete_hook(&self, name: &str) -> Result<(), FunctionHookError> {
+        let deleted = {
+            let mut hooks = lock(&self.hooks);
+            let position = hooks.iter().position(|r| r.name == name);
+            hooks.remove(position.ok_or_else(|| FunctionHookError::NotAdded { name: name.to_owned() })?)
+        };
+        tell(&deleted, |hook| hook.deleted(Some(self)));
+        Ok(())
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        let hooks = std::mem::take(&mut *lock(&self.hooks));
+        tell_all(&hooks, |hook| hook.deleted(Some(self)));
+    }
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Function").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Begins a call of the function of that name, which ends when the guard is dropped: as
+/// [`Function::scope`], for a function with no hooks of its own.
+pub fn scope(function: &str, phase: impl Into<Phase>) -> Scope {
+    Scope::enter(|| function.into(), phase.into(), hooks_for_call(&[]))
+}
+
+/// As [`Function::forward`], for a function with no hooks of its own.
+pub fn forward<R>(function: &str, call: impl FnOnce() -> R) -> R {
+    let _scope = scope(function, Phase::Forward);
+    call()
+}
+
+/// As [`Function::backward`], for a function with no hooks of its own.
+pub fn backward<R>(function: &str, call: impl FnOnce() -> R) -> R {
+    let _scope = scope(function, Phase::Backward);
+    call()
+}
+
+/// A call, until it is dropped. It stays on its thread.
+#[must_use = "the call ends when the scope is dropped"]
+pub struct Scope {
+    /// `None` where there are no hooks.
+    call: Option<FunctionCall>,
+    /// Those whose preprocess callback returned.
+    hooks: Hooks,
+    /// Whether it began while a panic was on its way, in what that drops.
+    panicking: bool,
+    of_its_thread: PhantomData<*const ()>,
+}
+
+thread_local! {
+    /// Open scopes.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static THIS_THREAD: (u64, Arc<()>) = {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        (NEXT.fetch_add(1, Ordering::Relaxed), Arc::new(()))
+    };
+}
+
+/// What is gone when the current thread is.
+pub(super) fn this_thread_token() -> Weak<()> {
+    THIS_THREAD.try_with(|(_, token)| Arc::downgrade(token)).unwrap_or_default()
+}
+
+impl Scope {
+    fn enter(function: impl FnOnce() -> Arc<str>, phase: Phase, hooks: Hooks) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let depth = DEPTH.get();
+        DEPTH.set(depth + 1);
+        let panicking = std::thread::panicking();
+        let mut scope = Self { call: None, hooks: Vec::new(), panicking, of_its_thread: PhantomData };
+        if !hooks.is_empty() {
+            let id = NEXT.fetch_add(1, Ordering::Relaxed);
+            let thread = THIS_THREAD.try_with(|(number, _)| *number).unwrap_or(0);
+            let call: &_ = scope.call.insert(FunctionCall { id, function: function(), phase, thread, depth });
+            scope.hooks.reserve_exact(hooks.len());
+            for registration in hooks {
+                tell(&registration, |hook| match call.phase {
+                    Phase::Forward => hook.forward_preprocess(call),
+                    Phase::Backward => hook.backward_preprocess(call),
+                    Phase::Other(_) => hook.phase_preprocess(call),
+                });
+                scope.hooks.push(registration);
+            }
+        }
+        scope
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get().saturating_sub(1));
+        let Some(call) = &self.call else { return };
+        let ended =
+            if std::thread::panicking() && !self.panicking { Ended::Panicked } else { Ended::Returned };
+        tell_all(&self.hooks, |hook| match call.phase {
+            Phase::Forward => hook.forward_postprocess(call, ended),
+            Phase::Backward => hook.backward_postprocess(call, ended),
+            Phase::Other(_) => hook.phase_postprocess(call, ended),
+        });
+    }
+}

@@ -1,0 +1,168 @@
+//! Memory by source line, as a tree.
+
+mod profile;
+mod report;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+pub use report::{LineNode, LineReport, LineReportOptions, Measure};
+
+use super::{AllocPostprocess, Free, MallocPostprocess, MemoryHook};
+use crate::stacks::{StackSource, StackStore, Stacks};
+use crate::sync::lock;
+use profile::Profile;
+
+/// Which line of the program used how much memory: CuPy's `LineProfileHook`, for native stacks and those a
+/// [`StackSource`] supplies.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vramscope_allocator::hooks::{self, LineProfileHook};
+/// use vramscope_allocator::{MemoryPool, Policy};
+///
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+/// let hook = Arc::new(LineProfileHook::new());
+/// let guard = hooks::register(hook.clone())?;
+/// let a = pool.malloc(1000)?;
+/// drop(guard);
+/// let mut report = Vec::new();
+/// hook.print_report(&mut report)?;
+/// assert!(report.starts_with(b"_root (1.00KB, 1.00KB)\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`print_report`](Self::print_report) is CuPy's report; [`report`](Self::report) has everything: live, peak
+/// and freed bytes of each line, sorted, cut, by thread or device, as text, JSON or flame graph.
+///
+/// # What differs from CuPy
+/// - Requests that failed are not counted, and an attempt that was repeated is counted once.
+/// - Frees are counted, so each line also has what is live, the peak of that, and what was freed.
+/// - Threads and devices are told apart.
+/// - Stacks are captured as addresses and looked up when a report is made. Frames of this profiler, and by
+///   default those of the standard library, are left out.
+pub struct LineProfileHook {
+    max_depth: usize,
+    stacks: Stacks,
+    store: StackStore,
+    profile: Mutex<Profile>,
+    /// Bytes taken from the device for requests that are not finished, by thread; rarely any.
+    acquired: Mutex<BTreeMap<Thread, u64>>,
+    num_acquired: AtomicUsize,
+}
+
+/// A thread that allocates, in the order they first did.
+type Thread = u64;
+
+impl Default for LineProfileHook {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LineProfileHook {
+    /// A profile of native stacks.
+    pub fn new() -> Self {
+        Self {
+            max_depth: 0,
+            stacks: Stacks::All,
+            store: StackStore::default(),
+            profile: Mutex::default(),
+            acquired: Mutex::default(),
+            num_acquired: AtomicUsize::new(0),
+        }
+    }
+
+    /// A profile of the stacks that `source` supplies; with [`Stacks::All`], of native ones too.
+    pub fn with_source(source: Arc<dyn StackSource>, stacks: Stacks) -> Self {
+        let hook = Self { stacks, ..Self::new() };
+        hook.store.set_source(Some(source));
+        hook
+    }
+
+    /// Bounds the depth of [`print_report`](Self::print_report): 1 is the root alone, 0 is no bound (CuPy's
+    /// argument).
+    #[must_use]
+    pub fn max_depth(self, max_depth: usize) -> Self {
+        Self { max_depth, ..self }
+    }
+
+    /// Prints the report of CuPy's `print_report`: a line for each line of the program that allocated or
+    /// called what did, with the bytes it used from the pool and those the pool acquired from the device for
+    /// it.
+    ///
+    /// # Errors
+    /// Where `file` fails.
+    pub fn print_report(&self, file: &mut dyn Write) -> io::Result<()> {
+        let options = LineReportOptions { max_depth: self.max_depth, ..LineReportOptions::default() };
+        self.report(&options).write_used_and_acquired(file)?;
+        file.flush()
+    }
+
+    /// What was recorded so far, looked up and arranged.
+    pub fn report(&self, options: &LineReportOptions) -> LineReport {
+        // What a program's thread may go on adding to is copied, for symbols take their time.
+        let profile = lock(&self.profile).clone();
+        LineReport::of(&profile, &self.store, options)
+    }
+}
+
+impl LineProfileHook {
+    /// What the device gave for the request that this thread finishes.
+    fn take_acquired(&self) -> u64 {
+        if self.num_acquired.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let mut acquired = lock(&self.acquired);
+        let bytes = acquired.remove(&this_thread()).unwrap_or(0);
+        self.num_acquired.store(acquired.len(), Ordering::Relaxed);
+        bytes
+    }
+}
+
+/// A number for the calling thread.
+fn this_thread() -> Thread {
+    thread_local! {
+        static NUMBER: Thread = {
+            static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        };
+    }
+    NUMBER.try_with(|&number| number).unwrap_or(u64::MAX)
+}
+
+impl MemoryHook for LineProfileHook {
+    fn name(&self) -> &str {
+        "LineProfileHook"
+    }
+
+    fn alloc_postprocess(&self, event: &AllocPostprocess) {
+        if event.mem_ptr != 0 {
+            let mut acquired = lock(&self.acquired);
+            *acquired.entry(this_thread()).or_default() += event.mem_size;
+            self.num_acquired.store(acquired.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn malloc_postprocess(&self, event: &MallocPostprocess) {
+        let acquired = self.take_acquired();
+        if event.mem_ptr == 0 && acquired == 0 {
+            return;
+        }
+        let stack = self.store.capture(self.stacks);
+        let mut profile = lock(&self.profile);
+        let place = profile.place(&self.store, stack, this_thread(), event.device_id);
+        if acquired > 0 {
+            profile.acquired(place, acquired);
+        }
+        if event.mem_ptr != 0 {
+            profile.allocated(place, event.pmem_id, event.mem_size);
+        }
+    }
+
+    fn free_postprocess(&self, event: &Free) {
+        lock(&self.profile).freed(event.pmem_id);
+    }
+}

@@ -1,0 +1,196 @@
+//! What is counted while the program runs: bytes by stack, without a symbol.
+
+use hashbrown::HashMap;
+
+use super::Thread;
+use crate::stacks::{Site, StackKey, StackStore};
+
+/// Bytes of a stack, or of everything called from a frame.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) used: u64,
+    pub(super) acquired: u64,
+    pub(super) live: u64,
+    pub(super) peak: u64,
+    pub(super) freed: u64,
+}
+
+impl Counts {
+    #[inline]
+    fn allocate(&mut self, bytes: u64) {
+        self.used += bytes;
+        self.live += bytes;
+        self.peak = self.peak.max(self.live);
+    }
+
+    #[inline]
+    fn free(&mut self, bytes: u64) {
+        self.live -= bytes;
+        self.freed += bytes;
+    }
+}
+
+/// A node of the tree of sites: a call, and the calls that led to it. Number 0 is the root; a parent comes
+/// before its children.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node {
+    pub(super) parent: u32,
+    pub(super) site: Site,
+}
+
+/// A thread on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Lane {
+    pub(super) thread: Thread,
+    pub(super) device_id: i32,
+}
+
+/// Bytes of every node and of every stack: of one lane, or of all.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Counts>,
+    pub(super) stacks: Vec<Counts>,
+}
+
+/// Where an allocation is counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    lane: u32,
+    /// Its stack among `paths`.
+    path: u32,
+}
+
+/// Bytes by stack, thread and device.
+///
+/// Peaks of a frame are exact because each event is counted at every frame of its stack at once; the peaks of
+/// parts do not add up. A program of one thread and device has one lane, which then stands for all.
+#[derive(Default, Clone)]
+pub(super) struct Profile {
+    pub(super) nodes: Vec<Node>,
+    children: HashMap<(u32, Site), u32>,
+    /// The nodes of each stack from the root on, end to end.
+    path_nodes: Vec<u32>,
+    path_ends: Vec<usize>,
+    paths: HashMap<Option<StackKey>, u32>,
+    pub(super) lanes: Vec<(Lane, Tree)>,
+    /// Everything, once there is more than one lane.
+    all: Option<Tree>,
+    live: HashMap<u64, (Place, u64)>,
+}
+
+impl Profile {
+    /// Where an allocation with this stack is counted.
+    pub(super) fn place(
+        &mut self,
+        store: &StackStore,
+        stack: Option<StackKey>,
+        thread: Thread,
+        device_id: i32,
+    ) -> Place {
+        let lane = Lane { thread, device_id };
+        let lane = self.lanes.iter().position(|(known, _)| *known == lane).unwrap_or_else(|| {
+            if let [(_, only)] = self.lanes.as_slice() {
+                self.all = Some(only.clone());
+            }
+            self.lanes.push((lane, Tree::default()));
+            self.lanes.len() - 1
+        });
+        let path = match self.paths.get(&stack) {
+            Some(&path) => path,
+            None => self.add_path(store, stack),
+        };
+        let (num_nodes, num_paths) = (self.nodes.len(), self.path_ends.len());
+        let tree = &mut self.lanes[lane].1;
+        for tree in [tree].into_iter().chain(&mut self.all) {
+            if tree.stacks.len() < num_paths {
+                tree.nodes.resize(num_nodes, Counts::default());
+                tree.stacks.resize(num_paths, Counts::default());
+            }
+        }
+        Place { lane: lane as u32, path }
+    }
+
+    fn add_path(&mut self, store: &StackStore, stack: Option<StackKey>) -> u32 {
+        let sites = stack.map(|stack| store.sites(stack)).unwrap_or_default();
+        if self.nodes.is_empty() {
+            self.nodes.push(Node { parent: 0, site: Site::ROOT });
+        }
+        let mut node = 0;
+        self.path_nodes.push(node);
+        for &site in sites.iter().rev() {
+            let nodes = &mut self.nodes;
+            node = *self.children.entry((node, site)).or_insert_with(|| {
+                nodes.push(Node { parent: node, site });
+                nodes.len() as u32 - 1
+            });
+            self.path_nodes.push(node);
+        }
+        self.path_ends.push(self.path_nodes.len());
+        let path = self.path_ends.len() as u32 - 1;
+        self.paths.insert(stack, path);
+        path
+    }
+
+    /// The nodes of a stack, from the root on.
+    pub(super) fn path(&self, path: usize) -> &[u32] {
+        let start = if path == 0 { 0 } else { self.path_ends[path - 1] };
+        &self.path_nodes[start..self.path_ends[path]]
+    }
+
+    fn each(&mut self, place: Place, count: impl Fn(&mut Counts)) {
+        let path = place.path as usize;
+        let start = if path == 0 { 0 } else { self.path_ends[path - 1] };
+        let nodes = &self.path_nodes[start..self.path_ends[path]];
+        for tree in [&mut self.lanes[place.lane as usize].1].into_iter().chain(&mut self.all) {
+            for &node in nodes {
+                count(&mut tree.nodes[node as usize]);
+            }
+            count(&mut tree.stacks[path]);
+        }
+    }
+
+    pub(super) fn acquired(&mut self, place: Place, bytes: u64) {
+        self.each(place, |counts| counts.acquired += bytes);
+    }
+
+    pub(super) fn allocated(&mut self, place: Place, id: u64, bytes: u64) {
+        self.each(place, |counts| counts.allocate(bytes));
+        self.live.insert(id, (place, bytes));
+    }
+
+    /// Of an allocation that was made before the profile began, nothing is known and nothing counted.
+    pub(super) fn freed(&mut self, id: u64) {
+        if let Some((place, bytes)) = self.live.remove(&id) {
+            self.each(place, |counts| counts.free(bytes));
+        }
+    }
+
+    /// Bytes of the lanes that are asked for, and whether peaks are exact: those of several lanes are not,
+    /// unless they are all.
+    pub(super) fn tree(&self, wanted: impl Fn(Lane) -> bool) -> (Tree, bool) {
+        let chosen: Vec<&Tree> =
+            self.lanes.iter().filter(|(lane, _)| wanted(*lane)).map(|(_, t)| t).collect();
+        if let (true, Some(all)) = (chosen.len() == self.lanes.len(), &self.all) {
+            return (all.clone(), true);
+        }
+        let exact = chosen.len() <= 1;
+        let mut sum = Tree::default();
+        sum.nodes.resize(self.nodes.len(), Counts::default());
+        sum.stacks.resize(self.path_ends.len(), Counts::default());
+        for tree in chosen {
+            add(&mut sum.nodes, &tree.nodes);
+            add(&mut sum.stacks, &tree.stacks);
+        }
+        (sum, exact)
+    }
+}
+
+fn add(sum: &mut [Counts], counts: &[Counts]) {
+    for (sum, counts) in sum.iter_mut().zip(counts) {
+        sum.used += counts.used;
+        sum.acquired += counts.acquired;
+        sum.live += counts.live;
+        sum.peak += counts.peak;
+        sum.freed += counts.freed;
+    }
+}

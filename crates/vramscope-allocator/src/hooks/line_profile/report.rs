@@ -1,0 +1,312 @@
+//! The profile with symbols, arranged and written out.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use hashbrown::HashMap;
+use serde::Serialize;
+
+use super::profile::{Counts, Lane, Profile};
+use crate::stacks::{SourceFrame, StackStore, Symbols};
+use crate::units::human;
+
+/// How a report is arranged.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct LineReportOptions {
+    /// Levels from the root on, the root being the first; 0 is no bound.
+    pub max_depth: usize,
+    /// Frames kept of each stack, counted from the line that allocated; 0 is all. What calls them is then
+    /// taken together.
+    pub depth_from_leaf: usize,
+    /// The order of lines with the same caller; `None` is that in which they first allocated.
+    pub sort: Option<Measure>,
+    /// Lines with less than this many bytes (of `sort`, else of used bytes) are left out, with what they call.
+    pub threshold: u64,
+    /// One thread, by its number in [`LineReport::threads`].
+    pub thread: Option<u64>,
+    /// One device.
+    pub device_id: Option<i32>,
+    /// Frames of the standard library and of the runtime that calls `main` are shown too.
+    pub std_frames: bool,
+}
+
+/// One of the numbers of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Bytes taken from the pool, in all.
+    Used,
+    /// Bytes the pool took from the device for it.
+    Acquired,
+    /// Bytes in use now.
+    Live,
+    /// The most that was in use at a time.
+    Peak,
+    /// Bytes given back.
+    Freed,
+}
+
+/// Memory by source line: a tree, the root first and parents before children.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LineReport {
+    /// The lines. The first is the root.
+    pub nodes: Vec<LineNode>,
+    /// Threads that allocated, by the number they are known by here.
+    pub threads: Vec<u64>,
+    /// Devices that were allocated on.
+    pub device_ids: Vec<i32>,
+}
+
+/// One line, with everything it called. All numbers are bytes, after rounding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LineNode {
+    /// The caller's position in the report; the root's own is 0.
+    pub parent: usize,
+    /// Level below the root, whose depth is 0.
+    pub depth: usize,
+    /// Path of the source file; empty for the root.
+    pub filename: String,
+    /// Line number.
+    pub line: u32,
+    /// Function; `_root` for the root.
+    pub name: String,
+    /// Taken from the pool, in all.
+    pub used_bytes: u64,
+    /// Taken from the device for it.
+    pub acquired_bytes: u64,
+    /// In use now.
+    pub live_bytes: u64,
+    /// The most that was in use at a time.
+    pub peak_bytes: u64,
+    /// False where the peak is only an upper bound: the line has several calls, whose peaks were counted apart.
+    pub peak_is_exact: bool,
+    /// Given back.
+    pub freed_bytes: u64,
+}
+
+impl LineNode {
+    /// One of the numbers.
+    pub fn bytes(&self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Used => self.used_bytes,
+            Measure::Acquired => self.acquired_bytes,
+            Measure::Live => self.live_bytes,
+            Measure::Peak => self.peak_bytes,
+            Measure::Freed => self.freed_bytes,
+        }
+    }
+
+    fn new(parent: usize, depth: usize, frame: &SourceFrame) -> Self {
+        Self {
+            parent,
+            depth,
+            filename: frame.filename.to_string(),
+            line: frame.line,
+            name: frame.name.to_string(),
+            used_bytes: 0,
+            acquired_bytes: 0,
+            live_bytes: 0,
+            peak_bytes: 0,
+            peak_is_exact: true,
+            freed_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, counts: &Counts, exact: bool) {
+        let first = self.used_bytes == 0 && self.acquired_bytes == 0;
+        self.used_bytes += counts.used;
+        self.acquired_bytes += counts.acquired;
+        self.live_bytes += counts.live;
+        self.peak_bytes += counts.peak;
+        self.freed_bytes += counts.freed;
+        self.peak_is_exact &= exact && (first || counts.peak == 0);
+    }
+}
+
+/// A tree that grows as frames are added.
+struct Growing {
+    nodes: Vec<LineNode>,
+    children: HashMap<(usize, SourceFrame), usize>,
+}
+
+impl Growing {
+    fn child(&mut self, parent: usize, frame: &SourceFrame) -> usize {
+        let nodes = &mut self.nodes;
+        *self.children.entry((parent, frame.clone())).or_insert_with(|| {
+            let depth = nodes[parent].depth + 1;
+            nodes.push(LineNode::new(parent, depth, frame));
+            nodes.len() - 1
+        })
+    }
+}
+
+impl LineReport {
+    pub(super) fn of(profile: &Profile, store: &StackStore, options: &LineReportOptions) -> Self {
+        let wanted = |lane: Lane| {
+            options.thread.is_none_or(|t| t == lane.thread)
+                && options.device_id.is_none_or(|d| d == lane.device_id)
+        };
+        let (tree, exact) = profile.tree(wanted);
+        let mut symbols = Symbols::default();
+        // The frames of each node, outermost first, as far as they are shown.
+        let frames: Vec<Vec<SourceFrame>> = profile
+            .nodes
+            .iter()
+            .map(|node| {
+                let shown = |f: &&SourceFrame| !f.is_own() && (options.std_frames || !f.is_runtime());
+                let frames = symbols.frames(store, node.site);
+                frames.iter().rev().filter(shown).cloned().collect()
+            })
+            .collect();
+
+        let root = LineNode::new(0, 0, &SourceFrame::new("", 0, "_root"));
+        let mut growing = Growing { nodes: vec![root], children: HashMap::new() };
+        if let Some(counts) = tree.nodes.first() {
+            growing.nodes[0].add(counts, exact);
+        }
+        if options.depth_from_leaf == 0 {
+            // Where each node of the profile is found in the report.
+            let mut places = vec![0; profile.nodes.len()];
+            for (i, node) in profile.nodes.iter().enumerate().skip(1) {
+                let counts = tree.nodes[i];
+                let mut place = places[node.parent as usize];
+                for frame in frames[i].iter().filter(|_| counts != Counts::default()) {
+                    place = growing.child(place, frame);
+                    growing.nodes[place].add(&counts, exact);
+                }
+                places[i] = place;
+            }
+        } else {
+            for (i, counts) in tree.stacks.iter().enumerate().filter(|(_, c)| **c != Counts::default()) {
+                let path: Vec<&SourceFrame> =
+                    profile.path(i).iter().flat_map(|&node| &frames[node as usize]).collect();
+                let mut place = 0;
+                for frame in &path[path.len().saturating_sub(options.depth_from_leaf)..] {
+                    place = growing.child(place, frame);
+                    growing.nodes[place].add(counts, exact);
+                }
+            }
+        }
+        let lanes: BTreeSet<Lane> = profile.lanes.iter().map(|(lane, _)| *lane).collect();
+        Self {
+            nodes: arrange(growing.nodes, options),
+            threads: lanes.iter().map(|l| l.thread).collect::<BTreeSet<_>>().into_iter().collect(),
+            device_ids: lanes.iter().map(|l| l.device_id).collect::<BTreeSet<_>>().into_iter().collect(),
+        }
+    }
+
+    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, two spaces a level.
+    ///
+    /// # Errors
+    /// Where `file` fails.
+    pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
+        for node in &self.nodes {
+            let (used, acquired) = (human(node.used_bytes), human(node.acquired_bytes));
+            self.write_place(file, node)?;
+            writeln!(file, " ({used}, {acquired})")?;
+        }
+        Ok(())
+    }
+
+    /// Writes the same tree with all five numbers. A peak that is an upper bound has `<=` before it.
+    ///
+    /// # Errors
+    /// Where `file` fails.
+    pub fn write_full(&self, file: &mut dyn Write) -> io::Result<()> {
+        for node in &self.nodes {
+            self.write_place(file, node)?;
+            let bound = if node.peak_is_exact { "" } else { "<= " };
+            writeln!(
+                file,
+                " (used {}, acquired {}, live {}, peak {bound}{}, freed {})",
+                human(node.used_bytes),
+                human(node.acquired_bytes),
+                human(node.live_bytes),
+                human(node.peak_bytes),
+                human(node.freed_bytes),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_place(&self, file: &mut dyn Write, node: &LineNode) -> io::Result<()> {
+        match node.depth {
+            0 => write!(file, "{}", node.name),
+            depth => {
+                write!(file, "{:1$}{2}:{3}:{4}", "", 2 * depth, node.filename, node.line, node.name)
+            }
+        }
+    }
+
+    /// Writes the report as JSON: `nodes`, `threads`, `device_ids`, with the names of [`LineNode`]'s fields.
+    ///
+    /// # Errors
+    /// Where `file` fails.
+    pub fn write_json(&self, file: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *file, self)?;
+        writeln!(file)
+    }
+
+    /// Draws a flame graph of one of the numbers, as SVG.
+    ///
+    /// # Errors
+    /// Where `file` fails, or there is nothing to draw.
+    pub fn write_flamegraph(&self, measure: Measure, file: &mut dyn Write) -> io::Result<()> {
+        // What a line has beyond what its callees have. Peaks of parts may add up to more than the whole.
+        let mut own: Vec<u64> = self.nodes.iter().map(|n| n.bytes(measure)).collect();
+        for node in self.nodes.iter().skip(1) {
+            own[node.parent] = own[node.parent].saturating_sub(node.bytes(measure));
+        }
+        let mut paths: Vec<String> = Vec::with_capacity(self.nodes.len());
+        for (i, node) in self.nodes.iter().enumerate() {
+            let label = format!("{}:{}:{}", node.filename, node.line, node.name).replace(';', ",");
+            paths.push(match i {
+                0 => node.name.clone(),
+                _ => format!("{};{label}", paths[node.parent]),
+            });
+        }
+        let lines: Vec<String> = paths
+            .iter()
+            .zip(&own)
+            .filter(|(_, own)| **own > 0)
+            .map(|(path, own)| format!("{path} {own}"))
+            .collect();
+        let mut options = inferno::flamegraph::Options::default();
+        options.title = match measure {
+            Measure::Used => "Used memory",
+            Measure::Acquired => "Acquired memory",
+            Measure::Live => "Live memory",
+            Measure::Peak => "Peak memory of each line",
+            Measure::Freed => "Freed memory",
+        }
+        .to_owned();
+        options.count_name = "bytes".to_owned();
+        inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), file)
+            .map_err(io::Error::other)
+    }
+}
+
+/// Sorts and cuts; parents stay before their children.
+fn arrange(nodes: Vec<LineNode>, options: &LineReportOptions) -> Vec<LineNode> {
+    let measure = options.sort.unwrap_or(Measure::Used);
+    let mut children = vec![Vec::new(); nodes.len()];
+    for (i, node) in nodes.iter().enumerate().skip(1) {
+        let deep_enough = options.max_depth == 0 || node.depth < options.max_depth;
+        if deep_enough && node.bytes(measure) >= options.threshold {
+            children[node.parent].push(i);
+        }
+    }
+    if options.sort.is_some() {
+        for siblings in &mut children {
+            siblings.sort_by_key(|&i| std::cmp::Reverse(nodes[i].bytes(measure)));
+        }
+    }
+    let mut out: Vec<LineNode> = Vec::with_capacity(nodes.len());
+    let mut next = vec![(0, 0)];
+    while let Some((i, parent)) = next.pop() {
+        let place = out.len();
+        out.push(LineNode { parent, ..nodes[i].clone() });
+        next.extend(children[i].iter().rev().map(|&child| (child, place)));
+    }
+    out
+}

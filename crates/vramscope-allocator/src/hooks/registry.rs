@@ -1,0 +1,397 @@
+//! Which hooks are called: a thread's own, and those of a pool.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::{
+    AllocPostprocess, AllocPreprocess, BoxedError, Free, HookError, MallocPostprocess, MallocPreprocess,
+    MemoryHook,
+};
+use crate::engine::AllocCallbacks;
+use crate::pool::Allocation;
+use crate::sync::lock;
+
+/// A hook while it is registered.
+pub(crate) struct Registration {
+    hook: Arc<dyn MemoryHook>,
+    /// How many were registered before it, anywhere.
+    epoch: u64,
+    /// Cleared when its guard is dropped, on whichever thread that is.
+    alive: AtomicBool,
+}
+
+impl Registration {
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
+    }
+}
+
+/// Hooks in the order they were registered. Replaced as a whole, so that a list that is being called stays
+/// what it was.
+type Registrations = Vec<Arc<Registration>>;
+
+fn alive(registrations: &[Arc<Registration>]) -> Registrations {
+    registrations.iter().filter(|r| r.is_alive()).cloned().collect()
+}
+
+/// `registrations` with one more; what is no longer registered is left out.
+fn with(
+    registrations: &[Arc<Registration>],
+    hook: Arc<dyn MemoryHook>,
+) -> Result<(Registrations, Arc<Registration>), HookError> {
+    static EPOCH: AtomicU64 = AtomicU64::new(0);
+    let mut hooks = alive(registrations);
+    if hooks.iter().any(|r| r.hook.name() == hook.name()) {
+        return Err(HookError::AlreadyExists { name: hook.name().to_owned() });
+    }
+    let epoch = EPOCH.fetch_add(1, Ordering::Relaxed);
+    let registration = Arc::new(Registration { hook, epoch, alive: AtomicBool::new(true) });
+    hooks.push(Arc::clone(&registration));
+    Ok((hooks, registration))
+}
+
+// ---- a thread's hooks ----
+
+/// What an allocation keeps of the hooks that its own thread told of it: a few numbers, since most are freed
+/// on the same thread, where the hooks are at hand.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// None were registered.
+    #[default]
+    Nobody,
+    /// It was made inside a callback, so none are told of it, ever.
+    Silent,
+    /// The hooks of a thread.
+    Thread(Watchers),
+}
+
+/// The hooks that a thread had at one time: they see the end of what it allocated, wherever that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watchers {
+    thread: NonZeroU64,
+    /// That of the newest of them. Older ones that are still registered were registered then.
+    epoch: u64,
+}
+
+/// A thread's hooks; at least one.
+struct ThreadSet {
+    watchers: Watchers,
+    hooks: Registrations,
+}
+
+/// Every thread's hooks that are still registered.
+static THREADS: Mutex<BTreeMap<NonZeroU64, Registrations>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    /// What the fast path looks at: whether there are hooks, and whether a callback is running.
+    static HOOKED: Cell<bool> = const { Cell::new(false) };
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+    static THREAD_HOOKS: RefCell<Option<Rc<ThreadSet>>> = const { RefCell::new(None) };
+    static THREAD: NonZeroU64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX)
+    };
+}
+
+/// Registers `hook` for allocations of the current thread, from any pool, until the guard is dropped
+/// (`with hook:` in CuPy). The guard may be dropped on another thread.
+///
+/// # Errors
+/// [`HookError::AlreadyExists`] where this thread has a hook of that name, be it the same one.
+pub fn register(hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
+    let before = thread_hooks();
+    let (hooks, registration) = with(before.as_ref().map_or(&[], |set| &set.hooks), hook)?;
+    set_thread_hooks(hooks);
+    Ok(HookGuard { registration })
+}
+
+fn set_thread_hooks(hooks: Registrations) {
+    let Ok(thread) = THREAD.try_with(|&thread| thread) else { return };
+    let set = hooks.last().map(|newest| {
+        let watchers = Watchers { thread, epoch: newest.epoch };
+        lock(&THREADS).insert(thread, hooks.clone());
+        Rc::new(ThreadSet { watchers, hooks: hooks.clone() })
+    });
+    HOOKED.set(set.is_some());
+    THREAD_HOOKS.try_with(|hooks| hooks.replace(set)).ok();
+}
+
+/// The current thread's hooks, where there are any.
+#[inline]
+fn thread_hooks() -> Option<Rc<ThreadSet>> {
+    if !HOOKED.get() {
+        return None;
+    }
+    let set = THREAD_HOOKS.try_with(|hooks| hooks.borrow().clone()).ok().flatten()?;
+    if set.hooks.iter().any(|r| r.is_alive()) {
+        return Some(set);
+    }
+    // The last guard was dropped on another thread.
+    set_thread_hooks(Vec::new());
+    None
+}
+
+/// Keeps a hook registered until it is dropped.
+#[must_use = "the hook is removed when the guard is dropped"]
+pub struct HookGuard {
+    registration: Arc<Registration>,
+}
+
+impl Drop for HookGuard {
+    fn drop(&mut self) {
+        self.registration.alive.store(false, Ordering::Release);
+        lock(&THREADS).retain(|_, hooks| {
+            hooks.retain(|r| r.is_alive());
+            !hooks.is_empty()
+        });
+        // On its own thread it is taken out at once; elsewhere it is no longer called.
+        let left = THREAD_HOOKS.try_with(|hooks| {
+            let hooks = hooks.borrow();
+            let here =
+                hooks.as_ref().filter(|s| s.hooks.iter().any(|r| Arc::ptr_eq(r, &self.registration)))?;
+            Some(alive(&here.hooks))
+        });
+        if let Ok(Some(left)) = left {
+            set_thread_hooks(left);
+        }
+    }
+}
+
+// ---- a pool's hooks ----
+
+/// Hooks for all threads of a pool.
+#[derive(Default)]
+pub(crate) struct PoolHooks {
+    hooked: AtomicBool,
+    hooks: Mutex<Arc<Registrations>>,
+}
+
+impl PoolHooks {
+    pub(crate) fn register(&self, hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
+        let mut hooks = lock(&self.hooks);
+        let (set, registration) = with(&hooks, hook)?;
+        *hooks = Arc::new(set);
+        self.hooked.store(true, Ordering::Release);
+        Ok(HookGuard { registration })
+    }
+
+    #[inline]
+    fn get(&self) -> Option<Arc<Registrations>> {
+        if self.hooked.load(Ordering::Acquire) { self.get_hooked() } else { None }
+    }
+
+    fn get_hooked(&self) -> Option<Arc<Registrations>> {
+        let mut hooks = lock(&self.hooks);
+        if !hooks.iter().any(|r| r.is_alive()) {
+            *hooks = Arc::default();
+            self.hooked.store(false, Ordering::Release);
+            return None;
+        }
+        Some(Arc::clone(&hooks))
+    }
+}
+
+// ---- calling them ----
+
+/// The hooks that one event is told to.
+pub(crate) struct AllocationHooks {
+    thread: Option<Rc<ThreadSet>>,
+    pool: Option<Arc<Registrations>>,
+    device_id: i32,
+}
+
+/// While it lives, allocations of this thread are those of a hook.
+struct InCallback {
+    before: bool,
+}
+
+impl InCallback {
+    #[inline]
+    fn enter() -> Self {
+        Self { before: IN_CALLBACK.replace(true) }
+    }
+}
+
+impl Drop for InCallback {
+    #[inline]
+    fn drop(&mut self) {
+        IN_CALLBACK.set(self.before);
+    }
+}
+
+/// Whom an allocation that this thread is about to make is told to.
+pub(crate) enum Hooks {
+    /// Nobody, now and when it ends, or only now.
+    None(Told),
+    /// These.
+    Some(AllocationHooks),
+}
+
+impl Hooks {
+    #[inline]
+    pub(crate) fn here(pool: &PoolHooks, device_id: i32) -> Self {
+        if !HOOKED.get() && !pool.hooked.load(Ordering::Relaxed) {
+            return Self::None(if IN_CALLBACK.get() { Told::Silent } else { Told::Nobody });
+        }
+        if IN_CALLBACK.get() {
+            return Self::None(Told::Silent);
+        }
+        let (thread, pool) = (thread_hooks(), pool.get());
+        if thread.is_none() && pool.is_none() {
+            return Self::None(Told::Nobody);
+        }
+        Self::Some(AllocationHooks { thread, pool, device_id })
+    }
+}
+
+impl AllocationHooks {
+    /// Calls each hook that is still registered, the thread's before the pool's.
+    #[inline]
+    fn each(&self, mut call: impl FnMut(&dyn MemoryHook)) {
+        self.try_each(|hook| {
+            call(hook);
+            Ok(())
+        })
+        .ok();
+    }
+
+    /// As [`each`](Self::each), until one refuses.
+    #[inline]
+    fn try_each(
+        &self,
+        mut call: impl FnMut(&dyn MemoryHook) -> Result<(), BoxedError>,
+    ) -> Result<(), HookError> {
+        let _in_callback = InCallback::enter();
+        let thread = self.thread.as_ref().map_or(&[][..], |set| &set.hooks);
+        let pool = self.pool.as_ref().map_or(&[][..], |set| set);
+        for hooks in [thread, pool] {
+            for registration in hooks {
+                if registration.is_alive()
+                    && let Err(why) = call(registration.hook.as_ref())
+                {
+                    return Err(HookError::Refused { name: registration.hook.name().to_owned(), why });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of the thread, for the end of an allocation.
+    #[inline]
+    pub(crate) fn told(&self) -> Told {
+        self.thread.as_ref().map_or(Told::Nobody, |set| Told::Thread(set.watchers))
+    }
+
+    #[inline]
+    pub(crate) fn malloc_preprocess(&self, size: u64, mem_size: u64) -> Result<(), HookError> {
+        let event = MallocPreprocess { device_id: self.device_id, size, mem_size };
+        self.try_each(|hook| hook.malloc_preprocess(&event))
+    }
+
+    #[inline]
+    fn malloc_postprocess(&self, size: u64, mem_size: u64, mem_ptr: u64, pmem_id: u64) {
+        let event = MallocPostprocess { device_id: self.device_id, size, mem_size, mem_ptr, pmem_id };
+        self.each(|hook| hook.malloc_postprocess(&event));
+    }
+}
+
+/// A request that hooks were told of: they are told how it ended when this is dropped, whichever way it did.
+pub(crate) struct MallocGuard<'h> {
+    hooks: &'h AllocationHooks,
+    size: u64,
+    mem_size: u64,
+    mem_ptr: u64,
+    pmem_id: u64,
+}
+
+impl<'h> MallocGuard<'h> {
+    /// A request of `size` bytes, `mem_size` after rounding, that has failed until it says otherwise.
+    pub(crate) fn new(hooks: &'h AllocationHooks, size: u64, mem_size: u64) -> Self {
+        Self { hooks, size, mem_size, mem_ptr: 0, pmem_id: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn succeeded(&mut self, allocation: &Allocation) {
+        self.mem_size = allocation.size();
+        self.mem_ptr = allocation.address();
+        self.pmem_id = allocation.id();
+    }
+}
+
+impl Drop for MallocGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let call = || self.hooks.malloc_postprocess(self.size, self.mem_size, self.mem_ptr, self.pmem_id);
+        if std::thread::panicking() {
+            // A second panic would end the process; the first one is the news.
+            catch_unwind(AssertUnwindSafe(call)).ok();
+        } else {
+            call();
+        }
+    }
+}
+
+impl AllocCallbacks for Option<&AllocationHooks> {
+    fn alloc_preprocess(&self, mem_size: u64) -> Result<(), HookError> {
+        let Some(hooks) = self else { return Ok(()) };
+        let event = AllocPreprocess { device_id: hooks.device_id, mem_size };
+        hooks.try_each(|hook| hook.alloc_preprocess(&event))
+    }
+
+    fn alloc_postprocess(&self, mem_size: u64, mem_ptr: u64) {
+        let Some(hooks) = self else { return };
+        let event = AllocPostprocess { device_id: hooks.device_id, mem_size, mem_ptr };
+        hooks.each(|hook| hook.alloc_postprocess(&event));
+    }
+}
+
+/// Nobody is told when a block goes back of which `told` were told.
+#[inline]
+pub(crate) fn unobserved_free(pool: &PoolHooks, told: Told) -> bool {
+    match told {
+        Told::Nobody => !HOOKED.get() && !pool.hooked.load(Ordering::Relaxed),
+        Told::Silent => true,
+        Told::Thread(_) => false,
+    }
+}
+
+/// Tells the hooks that a block goes back, and gives it back with `free` in between. Each hook is called
+/// whatever the others do; the first panic is passed on at the end.
+pub(crate) fn around_free(pool: &PoolHooks, told: Told, event: &Free, free: impl FnOnce()) {
+    let here = AllocationHooks { thread: thread_hooks(), pool: pool.get(), device_id: event.device_id };
+    // The hooks of the thread that allocated, if it was another.
+    let elsewhere = match told {
+        Told::Thread(w) if here.thread.as_ref().is_none_or(|set| set.watchers.thread != w.thread) => {
+            let threads = lock(&THREADS);
+            let hooks = threads.get(&w.thread).map_or(&[][..], Vec::as_slice);
+            hooks.iter().filter(|r| r.epoch <= w.epoch).cloned().collect()
+        }
+        _ => Registrations::new(),
+    };
+    let mut panic = None;
+    let mut tell = |callback: fn(&dyn MemoryHook, &Free)| {
+        let _in_callback = InCallback::enter();
+        let thread = here.thread.as_ref().map_or(&[][..], |set| &set.hooks);
+        let pool = here.pool.as_ref().map_or(&[][..], |set| set);
+        for hooks in [thread, pool, &elsewhere] {
+            for registration in hooks.iter().filter(|r| r.is_alive()) {
+                let call = || callback(registration.hook.as_ref(), event);
+                if let Err(e) = catch_unwind(AssertUnwindSafe(call)) {
+                    panic.get_or_insert(e);
+                }
+            }
+        }
+    };
+    tell(|hook, event| hook.free_preprocess(event));
+    free();
+    tell(|hook, event| hook.free_postprocess(event));
+    // A second panic would end the process; the first one is the news.
+    if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
+        resume_unwind(panic);
+    }
+}

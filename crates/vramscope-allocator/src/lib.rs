@@ -1,0 +1,51 @@
+//! A caching GPU memory pool that can be watched: on a GPU, on the host, or on no device at all.
+//!
+//! A [`MemoryPool`] behaves as CuPy's or PyTorch's does, byte for byte, by a [`Policy`] that is plain data. What
+//! happens in it can be seen in four ways:
+//!
+//! - [`Statistics`] and [`PeakScope`]: bytes of the five kinds, with peaks that nest
+//! - [`hooks::MemoryHook`]: callbacks around every request, of a thread or of a pool
+//! - [`hooks::LineProfileHook`] and [`hooks::CupyMemoryProfileHook`]: memory by source line and by function
+//! - [`HistoryOptions`]: every event with its stack, as a snapshot that memory_viz and `vramscope report`
+//!   open, or as a file that is written while the program runs
+//!
+//! ```
+//! use vramscope_allocator::{HistoryOptions, MemoryPool, Policy};
+//!
+//! let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
+//! pool.record_memory_history(&HistoryOptions::default())?;
+//! let weights = pool.malloc(1_000_000)?;
+//! drop(pool.malloc(500_000)?);
+//! assert_eq!(pool.used_bytes(), 1_000_448);
+//! assert_eq!(pool.statistics().allocated.peak, 1_500_672);
+//!
+//! let trace = pool.snapshot()?;
+//! assert_eq!(trace.devices[0].events.len(), 6);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Devices
+//! A [`Device`] gives memory in large pieces: [`HostDevice`] the host's own, `CudaDevice` (feature `cuda`) a
+//! GPU's through the driver that is found at run time, [`VirtualDevice`] addresses without memory.
+
+mod device;
+mod engine;
+mod history;
+pub mod hooks;
+mod policy;
+mod pool;
+mod stacks;
+mod sync;
+mod units;
+
+#[cfg(feature = "cuda")]
+pub use device::CudaDevice;
+pub use device::{Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice, VirtualMemory};
+pub use engine::{AllocError, FreeMemoryCallback, Limit, OutOfMemory, Peaks, Stat, Statistics};
+pub use history::{Context, Enabled, HistoryOptions, UserMetadata, set_user_metadata, user_metadata};
+pub use policy::{BLOCK_UNIT, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease};
+pub use pool::{
+    Allocation, DevicePool, HistoryError, LimitError, MemoryPool, OomObserver, PeakScope, PrivatePool,
+    Region, SnapshotError,
+};
+pub use stacks::{SourceFrame, StackSource, Stacks};

@@ -1,0 +1,330 @@
+//! What differs between allocators, as plain data.
+
+use vramscope_trace::{AllocatorSettings, Conf, PowerOfTwoDivisions};
+
+const MIB: u64 = 1 << 20;
+
+/// Unit of rounding: `ALLOCATION_UNIT_SIZE` of `cupy/cuda/memory.pyx` and `kMinBlockSize` of
+/// `c10/core/AllocatorConfig.h` are the same.
+pub const BLOCK_UNIT: u64 = 512;
+
+/// The rules of a caching allocator.
+///
+/// The engine has one way of doing everything; a policy says how much and in which order. The two that are
+/// known, [`Policy::cupy`] and [`Policy::torch`], are values of this type and no more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// `cupy` or `torch`, for messages.
+    pub name: &'static str,
+    /// Steps that a request is rounded up to, beside multiples of [`BLOCK_UNIT`].
+    pub roundup_power2_divisions: PowerOfTwoDivisions,
+    /// Largest rounded request, in bytes, that the pool of small blocks serves; 0 where there is one pool.
+    pub small_request: u64,
+    /// How much is taken from the device when no cached block serves.
+    pub segments: SegmentSizes,
+    /// Smallest remainder, in bytes, that is split off a block of the small pool or an expandable segment.
+    pub small_remainder: u64,
+    /// Smallest remainder, in bytes, that is split off another block.
+    pub large_remainder: u64,
+    /// Blocks of at least this many bytes are never split and serve only requests that large.
+    pub max_split_size: Option<u64>,
+    /// A request of at least `max_split_size` takes a cached block only below its size plus this many bytes.
+    pub max_non_split_rounding: u64,
+    /// Which of the blocks of the best size serves.
+    pub search_order: SearchOrder,
+    /// Segments grow by mapping pages into reserved addresses instead of by allocations of their own.
+    pub expandable_segments: bool,
+    /// Fraction of the limit above which unused blocks are given back before new ones are taken. It acts
+    /// only where a limit is set.
+    pub garbage_collection_threshold: Option<f64>,
+    /// Fraction of the device that may be reserved, from the start; [`Limit`](crate::Limit) changes it.
+    pub memory_fraction: Option<f64>,
+    /// When the limit is looked at.
+    pub limit_check: LimitCheck,
+    /// Callbacks that free memory run before anything is taken from the device, not only when that failed.
+    pub callbacks_first: bool,
+    /// What is tried, in order, each followed by another attempt, when the device has no memory left.
+    pub reliefs: &'static [Relief],
+}
+
+/// How much is taken from the device for a request that no cached block serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentSizes {
+    /// What was asked for, rounded to [`BLOCK_UNIT`] (CuPy).
+    Exact,
+    /// By size class (`get_allocation_size`, `c10/cuda/CUDACachingAllocator.cpp`).
+    Classes {
+        /// For a request of the small pool, and the page of expandable segments of that pool (`kSmallBuffer`).
+        small: u64,
+        /// For other requests below `own_from`, and the page of their expandable segments
+        /// (`large_segment_size`, before 2.11 `kLargeBuffer`).
+        large: u64,
+        /// Requests from here on get a segment of their own (`kMinLargeAlloc`).
+        own_from: u64,
+        /// To a multiple of which it is rounded up (`kRoundLarge`).
+        own_unit: u64,
+    },
+}
+
+/// Which of the free blocks of the smallest sufficient size serves a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchOrder {
+    /// The one at the lowest address (CuPy; PyTorch to 2.11).
+    Address,
+    /// The one whose segment was taken first, then the lowest address (PyTorch from mid 2026, #183591).
+    SegmentAge,
+}
+
+/// When a limit on reserved bytes is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitCheck {
+    /// Once, with the reliefs of its own, before the device is asked (`_try_malloc`, CuPy). A request larger
+    /// than the whole limit fails at once (v14).
+    First,
+    /// Before each attempt, which it makes fail as the device would (`alloc_block`, PyTorch).
+    EachAttempt,
+}
+
+/// What an allocator tries when the device has no memory left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relief {
+    /// Give back cached blocks that may not be split, enough for the request
+    /// (`release_available_cached_blocks`; only with `max_split_size`).
+    Oversize,
+    /// Wait for other streams and give back every unsplit cached block (`release_cached_blocks`,
+    /// `free_all_blocks`).
+    Cached,
+    /// Run the callbacks that free memory (CuPy: `gc.collect()`), then as [`Relief::Cached`].
+    CallbacksThenCached,
+}
+
+/// The pool of blocks that serves a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    Small,
+    Large,
+}
+
+/// A PyTorch release, as far as its allocator's rules depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TorchRelease {
+    /// 2 of 2.11.
+    pub major: u32,
+    /// 11 of 2.11.
+    pub minor: u32,
+}
+
+impl TorchRelease {
+    /// Release `major.minor`.
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+}
+
+impl Policy {
+    /// CuPy's `MemoryPool` (`cupy/cuda/memory.pyx`, v13 and v14): one pool of blocks, segments of exactly the
+    /// size asked for, always split, best fit by size, then address.
+    pub fn cupy() -> Self {
+        Self {
+            name: "cupy",
+            roundup_power2_divisions: PowerOfTwoDivisions::default(),
+            small_request: 0,
+            segments: SegmentSizes::Exact,
+            small_remainder: BLOCK_UNIT,
+            large_remainder: BLOCK_UNIT,
+            max_split_size: None,
+            max_non_split_rounding: 0,
+            search_order: SearchOrder::Address,
+            expandable_segments: false,
+            garbage_collection_threshold: None,
+            memory_fraction: None,
+            limit_check: LimitCheck::First,
+            callbacks_first: false,
+            reliefs: &[Relief::Cached, Relief::CallbacksThenCached],
+        }
+    }
+
+    /// PyTorch's CUDA caching allocator of one release under the settings a snapshot records or a user gives
+    /// (`c10/cuda/CUDACachingAllocator.cpp`). A setting in the configuration text stands where the
+    /// dictionary has none.
+    pub fn torch(settings: &AllocatorSettings, release: TorchRelease) -> Self {
+        let conf = &settings.conf;
+        // `large_segment_size_mb` is of 2.11 (#172056); before, the size was a constant.
+        let large =
+            conf.large_segment_size.filter(|_| release >= TorchRelease::new(2, 11)).unwrap_or(20 * MIB);
+        let fraction = |x: f64| (x > 0.0).then_some(x);
+        Self {
+            name: "torch",
+            roundup_power2_divisions: settings
+                .roundup_power2_divisions
+                .or(conf.roundup_power2_divisions)
+                .unwrap_or_default(),
+            small_request: MIB,
+            segments: SegmentSizes::Classes { small: 2 * MIB, large, own_from: 10 * MIB, own_unit: 2 * MIB },
+            small_remainder: BLOCK_UNIT,
+            large_remainder: MIB + 1,
+            max_split_size: settings.max_split_bytes().or(conf.max_split_size),
+            max_non_split_rounding: conf.max_non_split_rounding.unwrap_or(large),
+            // Seen in recordings: 2.11 by address, 2.15 by age.
+            search_order: if release >= TorchRelease::new(2, 13) {
+                SearchOrder::SegmentAge
+            } else {
+                SearchOrder::Address
+            },
+            expandable_segments: settings.expandable_segments.or(conf.expandable_segments).unwrap_or(false),
+            garbage_collection_threshold: settings
+                .garbage_collection_threshold
+                .or(conf.garbage_collection_threshold)
+                .and_then(fraction),
+            memory_fraction: conf.per_process_memory_fraction,
+            limit_check: LimitCheck::EachAttempt,
+            callbacks_first: true,
+            reliefs: &[Relief::Oversize, Relief::Cached],
+        }
+    }
+
+    /// The policy in the words of a snapshot's settings. [`Policy::torch`] makes the same policy of them, for
+    /// the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
+    pub fn settings(&self) -> AllocatorSettings {
+        let mut conf = Vec::new();
+        let mib = |bytes: u64| bytes / MIB;
+        if self.name != "torch" {
+            conf.push(format!("backend:{}", self.name));
+        }
+        if let SegmentSizes::Classes { large, .. } = self.segments {
+            if large != 20 * MIB {
+                conf.push(format!("large_segment_size_mb:{}", mib(large)));
+            }
+            if self.max_non_split_rounding != large {
+                conf.push(format!("max_non_split_rounding_mb:{}", mib(self.max_non_split_rounding)));
+            }
+        }
+        if let Some(bytes) = self.max_split_size {
+            conf.push(format!("max_split_size_mb:{}", mib(bytes)));
+        }
+        if let Some(threshold) = self.garbage_collection_threshold {
+            conf.push(format!("garbage_collection_threshold:{threshold}"));
+        }
+        if let Some(fraction) = self.memory_fraction {
+            conf.push(format!("per_process_memory_fraction:{fraction}"));
+        }
+        if self.expandable_segments {
+            conf.push("expandable_segments:True".to_owned());
+        }
+        let conf = conf.join(",");
+        AllocatorSettings {
+            conf: Conf::parse(&conf).unwrap_or_default(),
+            conf_text: Some(conf),
+            max_split_size: Some(self.max_split_size.map_or(-1, u64::cast_signed)),
+            garbage_collection_threshold: Some(self.garbage_collection_threshold.unwrap_or(0.0)),
+            expandable_segments: Some(self.expandable_segments),
+            roundup_power2_divisions: Some(self.roundup_power2_divisions),
+            ..AllocatorSettings::default()
+        }
+    }
+
+    /// Bytes of the block that serves a request of `size` bytes, before splitting (`_round_size`,
+    /// `round_size`). At least [`BLOCK_UNIT`]: requests of no bytes never reach the engine.
+    #[inline]
+    pub fn round_size(&self, size: u64) -> u64 {
+        self.roundup_power2_divisions.round_size(size)
+    }
+
+    /// Which pool of blocks serves a request of `rounded` bytes.
+    #[inline]
+    pub(crate) fn class(&self, rounded: u64) -> Class {
+        if rounded <= self.small_request { Class::Small } else { Class::Large }
+    }
+
+    /// Bytes taken from the device for a request of `rounded` bytes.
+    pub fn segment_size(&self, rounded: u64) -> u64 {
+        match self.segments {
+            SegmentSizes::Exact => rounded,
+            SegmentSizes::Classes { small, .. } if self.class(rounded) == Class::Small => small,
+            SegmentSizes::Classes { large, own_from, .. } if rounded < own_from => large,
+            SegmentSizes::Classes { own_unit, .. } => {
+                rounded.checked_next_multiple_of(own_unit).unwrap_or(rounded)
+            }
+        }
+    }
+
+    /// Bytes of a page of an expandable segment.
+    pub(crate) fn page_size(&self, class: Class) -> u64 {
+        match self.segments {
+            SegmentSizes::Exact => BLOCK_UNIT,
+            SegmentSizes::Classes { small, .. } if class == Class::Small => small,
+            SegmentSizes::Classes { large, .. } => large,
+        }
+    }
+
+    /// Whether `remaining` bytes are split off the block that serves a request of `rounded` bytes
+    /// (`should_split`).
+    #[inline]
+    pub(crate) fn should_split(&self, class: Class, rounded: u64, remaining: u64) -> bool {
+        if class == Class::Small || self.expandable_segments {
+            return remaining >= self.small_remainder;
+        }
+        self.max_split_size.is_none_or(|max| rounded < max) && remaining >= self.large_remainder
+    }
+
+    /// Whether a free block of `size` bytes may serve a request of `rounded` bytes, which it is large enough
+    /// for (the end of `get_free_block`).
+    #[inline]
+    pub(crate) fn may_serve(&self, rounded: u64, size: u64) -> bool {
+        match self.max_split_size {
+            None => true,
+            Some(max) if rounded < max => size < max,
+            Some(_) => size < rounded.saturating_add(self.max_non_split_rounding),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn torch(conf: &str, release: TorchRelease) -> Policy {
+        let settings = AllocatorSettings { conf: Conf::parse(conf).unwrap(), ..AllocatorSettings::default() };
+        Policy::torch(&settings, release)
+    }
+
+    #[test]
+    fn cupy_takes_exactly_what_is_asked_for_rounded_to_512() {
+        let p = Policy::cupy();
+        assert_eq!((p.round_size(1), p.segment_size(p.round_size(1))), (512, 512));
+        assert_eq!(p.segment_size(p.round_size(50 * MIB + 1)), 50 * MIB + 512);
+        assert!(p.should_split(p.class(1024), 512, 512));
+    }
+
+    /// `get_allocation_size`, PyTorch 2.11.
+    #[test]
+    fn torch_takes_segments_by_class() {
+        let p = torch("", TorchRelease::new(2, 11));
+        for (rounded, segment) in
+            [(512, 2), (MIB, 2), (MIB + 512, 20), (10 * MIB - 512, 20), (10 * MIB, 10), (11 * MIB, 12)]
+        {
+            assert_eq!(p.segment_size(rounded), segment * MIB, "{rounded}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_large_segments_is_a_setting_from_2_11_on() {
+        let conf = "large_segment_size_mb:64";
+        assert_eq!(torch(conf, TorchRelease::new(2, 11)).segment_size(2 * MIB), 64 * MIB);
+        assert_eq!(torch(conf, TorchRelease::new(2, 10)).segment_size(2 * MIB), 20 * MIB);
+    }
+
+    /// `should_split`, PyTorch 2.11: more than 1 MiB must remain of a large block, 512 bytes of a small one.
+    #[test]
+    fn torch_splits_by_class_and_max_split_size() {
+        let p = torch("max_split_size_mb:128", TorchRelease::new(2, 11));
+        assert!(!p.should_split(Class::Large, 2 * MIB, MIB));
+        assert!(p.should_split(Class::Large, 2 * MIB, MIB + 512));
+        assert!(!p.should_split(Class::Large, 128 * MIB, 64 * MIB));
+        assert!(p.should_split(Class::Small, 512, 512));
+        assert!(p.may_serve(100 * MIB, 120 * MIB));
+        assert!(!p.may_serve(100 * MIB, 128 * MIB));
+        assert!(p.may_serve(128 * MIB, 147 * MIB));
+        assert!(!p.may_serve(128 * MIB, 148 * MIB));
+    }
+}

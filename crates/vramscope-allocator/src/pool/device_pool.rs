@@ -1,0 +1,294 @@
+//! One device of a pool.
+
+use std::sync::{Arc, Mutex};
+
+use thiserror::Error;
+use vramscope_trace::PoolId;
+
+use super::Allocation;
+use crate::device::{DeviceError, MemoryInfo};
+use crate::engine::{
+    AllocError, ArenaKey, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
+};
+use crate::history::When;
+use crate::hooks::{AllocationHooks, Hooks, MallocGuard, Told};
+use crate::sync::lock;
+
+/// Called when a request fails for want of memory; see [`MemoryPool::on_oom`](super::MemoryPool::on_oom).
+pub type OomObserver = Arc<dyn Fn(&OutOfMemory) + Send + Sync>;
+
+/// The part of a [`MemoryPool`](super::MemoryPool) that is on one device: what CuPy calls a
+/// `SingleDeviceMemoryPool`.
+pub struct DevicePool {
+    pub(super) engine: Arc<Engine>,
+    pub(super) oom_observers: Arc<Mutex<Vec<OomObserver>>>,
+}
+
+/// A limit that means nothing. The messages are CuPy's.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum LimitError {
+    /// Not between 0 and 1.
+    #[error("memory limit fraction out of range: {0}")]
+    Fraction(f64),
+    /// Neither a number of bytes nor a percentage.
+    #[error("memory limit `{0}` is neither a number of bytes nor a percentage such as 50%")]
+    Text(String),
+    /// The device does not say how large it is.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl std::str::FromStr for Limit {
+    type Err = LimitError;
+
+    /// A number of bytes, or a percentage of the device: the form of CuPy's `CUPY_GPU_MEMORY_LIMIT`.
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let wrong = || LimitError::Text(text.to_owned());
+        match text.trim().strip_suffix('%') {
+            Some(percent) => {
+                let fraction = percent.trim().parse::<f64>().map_err(|_| wrong())? / 100.0;
+                if (0.0..=1.0).contains(&fraction) {
+                    Ok(Self::Fraction(fraction))
+                } else {
+                    Err(LimitError::Fraction(fraction))
+                }
+            }
+            None => text.trim().parse().map(Self::Bytes).map_err(|_| wrong()),
+        }
+    }
+}
+
+impl DevicePool {
+    /// The device's number.
+    pub fn device_id(&self) -> i32 {
+        self.engine.core.device_id
+    }
+
+    /// Takes `size` bytes on the default stream.
+    ///
+    /// # Errors
+    /// See [`AllocError`].
+    #[inline]
+    pub fn malloc(&self, size: u64) -> Result<Allocation, AllocError> {
+        self.malloc_in(ArenaKey::default(), size)
+    }
+
+    /// Takes `size` bytes on a stream: they are used again only by requests on the same stream.
+    ///
+    /// # Errors
+    /// See [`AllocError`].
+    #[inline]
+    pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
+        self.malloc_in(ArenaKey { stream, ..ArenaKey::default() }, size)
+    }
+
+    #[inline]
+    fn malloc_in(&self, key: ArenaKey, size: u64) -> Result<Allocation, AllocError> {
+        match Hooks::here(&self.engine.core.hooks, self.device_id()) {
+            Hooks::None(told) => self.malloc_with(key, size, self.round_size(size), told, None),
+            Hooks::Some(hooks) => self.malloc_observed(key, size, &hooks),
+        }
+    }
+
+    /// A request that hooks see: `malloc_postprocess` is called however it ends.
+    #[inline(never)]
+    fn malloc_observed(
+        &self,
+        key: ArenaKey,
+        size: u64,
+        hooks: &AllocationHooks,
+    ) -> Result<Allocation, AllocError> {
+        let rounded = self.round_size(size);
+        hooks.malloc_preprocess(size, rounded)?;
+        let mut guard = MallocGuard::new(hooks, size, rounded);
+        let allocation = self.malloc_with(key, size, rounded, hooks.told(), Some(hooks));
+        if let Ok(allocation) = &allocation {
+            guard.succeeded(allocation);
+        }
+        drop(guard);
+        allocation
+    }
+
+    /// Bytes of the block for a request; none for none (`_round_size`, CuPy; PyTorch's allocator is not asked).
+    #[inline]
+    fn round_size(&self, size: u64) -> u64 {
+        if size == 0 { 0 } else { self.engine.core.policy.round_size(size) }
+    }
+
+    #[inline(always)]
+    fn malloc_with(
+        &self,
+        key: ArenaKey,
+        size: u64,
+        rounded: u64,
+        told: Told,
+        hooks: Option<&AllocationHooks>,
+    ) -> Result<Allocation, AllocError> {
+        let arena = self.engine.arena(key);
+        if size == 0 {
+            return Ok(Allocation::of_no_bytes(arena));
+        }
+        let stack = self.engine.core.history.capture(When::Malloc);
+        match self.engine.malloc(arena, size, rounded, stack, &hooks) {
+            Ok(grant) => Ok(Allocation::new(arena, grant, told)),
+            Err(e) => Err(self.observe_error(e)),
+        }
+    }
+
+    #[cold]
+    fn observe_error(&self, error: AllocError) -> AllocError {
+        if let AllocError::OutOfMemory(e) = &error {
+            let observers = lock(&self.oom_observers).clone();
+            observers.iter().for_each(|observer| observer(e));
+        }
+        error
+    }
+
+    // ---- CuPy's words ----
+
+    /// Bytes in use: allocated.
+    pub fn used_bytes(&self) -> u64 {
+        self.statistics().allocated.current
+    }
+
+    /// Bytes cached: reserved and not in use.
+    pub fn free_bytes(&self) -> u64 {
+        let s = self.statistics();
+        s.reserved.current - s.allocated.current
+    }
+
+    /// Bytes taken from the device: reserved.
+    pub fn total_bytes(&self) -> u64 {
+        self.engine.core.driver().reserved.current
+    }
+
+    /// Free blocks in the cache.
+    pub fn n_free_blocks(&self) -> u64 {
+        self.statistics().num_free_blocks
+    }
+
+    /// Bounds reserved bytes. 0, as bytes or as a fraction, is no limit (`set_limit`, CuPy).
+    ///
+    /// # Errors
+    /// Where a fraction is not between 0 and 1.
+    pub fn set_limit(&self, limit: Limit) -> Result<(), LimitError> {
+        let limit = match limit {
+            Limit::Fraction(x) if !(0.0..=1.0).contains(&x) => return Err(LimitError::Fraction(x)),
+            Limit::Fraction(0.0) | Limit::Bytes(0) => Limit::None,
+            limit => limit,
+        };
+        Ok(self.engine.core.set_limit(limit)?)
+    }
+
+    /// The bound on reserved bytes; 0 is none.
+    pub fn get_limit(&self) -> u64 {
+        self.engine.core.driver().limit.unwrap_or(0)
+    }
+
+    /// Gives every cached block that is whole back to the device (`free_all_blocks`, CuPy; `empty_cache`,
+    /// PyTorch), after waiting for streams that still use freed blocks.
+    ///
+    /// # Errors
+    /// The device's first refusal. What it refused stays in the cache; all else was given back.
+    pub fn free_all_blocks(&self) -> Result<(), DeviceError> {
+        self.engine.free_all_blocks(None)
+    }
+
+    /// As [`free_all_blocks`](Self::free_all_blocks), for blocks of one stream.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn free_all_blocks_of(&self, stream: u64) -> Result<(), DeviceError> {
+        self.engine.free_all_blocks(Some(stream))
+    }
+
+    // ---- PyTorch's words ----
+
+    /// Bytes of the five kinds, and counts (`torch.cuda.memory_stats`).
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics()
+    }
+
+    /// Peaks begin anew from what is there now (`torch.cuda.reset_peak_memory_stats`). Open scopes keep theirs.
+    pub fn reset_peak_stats(&self) {
+        self.engine.reset_peaks();
+    }
+
+    /// Watches peaks from here on, whatever other scopes are open and whoever resets the device's peaks.
+    pub fn peak_scope(&self) -> PeakScope {
+        PeakScope { engine: Arc::clone(&self.engine), key: self.engine.open_scope() }
+    }
+
+    /// What the device says of its memory (`mem_get_info`).
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    pub fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
+        self.engine.core.device.memory_info()
+    }
+
+    /// Calls `callback` to free memory when a request finds none: what Python's `gc.collect()` is to CuPy, and
+    /// a `FreeMemoryCallback` to PyTorch. No lock is held, so it may drop allocations of this pool.
+    pub fn add_free_memory_callback(&self, callback: FreeMemoryCallback) {
+        self.engine.add_free_memory_callback(callback);
+    }
+
+    /// Makes a private pool: what is allocated from it shares no block with anything else
+    /// (`torch.cuda.MemPool`).
+    pub fn private_pool(&self) -> PrivatePool<'_> {
+        PrivatePool { device: self, id: self.engine.create_pool(false) }
+    }
+
+    /// A private pool whose blocks are handed out whole (`MemPool(no_split=True)`).
+    pub fn private_pool_without_splits(&self) -> PrivatePool<'_> {
+        PrivatePool { device: self, id: self.engine.create_pool(true) }
+    }
+}
+
+/// Memory of its own on one device. When it is dropped, its cached blocks may be given back; those in use
+/// stay until they are freed.
+pub struct PrivatePool<'d> {
+    device: &'d DevicePool,
+    id: PoolId,
+}
+
+impl PrivatePool<'_> {
+    /// The pool's id in snapshots.
+    pub fn id(&self) -> PoolId {
+        self.id
+    }
+
+    /// Takes `size` bytes on a stream.
+    ///
+    /// # Errors
+    /// See [`AllocError`].
+    pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
+        self.device.malloc_in(ArenaKey { pool: self.id, stream }, size)
+    }
+}
+
+impl Drop for PrivatePool<'_> {
+    fn drop(&mut self) {
+        self.device.engine.release_pool(self.id);
+    }
+}
+
+/// The highest values of the five kinds since it was made. Scopes may nest and overlap.
+#[must_use = "a scope watches until it is dropped"]
+pub struct PeakScope {
+    engine: Arc<Engine>,
+    key: ScopeKey,
+}
+
+impl PeakScope {
+    /// The highest values so far. What was live when the scope began counts.
+    pub fn peaks(&self) -> Peaks {
+        self.engine.scope_peaks(self.key)
+    }
+}
+
+impl Drop for PeakScope {
+    fn drop(&mut self) {
+        self.engine.close_scope(self.key);
+    }
+}

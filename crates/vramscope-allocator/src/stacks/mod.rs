@@ -1,0 +1,249 @@
+//! Where an allocation came from.
+//!
+//! A stack is captured as a list of [`Site`]s: native return addresses, and frames that a [`StackSource`]
+//! supplies (a Python interpreter's, say). Capturing costs nanoseconds a frame; what an address means is
+//! looked up when somebody reads it ([`Symbols`]).
+
+mod objects;
+mod symbols;
+mod unwind;
+
+use std::hash::BuildHasher as _;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
+pub(crate) use symbols::{Symbols, outside};
+
+use crate::sync::lock;
+
+/// One line of a stack, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceFrame {
+    /// Path of the source file; `??` where unknown.
+    pub filename: Arc<str>,
+    /// Line number from 1; 0 where unknown.
+    pub line: u32,
+    /// Function name.
+    pub name: Arc<str>,
+}
+
+impl SourceFrame {
+    /// A frame of these words.
+    pub fn new(filename: &str, line: u32, name: &str) -> Self {
+        Self { filename: filename.into(), line, name: name.into() }
+    }
+}
+
+/// Supplies the frames of a language that native code cannot see.
+pub trait StackSource: Send + Sync {
+    /// Appends the frames of the calling thread, innermost first.
+    fn capture(&self, frames: &mut Vec<SourceFrame>);
+}
+
+/// Which frames a recorded stack has, with PyTorch's names (`stacks` of `_record_memory_history`).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Stacks {
+    /// Those the stack source supplies; native ones where there is no source.
+    Python,
+    /// Those of the source, then the native ones.
+    #[default]
+    All,
+}
+
+/// A point on a stack: a native return address, or (highest bit set) the number of a supplied frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Site(u64);
+
+impl Site {
+    /// No place at all.
+    pub(crate) const ROOT: Self = Self(0);
+}
+
+/// No native address has it: user space ends below.
+const SUPPLIED: u64 = 1 << 63;
+
+/// A stack in a [`StackStore`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct StackKey(NonZeroU32);
+
+impl StackKey {
+    /// Fails where 32 bits cannot count that far.
+    fn new(index: usize) -> Option<Self> {
+        u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(Self)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// Captures stacks and holds each distinct one once.
+#[derive(Default)]
+pub(crate) struct StackStore {
+    source: Mutex<Option<Arc<dyn StackSource>>>,
+    held: Mutex<HeldStacks>,
+}
+
+#[derive(Default)]
+struct HeldStacks {
+    sites: Vec<Site>,
+    ends: Vec<usize>,
+    index: HashTable<StackKey>,
+    hasher: DefaultHashBuilder,
+    supplied: Vec<SourceFrame>,
+    supplied_index: HashMap<SourceFrame, u32>,
+}
+
+impl StackStore {
+    /// Where frames of another language come from.
+    pub(crate) fn set_source(&self, source: Option<Arc<dyn StackSource>>) {
+        *lock(&self.source) = source;
+    }
+
+    /// The calling thread's stack; `None` where there is none to see.
+    pub(crate) fn capture(&self, stacks: Stacks) -> Option<StackKey> {
+        let source = lock(&self.source).clone();
+        let mut supplied = Vec::new();
+        if let Some(source) = &source {
+            source.capture(&mut supplied);
+        }
+        if source.is_some() && stacks == Stacks::Python {
+            return lock(&self.held).intern_supplied(&supplied, &[]);
+        }
+        unwind::walk(|addresses| lock(&self.held).intern_supplied(&supplied, addresses))
+    }
+
+    /// The sites of a stack, innermost first.
+    pub(crate) fn sites(&self, stack: StackKey) -> Vec<Site> {
+        lock(&self.held).get(stack).to_vec()
+    }
+
+    /// The frame of a site that a source supplied; the address of any other.
+    pub(crate) fn meaning(&self, site: Site) -> Result<SourceFrame, u64> {
+        match site.0 & SUPPLIED {
+            0 => Err(site.0),
+            _ => Ok(lock(&self.held).supplied[(site.0 & !SUPPLIED) as usize].clone()),
+        }
+    }
+}
+
+impl HeldStacks {
+    fn get(&self, stack: StackKey) -> &[Site] {
+        &self.sites[bounds(&self.ends, stack)]
+    }
+
+    fn intern_supplied(&mut self, supplied: &[SourceFrame], addresses: &[u64]) -> Option<StackKey> {
+        // The sites are put together where they will lie if the stack is new.
+        let start = self.sites.len();
+        for frame in supplied {
+            let number = match self.supplied_index.get(frame) {
+                Some(&number) => number,
+                None => {
+                    let number = u32::try_from(self.supplied.len()).ok()?;
+                    self.supplied.push(frame.clone());
+                    self.supplied_index.insert(frame.clone(), number);
+                    number
+                }
+            };
+            self.sites.push(Site(SUPPLIED | u64::from(number)));
+        }
+        self.sites.extend(addresses.iter().map(|&a| Site(a & !SUPPLIED)));
+        if self.sites.len() == start {
+            return None;
+        }
+        let hash = self.hasher.hash_one(&self.sites[start..]);
+        let known = self.index.find(hash, |&known| *self.get(known) == self.sites[start..]).copied();
+        let key = known.is_none().then(|| StackKey::new(self.ends.len())).flatten();
+        let Some(key) = key else {
+            self.sites.truncate(start);
+            return known;
+        };
+        self.ends.push(self.sites.len());
+        let Self { sites, ends, index, hasher, .. } = self;
+        index.insert_unique(hash, key, |&key| hasher.hash_one(&sites[bounds(ends, key)]));
+        Some(key)
+    }
+}
+
+/// Where a stack lies among sites.
+fn bounds(ends: &[usize], stack: StackKey) -> std::ops::Range<usize> {
+    let index = stack.index();
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    start..ends[index]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(Vec<SourceFrame>);
+
+    impl StackSource for Fixed {
+        fn capture(&self, frames: &mut Vec<SourceFrame>) {
+            frames.extend_from_slice(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_same_place_is_one_stack_and_another_is_another() {
+        let store = StackStore::default();
+        let [a, b] = [(); 2].map(|()| store.capture(Stacks::All).unwrap());
+        let c = store.capture(Stacks::All).unwrap();
+        assert_eq!(a, b);
+        assert_ne!(a, c);
+    }
+
+    #[test]
+    fn supplied_frames_come_before_native_ones_and_alone_with_python() {
+        let store = StackStore::default();
+        let frame = SourceFrame::new("train.py", 7, "step");
+        store.set_source(Some(Arc::new(Fixed(vec![frame.clone()]))));
+        let python = store.capture(Stacks::Python).unwrap();
+        let all = store.capture(Stacks::All).unwrap();
+        let [python, all] = [python, all].map(|stack| store.sites(stack));
+        assert_eq!(python.len(), 1);
+        assert_eq!(store.meaning(python[0]), Ok(frame.clone()));
+        assert_eq!(store.meaning(all[0]), Ok(frame));
+        assert!(all.len() > 1 && store.meaning(all[1]).is_err());
+    }
+
+    #[inline(never)]
+    fn nested(depth: usize, store: &StackStore) -> usize {
+        if depth == 0 {
+            let stack = store.capture(Stacks::All).unwrap();
+            return store.sites(stack).len();
+        }
+        std::hint::black_box(nested(depth - 1, store))
+    }
+
+    #[test]
+    fn every_frame_of_a_recursion_is_seen() {
+        let store = StackStore::default();
+        assert_eq!(nested(50, &store) - nested(10, &store), 40);
+    }
+
+    /// A frame resolves to the line that calls, not to the one after.
+    #[test]
+    fn a_stack_resolves_to_this_function() {
+        let store = StackStore::default();
+        let line = line!() + 1;
+        let stack = store.capture(Stacks::All).unwrap();
+        let mut symbols = Symbols::default();
+        let all = store.sites(stack).into_iter().flat_map(|site| symbols.frames(&store, site).to_vec());
+        let here: Vec<SourceFrame> = all.filter(|f| f.filename.ends_with("stacks/mod.rs")).collect();
+        assert!(
+            here.iter().any(|f| f.line == line && f.name.contains("a_stack_resolves_to_this_function")),
+            "{here:#?}"
+        );
+    }
+
+    #[test]
+    fn a_thread_has_a_stack_of_its_own() {
+        let store = StackStore::default();
+        std::thread::scope(|s| {
+            s.spawn(|| assert!(nested(20, &store) > 20));
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! What an address means: looked up late, and once.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::{Site, SourceFrame, StackKey, StackStore};
+
+/// The frames behind sites, as far as they were asked for.
+#[derive(Default)]
+pub(crate) struct Symbols {
+    frames: HashMap<Site, Arc<[SourceFrame]>>,
+}
+
+impl Symbols {
+    /// The frames of one site, innermost first: a call that was inlined has several. Never empty.
+    pub(crate) fn frames(&mut self, store: &StackStore, site: Site) -> Arc<[SourceFrame]> {
+        let frames = self.frames.entry(site).or_insert_with(|| match store.meaning(site) {
+            Ok(frame) => [frame].into(),
+            Err(address) => resolve(address).into(),
+        });
+        Arc::clone(frames)
+    }
+
+    /// The frames of a stack, innermost first, from where the profiler was called.
+    pub(crate) fn stack(&mut self, store: &StackStore, stack: StackKey) -> Vec<SourceFrame> {
+        let (mut out, mut inside) = (Vec::new(), true);
+        for site in store.sites(stack) {
+            out.extend_from_slice(outside(&self.frames(store, site), &mut inside));
+        }
+        out
+    }
+}
+
+/// What of a site's frames lies outside the profiler, going out from the innermost site of a stack: `inside`
+/// begins as true. What of the standard library was called on the way in is left out too.
+pub(crate) fn outside<'f>(frames: &'f [SourceFrame], inside: &mut bool) -> &'f [SourceFrame] {
+    let skipped = frames.iter().take_while(|f| *inside && (f.is_own() || f.is_std())).count();
+    *inside = *inside && skipped == frames.len();
+    &frames[skipped..]
+}
+
+/// The words for an address; `??` where there are none.
+fn resolve(address: u64) -> Vec<SourceFrame> {
+    let mut frames = Vec::new();
+    // The address is where a call returns to; `backtrace` looks up the byte before it.
+    backtrace::resolve(std::ptr::without_provenance_mut::<c_void>(address as usize), |symbol| {
+        let name = symbol.name().map_or_else(|| "??".to_owned(), |name| format!("{name:#}"));
+        let filename = symbol.filename().map_or_else(|| "??".into(), |path| path.to_string_lossy());
+        frames.push(SourceFrame::new(&filename, symbol.lineno().unwrap_or(0), &name));
+    });
+    if frames.is_empty() {
+        frames.push(SourceFrame::new("??", 0, &format!("{address:#x}")));
+    }
+    frames
+}
+
+impl SourceFrame {
+    /// A frame of this crate's library: by its file where that is known, by its name elsewhere.
+    pub(crate) fn is_own(&self) -> bool {
+        let in_file = || {
+            let before_src = self.filename.rsplit_once("/src/").map_or("", |(before, _)| before);
+            before_src.rsplit('/').next().is_some_and(|folder| folder.starts_with("vramscope-allocator"))
+        };
+        self.name.trim_start_matches('<').starts_with("vramscope_allocator::") || in_file()
+    }
+
+    /// A frame of the standard library, or of what starts a program or a thread.
+    pub(crate) fn is_runtime(&self) -> bool {
+        let starts = ["_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "__clone"];
+        let native = || !self.filename.ends_with(".rs") && !self.filename.ends_with(".py");
+        self.is_std()
+            || starts.iter().any(|start| self.name.starts_with(start))
+            || self.name.starts_with("__rust")
+            || self.name.starts_with("__rustc")
+            || (native() && matches!(&*self.name, "main" | "clone" | "clone3"))
+    }
+
+    fn is_std(&self) -> bool {
+        let name = self.name.trim_start_matches('<');
+        ["core::", "std::", "alloc::"].iter().any(|prefix| name.starts_with(prefix))
+            || self.filename.starts_with("/rustc/")
+    }
+}

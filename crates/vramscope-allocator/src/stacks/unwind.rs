@@ -1,0 +1,175 @@
+//! Walks the calling thread's native stack: return addresses only, no symbols.
+//!
+//! On Linux for x86-64 the walk follows the unwind tables of the loaded objects with rules cached by address
+//! (`framehop`), so that a stack seen before costs some nanoseconds a frame. The tables are copied when an
+//! object is first seen, under the loader's lock: an object that is unloaded later cannot pull them away.
+//! Elsewhere the `backtrace` crate walks, which is slower and sees the same frames.
+
+/// A code address on a stack: where a call returns to.
+pub(crate) type Address = u64;
+
+/// More frames than any stack that says something; the innermost are kept.
+const MOST_FRAMES: usize = 512;
+
+/// Calls `with` with the return addresses of the calling thread, innermost first.
+///
+/// The first addresses lie in the profiler itself. The slice is empty where the stack cannot be walked, as
+/// in a thread that is ending.
+pub(crate) fn walk<R>(with: impl FnOnce(&[Address]) -> R) -> R {
+    imp::walk(with)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "reads the registers and the stack")]
+mod imp {
+    use std::cell::RefCell;
+    use std::ops::Range;
+    use std::sync::{Arc, PoisonError, RwLock};
+
+    use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+    use framehop::{FrameAddress, Unwinder as _};
+
+    use super::{Address, MOST_FRAMES};
+    use crate::stacks::objects::{self, Objects};
+
+    type Unwinder = UnwinderX86_64<Vec<u8>>;
+
+    /// The unwind tables of the objects loaded when it was made.
+    struct Tables {
+        unwinder: Unwinder,
+        objects: Objects,
+    }
+
+    static TABLES: RwLock<Option<Arc<Tables>>> = RwLock::new(None);
+
+    /// A cache of rules has 509 slots, one for each address modulo 509: a program has more call sites than
+    /// that. Each address has one of several caches.
+    const CACHES: usize = 16;
+
+    /// What a thread keeps between walks.
+    struct Walker {
+        tables: Arc<Tables>,
+        caches: Vec<CacheX86_64>,
+        stack_end: u64,
+        addresses: Vec<Address>,
+    }
+
+    thread_local! {
+        static WALKER: RefCell<Option<Walker>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn walk<R>(with: impl FnOnce(&[Address]) -> R) -> R {
+        let mut with = Some(with);
+        let walked = WALKER.try_with(|walker| {
+            // Taken while the walker is at work: the profiler was called from inside itself.
+            let mut walker = walker.try_borrow_mut().ok()?;
+            let walker = walker.get_or_insert_with(Walker::new);
+            walker.walk();
+            Some(with.take()?(&walker.addresses))
+        });
+        match (walked, with) {
+            (Ok(Some(result)), _) => result,
+            (_, Some(with)) => with(&[]),
+            (_, None) => unreachable!("`with` is taken only together with its result"),
+        }
+    }
+
+    impl Walker {
+        fn new() -> Self {
+            Self {
+                tables: tables(None),
+                caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
+                stack_end: objects::stack_end(),
+                addresses: Vec::with_capacity(MOST_FRAMES),
+            }
+        }
+
+        fn walk(&mut self) {
+            self.walk_once();
+            // An address outside every known object: one was loaded since the tables were made.
+            if self.addresses.iter().any(|&a| !self.tables.objects.contains(a))
+                && self.tables.objects.changed()
+            {
+                self.tables = tables(Some(&self.tables));
+                self.walk_once();
+            }
+        }
+
+        #[inline(never)]
+        fn walk_once(&mut self) {
+            let (ip, sp, bp): (u64, u64, u64);
+            // SAFETY: reads three registers and writes none but the outputs.
+            unsafe {
+                std::arch::asm!(
+                    "lea {ip}, [rip]", "mov {sp}, rsp", "mov {bp}, rbp",
+                    ip = out(reg) ip, sp = out(reg) sp, bp = out(reg) bp,
+                    options(nomem, nostack, preserves_flags),
+                );
+            }
+            let stack = sp..self.stack_end;
+            let mut read = |address: u64| read_stack(&stack, address);
+            let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
+            let mut at = FrameAddress::InstructionPointer(ip);
+            self.addresses.clear();
+            while self.addresses.len() < MOST_FRAMES {
+                let cache = (at.address().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % CACHES;
+                let cache = &mut self.caches[cache];
+                let Ok(Some(caller)) =
+                    self.tables.unwinder.unwind_frame(at, &mut registers, cache, &mut read)
+                else {
+                    break;
+                };
+                let Some(caller) = FrameAddress::from_return_address(caller) else { break };
+                self.addresses.push(caller.address());
+                at = caller;
+            }
+        }
+    }
+
+    /// The word at `address`, where that lies in the part of the stack that is in use.
+    #[inline]
+    fn read_stack(stack: &Range<u64>, address: u64) -> Result<u64, ()> {
+        if !address.is_multiple_of(8) || address < stack.start || address >= stack.end.saturating_sub(7) {
+            return Err(());
+        }
+        // SAFETY: the address is aligned and lies between the stack pointer of the caller, whose frame is
+        // alive during the walk, and the upper end of this thread's stack, which is mapped.
+        Ok(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
+    }
+
+    /// The tables of what is loaded now; those another thread has made meanwhile, if they are not `stale`.
+    fn tables(stale: Option<&Arc<Tables>>) -> Arc<Tables> {
+        let newer = |held: &Option<Arc<Tables>>| {
+            held.as_ref().filter(|held| stale.is_none_or(|stale| !Arc::ptr_eq(stale, held))).cloned()
+        };
+        if let Some(tables) = newer(&TABLES.read().unwrap_or_else(PoisonError::into_inner)) {
+            return tables;
+        }
+        let mut held = TABLES.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tables) = newer(&held) {
+            return tables;
+        }
+        let (objects, modules) = objects::load();
+        let mut unwinder = Unwinder::new();
+        for module in modules {
+            unwinder.add_module(module);
+        }
+        let tables = Arc::new(Tables { unwinder, objects });
+        *held = Some(Arc::clone(&tables));
+        tables
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod imp {
+    use super::{Address, MOST_FRAMES};
+
+    pub(super) fn walk<R>(with: impl FnOnce(&[Address]) -> R) -> R {
+        let mut addresses = Vec::with_capacity(64);
+        backtrace::trace(|frame| {
+            addresses.push(frame.ip() as Address);
+            addresses.len() < MOST_FRAMES
+        });
+        with(&addresses)
+    }
+}

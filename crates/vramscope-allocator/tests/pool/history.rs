@@ -1,0 +1,325 @@
+//! The recorded history: every argument's meaning, snapshots that others open, and what a killed program leaves.
+
+use std::sync::{Arc, Mutex};
+
+use vramscope_allocator::{
+    Context, Device, Enabled, HistoryOptions, MemoryPool, Policy, SourceFrame, StackSource, Stacks,
+    UserMetadata, VirtualDevice, set_user_metadata,
+};
+use vramscope_trace::{Action, BlockState, SegmentKind, Stage, Trace, formats};
+
+use crate::{MIB, torch_2_11};
+
+fn pool() -> MemoryPool {
+    MemoryPool::new(&torch_2_11(), vec![Arc::new(VirtualDevice::with_capacity(1 << 30))]).unwrap()
+}
+
+fn record(pool: &MemoryPool, options: HistoryOptions) {
+    pool.record_memory_history(&options).unwrap();
+}
+
+/// Actions of the first device, in order.
+fn actions(trace: &Trace) -> Vec<Action> {
+    trace.devices[0].events.iter().map(|e| e.action).collect()
+}
+
+fn stack_of(trace: &Trace, action: Action) -> Option<String> {
+    let event = trace.devices[0].events.iter().find(|e| e.action == action).unwrap();
+    let frames = trace.stacks.get(event.stack?).iter().map(|&f| trace.frames.get(f));
+    Some(frames.map(|f| trace.strings.get(f.name).to_owned()).collect::<Vec<_>>().join(" < "))
+}
+
+#[inline(never)]
+fn allocate_here(pool: &MemoryPool) -> vramscope_allocator::Allocation {
+    pool.malloc(1000).unwrap()
+}
+
+#[inline(never)]
+fn free_here(allocation: vramscope_allocator::Allocation) {
+    drop(allocation);
+}
+
+/// Order facts of PyTorch: segment_alloc before its alloc, free_completed right after free_requested.
+#[test]
+fn events_are_those_of_pytorch_in_its_order() {
+    let pool = pool();
+    record(&pool, HistoryOptions::default());
+    free_here(allocate_here(&pool));
+    pool.free_all_blocks().unwrap();
+    pool.snapshot().unwrap();
+    let trace = pool.snapshot().unwrap();
+    use Action::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, Snapshot};
+    assert_eq!(actions(&trace), [SegmentAlloc, Alloc, FreeRequested, FreeCompleted, SegmentFree, Snapshot]);
+    let sizes: Vec<u64> = trace.devices[0].events.iter().map(|e| e.size).collect();
+    assert_eq!(sizes, [2 * MIB, 1000, 1000, 1000, 2 * MIB, 0]);
+}
+
+#[test]
+fn context_says_when_a_stack_is_captured() {
+    for (context, alloc, free) in [
+        (None, None, None),
+        (Some(Context::State), None, None),
+        // A free shows where its block was allocated.
+        (Some(Context::Alloc), Some("allocate_here"), Some("allocate_here")),
+        (Some(Context::All), Some("allocate_here"), Some("free_here")),
+    ] {
+        let pool = pool();
+        record(&pool, HistoryOptions { context, ..HistoryOptions::default() });
+        let kept = allocate_here(&pool);
+        free_here(allocate_here(&pool));
+        let trace = pool.snapshot().unwrap();
+        for (action, expected) in [(Action::Alloc, alloc), (Action::FreeRequested, free)] {
+            let stack = stack_of(&trace, action);
+            assert_eq!(stack.is_some(), expected.is_some(), "{context:?} {action:?}");
+            if let (Some(stack), Some(function)) = (stack, expected) {
+                assert!(stack.split(" < ").next().unwrap().contains(function), "{context:?}: {stack}");
+            }
+        }
+        let block = trace.devices[0].blocks.iter().find(|b| b.state == BlockState::ActiveAllocated).unwrap();
+        assert_eq!(block.stack.is_some(), context.is_some(), "{context:?}");
+        drop(kept);
+    }
+}
+
+#[test]
+fn state_keeps_one_event_and_none_drops_everything() {
+    let pool = pool();
+    record(&pool, HistoryOptions { enabled: Some(Enabled::State), ..HistoryOptions::default() });
+    let block = allocate_here(&pool);
+    let trace = pool.snapshot().unwrap();
+    assert_eq!(actions(&trace), [Action::Alloc]);
+    assert!(trace.devices[0].blocks[0].stack.is_some());
+    record(&pool, HistoryOptions { enabled: None, ..HistoryOptions::default() });
+    drop(block);
+    assert!(actions(&pool.snapshot().unwrap()).is_empty());
+}
+
+#[test]
+fn the_ring_keeps_the_newest_events_and_says_that_it_overflowed() {
+    let pool = pool();
+    record(&pool, HistoryOptions { max_entries: 3, ..HistoryOptions::default() });
+    drop(pool.malloc(1000).unwrap());
+    let device = &pool.snapshot().unwrap().devices[0];
+    assert_eq!((device.overflowed, device.max_entries), (Some(true), Some(3)));
+    use Action::{Alloc, FreeCompleted, FreeRequested};
+    assert_eq!(device.events.actions(), [Alloc, FreeRequested, FreeCompleted]);
+    record(&pool, HistoryOptions { max_entries: 3, clear_history: true, ..HistoryOptions::default() });
+    assert_eq!(pool.snapshot().unwrap().devices[0].overflowed, Some(false));
+}
+
+#[test]
+fn one_device_can_be_recorded_alone() {
+    let devices: Vec<Arc<dyn Device>> =
+        (0..2).map(|_| Arc::new(VirtualDevice::with_capacity(1 << 30)) as Arc<dyn Device>).collect();
+    let pool = MemoryPool::new(&torch_2_11(), devices).unwrap();
+    record(&pool, HistoryOptions { device: Some(1), ..HistoryOptions::default() });
+    for device in pool.devices() {
+        drop(device.malloc(1).unwrap());
+    }
+    let trace = pool.snapshot().unwrap();
+    let events: Vec<usize> = trace.devices.iter().map(|d| d.events.len()).collect();
+    assert_eq!(events, [0, 4]);
+    let none = pool.record_memory_history(&HistoryOptions { device: Some(2), ..HistoryOptions::default() });
+    assert_eq!(none.unwrap_err().to_string(), "the pool has no device 2");
+}
+
+/// `stacks="python"`: only what the source supplies.
+#[test]
+fn a_source_supplies_frames() {
+    struct Python;
+    impl StackSource for Python {
+        fn capture(&self, frames: &mut Vec<SourceFrame>) {
+            frames.push(SourceFrame::new("train.py", 7, "step"));
+            frames.push(SourceFrame::new("train.py", 20, "<module>"));
+        }
+    }
+    for (stacks, whole) in [(Stacks::Python, true), (Stacks::All, false)] {
+        let pool = pool();
+        pool.set_stack_source(Some(Arc::new(Python)));
+        record(&pool, HistoryOptions { stacks, ..HistoryOptions::default() });
+        drop(allocate_here(&pool));
+        let stack = stack_of(&pool.snapshot().unwrap(), Action::Alloc).unwrap();
+        assert!(stack.starts_with("step < <module>"));
+        assert_eq!(stack == "step < <module>", whole, "{stack}");
+    }
+}
+
+#[test]
+fn texts_and_regions_are_recorded() {
+    let pool = pool();
+    record(&pool, HistoryOptions::default());
+    let region = pool.annotate("Optimizer.step");
+    let text = UserMetadata::set("layer 3");
+    let block = pool.malloc(1).unwrap();
+    drop(text);
+    drop(block);
+    drop(region);
+    set_user_metadata(None);
+    let trace = pool.snapshot().unwrap();
+    let texts: Vec<Option<&str>> = trace.devices[0]
+        .events
+        .iter()
+        .map(|e| trace.tags.get(e.tags).user_metadata.map(|text| trace.strings.get(text)))
+        .collect();
+    assert_eq!(texts, [Some("layer 3"), Some("layer 3"), None, None]);
+    let regions = trace.annotations.as_ref().unwrap();
+    let named: Vec<(Stage, &str)> = regions.iter().map(|a| (a.stage, trace.strings.get(a.name))).collect();
+    assert_eq!(named, [(Stage::Start, "Optimizer.step"), (Stage::End, "Optimizer.step")]);
+    assert!(regions[0].time_us <= regions[1].time_us);
+}
+
+/// `insert_events`: a block that another stream uses is pending until that stream is done.
+#[test]
+fn a_block_in_use_on_another_stream_waits() {
+    let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
+    let pool = MemoryPool::new(&torch_2_11(), vec![gpu.clone()]).unwrap();
+    record(&pool, HistoryOptions::default());
+    gpu.set_busy(7, true);
+    let block = pool.malloc(1000).unwrap();
+    block.record_stream(7);
+    block.record_stream(0);
+    drop(block);
+    let s = pool.statistics();
+    assert_eq!((s.allocated.current, s.active.current, s.requested.current), (0, 1024, 1000));
+    let other = pool.malloc(1000).unwrap();
+    let trace = pool.snapshot().unwrap();
+    let states: Vec<BlockState> = trace.devices[0].blocks.iter().map(|b| b.state).collect();
+    use BlockState::{ActiveAllocated, ActivePendingFree, Inactive};
+    assert_eq!(states, [ActivePendingFree, ActiveAllocated, Inactive]);
+    gpu.set_busy(7, false);
+    let third = pool.malloc(1000).unwrap();
+    assert_eq!(pool.statistics().active.current, 2048);
+    use Action::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, Snapshot};
+    assert_eq!(
+        actions(&pool.snapshot().unwrap()),
+        [SegmentAlloc, Alloc, FreeRequested, Alloc, Snapshot, FreeCompleted, Alloc]
+    );
+    drop((other, third));
+}
+
+#[test]
+fn an_out_of_memory_is_recorded_and_its_observers_may_dump() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("oom.pickle");
+    let pool =
+        MemoryPool::new(&torch_2_11(), vec![Arc::new(VirtualDevice::with_capacity(64 * MIB))]).unwrap();
+    record(&pool, HistoryOptions::default());
+    let (seen, path, own) = (Arc::new(Mutex::new(Vec::new())), file.clone(), pool.clone());
+    let told = Arc::clone(&seen);
+    pool.on_oom(Arc::new(move |oom| {
+        told.lock().unwrap().push((oom.requested, oom.size, oom.device_free));
+        own.dump_snapshot(&path).unwrap();
+    }));
+    let held = pool.malloc(40 * MIB).unwrap();
+    pool.malloc(30 * MIB + 1).unwrap_err();
+    drop(held);
+    assert_eq!(*seen.lock().unwrap(), [(30 * MIB + 1, 30 * MIB + 512, Some(24 * MIB))]);
+    let trace = formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {}).unwrap().trace;
+    let events = &trace.devices[0].events;
+    let oom = events.iter().find(|e| e.action == Action::Oom).unwrap();
+    assert_eq!((oom.address, oom.size), (24 * MIB, 30 * MIB + 512));
+    assert_eq!(trace.devices[0].blocks.iter().filter(|b| b.state.is_active()).count(), 1, "before unwinding");
+    assert_eq!(pool.statistics().num_ooms, 1);
+}
+
+/// A program that uses everything a snapshot can hold.
+fn eventful(pool: &MemoryPool) -> Vec<vramscope_allocator::Allocation> {
+    let _region = pool.annotate("train");
+    let mut kept = Vec::new();
+    for i in 1..200u64 {
+        let block = pool.malloc_on(i % 3, i * i * 100).unwrap();
+        if i % 7 == 0 {
+            kept.push(block);
+        }
+    }
+    let private = pool.private_pool();
+    kept.push(private.malloc_on(0, 5000).unwrap());
+    kept
+}
+
+fn configurations() -> [Policy; 3] {
+    [
+        Policy::cupy(),
+        torch_2_11(),
+        crate::torch("expandable_segments:True", vramscope_allocator::TorchRelease::new(2, 11)),
+    ]
+}
+
+#[test]
+fn a_dump_reads_back_as_the_snapshot() {
+    for policy in configurations() {
+        let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
+        let pool = MemoryPool::new(&policy, vec![gpu]).unwrap();
+        record(&pool, HistoryOptions::default());
+        let kept = eventful(&pool);
+        let trace = pool.snapshot().unwrap();
+        let mut pickle = Vec::new();
+        formats::write_pickle(&trace, &mut pickle).unwrap();
+        let read = formats::read(&pickle[..], &mut |_| {}).unwrap();
+        assert_eq!(read.trace, trace);
+        assert_eq!(read.notices, vramscope_trace::Notices::default());
+        drop(kept);
+    }
+}
+
+/// The state that the reader of a stream finds is the one that the pool had.
+#[test]
+fn a_streamed_recording_ends_as_the_pool_does() {
+    for policy in configurations() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.vramscope");
+        let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
+        let pool = MemoryPool::new(&policy, vec![gpu.clone()]).unwrap();
+        let before = eventful(&pool);
+        let options =
+            HistoryOptions { stream_to: Some(file.clone()), max_entries: 10, ..HistoryOptions::default() };
+        record(&pool, options);
+        let kept = eventful(&pool);
+        drop(before);
+        pool.free_all_blocks().unwrap();
+        let held = pool.snapshot().unwrap();
+        record(&pool, HistoryOptions { enabled: None, ..HistoryOptions::default() });
+        let read = formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {}).unwrap();
+        let streamed = &read.trace.devices[0];
+        assert!(streamed.events.len() > 400, "a stream has no bound: {}", streamed.events.len());
+        let layout = |d: &vramscope_trace::DeviceTrace| -> Vec<_> {
+            let segments =
+                d.segments.iter().map(|s| (s.address, s.total_size, s.stream, s.pool, s.active_size));
+            let blocks = d.blocks.iter().map(|b| (b.address, b.size, b.state));
+            segments.zip(std::iter::repeat(blocks.collect::<Vec<_>>())).collect()
+        };
+        assert_eq!(layout(streamed), layout(&held.devices[0]));
+        assert_eq!(streamed.segments[0].kind == SegmentKind::Large, policy.name == "cupy");
+        let stack = stack_of(&read.trace, Action::Alloc).unwrap();
+        assert!(stack.split(" < ").next().unwrap().contains("eventful"), "{stack}");
+        drop(kept);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let pool = pool();
+    let nowhere = std::path::PathBuf::from("/nowhere/run.pickle");
+    let error = pool.dump_snapshot(&nowhere).unwrap_err().to_string();
+    assert_eq!(error, "/nowhere/run.pickle: No such file or directory (os error 2)");
+    let options = HistoryOptions { stream_to: Some(nowhere), ..HistoryOptions::default() };
+    assert!(pool.record_memory_history(&options).is_err());
+    drop(pool.malloc(1).unwrap());
+    assert!(actions(&pool.snapshot().unwrap()).is_empty(), "nothing was begun");
+}
+
+/// Memory outlives the pool, and goes back with its last user.
+#[test]
+fn allocations_outlive_the_pool() {
+    let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
+    let pool = MemoryPool::new(&torch_2_11(), vec![gpu.clone()]).unwrap();
+    let [a, b] = [(); 2].map(|()| pool.malloc(30 * MIB).unwrap());
+    drop(pool.malloc(1000).unwrap());
+    let used = || gpu.memory_info().unwrap().used() / MIB;
+    assert_eq!(used(), 62);
+    drop(pool);
+    assert_eq!(used(), 60, "the cache went back");
+    drop(a);
+    drop(b);
+    assert_eq!(used(), 0);
+}

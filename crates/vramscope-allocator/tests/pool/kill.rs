@@ -1,0 +1,83 @@
+//! A program that is killed in the middle of a streamed recording.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use vramscope_allocator::{HistoryOptions, MemoryPool};
+use vramscope_trace::{Action, formats};
+
+use crate::{MIB, torch_2_11};
+
+/// Where the child writes; only the parent sets it.
+const FILE: &str = "VRAMSCOPE_TEST_STREAM";
+
+/// The child: allocates until it is killed. Without its file it is no test.
+#[test]
+fn child() {
+    let Some(file) = std::env::var_os(FILE) else { return };
+    let pool = MemoryPool::on_host(torch_2_11(), 1 << 30).unwrap();
+    let options =
+        HistoryOptions { stream_to: Some(file.into()), max_entries: 100, ..HistoryOptions::default() };
+    pool.record_memory_history(&options).unwrap();
+    let mut kept = Vec::new();
+    for i in 0u64.. {
+        kept.push(pool.malloc(1 + i * 7919 % MIB).unwrap());
+        if kept.len() > 100 {
+            kept.clear();
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// kill -9: what is on disk opens and holds all but the last second.
+#[test]
+fn a_killed_program_loses_at_most_the_last_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.vramscope");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["kill::child", "--exact"])
+        .env(FILE, &file)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    // SIGKILL: the program gets no chance to do anything.
+    child.kill().unwrap();
+    let killed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
+    child.wait().unwrap();
+    check(&file, killed);
+}
+
+fn check(file: &Path, killed: i64) {
+    let recording = formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap();
+    let device = &recording.trace.devices[0];
+    let times: Vec<i64> = device.events.iter().map(|e| e.time_us.unwrap()).collect();
+    let (first, last) = (times[0], *times.last().unwrap());
+    assert!(killed - last < 1_000_000, "the last {} us are lost", killed - last);
+    assert!(last - first > 1_000_000, "the program ran for {} us only", last - first);
+    assert!(times.is_sorted());
+    assert!(recording.notices.unclosed);
+    // The end state is that of the last event: what was allocated and not freed.
+    let mut live = std::collections::BTreeSet::new();
+    for event in device.events.iter() {
+        match event.action {
+            Action::Alloc => assert!(live.insert(event.address)),
+            Action::FreeCompleted => assert!(live.remove(&event.address)),
+            _ => {}
+        }
+    }
+    let active: std::collections::BTreeSet<u64> =
+        device.blocks.iter().filter(|b| b.state.is_active()).map(|b| b.address).collect();
+    assert_eq!(active, live);
+    // Stacks were looked up while it ran.
+    let stack = device.events.iter().find_map(|e| e.stack).unwrap();
+    let names: Vec<&str> = recording
+        .trace
+        .stacks
+        .get(stack)
+        .iter()
+        .map(|&f| recording.trace.strings.get(recording.trace.frames.get(f).name))
+        .collect();
+    assert!(names.iter().any(|name| name.contains("kill::child")), "{names:?}");
+}

@@ -1,0 +1,103 @@
+//! Records a small training run on the host's memory, dumps a snapshot and explains it:
+//! `cargo run -p vramscope --example record [FILE]`
+//!
+//! FILE is the snapshot (default: `recording.pickle` in the system's folder for temporary files). It opens in
+//! `vramscope report`, `torch.cuda._memory_viz` and memory_viz.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use vramscope::prelude::*;
+use vramscope::report::report;
+
+const MIB: u64 = 1 << 20;
+
+struct Layer {
+    _weight: Allocation,
+    gradient: Option<Allocation>,
+    size: u64,
+}
+
+#[inline(never)]
+fn build(pool: &MemoryPool) -> Result<Vec<Layer>, AllocError> {
+    [8, 32, 32, 4]
+        .into_iter()
+        .map(|mib| Ok(Layer { _weight: pool.malloc(mib * MIB)?, gradient: None, size: mib * MIB }))
+        .collect()
+}
+
+#[inline(never)]
+fn forward(pool: &MemoryPool, layers: &[Layer], batch: u64) -> Result<Vec<Allocation>, AllocError> {
+    layers.iter().map(|layer| pool.malloc(layer.size / 16 * batch)).collect()
+}
+
+#[inline(never)]
+fn backward(
+    pool: &MemoryPool,
+    layers: &mut [Layer],
+    mut activations: Vec<Allocation>,
+) -> Result<(), AllocError> {
+    for layer in layers.iter_mut().rev() {
+        layer.gradient = Some(pool.malloc(layer.size)?);
+        drop(activations.pop());
+    }
+    Ok(())
+}
+
+/// Keeps what it should not.
+#[inline(never)]
+fn log_loss(pool: &MemoryPool, history: &mut Vec<Allocation>) -> Result<(), AllocError> {
+    history.push(pool.malloc(3 * MIB)?);
+    Ok(())
+}
+
+fn train(pool: &MemoryPool) -> Result<(), AllocError> {
+    let mut layers = build(pool)?;
+    let mut losses = Vec::new();
+    for step in 0..20 {
+        let _step = pool.annotate(&format!("step {step}"));
+        let activations = forward(pool, &layers, 8 + step % 3)?;
+        log_loss(pool, &mut losses)?;
+        backward(pool, &mut layers, activations)?;
+        layers.iter_mut().for_each(|layer| layer.gradient = None);
+    }
+    // The end of the program asks for more than is left.
+    let _too_much = pool.malloc(200 * MIB)?;
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let file = std::env::args_os()
+        .nth(1)
+        .map_or_else(|| std::env::temp_dir().join("recording.pickle"), PathBuf::from);
+    let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
+    let pool = MemoryPool::on_host(policy, 320 * MIB)?;
+    pool.record_memory_history(&HistoryOptions::default())?;
+    // Called when a request fails, before anything is unwound.
+    let (own, path) = (pool.clone(), file.clone());
+    pool.on_oom(std::sync::Arc::new(move |_| {
+        own.dump_snapshot(&path).ok();
+    }));
+
+    let outcome = train(&pool);
+    // Colour on a terminal only.
+    let mut out = anstream::stdout().lock();
+    if let Err(e) = outcome {
+        writeln!(out, "{e}\n")?;
+    }
+    let recording = formats::read(std::fs::File::open(&file)?, &mut |_| {})?;
+    let frames = Frames::of(&recording.trace);
+    let devices = recording.trace.devices.iter();
+    let name = file.display().to_string();
+    let answers = Answers {
+        file: &name,
+        recording: &recording,
+        frames: &frames,
+        devices: devices.map(|d| Summary::of(&recording.trace, d, &frames, &Options::default())).collect(),
+        by: None,
+        at: None,
+    };
+    out.write_all(report(&answers, TextOptions { width: 100, top: 5, full_stacks: false }).as_bytes())?;
+    Ok(())
+}

@@ -1,6 +1,6 @@
 //! What differs between allocators, as plain data.
 
-use vramscope_trace::{AllocatorSettings, Conf, PowerOfTwoDivisions};
+use vramscope_trace::{AllocatorSettings, Conf, PowerOfTwoDivisions, SegmentKind};
 
 const MIB: u64 = 1 << 20;
 
@@ -121,6 +121,15 @@ impl TorchRelease {
     }
 }
 
+impl From<Class> for SegmentKind {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Small => Self::Small,
+            Class::Large => Self::Large,
+        }
+    }
+}
+
 impl Policy {
     /// CuPy's `MemoryPool` (`cupy/cuda/memory.pyx`, v13 and v14): one pool of blocks, segments of exactly the
     /// size asked for, always split, best fit by size, then address.
@@ -183,6 +192,15 @@ impl Policy {
         }
     }
 
+    /// The policy under which a recording was made, by the settings it holds; PyTorch's defaults where it
+    /// holds none. Snapshots do not name the release: rules are those of the newest.
+    pub fn recorded(settings: Option<&AllocatorSettings>) -> Self {
+        let defaults = AllocatorSettings::default();
+        let settings = settings.unwrap_or(&defaults);
+        let is_cupys = settings.conf.other.iter().any(|(key, value)| key == "backend" && value == "cupy");
+        if is_cupys { Self::cupy() } else { Self::torch(settings, TorchRelease::new(2, 15)) }
+    }
+
     /// The policy in the words of a snapshot's settings. [`Policy::torch`] makes the same policy of them, for
     /// the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
     pub fn settings(&self) -> AllocatorSettings {
@@ -228,6 +246,25 @@ impl Policy {
     #[inline]
     pub fn round_size(&self, size: u64) -> u64 {
         self.roundup_power2_divisions.round_size(size)
+    }
+
+    /// Which pool of blocks serves a request of `rounded` bytes, in a snapshot's words.
+    pub fn kind(&self, rounded: u64) -> SegmentKind {
+        self.class(rounded).into()
+    }
+
+    /// Which pool of blocks a segment of `size` bytes was taken for.
+    pub fn kind_of_segment(&self, size: u64) -> SegmentKind {
+        match self.segments {
+            SegmentSizes::Classes { small, .. } if small == size => SegmentKind::Small,
+            _ => SegmentKind::Large,
+        }
+    }
+
+    /// Whatever is left of the block that serves a request of `rounded` bytes is split off, down to the
+    /// smallest block.
+    pub fn always_splits(&self, rounded: u64) -> bool {
+        self.should_split(self.class(rounded), rounded, BLOCK_UNIT)
     }
 
     /// Which pool of blocks serves a request of `rounded` bytes.

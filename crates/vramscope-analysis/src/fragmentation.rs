@@ -1,12 +1,12 @@
 //! Memory that is reserved and of no use: inside blocks, and between them.
 
-use vramscope_trace::{Action, AllocatorSettings, PoolId, SegmentKind};
+use vramscope_allocator::Policy;
+use vramscope_trace::{Action, PoolId, SegmentKind};
 
 use crate::counters::Counters;
 use crate::history::History;
 use crate::layout::{FreeBlock, Layout};
 use crate::moment::Moment;
-use crate::rules::SMALL_REQUEST;
 
 /// A request, as far as it decides which free block can serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +33,10 @@ pub enum Unusable {
 }
 
 impl Request {
-    /// Why `free` cannot serve this request; `None` where it can.
-    pub fn cannot_use(&self, free: &FreeBlock) -> Option<Unusable> {
+    /// Why `free` cannot serve this request under the allocator's rules; `None` where it can.
+    pub fn cannot_use(&self, free: &FreeBlock, policy: &Policy) -> Option<Unusable> {
         let default = PoolId::default();
-        let small = self.bytes <= SMALL_REQUEST;
-        let wrong_size = match free.kind {
-            SegmentKind::Small => !small,
-            SegmentKind::Large => small,
-            SegmentKind::Unknown => false,
-        };
+        let wrong_size = free.kind != SegmentKind::Unknown && free.kind != policy.kind(self.bytes);
         if self.pool.unwrap_or(default) != free.pool.unwrap_or(default) {
             Some(Unusable::OtherPool)
         } else if wrong_size {
@@ -101,7 +96,7 @@ impl Fragmentation {
         let mut unusable: Vec<UnusableBlocks> = Vec::new();
         let mut usable = 0;
         for &block in &free {
-            let Some(why) = request.cannot_use(&block) else {
+            let Some(why) = request.cannot_use(&block, &history.policy) else {
                 usable += block.size;
                 continue;
             };
@@ -138,12 +133,10 @@ impl Fragmentation {
 
 /// The largest request of the recording: what fragmentation is told for where nothing failed.
 pub fn largest_request(history: &History<'_>) -> Option<Request> {
-    let defaults = AllocatorSettings::default();
-    let settings = history.trace.settings.as_ref().unwrap_or(&defaults);
     let events = history.device.events.iter().filter(|e| e.action == Action::Alloc);
     let recorded = events.max_by_key(|e| e.size).map(|e| {
         let tags = history.trace.tags.get(e.tags);
-        Request { bytes: settings.round_size(e.size), stream: tags.stream, pool: tags.pool }
+        Request { bytes: history.policy.round_size(e.size), stream: tags.stream, pool: tags.pool }
     });
     recorded.or_else(|| {
         let largest = history.allocations.iter().max_by_key(|a| a.size)?;

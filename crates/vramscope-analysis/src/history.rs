@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashMap;
-use vramscope_trace::{
-    Action, AllocatorSettings, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace,
-};
+use vramscope_allocator::Policy;
+use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use crate::moment::Moment;
-use crate::rules::{LARGE_SEGMENT, SMALL_REQUEST};
 use crate::segments::{Reserved, ReservedRange};
 
 /// One allocation: a block from the moment it was handed out to the moment it was available again.
@@ -112,6 +110,8 @@ pub struct History<'t> {
     pub allocations: Vec<Allocation>,
     /// Every range the allocator held, by address and time.
     pub reserved: Vec<ReservedRange>,
+    /// The allocator's rules, as far as the recording tells.
+    pub policy: Policy,
     /// How far all this can be trusted.
     pub quality: Quality,
     /// The allocation each event is about; `NOTHING` where it is about none.
@@ -125,12 +125,14 @@ const NOTHING: u32 = u32::MAX;
 impl<'t> History<'t> {
     /// Follows the recording of one device.
     pub fn of(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
-        let reserved = Reserved::of(trace, device);
+        let policy = Policy::recorded(trace.settings.as_ref());
+        let reserved = Reserved::of(trace, device, &policy);
         let mut this = Self {
             trace,
             device,
             allocations: Vec::new(),
             reserved: reserved.ranges,
+            policy,
             quality: Quality {
                 segment_contradictions: reserved.contradictions,
                 settings_assumed: trace.settings.is_none() && !device.events.is_empty(),
@@ -320,23 +322,17 @@ impl<'t> History<'t> {
     /// (`should_split`, `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11). In the small pool and in
     /// expandable segments anything of 512 bytes and more is split off, so there the rounded size is it.
     fn follow_sizes(&mut self) {
-        let defaults = AllocatorSettings::default();
-        let settings = self.trace.settings.as_ref().unwrap_or(&defaults);
-        let max_split = settings.max_split_bytes().unwrap_or(u64::MAX);
-        // A block too large to split is handed out only where it wastes less than this.
-        let max_rest = settings.conf.max_non_split_rounding.or(settings.conf.large_segment_size);
-        let max_rest = max_rest.unwrap_or(LARGE_SEGMENT);
-        let always_split = settings.expandable_segments.unwrap_or(false);
-        let leaves_rest = |rounded: u64| rounded <= SMALL_REQUEST || always_split;
+        let policy = &self.policy;
+        let leaves_rest = |rounded: u64| policy.always_splits(rounded);
 
         let mut layout = Neighbours::before(&self.reserved);
         for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
-            if !leaves_rest(settings.round_size(a.requested)) {
+            if !leaves_rest(policy.round_size(a.requested)) {
                 layout.active.insert(a.address);
             }
         }
         for a in self.allocations.iter_mut().filter(|a| a.is_preexisting() && a.size == 0) {
-            a.size = settings.round_size(a.requested);
+            a.size = policy.round_size(a.requested);
             // Certain only where there is no room for more.
             a.size_inferred = !leaves_rest(a.size) && layout.free_from(a.address) != Some(a.size);
         }
@@ -347,15 +343,16 @@ impl<'t> History<'t> {
                 continue;
             }
             let Some(a) = self.allocations.get_mut(subject as usize) else { continue };
-            let rounded = settings.round_size(a.requested);
+            let rounded = policy.round_size(a.requested);
             if a.from == Moment::after(number) && a.origin == Origin::Recorded {
                 let at_end = a.size;
                 a.size = rounded;
                 if !leaves_rest(rounded) {
                     match layout.free_from(a.address).and_then(|free| free.checked_sub(rounded)) {
-                        Some(rest) if rest <= SMALL_REQUEST => a.size += rest,
-                        Some(_) if rounded < max_split => {}
-                        Some(rest) if rest < max_rest => a.size += rest,
+                        Some(rest) if rest < policy.large_remainder => a.size += rest,
+                        Some(_) if policy.max_split_size.is_none_or(|max| rounded < max) => {}
+                        // A block too large to split is handed out only where it wastes little.
+                        Some(rest) if rest < policy.max_non_split_rounding => a.size += rest,
                         _ => a.size_inferred = true,
                     }
                     layout.active.insert(a.address);

@@ -18,7 +18,6 @@ mod leaks;
 mod moment;
 mod ooms;
 mod regions;
-mod rules;
 mod segments;
 mod summary;
 mod tree;

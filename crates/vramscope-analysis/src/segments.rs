@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_trace::{Action, DeviceTrace, PoolId, Segment, SegmentKind, StackId, Trace};
+use vramscope_allocator::Policy;
+use vramscope_trace::{Action, DeviceTrace, Event, PoolId, Segment, SegmentKind, StackId, Tags, Trace};
 
 use crate::moment::Moment;
-use crate::rules::SMALL_SEGMENT;
 
 /// A range of device memory while the allocator held it: a `cudaMalloc`, or a piece mapped into an
 /// expandable segment.
@@ -86,14 +86,14 @@ impl RangeSet {
 }
 
 impl Reserved {
-    pub(crate) fn of(trace: &Trace, device: &DeviceTrace) -> Self {
+    pub(crate) fn of(trace: &Trace, device: &DeviceTrace, policy: &Policy) -> Self {
         let mut this = Self::default();
-        let mut set = this.before_recording(trace, device);
+        let mut set = this.before_recording(trace, device, policy);
         for (event, e) in segment_events(device) {
             let at = Moment::after(event);
             if takes(e.action) {
                 let tags = trace.tags.get(e.tags);
-                let range = from_event(e, tags.stream, tags.pool, at);
+                let range = from_event(e, tags, policy, at);
                 // What the end state says of the same place is better than a guess.
                 let known = segment_at_end(device, &range);
                 let kind = known.map_or(range.kind, |s| s.kind);
@@ -115,7 +115,7 @@ impl Reserved {
     }
 
     /// The ranges held when recording began: the end state with every event undone, last first.
-    fn before_recording(&mut self, trace: &Trace, device: &DeviceTrace) -> RangeSet {
+    fn before_recording(&mut self, trace: &Trace, device: &DeviceTrace, policy: &Policy) -> RangeSet {
         let mut set = RangeSet::default();
         for s in &device.segments {
             let added = set.add(ReservedRange {
@@ -139,7 +139,7 @@ impl Reserved {
                 let undone: u64 = set.remove(e.address, e.size).iter().map(|r| r.size).sum();
                 self.contradictions += usize::from(undone != e.size && known_end);
             } else {
-                let range = from_event(e, tags.stream, tags.pool, Moment::START);
+                let range = from_event(e, tags, policy, Moment::START);
                 self.contradictions += usize::from(!set.add(range));
             }
         }
@@ -147,7 +147,7 @@ impl Reserved {
     }
 }
 
-fn segment_events(device: &DeviceTrace) -> impl Iterator<Item = (usize, vramscope_trace::Event)> + '_ {
+fn segment_events(device: &DeviceTrace) -> impl Iterator<Item = (usize, Event)> + '_ {
     let events = &device.events;
     let is_segment_event = |a: Action| takes(a) || matches!(a, Action::SegmentFree | Action::SegmentUnmap);
     let numbers = events.actions().iter().enumerate().filter(move |&(_, &a)| is_segment_event(a));
@@ -167,13 +167,13 @@ fn takes(action: Action) -> bool {
     matches!(action, Action::SegmentAlloc | Action::SegmentMap)
 }
 
-fn from_event(e: vramscope_trace::Event, stream: u64, pool: Option<PoolId>, from: Moment) -> ReservedRange {
+fn from_event(e: Event, tags: Tags, policy: &Policy, from: Moment) -> ReservedRange {
     ReservedRange {
         address: e.address,
         size: e.size,
-        stream,
-        kind: if e.size == SMALL_SEGMENT { SegmentKind::Small } else { SegmentKind::Large },
-        pool,
+        stream: tags.stream,
+        kind: policy.kind_of_segment(e.size),
+        pool: tags.pool,
         expandable: matches!(e.action, Action::SegmentMap | Action::SegmentUnmap),
         stack: e.stack.filter(|_| takes(e.action)),
         from,

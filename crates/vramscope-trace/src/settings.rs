@@ -44,12 +44,6 @@ impl AllocatorSettings {
     pub fn max_split_bytes(&self) -> Option<u64> {
         self.max_split_size.and_then(|n| u64::try_from(n).ok()).filter(|&n| n < i64::MAX as u64)
     }
-
-    /// Bytes a request of `size` bytes occupies before splitting (`round_size`,
-    /// `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11).
-    pub fn round_size(&self, size: u64) -> u64 {
-        self.roundup_power2_divisions.unwrap_or_default().round_size(size)
-    }
 }
 
 /// Into how many steps the range from one power of two to the next is divided when a request is rounded

@@ -364,18 +364,16 @@ impl Locked<'_> {
     /// Something happened to a block.
     #[inline]
     fn record(&self, action: Action, key: BlockKey, stack: Option<StackKey>) {
-        let (block, class) = (self.block(key), self.block(key).class);
-        self.arena.core.history.record(
-            self.arena.tag,
-            Happening {
-                action,
-                class,
-                address: block.address,
-                size: block.requested,
-                block_size: block.size,
-                stack,
-            },
-        );
+        if self.arena.core.history.is_recording() {
+            self.record_block(action, key, stack);
+        }
+    }
+
+    #[inline(never)]
+    fn record_block(&self, action: Action, key: BlockKey, stack: Option<StackKey>) {
+        let Block { class, address, size, requested, .. } = *self.block(key);
+        let what = Happening { action, class, address, size: requested, block_size: size, stack };
+        self.arena.core.history.record(self.arena.tag, what);
     }
 
     // ---- the list of blocks ----

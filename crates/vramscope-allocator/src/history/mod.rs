@@ -222,16 +222,17 @@ impl History {
         self.recorder.stacks.capture(if python_only { Stacks::Python } else { Stacks::All })
     }
 
-    /// Something happened. The caller holds the lock under which it did.
+    /// Events are recorded.
     #[inline]
-    pub(crate) fn record(&self, arena: ArenaTag, what: Happening) {
-        if self.recording.load(Ordering::Relaxed) {
-            self.push(arena, what);
-        }
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
     }
 
-    #[inline(never)]
-    fn push(&self, arena: ArenaTag, mut what: Happening) {
+    /// Something happened. The caller holds the lock under which it did.
+    pub(crate) fn record(&self, arena: ArenaTag, mut what: Happening) {
+        if !self.is_recording() {
+            return;
+        }
         // Under `state`, events have no stack; the blocks keep theirs.
         if self.context.load(Ordering::Relaxed) <= Context::State as u8 + 1 {
             what.stack = None;

@@ -2,13 +2,12 @@
 
 use hashbrown::HashMap;
 use vramscope_trace::{
-    Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, Segment, SegmentKind, StackId,
-    TableFull, Tags, Trace,
+    Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, Segment, StackId, TableFull, Tags,
+    Trace,
 };
 
 use super::{ArenaKey, Entry, Recorder, StackKey};
 use crate::engine::{self, Engine, SegmentState};
-use crate::policy::Class;
 use crate::stacks::Symbols;
 use crate::sync::lock;
 
@@ -155,20 +154,12 @@ fn segment(arena: ArenaKey, segment: &engine::Segment, blocks: &[Block]) -> Segm
         active_size: sum(&|b| if b.state.is_active() { b.size } else { 0 }),
         requested_size: sum(&|b| if b.state.is_active() { b.requested_size } else { 0 }),
         stream: arena.stream,
-        kind: kind(segment.class),
+        kind: segment.class.into(),
         pool: Some(arena.pool),
         is_expandable: Some(segment.expandable),
         stack: None,
         forward_frames: None,
         blocks: 0..0,
-    }
-}
-
-/// The pool of a class, in PyTorch's words.
-pub(super) fn kind(class: Class) -> SegmentKind {
-    match class {
-        Class::Small => SegmentKind::Small,
-        Class::Large => SegmentKind::Large,
     }
 }
 

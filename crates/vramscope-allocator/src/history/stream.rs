@@ -11,7 +11,7 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
 use super::recorder::RegionEntry;
-use super::snapshot::{kind, state};
+use super::snapshot::state;
 use super::{Entry, Recorder};
 use crate::engine::{ArenaKey, Engine, SegmentState};
 use crate::stacks::{Site, SourceFrame, StackKey, Symbols, outside};
@@ -234,7 +234,7 @@ impl Known {
                 address: blocks.first().map_or(segment.address, |b| b.address),
                 total_size: blocks.iter().map(|b| b.size).sum(),
                 stream: arena.stream,
-                kind: kind(segment.class),
+                kind: segment.class.into(),
                 pool: Some(arena.pool),
                 is_expandable: segment.expandable,
                 stack,
@@ -264,7 +264,7 @@ impl Known {
                     stream: arena.stream,
                     pool: Some(arena.pool),
                     user_metadata: text.as_deref(),
-                    kind: kind(entry.what.class),
+                    kind: entry.what.class.into(),
                 });
             }
             StreamItem::Region(r) => log.annotation(r.stage, &r.name, r.device_id.into(), r.time_us),

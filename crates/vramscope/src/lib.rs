@@ -29,7 +29,7 @@ pub use vramscope_trace as trace;
 /// What most programs need.
 pub mod prelude {
     pub use vramscope_allocator::hooks::{
-        CupyMemoryProfileHook, DebugPrintHook, LineProfileHook, MemoryHook, register,
+        CupyMemoryProfileHook, DebugPrintHook, Function, LineProfileHook, MemoryHook, register,
     };
     pub use vramscope_allocator::{
         AllocError, Allocation, Device, DevicePool, HistoryOptions, HostDevice, Limit, MemoryPool, Policy,

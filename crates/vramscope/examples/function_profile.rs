@@ -1,0 +1,52 @@
+//! Memory by function, of a small training loop: `cargo run -p vramscope --example function_profile`
+//!
+//! The table of Chainer's `CupyMemoryProfileHook`, then the same with phases apart.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+
+use vramscope::allocator::hooks::function::{self, Unit};
+use vramscope::prelude::*;
+
+const KIB: u64 = 1 << 10;
+
+/// A layer's output has as many bytes as its input; its gradient too.
+fn step(pool: &MemoryPool, layers: &[Function], batch: u64) -> Result<(), AllocError> {
+    let size = 64 * KIB * batch;
+    let mut outputs = Vec::new();
+    for layer in layers {
+        outputs.push(layer.forward(|| match layer.name() {
+            // Needs room to work in, beside its output.
+            "LinearFunction" => {
+                let _workspace = pool.malloc(size / 2)?;
+                pool.malloc(size)
+            }
+            "SoftmaxCrossEntropy" => pool.malloc(4 * batch),
+            _ => pool.malloc(size),
+        })?);
+    }
+    for layer in layers.iter().rev() {
+        let _gradient = layer.backward(|| pool.malloc(size))?;
+        drop(outputs.pop());
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
+    let layers =
+        ["LinearFunction", "ReLU", "LinearFunction", "ReLU", "SoftmaxCrossEntropy"].map(Function::new);
+    let hook = Arc::new(CupyMemoryProfileHook::new());
+    let guard = function::register(hook.clone())?;
+    for i in 0..100 {
+        step(&pool, &layers, 16 + i % 4)?;
+    }
+    drop(guard);
+
+    let mut out = io::stdout().lock();
+    hook.print_report(Unit::Auto, &mut out)?;
+    writeln!(out)?;
+    hook.print_full_report(Unit::AutoForeach, &mut out)?;
+    Ok(())
+}

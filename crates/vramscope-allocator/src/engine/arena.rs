@@ -51,14 +51,14 @@ pub(crate) struct Arena {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     blocks: Vec<Block>,
     vacant_blocks: Vec<BlockKey>,
-    segments: Vec<Option<Segment>>,
+    pub(super) segments: Vec<Option<Segment>>,
     /// Free blocks by class.
     free: [FreeBlocks; 2],
     /// Unmapped blocks of expandable segments by class and address.
-    unmapped: [BTreeMap<u64, BlockKey>; 2],
+    pub(super) unmapped: [BTreeMap<u64, BlockKey>; 2],
     /// Other streams that use a block.
     streams: BTreeMap<BlockKey, Vec<u64>>,
     tally: Tally,
@@ -75,9 +75,9 @@ pub(crate) struct Block {
     /// Searches there had been when it became free.
     searches: u64,
     pub(crate) stack: Option<StackKey>,
-    prev: Option<BlockKey>,
-    next: Option<BlockKey>,
-    segment: u32,
+    pub(super) prev: Option<BlockKey>,
+    pub(super) next: Option<BlockKey>,
+    pub(super) segment: u32,
     /// Marks in other streams that are not yet reached.
     events: u32,
     pub(crate) state: BlockState,
@@ -167,7 +167,7 @@ impl Drop for Arena {
 /// An arena whose lock is held.
 pub(crate) struct Locked<'a> {
     pub(crate) arena: &'a Arena,
-    state: MutexGuard<'a, State>,
+    pub(super) state: MutexGuard<'a, State>,
 }
 
 impl Locked<'_> {
@@ -185,11 +185,11 @@ impl Locked<'_> {
     }
 
     #[inline]
-    fn block_mut(&mut self, key: BlockKey) -> &mut Block {
+    pub(super) fn block_mut(&mut self, key: BlockKey) -> &mut Block {
         &mut self.state.blocks[key.index()]
     }
 
-    fn segment_of(&self, key: BlockKey) -> &Segment {
+    pub(super) fn segment_of(&self, key: BlockKey) -> &Segment {
         self.segment(self.block(key).segment)
     }
 
@@ -217,7 +217,7 @@ impl Locked<'_> {
         found
     }
 
-    fn blocks_from(&self, first: Option<BlockKey>) -> impl Iterator<Item = (BlockKey, &Block)> {
+    pub(super) fn blocks_from(&self, first: Option<BlockKey>) -> impl Iterator<Item = (BlockKey, &Block)> {
         std::iter::successors(first, |&k| self.block(k).next).map(|k| (k, self.block(k)))
     }
 
@@ -388,7 +388,7 @@ impl Locked<'_> {
     /// Joins a block, whose state becomes `state`, with those of its neighbours that are in that state, and
     /// takes them out of their set. Returns the block's new key.
     #[inline]
-    fn join(&mut self, key: BlockKey, state: BlockState) -> BlockKey {
+    pub(super) fn join(&mut self, key: BlockKey, state: BlockState) -> BlockKey {
         self.block_mut(key).state = state;
         let mut key = key;
         if let Some(prev) = self.block(key).prev.filter(|&prev| self.block(prev).state == state) {
@@ -418,7 +418,7 @@ impl Locked<'_> {
     }
 
     #[inline]
-    fn vacate(&mut self, key: BlockKey) {
+    pub(super) fn vacate(&mut self, key: BlockKey) {
         self.block_mut(key).state = BlockState::Vacant;
         self.state.vacant_blocks.push(key);
     }
@@ -426,7 +426,7 @@ impl Locked<'_> {
     /// Cuts a block after `size` bytes. The front keeps the key; the rest, in the same state but in no set,
     /// is returned.
     #[inline]
-    fn split(&mut self, key: BlockKey, size: u64) -> BlockKey {
+    pub(super) fn split(&mut self, key: BlockKey, size: u64) -> BlockKey {
         let block = self.block_mut(key);
         let rest = Block {
             address: block.address + size,
@@ -469,7 +469,7 @@ impl Locked<'_> {
     }
 
     #[inline]
-    fn insert_free(&mut self, key: BlockKey) {
+    pub(super) fn insert_free(&mut self, key: BlockKey) {
         let block = self.block(key);
         let (class, search_key) = (block.class, self.search_key(block));
         let searches = self.arena.core.searches(self.arena.key, class);
@@ -480,20 +480,20 @@ impl Locked<'_> {
     }
 
     #[inline]
-    fn remove_free(&mut self, key: BlockKey) {
+    pub(super) fn remove_free(&mut self, key: BlockKey) {
         let block = self.block(key);
         let (class, search_key) = (block.class, self.search_key(block));
         self.state.free[class as usize].remove(search_key);
     }
 
-    fn insert_unmapped(&mut self, key: BlockKey) {
+    pub(super) fn insert_unmapped(&mut self, key: BlockKey) {
         let (address, class) = (self.block(key).address, self.block(key).class);
         self.block_mut(key).state = BlockState::Unmapped;
         self.state.unmapped[class as usize].insert(address, key);
     }
 
     #[inline]
-    fn remove_from_set(&mut self, key: BlockKey) {
+    pub(super) fn remove_from_set(&mut self, key: BlockKey) {
         match self.block(key).state {
             BlockState::Free => self.remove_free(key),
             BlockState::Unmapped => {
@@ -521,7 +521,7 @@ impl Locked<'_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of a segment and of its first block")]
-    fn push_segment(
+    pub(super) fn push_segment(
         &mut self,
         address: u64,
         size: u64,
@@ -678,124 +678,5 @@ impl Locked<'_> {
             }
         }
         core.release(segment.address, segment.size).ok();
-    }
-
-    // ---- expandable segments ----
-
-    /// Where a request would grow an expandable segment: the first of the blocks to use, if there is a place
-    /// (`find_expandable_block`).
-    fn find_expandable(&self, class: Class, rounded: u64) -> Option<BlockKey> {
-        let usable = |key: BlockKey| matches!(self.block(key).state, BlockState::Free | BlockState::Unmapped);
-        self.state.unmapped[class as usize].values().find_map(|&unmapped| {
-            let first = self.block(unmapped).prev.filter(|&prev| usable(prev)).unwrap_or(unmapped);
-            let mut room = 0u64;
-            for (key, block) in self.blocks_from(Some(first)) {
-                if !usable(key) || room >= rounded {
-                    break;
-                }
-                room += block.size;
-            }
-            (room >= rounded).then_some(first)
-        })
-    }
-
-    /// Maps memory into an expandable segment until a block of `rounded` bytes can be held
-    /// (`try_allocate_expandable_block`). Returns it with the address and the number of bytes mapped.
-    ///
-    /// # Errors
-    /// Where the device has no memory or no addresses left. What was mapped until then stays, free.
-    pub(crate) fn expand(
-        &mut self,
-        class: Class,
-        rounded: u64,
-        stack: Option<StackKey>,
-    ) -> Result<(BlockKey, u64, u64), DeviceError> {
-        let mut key = match self.find_expandable(class, rounded) {
-            Some(key) => key,
-            None => {
-                let (address, size, age) = self.arena.core.reserve(class)?;
-                if size < rounded {
-                    self.arena.core.release(address, size)?;
-                    return Err(DeviceError::OutOfMemory { size: rounded });
-                }
-                let key = self.push_segment(address, size, class, true, stack, age, BlockState::Unmapped);
-                self.insert_unmapped(key);
-                key
-            }
-        };
-        let (mut at, mut mapped) = (None, 0);
-        if self.block(key).state == BlockState::Unmapped {
-            let address = self.block(key).address;
-            let (joined, bytes) = self.map(class, key, rounded.min(self.block(key).size), stack)?;
-            key = joined;
-            (at, mapped) = (Some(address), mapped + bytes);
-        }
-        while self.block(key).size < rounded {
-            let missing = rounded - self.block(key).size;
-            let Some(next) = self.block(key).next else { break };
-            let address = self.block(next).address;
-            let (joined, bytes) = self.map(class, next, missing.min(self.block(next).size), stack)?;
-            key = joined;
-            (at, mapped) = (at.or(Some(address)), mapped + bytes);
-        }
-        self.hold(key);
-        Ok((key, at.unwrap_or(self.block(key).address), mapped))
-    }
-
-    /// Maps whole pages over the first `size` bytes of an unmapped block (`map_block`). Returns the free block
-    /// they are part of then, and the bytes mapped.
-    fn map(
-        &mut self,
-        class: Class,
-        key: BlockKey,
-        size: u64,
-        stack: Option<StackKey>,
-    ) -> Result<(BlockKey, u64), DeviceError> {
-        let address = self.block(key).address;
-        let bytes = size.next_multiple_of(self.arena.core.policy.page_size(class));
-        self.arena.core.map(self.arena.tag, class, address, bytes, stack)?;
-        self.remove_from_set(key);
-        if bytes < self.block(key).size {
-            let rest = self.split(key, bytes);
-            self.insert_unmapped(rest);
-        }
-        let key = self.join(key, BlockState::Free);
-        self.insert_free(key);
-        Ok((key, bytes))
-    }
-
-    /// Unmaps the whole pages inside a free block of an expandable segment (`unmap_block`), and gives the
-    /// segment's addresses back when nothing is mapped any more.
-    fn unmap(&mut self, key: BlockKey, stack: Option<StackKey>) -> Result<(), DeviceError> {
-        let core = &self.arena.core;
-        let (block, segment) = (self.block(key), self.segment_of(key));
-        let (class, page) = (segment.class, core.policy.page_size(segment.class));
-        let (base, index, stack) = (segment.address, block.segment, stack.or(segment.stack));
-        let start = base + (block.address - base).next_multiple_of(page);
-        let end = base + (block.address + block.size - base) / page * page;
-        if start >= end {
-            return Ok(());
-        }
-        core.unmap(self.arena.tag, class, start, end - start, stack)?;
-        self.remove_free(key);
-        let mut unmapped = key;
-        if start > self.block(key).address {
-            unmapped = self.split(key, start - self.block(key).address);
-            self.insert_free(key);
-        }
-        if end - start < self.block(unmapped).size {
-            let after = self.split(unmapped, end - start);
-            self.insert_free(after);
-        }
-        let unmapped = self.join(unmapped, BlockState::Unmapped);
-        let block = self.block(unmapped);
-        if block.prev.is_none() && block.next.is_none() {
-            let (address, size) = (block.address, block.size);
-            self.vacate(unmapped);
-            self.state.segments[index as usize] = None;
-            return self.arena.core.release(address, size);
-        }
-        self.insert_unmapped(unmapped);
-        Ok(())
     }
 }

@@ -162,10 +162,7 @@ impl Core {
             return Err(DeviceError::OutOfMemory { size });
         }
         let address = self.device.allocate(size)?;
-        driver.reserved.add(size);
-        driver.segments_allocated += 1;
-        driver.look(self.device.as_ref());
-        self.record(Action::SegmentAlloc, arena, class, address, size, stack);
+        self.account(&mut driver, arena, segment_event(Action::SegmentAlloc, class, address, size, stack));
         Ok((address, driver.next_age()))
     }
 
@@ -180,10 +177,7 @@ impl Core {
     ) -> Result<(), DeviceError> {
         let mut driver = self.driver();
         self.device.free(address, size)?;
-        driver.reserved.subtract(size);
-        driver.segments_freed += 1;
-        driver.look(self.device.as_ref());
-        self.record(Action::SegmentFree, arena, class, address, size, stack);
+        self.account(&mut driver, arena, segment_event(Action::SegmentFree, class, address, size, stack));
         Ok(())
     }
 
@@ -218,10 +212,7 @@ impl Core {
     ) -> Result<(), DeviceError> {
         let mut driver = self.driver();
         self.virtual_memory()?.map(address, size, self.policy.page_size(class))?;
-        driver.reserved.add(size);
-        driver.segments_allocated += 1;
-        driver.look(self.device.as_ref());
-        self.record(Action::SegmentMap, arena, class, address, size, stack);
+        self.account(&mut driver, arena, segment_event(Action::SegmentMap, class, address, size, stack));
         Ok(())
     }
 
@@ -235,22 +226,30 @@ impl Core {
     ) -> Result<(), DeviceError> {
         let mut driver = self.driver();
         self.virtual_memory()?.unmap(address, size, self.policy.page_size(class))?;
-        driver.reserved.subtract(size);
-        driver.segments_freed += 1;
-        driver.look(self.device.as_ref());
-        self.record(Action::SegmentUnmap, arena, class, address, size, stack);
+        self.account(&mut driver, arena, segment_event(Action::SegmentUnmap, class, address, size, stack));
         Ok(())
     }
 
-    fn record(
-        &self,
-        action: Action,
-        arena: ArenaTag,
-        class: Class,
-        address: u64,
-        size: u64,
-        stack: Option<StackKey>,
-    ) {
-        self.history.record(arena, Happening { action, class, address, size, block_size: 0, stack });
+    /// The device gave memory or took it back: counts and records it.
+    fn account(&self, driver: &mut Driver, arena: ArenaTag, what: Happening) {
+        if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
+            driver.reserved.add(what.size);
+            driver.segments_allocated += 1;
+        } else {
+            driver.reserved.subtract(what.size);
+            driver.segments_freed += 1;
+        }
+        driver.look(self.device.as_ref());
+        self.history.record(arena, what);
     }
+}
+
+fn segment_event(
+    action: Action,
+    class: Class,
+    address: u64,
+    size: u64,
+    stack: Option<StackKey>,
+) -> Happening {
+    Happening { action, class, address, size, block_size: 0, stack }
 }

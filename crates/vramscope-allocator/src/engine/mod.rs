@@ -7,6 +7,7 @@
 
 mod arena;
 mod core;
+mod expandable;
 mod free_blocks;
 mod growth;
 mod pending;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 mod cuda;
+mod cupy;
 mod history;
 mod hooks;
 mod invariants;

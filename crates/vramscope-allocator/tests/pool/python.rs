@@ -31,7 +31,7 @@ fn recording() -> Vec<u8> {
     std::fs::read(file).unwrap()
 }
 
-fn python(interpreter: &str, script: &str, input: &[u8]) -> String {
+pub(crate) fn python(interpreter: &str, script: &str, input: &[u8]) -> String {
     let mut child = Command::new(interpreter)
         .args(["-c", script])
         .stdin(Stdio::piped())

@@ -201,8 +201,8 @@ impl Policy {
         if is_cupys { Self::cupy() } else { Self::torch(settings, TorchRelease::new(2, 15)) }
     }
 
-    /// The policy in the words of a snapshot's settings. [`Policy::torch`] makes the same policy of them, for
-    /// the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
+    /// The policy in the words of a snapshot's settings, which count in whole MiB. [`Policy::torch`] makes the
+    /// same policy of them, for the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
     pub fn settings(&self) -> AllocatorSettings {
         let mut conf = Vec::new();
         let mib = |bytes: u64| bytes / MIB;
@@ -278,7 +278,8 @@ impl Policy {
         match self.segments {
             SegmentSizes::Exact => rounded,
             SegmentSizes::Classes { small, .. } if self.class(rounded) == Class::Small => small,
-            SegmentSizes::Classes { large, own_from, .. } if rounded < own_from => large,
+            // A setting smaller than the request would not do; PyTorch refuses it.
+            SegmentSizes::Classes { large, own_from, .. } if rounded < own_from => large.max(rounded),
             SegmentSizes::Classes { own_unit, .. } => {
                 rounded.checked_next_multiple_of(own_unit).unwrap_or(rounded)
             }
@@ -290,7 +291,7 @@ impl Policy {
         match self.segments {
             SegmentSizes::Exact => BLOCK_UNIT,
             SegmentSizes::Classes { small, .. } if class == Class::Small => small,
-            SegmentSizes::Classes { large, .. } => large,
+            SegmentSizes::Classes { large, .. } => large.max(BLOCK_UNIT),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Numbers as the seeds' reports write them.
+//! Numbers as CuPy's reports write them.
 
 /// `1234567` as `1,234,567`.
 pub(crate) fn grouped(n: u64) -> String {

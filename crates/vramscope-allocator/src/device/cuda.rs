@@ -13,7 +13,7 @@ use crate::sync::lock;
 /// One GPU, through its primary context, which PyTorch, CuPy and the CUDA runtime share.
 ///
 /// The driver's library is loaded when the first device is opened; the project builds and runs where there
-/// is none. Streams are raw `cudaStream_t` numbers as everywhere else; other than 0, the default stream, a
+/// is none. Streams are raw `cudaStream_t` numbers as everywhere else; other than the built-in ones (0 to 2), a
 /// device takes only those it made ([`create_stream`](Self::create_stream)) or was told of
 /// ([`adopt_stream`](Self::adopt_stream)).
 #[derive(Debug)]
@@ -23,6 +23,9 @@ pub struct CudaDevice {
     context: Context,
     state: Mutex<State>,
 }
+
+/// The default stream is 0; 1 and 2 are `cudaStreamLegacy` and `cudaStreamPerThread`.
+const LAST_BUILT_IN_STREAM: u64 = 2;
 
 /// A context handle. The driver's contexts may be used from any thread.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +87,7 @@ impl CudaDevice {
     /// # Errors
     /// Where the driver refuses.
     pub fn create_stream(&self) -> Result<u64, DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(failed("cuStreamCreate"))?;
         let stream = stream.expose_provenance() as u64;
@@ -100,10 +103,11 @@ impl CudaDevice {
         lock(&self.state).streams.insert(stream, false);
     }
 
-    /// Makes the device's context current on this thread.
-    fn enter(&self) -> Result<(), DeviceError> {
+    /// Makes the device's context current on this thread, until the guard is dropped.
+    fn enter(&self) -> Result<Entered, DeviceError> {
         // SAFETY: the context was retained when the device was opened and is released when it is dropped.
-        unsafe { result::ctx::set_current(self.context.0) }.map_err(failed("cuCtxSetCurrent"))
+        unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }.result().map_err(failed("cuCtxPushCurrent"))?;
+        Ok(Entered)
     }
 
     fn location(&self) -> sys::CUmemLocation {
@@ -149,6 +153,17 @@ impl CudaDevice {
     }
 }
 
+/// While it lives, a device's context is current; then the one before is again.
+struct Entered;
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live value; what is popped is what `enter` pushed on this thread.
+        unsafe { sys::cuCtxPopCurrent_v2(&mut context) }.result().ok();
+    }
+}
+
 /// Loads and starts the driver.
 fn start() -> Result<(), DeviceError> {
     // SAFETY: loading the driver's library runs its initialisers, as any program that uses CUDA does.
@@ -181,7 +196,7 @@ fn out_of_memory_or(call: &'static str, size: u64) -> impl Fn(DriverError) -> De
 
 impl Device for CudaDevice {
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let bytes = usize::try_from(size).map_err(|_| DeviceError::OutOfMemory { size })?;
         // SAFETY: the memory is raw; nobody reads it through this crate.
         let address = unsafe { result::malloc_sync(bytes) }.map_err(out_of_memory_or("cuMemAlloc", size))?;
@@ -190,7 +205,7 @@ impl Device for CudaDevice {
     }
 
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut state = lock(&self.state);
         if !state.allocations.contains_key(&address) {
             return Err(DeviceError::UnknownAddress { address, size });
@@ -202,7 +217,7 @@ impl Device for CudaDevice {
     }
 
     fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let (free, total) = result::mem_get_info().map_err(failed("cuMemGetInfo"))?;
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
@@ -211,24 +226,37 @@ impl Device for CudaDevice {
         Some(self)
     }
 
+    fn knows_stream(&self, stream: u64) -> bool {
+        stream <= LAST_BUILT_IN_STREAM || lock(&self.state).streams.contains_key(&stream)
+    }
+
+    fn synchronize_device(&self) -> Result<(), DeviceError> {
+        let _entered = self.enter()?;
+        result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))
+    }
+
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut state = lock(&self.state);
-        if stream != 0 && !state.streams.contains_key(&stream) {
+        if stream > LAST_BUILT_IN_STREAM && !state.streams.contains_key(&stream) {
             return Err(DeviceError::Unsupported(format!("stream {stream:#x} is not one of this device's")));
         }
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
             .map_err(failed("cuEventCreate"))?;
         let stream = std::ptr::with_exposed_provenance_mut(stream as usize);
-        // SAFETY: the event was made above; the stream is the default one or in the table of live streams.
-        unsafe { result::event::record(event, stream) }.map_err(failed("cuEventRecord"))?;
+        // SAFETY: the event was made above; the stream is a built-in one or in the table of live streams.
+        if let Err(e) = unsafe { result::event::record(event, stream) } {
+            // SAFETY: the event was made above, and nobody else knows it.
+            unsafe { result::event::destroy(event) }.ok();
+            return Err(failed("cuEventRecord")(e));
+        }
         let id = event.expose_provenance() as u64;
         state.events.insert(id);
         Ok(EventId(id))
     }
 
     fn event_done(&self, event: EventId) -> Result<bool, DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut state = lock(&self.state);
         if !state.events.contains(&event.0) {
             return Ok(true);
@@ -246,23 +274,22 @@ impl Device for CudaDevice {
     }
 
     fn synchronize(&self, event: EventId) -> Result<(), DeviceError> {
-        self.enter()?;
-        let mut state = lock(&self.state);
-        if !state.events.remove(&event.0) {
+        let _entered = self.enter()?;
+        if !lock(&self.state).events.remove(&event.0) {
             return Ok(());
         }
         let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
         // SAFETY: the event was in the table, so it is alive, and no longer, so nobody uses it again.
         unsafe {
-            result::event::synchronize(raw).map_err(failed("cuEventSynchronize"))?;
-            result::event::destroy(raw).map_err(failed("cuEventDestroy"))
+            let waited = result::event::synchronize(raw).map_err(failed("cuEventSynchronize"));
+            waited.and(result::event::destroy(raw).map_err(failed("cuEventDestroy")))
         }
     }
 }
 
 impl VirtualMemory for CudaDevice {
     fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut address = 0;
         // SAFETY: the pointer is to a live value; no particular address is asked for.
         unsafe { sys::cuMemAddressReserve(&mut address, size as usize, 0, 0, 0) }
@@ -273,7 +300,7 @@ impl VirtualMemory for CudaDevice {
     }
 
     fn release(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut state = lock(&self.state);
         let unknown = DeviceError::UnknownAddress { address, size };
         let &reserved = state.ranges.get(&address).ok_or_else(|| unknown.clone())?;
@@ -289,12 +316,20 @@ impl VirtualMemory for CudaDevice {
     }
 
     fn map(&self, address: u64, size: u64, page: u64) -> Result<(), DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut state = lock(&self.state);
         let inside = state.ranges.range(..=address).next_back().is_some_and(|(&start, &reserved)| {
             address - start <= reserved && size <= reserved - (address - start)
         });
-        if !inside || page == 0 || state.pages.range(address..address + size).next().is_some() {
+        // No page may begin before the range and reach into it either.
+        let before = state.pages.range(..address).next_back();
+        let overlaps = before.is_some_and(|(&at, &(_, bytes))| at + bytes > address);
+        if !inside
+            || overlaps
+            || page == 0
+            || !size.is_multiple_of(page)
+            || state.pages.range(address..address + size).next().is_some()
+        {
             return Err(DeviceError::UnknownAddress { address, size });
         }
         for at in (address..address + size).step_by(page as usize) {
@@ -309,7 +344,7 @@ impl VirtualMemory for CudaDevice {
     }
 
     fn unmap(&self, address: u64, size: u64, _page: u64) -> Result<(), DeviceError> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut state = lock(&self.state);
         let pages: Vec<u64> = state.pages.range(address..address + size).map(|(&at, _)| at).collect();
         if pages.first() != Some(&address) {
@@ -323,14 +358,14 @@ impl VirtualMemory for CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        if self.enter().is_err() {
-            return;
-        }
+        let Ok(_entered) = self.enter() else { return };
         let state = std::mem::take(&mut *lock(&self.state));
         // What is still here was never given back; the context may live on in another library, so it is
         // given back now. Failures cannot be told to anyone.
         // SAFETY: each handle is in the tables once, was made by the driver and not destroyed since.
         unsafe {
+            // Work may still use what is given back below.
+            result::ctx::synchronize().ok();
             for &event in &state.events {
                 result::event::destroy(std::ptr::with_exposed_provenance_mut(event as usize)).ok();
             }

@@ -15,7 +15,7 @@ pub use virtual_device::VirtualDevice;
 /// A device that memory is taken from in large pieces.
 ///
 /// A pool calls it while it holds its own locks, so a device must not call the pool. A call that panics
-/// leaves the pool as it was.
+/// loses no memory of the pool.
 pub trait Device: Send + Sync {
     /// Takes `size` bytes and returns their address (`cudaMalloc`).
     ///
@@ -40,6 +40,18 @@ pub trait Device: Send + Sync {
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
         None
     }
+
+    /// Whether work on `stream` can be waited for.
+    fn knows_stream(&self, stream: u64) -> bool {
+        let _ = stream;
+        true
+    }
+
+    /// Waits for all work on the device (`cudaDeviceSynchronize`).
+    ///
+    /// # Errors
+    /// Where work has failed.
+    fn synchronize_device(&self) -> Result<(), DeviceError>;
 
     /// Marks this point of a stream's work (`cudaEventRecord`).
     ///
@@ -128,6 +140,9 @@ pub enum DeviceError {
     /// The device cannot do this at all.
     #[error("{0}")]
     Unsupported(String),
+    /// The device's code panicked where the pool could not let it pass.
+    #[error("the device panicked")]
+    Panicked,
     /// The driver's own error.
     #[error("{call} failed: {why}")]
     Driver {
@@ -136,4 +151,9 @@ pub enum DeviceError {
         /// What it said.
         why: String,
     },
+}
+
+/// Calls a device where a panic must not pass: in the middle of something that has to be finished.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, DeviceError>) -> Result<T, DeviceError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or(Err(DeviceError::Panicked))
 }

@@ -90,12 +90,12 @@ impl State {
         Ok(address)
     }
 
+    /// Counts `size` bytes as used, if there are as many.
     fn take(&mut self, size: u64, capacity: u64) -> Result<(), DeviceError> {
-        let pages = size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
-        if pages > capacity - self.used {
+        if size > capacity - self.used {
             return Err(DeviceError::OutOfMemory { size });
         }
-        self.used += pages;
+        self.used += size;
         Ok(())
     }
 
@@ -111,8 +111,9 @@ impl State {
 impl Device for VirtualDevice {
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
         let mut state = lock(&self.state);
-        state.take(size, self.capacity)?;
-        state.place(size, None)
+        let pages = size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
+        state.take(pages, self.capacity)?;
+        state.place(size, None).inspect_err(|_| state.used -= pages)
     }
 
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
@@ -133,6 +134,11 @@ impl Device for VirtualDevice {
 
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
         Some(self)
+    }
+
+    fn synchronize_device(&self) -> Result<(), DeviceError> {
+        lock(&self.state).waiting.clear();
+        Ok(())
     }
 
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {

@@ -54,7 +54,8 @@ pub(crate) struct Arena {
 pub(super) struct State {
     blocks: Vec<Block>,
     vacant_blocks: Vec<BlockKey>,
-    pub(super) segments: Vec<Option<Segment>>,
+    segments: Vec<Option<Segment>>,
+    vacant_segments: Vec<u32>,
     /// Free blocks by class.
     free: [FreeBlocks; 2],
     /// Unmapped blocks of expandable segments by class and address.
@@ -65,7 +66,7 @@ pub(super) struct State {
     next_id: u64,
 }
 
-/// A piece of a segment: one cache line.
+/// A piece of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) address: u64,
@@ -141,9 +142,17 @@ impl Arena {
     }
 
     /// Says that `stream` uses the block too (`record_stream`).
-    pub(crate) fn record_stream(&self, block: BlockKey, stream: u64) {
+    ///
+    /// # Errors
+    /// Where the device could not wait for that stream.
+    pub(crate) fn record_stream(&self, block: BlockKey, stream: u64) -> Result<(), DeviceError> {
         if stream == self.key.stream {
-            return;
+            return Ok(());
+        }
+        if !self.core.device.knows_stream(stream) {
+            return Err(DeviceError::Unsupported(format!(
+                "stream {stream:#x} is not one of this device's; tell it of the stream first"
+            )));
         }
         let mut locked = self.lock();
         locked.block_mut(block).shared = true;
@@ -151,6 +160,7 @@ impl Arena {
         if !streams.contains(&stream) {
             streams.push(stream);
         }
+        Ok(())
     }
 }
 
@@ -531,8 +541,7 @@ impl Locked<'_> {
         age: u64,
         state: BlockState,
     ) -> BlockKey {
-        let vacant =
-            self.state.segments.iter().position(Option::is_none).unwrap_or(self.state.segments.len());
+        let vacant = self.state.vacant_segments.pop().map_or(self.state.segments.len(), |i| i as usize);
         let first = self.new_block(Block {
             address,
             size,
@@ -563,7 +572,7 @@ impl Locked<'_> {
         self.state.free[class as usize]
             .iter()
             .filter(|&key| self.block(key).prev.is_none() && self.block(key).next.is_none())
-            .map(|key| (key, searches - self.block(key).searches))
+            .map(|key| (key, searches.saturating_sub(self.block(key).searches)))
             .collect()
     }
 
@@ -581,8 +590,13 @@ impl Locked<'_> {
         self.arena.core.free(self.arena.tag, segment.class, address, size, stack)?;
         self.remove_free(key);
         self.vacate(key);
-        self.state.segments[index as usize] = None;
+        self.vacate_segment(index);
         Ok(())
+    }
+
+    pub(super) fn vacate_segment(&mut self, index: u32) {
+        self.state.segments[index as usize] = None;
+        self.state.vacant_segments.push(index);
     }
 
     /// As [`release_segment`](Self::release_segment), if the block is still free and fills its segment.
@@ -635,10 +649,12 @@ impl Locked<'_> {
     ) -> Result<bool, DeviceError> {
         let need = rounded.max(max_split);
         let free = &self.state.free[class as usize];
-        if let Some(key) = free.first_of(need).filter(|&key| !self.block(key).expandable) {
-            self.release_segment(key, stack)?;
+        if let Some(key) = free.first_of(need)
+            && self.release_if_whole(key, stack)? > 0
+        {
             return Ok(true);
         }
+        let free = &self.state.free[class as usize];
         let mut below: Vec<BlockKey> = free.iter().take_while(|&key| self.block(key).size < need).collect();
         let mut released = 0;
         while let Some(key) = below.pop() {
@@ -646,10 +662,7 @@ impl Locked<'_> {
             if released >= need || size < max_split {
                 break;
             }
-            if !self.block(key).expandable {
-                self.release_segment(key, stack)?;
-                released += size;
-            }
+            released += self.release_if_whole(key, stack)?;
         }
         Ok(released >= need)
     }

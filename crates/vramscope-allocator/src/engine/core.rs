@@ -8,7 +8,7 @@ use vramscope_trace::Action;
 use super::pending::Pending;
 use super::statistics::Meter;
 use super::{ArenaKey, Limit};
-use crate::device::{Device, DeviceError, VirtualMemory};
+use crate::device::{Device, DeviceError, VirtualMemory, guarded};
 use crate::history::{ArenaTag, Happening, History, StackKey};
 use crate::hooks::PoolHooks;
 use crate::policy::{Class, Policy};
@@ -54,7 +54,7 @@ impl Driver {
     }
 
     fn look(&mut self, device: &dyn Device) {
-        if let Ok(info) = device.memory_info() {
+        if let Ok(info) = guarded(|| device.memory_info()) {
             self.device_used.observe(info.used());
         }
     }
@@ -192,7 +192,7 @@ impl Core {
     pub(crate) fn reserve(&self, class: Class) -> Result<(u64, u64, u64), DeviceError> {
         let page = self.policy.page_size(class);
         let total = self.device.memory_info()?.total;
-        let size = total.saturating_add(total / 8).next_multiple_of(page);
+        let size = total.saturating_add(total / 8).checked_next_multiple_of(page).unwrap_or(total);
         let address = self.virtual_memory()?.reserve(size)?;
         Ok((address, size, self.driver().next_age()))
     }

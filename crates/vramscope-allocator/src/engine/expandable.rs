@@ -119,7 +119,7 @@ impl Locked<'_> {
         if block.prev.is_none() && block.next.is_none() {
             let (address, size) = (block.address, block.size);
             self.vacate(unmapped);
-            self.state.segments[index as usize] = None;
+            self.vacate_segment(index);
             return self.arena.core.release(address, size);
         }
         self.insert_unmapped(unmapped);

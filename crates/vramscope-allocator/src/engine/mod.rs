@@ -302,6 +302,16 @@ impl Engine {
 
     // ---- what it holds ----
 
+    /// Bytes handed out, of one arena after the other.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.arenas.iter().map(|arena| arena.lock().tally().current[1]).sum()
+    }
+
+    /// Free blocks, of one arena after the other.
+    pub(crate) fn num_free_blocks(&self) -> u64 {
+        self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         let mut whole = self.whole();
         let num_free_blocks = whole.arenas.iter().map(|a| a.num_free_blocks() as u64).sum();

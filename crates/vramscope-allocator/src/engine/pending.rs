@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::arena::{Arena, BlockKey};
-use crate::device::{Device, EventId};
+use crate::device::{Device, EventId, guarded};
 use crate::history::{StackKey, When};
 use crate::sync::lock;
 
@@ -26,17 +26,20 @@ struct Waiting {
 }
 
 impl Pending {
-    /// A block waits for `streams` (`insert_events`). A stream that cannot be marked is not waited for: the
-    /// device no longer knows it, so nothing of it is left to wait for.
+    /// A block waits for `streams` (`insert_events`). Where a stream cannot be marked, the whole device is waited
+    /// for.
     pub(crate) fn add(&self, arena: &Arc<Arena>, block: BlockKey, streams: Vec<u64>) {
         for stream in streams {
-            match arena.core.device.record_event(stream) {
+            match guarded(|| arena.core.device.record_event(stream)) {
                 Ok(event) => {
                     let waiting = Waiting { event, arena: Arc::clone(arena), block };
                     self.count.fetch_add(1, Ordering::Relaxed);
                     lock(&self.streams).entry(stream).or_default().push_back(waiting);
                 }
-                Err(_) => arena.lock().stream_done(block, None),
+                Err(_) => {
+                    guarded(|| arena.core.device.synchronize_device()).ok();
+                    arena.lock().stream_done(block, None);
+                }
             }
         }
         if self.closed.load(Ordering::Relaxed) {
@@ -67,10 +70,10 @@ impl Pending {
                 while let Some(waiting) = queue.front() {
                     // Work that failed is over too: its error belongs to whoever started it.
                     let reached = if wait {
-                        device.synchronize(waiting.event).ok();
+                        guarded(|| device.synchronize(waiting.event)).ok();
                         true
                     } else {
-                        device.event_done(waiting.event).unwrap_or(true)
+                        guarded(|| device.event_done(waiting.event)).unwrap_or(true)
                     };
                     if !reached {
                         break;
@@ -81,8 +84,9 @@ impl Pending {
             streams.retain(|_, queue| !queue.is_empty());
             self.count.fetch_sub(done.len(), Ordering::Relaxed);
         }
+        let Some(first) = done.first() else { return };
+        let stack: Option<StackKey> = first.arena.core.history.capture(When::Free);
         for Waiting { arena, block, .. } in done {
-            let stack: Option<StackKey> = arena.core.history.capture(When::Free);
             arena.lock().stream_done(block, stack);
         }
     }

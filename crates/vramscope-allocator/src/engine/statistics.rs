@@ -109,7 +109,7 @@ impl Tally {
     #[inline]
     pub(crate) fn free_requested(&mut self, size: u64) {
         self.current[1] -= size;
-        self.freed[1] += size;
+        self.freed[1] = self.freed[1].saturating_add(size);
         self.num_frees += 1;
     }
 
@@ -117,9 +117,9 @@ impl Tally {
     #[inline]
     pub(crate) fn free_completed(&mut self, requested: u64, size: u64) {
         self.current[0] -= requested;
-        self.freed[0] += requested;
+        self.freed[0] = self.freed[0].saturating_add(requested);
         self.current[2] -= size;
-        self.freed[2] += size;
+        self.freed[2] = self.freed[2].saturating_add(size);
     }
 }
 
@@ -135,13 +135,13 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn add(&mut self, bytes: u64) {
         self.current += bytes;
-        self.allocated += bytes;
+        self.allocated = self.allocated.saturating_add(bytes);
         self.high = self.high.max(self.current);
     }
 
     pub(crate) fn subtract(&mut self, bytes: u64) {
         self.current -= bytes;
-        self.freed += bytes;
+        self.freed = self.freed.saturating_add(bytes);
     }
 
     /// Counts a value that was read elsewhere.
@@ -265,9 +265,9 @@ impl Ledger {
     ) -> Statistics {
         let arenas = |kind: usize| {
             let current = tallies.iter().map(|t| t.current[kind]).sum::<u64>();
-            let freed = tallies.iter().map(|t| t.freed[kind]).sum::<u64>();
+            let freed = tallies.iter().fold(0u64, |sum, t| sum.saturating_add(t.freed[kind]));
             let peak = self.peaks[kind].max(self.high[kind]);
-            Stat { current, peak, allocated: current + freed, freed }
+            Stat { current, peak, allocated: current.saturating_add(freed), freed }
         };
         let meter = |kind: usize, m: &Meter| Stat {
             current: m.current,

@@ -131,7 +131,7 @@ pub(crate) struct Happening {
     pub(crate) stack: Option<StackKey>,
 }
 
-/// It, when and where: 64 bytes, stacks apart.
+/// It, when and where: 56 bytes, stacks apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) what: Happening,

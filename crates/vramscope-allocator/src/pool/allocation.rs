@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::device::DeviceError;
 use crate::engine::{Arena, Grant};
 use crate::history::When;
 use crate::hooks::{Free, Told, around_free, unobserved_free};
@@ -65,10 +66,11 @@ impl Allocation {
 
     /// Says that work on another stream uses the memory too. When it is freed, it is not handed out again
     /// before that stream has done what was asked of it until then (`Tensor.record_stream`, PyTorch).
-    pub fn record_stream(&self, stream: u64) {
-        if let Some(block) = self.grant.block {
-            self.arena.record_stream(block, stream);
-        }
+    ///
+    /// # Errors
+    /// Where the device could not wait for that stream.
+    pub fn record_stream(&self, stream: u64) -> Result<(), DeviceError> {
+        self.grant.block.map_or(Ok(()), |block| self.arena.record_stream(block, stream))
     }
 
     /// Gives the memory back; the same as dropping it.

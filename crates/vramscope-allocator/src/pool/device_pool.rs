@@ -148,13 +148,12 @@ impl DevicePool {
 
     /// Bytes in use: allocated.
     pub fn used_bytes(&self) -> u64 {
-        self.statistics().allocated.current
+        self.engine.allocated_bytes()
     }
 
     /// Bytes cached: reserved and not in use.
     pub fn free_bytes(&self) -> u64 {
-        let s = self.statistics();
-        s.reserved.current - s.allocated.current
+        self.total_bytes().saturating_sub(self.used_bytes())
     }
 
     /// Bytes taken from the device: reserved.
@@ -164,7 +163,7 @@ impl DevicePool {
 
     /// Free blocks in the cache.
     pub fn n_free_blocks(&self) -> u64 {
-        self.statistics().num_free_blocks
+        self.engine.num_free_blocks()
     }
 
     /// Bounds reserved bytes. 0, as bytes or as a fraction, is no limit (`set_limit`, CuPy).

@@ -10,6 +10,7 @@ mod unwind;
 
 use std::hash::BuildHasher as _;
 use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -38,7 +39,8 @@ impl SourceFrame {
 
 /// Supplies the frames of a language that native code cannot see.
 pub trait StackSource: Send + Sync {
-    /// Appends the frames of the calling thread, innermost first.
+    /// Appends the frames of the calling thread, innermost first. After a panic, those appended so far are
+    /// taken.
     fn capture(&self, frames: &mut Vec<SourceFrame>);
 }
 
@@ -99,7 +101,9 @@ struct HeldStacks {
 impl StackStore {
     /// Where frames of another language come from.
     pub(crate) fn set_source(&self, source: Option<Arc<dyn StackSource>>) {
-        *lock(&self.source) = source;
+        // The one before is dropped with nothing locked: it is foreign code.
+        let before = std::mem::replace(&mut *lock(&self.source), source);
+        drop(before);
     }
 
     /// The calling thread's stack; `None` where there is none to see.
@@ -107,7 +111,8 @@ impl StackStore {
         let source = lock(&self.source).clone();
         let mut supplied = Vec::new();
         if let Some(source) = &source {
-            source.capture(&mut supplied);
+            // A block may be on its way back: a panic here must not lose it.
+            catch_unwind(AssertUnwindSafe(|| source.capture(&mut supplied))).ok();
         }
         if source.is_some() && stacks == Stacks::Python {
             return lock(&self.held).intern_supplied(&supplied, &[]);

@@ -51,19 +51,19 @@ pub(crate) fn load() -> (Objects, Vec<Tables>) {
     (objects, modules)
 }
 
-/// The upper end of the calling thread's stack; 0 where the system does not say.
-pub(crate) fn stack_end() -> u64 {
+/// Where the calling thread's stack lies; empty where the system does not say.
+pub(crate) fn stack() -> Range<u64> {
     // SAFETY: the attributes are filled in before they are read and destroyed once; the thread is this one.
     unsafe {
         let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
-            return 0;
+            return 0..0;
         }
         let mut attributes = attributes.assume_init();
         let (mut start, mut size) = (std::ptr::null_mut::<c_void>(), 0);
         let got = libc::pthread_attr_getstack(&attributes, &mut start, &mut size);
         libc::pthread_attr_destroy(&mut attributes);
-        if got == 0 { start as u64 + size as u64 } else { 0 }
+        if got == 0 { start as u64..start as u64 + size as u64 } else { 0..0 }
     }
 }
 

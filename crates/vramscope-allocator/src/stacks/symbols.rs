@@ -69,17 +69,16 @@ impl SourceFrame {
     /// A frame of the standard library, or of what starts a program or a thread.
     pub(crate) fn is_runtime(&self) -> bool {
         let starts = ["_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "__clone"];
-        let native = || !self.filename.ends_with(".rs") && !self.filename.ends_with(".py");
         self.is_std()
             || starts.iter().any(|start| self.name.starts_with(start))
             || self.name.starts_with("__rust")
             || self.name.starts_with("__rustc")
-            || (native() && matches!(&*self.name, "main" | "clone" | "clone3"))
+            || (&*self.filename == "??" && matches!(&*self.name, "main" | "clone" | "clone3"))
     }
 
     fn is_std(&self) -> bool {
         let name = self.name.trim_start_matches('<');
-        ["core::", "std::", "alloc::"].iter().any(|prefix| name.starts_with(prefix))
-            || self.filename.starts_with("/rustc/")
+        let named = || ["core::", "std::", "alloc::"].iter().any(|prefix| name.starts_with(prefix));
+        self.filename.starts_with("/rustc/") || (&*self.filename == "??" && named())
     }
 }

@@ -50,7 +50,7 @@ mod imp {
     struct Walker {
         tables: Arc<Tables>,
         caches: Vec<CacheX86_64>,
-        stack_end: u64,
+        stack: Range<u64>,
         addresses: Vec<Address>,
     }
 
@@ -79,7 +79,7 @@ mod imp {
             Self {
                 tables: tables(None),
                 caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
-                stack_end: objects::stack_end(),
+                stack: objects::stack(),
                 addresses: Vec::with_capacity(MOST_FRAMES),
             }
         }
@@ -106,7 +106,12 @@ mod imp {
                     options(nomem, nostack, preserves_flags),
                 );
             }
-            let stack = sp..self.stack_end;
+            // A coroutine's or a signal handler's stack, of which nobody knows where it ends.
+            if !self.stack.contains(&sp) {
+                self.addresses.clear();
+                return;
+            }
+            let stack = sp..self.stack.end;
             let mut read = |address: u64| read_stack(&stack, address);
             let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
             let mut at = FrameAddress::InstructionPointer(ip);
@@ -133,7 +138,7 @@ mod imp {
             return Err(());
         }
         // SAFETY: the address is aligned and lies between the stack pointer of the caller, whose frame is
-        // alive during the walk, and the upper end of this thread's stack, which is mapped.
+        // alive during the walk, and the upper end of this thread's own stack: between the two it is mapped.
         Ok(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
     }
 

@@ -45,7 +45,6 @@ fn a_program_counts_the_same_on_a_gpu() {
             let mut kept: Vec<_> = (1..200).map(|i| pool.malloc(i * i * 997).unwrap()).collect();
             kept.retain(|block| block.requested_size() % 2 == 0);
             let again: Vec<_> = (1..100).map(|i| pool.malloc(i * 100_003).unwrap()).collect();
-            again[0].record_stream(0);
             pool.free_all_blocks().unwrap();
             drop(again);
             pool.malloc(total * 2).unwrap_err();
@@ -62,7 +61,7 @@ fn another_stream_is_waited_for() {
     let stream = gpu.create_stream().unwrap();
     let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::new(gpu)]).unwrap();
     let block = pool.malloc(MIB).unwrap();
-    block.record_stream(stream);
+    block.record_stream(stream).unwrap();
     drop(block);
     pool.free_all_blocks().unwrap();
     assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));

@@ -176,8 +176,8 @@ fn a_block_in_use_on_another_stream_waits() {
     record(&pool, HistoryOptions::default());
     gpu.set_busy(7, true);
     let block = pool.malloc(1000).unwrap();
-    block.record_stream(7);
-    block.record_stream(0);
+    block.record_stream(7).unwrap();
+    block.record_stream(0).unwrap();
     drop(block);
     let s = pool.statistics();
     assert_eq!((s.allocated.current, s.active.current, s.requested.current), (0, 1024, 1000));

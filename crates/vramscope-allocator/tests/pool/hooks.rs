@@ -194,6 +194,9 @@ fn another_error_of_the_device_ends_the_request() {
         fn memory_info(&self) -> Result<vramscope_allocator::MemoryInfo, DeviceError> {
             Ok(vramscope_allocator::MemoryInfo { free: MIB, total: MIB })
         }
+        fn synchronize_device(&self) -> Result<(), DeviceError> {
+            Ok(())
+        }
         fn record_event(&self, _: u64) -> Result<vramscope_allocator::EventId, DeviceError> {
             Ok(vramscope_allocator::EventId(0))
         }
@@ -308,6 +311,9 @@ fn a_panic_of_the_device_leaves_the_pool_as_it_was() {
         }
         fn memory_info(&self) -> Result<vramscope_allocator::MemoryInfo, DeviceError> {
             self.0.memory_info()
+        }
+        fn synchronize_device(&self) -> Result<(), DeviceError> {
+            Ok(())
         }
         fn record_event(&self, stream: u64) -> Result<vramscope_allocator::EventId, DeviceError> {
             self.0.record_event(stream)

@@ -197,7 +197,7 @@ proptest! {
                 }
                 Step::Free(n) if !live.is_empty() => drop(live.swap_remove(n % live.len())),
                 Step::RecordStream(n, stream) if !live.is_empty() => {
-                    live[n % live.len()].allocation.record_stream(stream);
+                    live[n % live.len()].allocation.record_stream(stream).unwrap();
                     pending = true;
                 }
                 Step::SetBusy(stream, busy) => gpu.set_busy(stream, busy),
@@ -274,7 +274,7 @@ proptest! {
                             Step::RecordStream(n, stream) => {
                                 let shared = shared.lock().unwrap();
                                 if let Some(l) = shared.get(n % shared.len().max(1)) {
-                                    l.allocation.record_stream(stream);
+                                    l.allocation.record_stream(stream).unwrap();
                                 }
                             }
                             Step::FreeAllBlocks => pool.free_all_blocks().unwrap(),

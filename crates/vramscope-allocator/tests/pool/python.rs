@@ -22,7 +22,7 @@ fn recording() -> Vec<u8> {
     pool.malloc(300 * MIB).unwrap_err();
     gpu.set_busy(5, true);
     let waits = pool.malloc(3 * MIB).unwrap();
-    waits.record_stream(5);
+    waits.record_stream(5).unwrap();
     drop(waits);
     drop(region);
     let folder = tempfile::tempdir().unwrap();

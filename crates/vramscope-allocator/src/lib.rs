@@ -36,6 +36,7 @@ mod policy;
 mod pool;
 mod stacks;
 mod sync;
+mod threads;
 mod units;
 
 #[cfg(feature = "cuda")]

@@ -75,9 +75,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = MemoryPool::on_host(policy, 320 * MIB)?;
     pool.record_memory_history(&HistoryOptions::default())?;
     // Called when a request fails, before anything is unwound.
-    let (own, path) = (pool.clone(), file.clone());
-    pool.on_oom(std::sync::Arc::new(move |_| {
-        own.dump_snapshot(&path).ok();
+    let path = file.clone();
+    pool.on_oom(std::sync::Arc::new(move |pool, _| {
+        if let Err(e) = pool.dump_snapshot(&path) {
+            writeln!(std::io::stderr(), "{e}").ok();
+        }
     }));
 
     let outcome = train(&pool);

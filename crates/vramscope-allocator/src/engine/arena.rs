@@ -88,6 +88,13 @@ pub(crate) struct Block {
     shared: bool,
 }
 
+impl Block {
+    /// Somebody has it, or still waits for it.
+    fn is_active(&self) -> bool {
+        matches!(self.state, BlockState::Allocated | BlockState::PendingFree)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockState {
     Free,
@@ -211,17 +218,21 @@ impl Locked<'_> {
         }
     }
 
-    /// The arena's segments with their blocks. An expandable segment is one for each run of mapped addresses.
+    /// The arena's segments with their blocks. An expandable segment is one for each run of mapped addresses. A
+    /// block held for a request under way is not yet handed out: it is one with the free ones beside it.
     pub(crate) fn segments(&self) -> Vec<SegmentState> {
         let mut found = Vec::new();
         for segment in self.state.segments.iter().flatten() {
-            let blocks: Vec<Block> = self.blocks_from(Some(segment.first)).map(|(_, b)| *b).collect();
-            for run in blocks.split(|b| b.state == BlockState::Unmapped).filter(|run| !run.is_empty()) {
-                found.push(SegmentState {
-                    arena: self.arena.key,
-                    segment: segment.clone(),
-                    blocks: run.to_vec(),
-                });
+            let all: Vec<Block> = self.blocks_from(Some(segment.first)).map(|(_, b)| *b).collect();
+            for run in all.split(|b| b.state == BlockState::Unmapped).filter(|run| !run.is_empty()) {
+                let mut blocks: Vec<Block> = Vec::with_capacity(run.len());
+                for block in run {
+                    match blocks.last_mut() {
+                        Some(last) if !last.is_active() && !block.is_active() => last.size += block.size,
+                        _ => blocks.push(*block),
+                    }
+                }
+                found.push(SegmentState { arena: self.arena.key, segment: segment.clone(), blocks });
             }
         }
         found

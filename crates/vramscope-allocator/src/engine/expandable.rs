@@ -27,46 +27,56 @@ impl Locked<'_> {
     }
 
     /// Maps memory into an expandable segment until a block of `rounded` bytes can be held
-    /// (`try_allocate_expandable_block`). Returns it with the address and the number of bytes mapped.
+    /// (`try_allocate_expandable_block`). `mapped` is told the address and the bytes of each range.
     ///
     /// # Errors
     /// Where the device has no memory or no addresses left. What was mapped until then stays, free.
-    pub(crate) fn expand(
+    pub(super) fn expand(
         &mut self,
         class: Class,
         rounded: u64,
         stack: Option<StackKey>,
-    ) -> Result<(BlockKey, u64, u64), DeviceError> {
+        mapped: &mut dyn FnMut(u64, u64),
+    ) -> Result<BlockKey, DeviceError> {
         let mut key = match self.find_expandable(class, rounded) {
             Some(key) => key,
-            None => {
-                let (address, size, age) = self.arena.core.reserve(class)?;
-                if size < rounded {
-                    self.arena.core.release(address, size)?;
-                    return Err(DeviceError::OutOfMemory { size: rounded });
-                }
-                let key = self.push_segment(address, size, class, true, stack, age, BlockState::Unmapped);
-                self.insert_unmapped(key);
-                key
-            }
+            None => self.reserve(class, rounded, stack)?,
         };
-        let (mut at, mut mapped) = (None, 0);
-        if self.block(key).state == BlockState::Unmapped {
-            let address = self.block(key).address;
-            let (joined, bytes) = self.map(class, key, rounded.min(self.block(key).size), stack)?;
+        let mut next = key;
+        while self.block(key).state == BlockState::Unmapped || self.block(key).size < rounded {
+            if self.block(key).state != BlockState::Unmapped {
+                match self.block(key).next {
+                    Some(behind) => next = behind,
+                    None => break,
+                }
+            }
+            let covered = if next == key { 0 } else { self.block(key).size };
+            let block = self.block(next);
+            let (address, missing) = (block.address, (rounded - covered).min(block.size));
+            let (joined, bytes) = self.map(class, next, missing, stack)?;
+            mapped(address, bytes);
             key = joined;
-            (at, mapped) = (Some(address), mapped + bytes);
-        }
-        while self.block(key).size < rounded {
-            let missing = rounded - self.block(key).size;
-            let Some(next) = self.block(key).next else { break };
-            let address = self.block(next).address;
-            let (joined, bytes) = self.map(class, next, missing.min(self.block(next).size), stack)?;
-            key = joined;
-            (at, mapped) = (at.or(Some(address)), mapped + bytes);
+            next = key;
         }
         self.hold(key);
-        Ok((key, at.unwrap_or(self.block(key).address), mapped))
+        Ok(key)
+    }
+
+    /// Reserves addresses for a new segment, all unmapped.
+    fn reserve(
+        &mut self,
+        class: Class,
+        rounded: u64,
+        stack: Option<StackKey>,
+    ) -> Result<BlockKey, DeviceError> {
+        let (address, size, age) = self.arena.core.reserve(class)?;
+        if size < rounded {
+            self.arena.core.release(address, size)?;
+            return Err(DeviceError::OutOfMemory { size: rounded });
+        }
+        let key = self.push_segment(address, size, class, true, stack, age, BlockState::Unmapped);
+        self.insert_unmapped(key);
+        Ok(key)
     }
 
     /// Maps whole pages over the first `size` bytes of an unmapped block (`map_block`). Returns the free block

@@ -196,10 +196,15 @@ impl<'a> Growth<'a> {
             return Ok(None);
         }
         callbacks.alloc_preprocess(want)?;
+        let (mut at, mut mapped) = (0, 0);
         let taken = {
             let mut arena = self.arena.lock();
             if core.policy.expandable_segments {
-                arena.expand(self.class, self.rounded, self.stack)
+                let mut seen = |address, bytes| {
+                    at = if mapped == 0 { address } else { at };
+                    mapped += bytes;
+                };
+                arena.expand(self.class, self.rounded, self.stack, &mut seen).map(|key| (key, at, mapped))
             } else {
                 arena
                     .add_segment(self.class, want, self.stack)
@@ -213,7 +218,9 @@ impl<'a> Growth<'a> {
                 Ok(Some(held))
             }
             Err(e) => {
-                callbacks.alloc_postprocess(want, 0);
+                // What was mapped before memory ran out stays, free.
+                let (size, address) = if mapped > 0 { (mapped, at) } else { (want, 0) };
+                callbacks.alloc_postprocess(size, address);
                 match e {
                     DeviceError::OutOfMemory { .. } => Ok(None),
                     e => Err(e.into()),

@@ -29,7 +29,8 @@ use crate::sync::lock;
 use recorder::TextKey;
 
 /// What is recorded, in the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11) and with
-/// their defaults.
+/// their defaults. `compile_context` and `global_record_annotations` are of Python alone; regions of every
+/// thread are recorded here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryOptions {
     /// `None` stops recording and drops what was recorded.
@@ -44,6 +45,8 @@ pub struct HistoryOptions {
     pub device: Option<i32>,
     /// Drops what was recorded so far.
     pub clear_history: bool,
+    /// Actions that are left out of the history. The file of `stream_to` has them all the same.
+    pub skip_actions: Vec<Action>,
     /// A file that every event is also written to while the program runs, at least every quarter of a
     /// second and without bound. It opens as a snapshot does, also after the program was killed. Beyond
     /// PyTorch.
@@ -59,6 +62,7 @@ impl Default for HistoryOptions {
             max_entries: usize::MAX,
             device: None,
             clear_history: false,
+            skip_actions: Vec::new(),
             stream_to: None,
         }
     }
@@ -155,6 +159,7 @@ pub(crate) struct History {
 struct Ring {
     entries: VecDeque<Entry>,
     max_entries: usize,
+    skip_actions: Vec<Action>,
     overflowed: bool,
     /// What arena numbers mean; the first stands for the device.
     arenas: Vec<ArenaKey>,
@@ -174,8 +179,9 @@ impl History {
         }
     }
 
-    /// Begins or ends recording. Nothing happens on the device meanwhile: its locks are held.
-    pub(crate) fn set(&self, options: &HistoryOptions, stream: Option<Arc<Stream>>) {
+    /// Begins or ends recording. Nothing happens on the device meanwhile: its locks are held. Returns the file
+    /// that was written until now.
+    pub(crate) fn set(&self, options: &HistoryOptions, stream: Option<Arc<Stream>>) -> Option<Arc<Stream>> {
         let mut ring = lock(&self.ring);
         let recording = options.enabled.is_some();
         ring.max_entries = match options.enabled {
@@ -183,6 +189,7 @@ impl History {
             Some(Enabled::State) => 1,
             None => 0,
         };
+        ring.skip_actions.clone_from(&options.skip_actions);
         if !recording || options.clear_history {
             ring.entries = VecDeque::new();
             ring.overflowed = false;
@@ -191,11 +198,17 @@ impl History {
             ring.entries.pop_front();
             ring.overflowed = true;
         }
-        ring.stream = stream;
+        let before = std::mem::replace(&mut ring.stream, stream);
         let context = options.context.filter(|_| recording).map_or(0, |context| context as u8 + 1);
         self.context.store(context, Ordering::Relaxed);
         self.python_only.store(options.stacks == Stacks::Python, Ordering::Relaxed);
         self.recording.store(recording, Ordering::Relaxed);
+        before
+    }
+
+    /// The file that is written now.
+    pub(crate) fn stream(&self) -> Option<Arc<Stream>> {
+        lock(&self.ring).stream.clone()
     }
 
     /// Gives an arena its place in the history.
@@ -242,6 +255,9 @@ impl History {
         let entry = Entry { what, time_us: recorder::now_us(), metadata, arena: arena.index };
         if let Some(stream) = &ring.stream {
             stream.push(StreamItem::Event(self.device_id, ring.arenas[arena.index as usize], entry));
+        }
+        if ring.skip_actions.contains(&what.action) {
+            return;
         }
         if ring.entries.len() >= ring.max_entries {
             ring.overflowed = true;

@@ -1,7 +1,7 @@
 //! What the histories of a pool's devices share.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
@@ -35,12 +35,13 @@ struct Regions {
     entries: VecDeque<RegionEntry>,
     /// 0 while nothing is recorded.
     max_entries: usize,
-    stream: Option<Arc<Stream>>,
+    /// The devices' histories keep it open.
+    stream: Weak<Stream>,
 }
 
 impl Recorder {
     /// Begins or ends the recording of regions.
-    pub(crate) fn set_regions(&self, max_entries: usize, clear: bool, stream: Option<Arc<Stream>>) {
+    pub(crate) fn set_regions(&self, max_entries: usize, clear: bool, stream: Weak<Stream>) {
         let mut regions = lock(&self.regions);
         if max_entries == 0 || clear {
             regions.entries = VecDeque::new();
@@ -56,7 +57,7 @@ impl Recorder {
             return;
         }
         let entry = RegionEntry { stage, name: Arc::clone(name), device_id, time_us: now_us() };
-        if let Some(stream) = &regions.stream {
+        if let Some(stream) = regions.stream.upgrade() {
             stream.push(StreamItem::Region(entry.clone()));
         }
         if regions.entries.len() >= regions.max_entries {

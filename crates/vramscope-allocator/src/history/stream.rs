@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
@@ -31,10 +31,14 @@ pub(crate) enum StreamItem {
     Region(RegionEntry),
 }
 
+/// Bytes that may wait for a disk that takes nothing, before the recording is given up.
+const MOST_UNWRITTEN: usize = 256 << 20;
+
 /// A recording that is being written. Dropping the last handle writes what waits and closes the file.
 pub(crate) struct Stream {
+    path: PathBuf,
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -70,18 +74,29 @@ impl Stream {
             known.device(&mut log, &recorder, engine.core.device_id.into(), segments);
         }
         log.flush()?;
-        let file = LogFile { log: Some(log), known, error: None };
-        let shared = Arc::new(Shared {
-            recorder,
-            waiting: Mutex::default(),
-            wake: Condvar::new(),
-            file: Mutex::new(file),
-        });
-        let thread = std::thread::Builder::new().name("vramscope-stream".to_owned()).spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.run()
-        })?;
-        Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
+        let file = Mutex::new(LogFile { log: Some(log), known, error: None });
+        let shared = Arc::new(Shared { recorder, waiting: Mutex::default(), wake: Condvar::new(), file });
+        let stream = Arc::new(Self { path: path.to_owned(), shared, threads: Mutex::default() });
+        stream.spawn("vramscope-stream", Shared::write_on)?;
+        stream.spawn("vramscope-symbols", Shared::look_up_on)?;
+        Ok(stream)
+    }
+
+    fn spawn(&self, name: &str, run: fn(&Shared)) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The error that the file met last, if it has not been overcome.
+    pub(crate) fn error(&self) -> Option<io::ErrorKind> {
+        lock(&self.shared.file).error.as_ref().map(io::Error::kind)
     }
 
     /// Hands something over to be written.
@@ -94,17 +109,15 @@ impl Stream {
         }
     }
 
-    /// Writes what waits, closes the file, and returns the first error there was.
+    /// Writes what waits, closes the file, and returns the error that kept something from being written.
     pub(crate) fn close(&self) -> io::Result<()> {
         lock(&self.shared.waiting).closing = true;
         self.shared.wake.notify_all();
-        if let Some(thread) = lock(&self.thread).take() {
-            thread.join().map_err(|_| io::Error::other("the thread that writes the recording panicked"))?;
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            thread.join().map_err(|_| io::Error::other("a thread that writes the recording panicked"))?;
         }
-        match lock(&self.shared.file).error.take() {
-            Some(e) => Err(e),
-            None => Ok(()),
-        }
+        lock(&self.shared.file).error.take().map_or(Ok(()), Err)
     }
 }
 
@@ -115,25 +128,31 @@ impl Drop for Stream {
 }
 
 impl Shared {
-    /// The writing thread.
-    fn run(&self) {
-        let mut meanings = Meanings::default();
-        loop {
-            let closing = {
-                let waiting = lock(&self.waiting);
-                let idle = |w: &mut Waiting| !w.closing;
-                match self.wake.wait_timeout_while(waiting, INTERVAL, idle) {
-                    Ok((waiting, _)) => waiting.closing,
-                    Err(poisoned) => poisoned.into_inner().0.closing,
-                }
-            };
-            self.write();
-            self.look_up(&mut meanings, closing);
-            if closing {
-                lock(&self.file).finish();
-                return;
-            }
+    /// Waits for the next round; true once the file is to be closed.
+    fn wait(&self) -> bool {
+        let waiting = lock(&self.waiting);
+        match self.wake.wait_timeout_while(waiting, INTERVAL, |waiting| !waiting.closing) {
+            Ok((waiting, _)) => waiting.closing,
+            Err(poisoned) => poisoned.into_inner().0.closing,
         }
+    }
+
+    /// One thread writes events, and never waits for symbols.
+    fn write_on(&self) {
+        while !self.wait() {
+            self.write();
+        }
+    }
+
+    /// Another looks up what addresses mean, and closes the file in the end.
+    fn look_up_on(&self) {
+        let mut meanings = Meanings::default();
+        while !self.wait() {
+            self.look_up(&mut meanings);
+        }
+        self.write();
+        self.look_up(&mut meanings);
+        lock(&self.file).finish();
     }
 
     /// Writes what waits, as the addresses they are.
@@ -147,33 +166,24 @@ impl Shared {
         });
     }
 
-    /// Adds what the new addresses mean. This may take long, as when debugging information is read for the
-    /// first time, so events are written in between.
-    fn look_up(&self, meanings: &mut Meanings, closing: bool) {
+    /// Adds what the addresses of new stacks mean. This may take long, as when debugging information is read
+    /// for the first time.
+    fn look_up(&self, meanings: &mut Meanings) {
         let stacks = std::mem::take(&mut lock(&self.file).known.new_stacks);
         let mut found = Vec::new();
-        let mut last = Instant::now();
         for stack in stacks {
             let mut inside = true;
             for (log_site, site) in stack {
                 let frames = meanings.symbols.frames(&self.recorder.stacks, site);
                 let frames = outside(&frames, &mut inside);
+                // Told once, as the first stack has it.
                 if meanings.written.insert(log_site) {
                     found.push((log_site, frames.to_vec()));
                 }
             }
-            if !closing && last.elapsed() >= INTERVAL {
-                self.write();
-                self.write_symbols(&mut found);
-                last = Instant::now();
-            }
         }
-        self.write_symbols(&mut found);
-    }
-
-    fn write_symbols(&self, found: &mut Vec<(LogSite, Vec<SourceFrame>)>) {
         lock(&self.file).with(|log, _| {
-            for (site, frames) in found.drain(..) {
+            for (site, frames) in found {
                 log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
             }
         });
@@ -189,20 +199,21 @@ struct Meanings {
 
 /// The file and how it stands.
 struct LogFile {
-    /// `None` when it is closed. After an error nothing more is written: a gap in the middle would not be seen.
+    /// `None` when it is closed or given up.
     log: Option<LogWriter<File>>,
     known: Known,
     error: Option<io::Error>,
 }
 
 impl LogFile {
-    /// Adds something and hands it to the file.
+    /// Adds something and hands it to the file. What a full disk does not take is tried again next time, from
+    /// the byte where it stopped.
     fn with(&mut self, add: impl FnOnce(&mut LogWriter<File>, &mut Known)) {
         let Some(log) = &mut self.log else { return };
         add(log, &mut self.known);
-        if let Err(e) = log.flush() {
+        self.error = log.flush().err();
+        if log.pending() > MOST_UNWRITTEN {
             self.log = None;
-            self.error = Some(e);
         }
     }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::{
     AllocPostprocess, AllocPreprocess, BoxedError, Free, HookError, MallocPostprocess, MallocPreprocess,
@@ -15,9 +15,11 @@ use super::{
 use crate::engine::AllocCallbacks;
 use crate::pool::Allocation;
 use crate::sync::lock;
+use crate::threads::this_thread;
 
 /// A hook while it is registered.
 pub(crate) struct Registration {
+    name: String,
     hook: Arc<dyn MemoryHook>,
     /// How many were registered before it, anywhere.
     epoch: u64,
@@ -26,6 +28,17 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    fn new(hook: Arc<dyn MemoryHook>) -> Arc<Self> {
+        static EPOCH: AtomicU64 = AtomicU64::new(0);
+        let epoch = EPOCH.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { name: hook.name().to_owned(), hook, epoch, alive: AtomicBool::new(true) })
+    }
+
+    /// It is of the same hook.
+    fn is_of(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.hook), Arc::as_ptr(&other.hook))
+    }
+
     fn is_alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }
@@ -42,17 +55,14 @@ fn alive(registrations: &[Arc<Registration>]) -> Registrations {
 /// `registrations` with one more; what is no longer registered is left out.
 fn with(
     registrations: &[Arc<Registration>],
-    hook: Arc<dyn MemoryHook>,
-) -> Result<(Registrations, Arc<Registration>), HookError> {
-    static EPOCH: AtomicU64 = AtomicU64::new(0);
+    registration: &Arc<Registration>,
+) -> Result<Registrations, HookError> {
     let mut hooks = alive(registrations);
-    if hooks.iter().any(|r| r.hook.name() == hook.name()) {
-        return Err(HookError::AlreadyExists { name: hook.name().to_owned() });
+    if hooks.iter().any(|r| r.name == registration.name) {
+        return Err(HookError::AlreadyExists { name: registration.name.clone() });
     }
-    let epoch = EPOCH.fetch_add(1, Ordering::Relaxed);
-    let registration = Arc::new(Registration { hook, epoch, alive: AtomicBool::new(true) });
-    hooks.push(Arc::clone(&registration));
-    Ok((hooks, registration))
+    hooks.push(Arc::clone(registration));
+    Ok(hooks)
 }
 
 // ---- a thread's hooks ----
@@ -92,10 +102,6 @@ thread_local! {
     static HOOKED: Cell<bool> = const { Cell::new(false) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
     static THREAD_HOOKS: RefCell<Option<Rc<ThreadSet>>> = const { RefCell::new(None) };
-    static THREAD: NonZeroU64 = {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX)
-    };
 }
 
 /// Registers `hook` for allocations of the current thread, from any pool, until the guard is dropped
@@ -105,13 +111,13 @@ thread_local! {
 /// [`HookError::AlreadyExists`] where this thread has a hook of that name, be it the same one.
 pub fn register(hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
     let before = thread_hooks();
-    let (hooks, registration) = with(before.as_ref().map_or(&[], |set| &set.hooks), hook)?;
-    set_thread_hooks(hooks);
-    Ok(HookGuard { registration })
+    let registration = Registration::new(hook);
+    set_thread_hooks(with(before.as_ref().map_or(&[], |set| &set.hooks), &registration)?);
+    Ok(HookGuard { registration, pool: Weak::new() })
 }
 
 fn set_thread_hooks(hooks: Registrations) {
-    let Ok(thread) = THREAD.try_with(|&thread| thread) else { return };
+    let thread = this_thread();
     let set = hooks.last().map(|newest| {
         let watchers = Watchers { thread, epoch: newest.epoch };
         lock(&THREADS).insert(thread, hooks.clone());
@@ -140,11 +146,16 @@ fn thread_hooks() -> Option<Rc<ThreadSet>> {
 #[must_use = "the hook is removed when the guard is dropped"]
 pub struct HookGuard {
     registration: Arc<Registration>,
+    /// The pool it is registered for; none where it is a thread's.
+    pool: Weak<PoolHooks>,
 }
 
 impl Drop for HookGuard {
     fn drop(&mut self) {
         self.registration.alive.store(false, Ordering::Release);
+        if let Some(pool) = self.pool.upgrade() {
+            return pool.remove_dead();
+        }
         lock(&THREADS).retain(|_, hooks| {
             hooks.retain(|r| r.is_alive());
             !hooks.is_empty()
@@ -172,27 +183,27 @@ pub(crate) struct PoolHooks {
 }
 
 impl PoolHooks {
-    pub(crate) fn register(&self, hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
+    pub(crate) fn register(self: &Arc<Self>, hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
+        let registration = Registration::new(hook);
         let mut hooks = lock(&self.hooks);
-        let (set, registration) = with(&hooks, hook)?;
-        *hooks = Arc::new(set);
+        *hooks = Arc::new(with(&hooks, &registration)?);
         self.hooked.store(true, Ordering::Release);
-        Ok(HookGuard { registration })
+        Ok(HookGuard { registration, pool: Arc::downgrade(self) })
+    }
+
+    /// Takes out what is no longer registered. Hooks are dropped with nothing locked: their code runs then.
+    fn remove_dead(&self) {
+        let mut hooks = lock(&self.hooks);
+        let left = alive(&hooks);
+        self.hooked.store(!left.is_empty(), Ordering::Release);
+        let before = std::mem::replace(&mut *hooks, Arc::new(left));
+        drop(hooks);
+        drop(before);
     }
 
     #[inline]
     fn get(&self) -> Option<Arc<Registrations>> {
-        if self.hooked.load(Ordering::Acquire) { self.get_hooked() } else { None }
-    }
-
-    fn get_hooked(&self) -> Option<Arc<Registrations>> {
-        let mut hooks = lock(&self.hooks);
-        if !hooks.iter().any(|r| r.is_alive()) {
-            *hooks = Arc::default();
-            self.hooked.store(false, Ordering::Release);
-            return None;
-        }
-        Some(Arc::clone(&hooks))
+        self.hooked.load(Ordering::Acquire).then(|| Arc::clone(&lock(&self.hooks)))
     }
 }
 
@@ -271,11 +282,11 @@ impl AllocationHooks {
         let pool = self.pool.as_ref().map_or(&[][..], |set| set);
         for hooks in [thread, pool] {
             for registration in hooks {
-                if registration.is_alive()
-                    && let Err(why) = call(registration.hook.as_ref())
-                {
-                    return Err(HookError::Refused { name: registration.hook.name().to_owned(), why });
+                if !registration.is_alive() || is_told_before(registration, &[thread], hooks) {
+                    continue;
                 }
+                call(registration.hook.as_ref())
+                    .map_err(|why| HookError::Refused { name: registration.name.clone(), why })?;
             }
         }
         Ok(())
@@ -350,6 +361,17 @@ impl AllocCallbacks for Option<&AllocationHooks> {
     }
 }
 
+/// A hook in `hooks` is in one of the lists `before` it too, and so told already.
+#[inline]
+fn is_told_before(
+    registration: &Registration,
+    before: &[&[Arc<Registration>]],
+    hooks: &[Arc<Registration>],
+) -> bool {
+    let lists = before.iter().take_while(|list| !std::ptr::eq(**list, hooks));
+    lists.flat_map(|list| list.iter()).any(|r| r.is_alive() && r.is_of(registration))
+}
+
 /// Nobody is told when a block goes back of which `told` were told.
 #[inline]
 pub(crate) fn unobserved_free(pool: &PoolHooks, told: Told) -> bool {
@@ -379,7 +401,10 @@ pub(crate) fn around_free(pool: &PoolHooks, told: Told, event: &Free, free: impl
         let thread = here.thread.as_ref().map_or(&[][..], |set| &set.hooks);
         let pool = here.pool.as_ref().map_or(&[][..], |set| set);
         for hooks in [thread, pool, &elsewhere] {
-            for registration in hooks.iter().filter(|r| r.is_alive()) {
+            for registration in hooks {
+                if !registration.is_alive() || is_told_before(registration, &[thread, pool], hooks) {
+                    continue;
+                }
                 let call = || callback(registration.hook.as_ref(), event);
                 if let Err(e) = catch_unwind(AssertUnwindSafe(call)) {
                     panic.get_or_insert(e);

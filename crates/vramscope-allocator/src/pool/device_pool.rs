@@ -1,27 +1,26 @@
 //! One device of a pool.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Weak};
 
 use thiserror::Error;
 use vramscope_trace::PoolId;
 
-use super::Allocation;
+use super::{Allocation, MemoryPool};
 use crate::device::{DeviceError, MemoryInfo};
 use crate::engine::{
     AllocError, ArenaKey, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
 };
 use crate::history::When;
 use crate::hooks::{AllocationHooks, Hooks, MallocGuard, Told};
-use crate::sync::lock;
 
 /// Called when a request fails for want of memory; see [`MemoryPool::on_oom`](super::MemoryPool::on_oom).
-pub type OomObserver = Arc<dyn Fn(&OutOfMemory) + Send + Sync>;
+pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
 
 /// The part of a [`MemoryPool`](super::MemoryPool) that is on one device: what CuPy calls a
 /// `SingleDeviceMemoryPool`.
 pub struct DevicePool {
     pub(super) engine: Arc<Engine>,
-    pub(super) oom_observers: Arc<Mutex<Vec<OomObserver>>>,
+    pub(super) pool: Weak<super::Inner>,
 }
 
 /// A limit that means nothing. The messages are CuPy's.
@@ -137,9 +136,8 @@ impl DevicePool {
 
     #[cold]
     fn observe_error(&self, error: AllocError) -> AllocError {
-        if let AllocError::OutOfMemory(e) = &error {
-            let observers = lock(&self.oom_observers).clone();
-            observers.iter().for_each(|observer| observer(e));
+        if let (AllocError::OutOfMemory(e), Some(inner)) = (&error, self.pool.upgrade()) {
+            MemoryPool { inner }.observe(e);
         }
         error
     }
@@ -227,7 +225,8 @@ impl DevicePool {
     }
 
     /// Calls `callback` to free memory when a request finds none: what Python's `gc.collect()` is to CuPy, and
-    /// a `FreeMemoryCallback` to PyTorch. No lock is held, so it may drop allocations of this pool.
+    /// a `FreeMemoryCallback` to PyTorch. No lock is held, so it may drop allocations of this pool. One that
+    /// owns a handle of the pool would keep the pool for ever.
     pub fn add_free_memory_callback(&self, callback: FreeMemoryCallback) {
         self.engine.add_free_memory_callback(callback);
     }

@@ -3,9 +3,12 @@
 mod allocation;
 mod device_pool;
 
+use std::cell::Cell;
 use std::io::{self, BufWriter, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use thiserror::Error;
 use vramscope_trace::{Stage, TableFull, Trace, formats};
@@ -14,7 +17,7 @@ pub use allocation::Allocation;
 pub use device_pool::{DevicePool, LimitError, OomObserver, PeakScope, PrivatePool};
 
 use crate::device::{Device, DeviceError, HostDevice};
-use crate::engine::{AllocError, Core, Engine};
+use crate::engine::{AllocError, Core, Engine, OutOfMemory};
 use crate::history::{self, Enabled, History, HistoryOptions, Recorder, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
 use crate::policy::Policy;
@@ -46,8 +49,7 @@ struct Inner {
     devices: Vec<DevicePool>,
     hooks: Arc<PoolHooks>,
     recorder: Arc<Recorder>,
-    oom_observers: Arc<Mutex<Vec<OomObserver>>>,
-    stream: Mutex<Option<Arc<Stream>>>,
+    oom_observers: Mutex<Vec<OomObserver>>,
 }
 
 /// Why a snapshot was not written.
@@ -75,6 +77,12 @@ pub enum HistoryError {
     /// The pool has no such device.
     #[error("the pool has no device {0}")]
     NoDevice(i32),
+    /// The file to stream to is being written already.
+    #[error("{path}: is being written already; give another name", path = path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file to stream to could not be written.
     #[error("{path}: {why}", path = path.display())]
     Io {
@@ -98,16 +106,18 @@ impl MemoryPool {
         assert!(!devices.is_empty(), "a pool needs at least one device");
         let hooks = Arc::new(PoolHooks::default());
         let recorder = Arc::new(Recorder::default());
-        let oom_observers = Arc::default();
-        let mut pools = Vec::new();
+        let mut engines = Vec::new();
         for (device, device_id) in devices.into_iter().zip(0..) {
             let history = History::new(Arc::clone(&recorder), device_id);
             let core = Core::new(device, device_id, policy.clone(), history, Arc::clone(&hooks))?;
-            let oom_observers = Arc::clone(&oom_observers);
-            pools.push(DevicePool { engine: Arc::new(Engine::new(core)), oom_observers });
+            engines.push(Arc::new(Engine::new(core)));
         }
-        let stream = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { devices: pools, hooks, recorder, oom_observers, stream }) })
+        let inner = Arc::new_cyclic(|pool: &Weak<Inner>| {
+            let devices =
+                engines.into_iter().map(|engine| DevicePool { engine, pool: pool.clone() }).collect();
+            Inner { devices, hooks, recorder, oom_observers: Mutex::default() }
+        });
+        Ok(Self { inner })
     }
 
     /// A pool of at most `capacity` bytes of the host's memory.
@@ -149,7 +159,9 @@ impl MemoryPool {
     }
 
     /// Calls `observer` when a request fails for want of memory: after everything was tried, before the
-    /// request returns. No lock is held and the recording is whole, so it may dump a snapshot.
+    /// request returns. No lock is held and the recording is whole, so it may dump a snapshot of the pool it
+    /// is given. A request of its own that fails is not told to observers. An observer that owns a handle of
+    /// the pool would keep the pool for ever.
     pub fn on_oom(&self, observer: OomObserver) {
         lock(&self.inner.oom_observers).push(observer);
     }
@@ -161,16 +173,25 @@ impl MemoryPool {
         self.inner.recorder.stacks.set_source(source);
     }
 
-    /// Begins, changes or ends the recording of history (`torch.cuda.memory._record_memory_history`).
+    /// Begins, changes or ends the recording of history (`torch.cuda.memory._record_memory_history`). A file
+    /// that was streamed to is completed when no device writes to it any more, or the pool is gone.
     ///
     /// # Errors
-    /// Where there is no such device, or the file to stream to cannot be written. Nothing has changed then.
+    /// Where there is no such device, or the file to stream to cannot be written: nothing has changed then.
+    /// Where the file until now could not be completed: what was asked for has begun all the same.
     pub fn record_memory_history(&self, options: &HistoryOptions) -> Result<(), HistoryError> {
         let chosen: Vec<&DevicePool> = match options.device {
             Some(id) => vec![self.device(id).ok_or(HistoryError::NoDevice(id))?],
             None => self.inner.devices.iter().collect(),
         };
-        let before = {
+        let histories = || self.inner.devices.iter().map(|d| &d.engine.core.history);
+        if let Some(path) = &options.stream_to
+            && histories().any(|h| h.stream().is_some_and(|stream| stream.path() == path))
+        {
+            return Err(HistoryError::Busy { path: path.clone() });
+        }
+        let mut before = Vec::new();
+        {
             // Every lock of every chosen device, so that the file begins with the state its first event meets.
             let wholes: Vec<_> = chosen.iter().map(|d| (d.engine.as_ref(), d.engine.whole())).collect();
             let stream = match &options.stream_to {
@@ -182,19 +203,44 @@ impl MemoryPool {
                 _ => None,
             };
             for (engine, _) in &wholes {
-                engine.core.history.set(options, stream.clone());
+                before.extend(engine.core.history.set(options, stream.clone()));
             }
             let max_regions = match options.enabled {
-                Some(Enabled::All) => options.max_entries,
-                Some(Enabled::State) => 1,
-                None => 0,
+                Some(Enabled::All) => Some(options.max_entries),
+                Some(Enabled::State) => Some(1),
+                None if histories().any(History::is_recording) => None,
+                None => Some(0),
             };
-            self.inner.recorder.set_regions(max_regions, options.clear_history, stream.clone());
-            std::mem::replace(&mut *lock(&self.inner.stream), stream)
-        };
-        match before.map(|stream| stream.close()) {
-            Some(Err(why)) => Err(HistoryError::Io { path: PathBuf::from("the recording so far"), why }),
-            _ => Ok(()),
+            if let Some(max_entries) = max_regions {
+                let stream = stream.as_ref().map(Arc::downgrade).unwrap_or_default();
+                self.inner.recorder.set_regions(max_entries, options.clear_history, stream);
+            }
+        }
+        // Closed with nothing locked, by whoever held it last.
+        for stream in before.into_iter().filter_map(Arc::into_inner) {
+            stream.close().map_err(|why| HistoryError::Io { path: stream.path().to_owned(), why })?;
+        }
+        Ok(())
+    }
+
+    /// The error that a file streamed to met last, such as a full disk. What it did not take is tried again.
+    pub fn stream_error(&self) -> Option<io::ErrorKind> {
+        let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.core.history.stream());
+        streams.find_map(|stream| stream.error())
+    }
+
+    /// Tells the observers of a request that failed.
+    pub(crate) fn observe(&self, error: &OutOfMemory) {
+        thread_local! {
+            static OBSERVING: Cell<bool> = const { Cell::new(false) };
+        }
+        if !OBSERVING.replace(true) {
+            let observers = lock(&self.inner.oom_observers).clone();
+            let told = catch_unwind(AssertUnwindSafe(|| {
+                observers.iter().for_each(|observer| observer(self, error));
+            }));
+            OBSERVING.set(false);
+            told.unwrap_or_else(|panic| resume_unwind(panic));
         }
     }
 
@@ -217,7 +263,9 @@ impl MemoryPool {
         let path = path.as_ref();
         let trace = self.snapshot()?;
         let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.tmp", std::process::id()));
+        static DUMPS: AtomicU64 = AtomicU64::new(0);
+        // Of this dump alone: other threads may write the same file.
+        beside.push(format!(".{}-{}.tmp", std::process::id(), DUMPS.fetch_add(1, Ordering::Relaxed)));
         let beside = PathBuf::from(beside);
         let write = || {
             let mut out = BufWriter::new(std::fs::File::create(&beside)?);

@@ -204,11 +204,12 @@ fn an_out_of_memory_is_recorded_and_its_observers_may_dump() {
     let pool =
         MemoryPool::new(&torch_2_11(), vec![Arc::new(VirtualDevice::with_capacity(64 * MIB))]).unwrap();
     record(&pool, HistoryOptions::default());
-    let (seen, path, own) = (Arc::new(Mutex::new(Vec::new())), file.clone(), pool.clone());
+    let (seen, path) = (Arc::new(Mutex::new(Vec::new())), file.clone());
     let told = Arc::clone(&seen);
-    pool.on_oom(Arc::new(move |oom| {
+    pool.on_oom(Arc::new(move |pool, oom| {
         told.lock().unwrap().push((oom.requested, oom.size, oom.device_free));
-        own.dump_snapshot(&path).unwrap();
+        pool.dump_snapshot(&path).unwrap();
+        pool.malloc(1 << 50).unwrap_err();
     }));
     let held = pool.malloc(40 * MIB).unwrap();
     pool.malloc(30 * MIB + 1).unwrap_err();
@@ -219,7 +220,7 @@ fn an_out_of_memory_is_recorded_and_its_observers_may_dump() {
     let oom = events.iter().find(|e| e.action == Action::Oom).unwrap();
     assert_eq!((oom.address, oom.size), (24 * MIB, 30 * MIB + 512));
     assert_eq!(trace.devices[0].blocks.iter().filter(|b| b.state.is_active()).count(), 1, "before unwinding");
-    assert_eq!(pool.statistics().num_ooms, 1);
+    assert_eq!((pool.statistics().num_ooms, seen.lock().unwrap().len()), (2, 1), "its own is not told");
 }
 
 /// A program that uses everything a snapshot can hold.
@@ -322,4 +323,155 @@ fn allocations_outlive_the_pool() {
     drop(a);
     drop(b);
     assert_eq!(used(), 0);
+}
+
+fn read(file: &std::path::Path) -> formats::Recording {
+    formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap()
+}
+
+/// A program that ends, or drops its pool, has not to say so.
+#[test]
+fn a_stream_is_completed_when_its_pool_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.vramscope");
+    let pool = pool();
+    record(&pool, HistoryOptions { stream_to: Some(file.clone()), ..HistoryOptions::default() });
+    drop(pool.malloc(1000).unwrap());
+    drop(pool);
+    let recording = read(&file);
+    assert!(!recording.notices.unclosed);
+    use Action::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree};
+    assert_eq!(actions(&recording.trace), [SegmentAlloc, Alloc, FreeRequested, FreeCompleted, SegmentFree]);
+}
+
+#[test]
+fn a_file_is_not_streamed_to_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = HistoryOptions { stream_to: Some(folder.path().join("a")), ..HistoryOptions::default() };
+    let pool = pool();
+    record(&pool, options.clone());
+    drop(pool.malloc(1).unwrap());
+    let again = pool.record_memory_history(&options).unwrap_err().to_string();
+    assert!(again.ends_with("a: is being written already; give another name"), "{again}");
+    drop(pool);
+    assert_eq!(read(&folder.path().join("a")).trace.devices[0].events.len(), 5);
+}
+
+/// Ending the recording of one device leaves the file of the others open.
+#[test]
+fn one_device_stops_and_the_other_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.vramscope");
+    let devices: Vec<Arc<dyn Device>> =
+        (0..2).map(|_| Arc::new(VirtualDevice::with_capacity(1 << 30)) as Arc<dyn Device>).collect();
+    let pool = MemoryPool::new(&torch_2_11(), devices).unwrap();
+    record(&pool, HistoryOptions { stream_to: Some(file.clone()), ..HistoryOptions::default() });
+    record(&pool, HistoryOptions { enabled: None, device: Some(1), ..HistoryOptions::default() });
+    let region = pool.annotate("later");
+    for device in pool.devices() {
+        drop(device.malloc(1).unwrap());
+    }
+    drop(region);
+    assert_eq!(pool.stream_error(), None);
+    drop(pool);
+    let trace = read(&file).trace;
+    let events: Vec<usize> = trace.devices.iter().map(|d| d.events.len()).collect();
+    assert_eq!(events, [5, 0]);
+    assert_eq!(trace.annotations.unwrap().len(), 2);
+}
+
+#[test]
+fn actions_can_be_left_out() {
+    let pool = pool();
+    let skip_actions = vec![Action::SegmentAlloc, Action::FreeRequested];
+    record(&pool, HistoryOptions { skip_actions, ..HistoryOptions::default() });
+    drop(pool.malloc(1).unwrap());
+    assert_eq!(actions(&pool.snapshot().unwrap()), [Action::Alloc, Action::FreeCompleted]);
+}
+
+#[test]
+fn a_source_that_panics_loses_no_memory() {
+    struct Panics;
+    impl StackSource for Panics {
+        fn capture(&self, frames: &mut Vec<SourceFrame>) {
+            frames.push(SourceFrame::new("a.py", 1, "f"));
+            panic!("on purpose");
+        }
+    }
+    let pool = pool();
+    pool.set_stack_source(Some(Arc::new(Panics)));
+    record(&pool, HistoryOptions { stacks: Stacks::Python, ..HistoryOptions::default() });
+    drop(pool.malloc(1000).unwrap());
+    assert_eq!(pool.used_bytes(), 0);
+    assert_eq!(stack_of(&pool.snapshot().unwrap(), Action::Alloc).unwrap(), "f");
+}
+
+/// A device that panics where a block is on its way back.
+#[test]
+fn marks_that_panic_lose_no_memory() {
+    struct Panics(VirtualDevice);
+    impl Device for Panics {
+        fn allocate(&self, size: u64) -> Result<u64, vramscope_allocator::DeviceError> {
+            self.0.allocate(size)
+        }
+        fn free(&self, address: u64, size: u64) -> Result<(), vramscope_allocator::DeviceError> {
+            self.0.free(address, size)
+        }
+        fn memory_info(&self) -> Result<vramscope_allocator::MemoryInfo, vramscope_allocator::DeviceError> {
+            self.0.memory_info()
+        }
+        fn knows_stream(&self, stream: u64) -> bool {
+            stream != 99
+        }
+        fn synchronize_device(&self) -> Result<(), vramscope_allocator::DeviceError> {
+            panic!("on purpose");
+        }
+        fn record_event(
+            &self,
+            stream: u64,
+        ) -> Result<vramscope_allocator::EventId, vramscope_allocator::DeviceError> {
+            assert!(stream != 7, "on purpose");
+            self.0.record_event(stream)
+        }
+        fn event_done(
+            &self,
+            _: vramscope_allocator::EventId,
+        ) -> Result<bool, vramscope_allocator::DeviceError> {
+            panic!("on purpose");
+        }
+        fn synchronize(
+            &self,
+            _: vramscope_allocator::EventId,
+        ) -> Result<(), vramscope_allocator::DeviceError> {
+            panic!("on purpose");
+        }
+    }
+    let gpu = Arc::new(Panics(VirtualDevice::with_capacity(1 << 30)));
+    let pool = MemoryPool::new(&Policy::cupy(), vec![gpu.clone()]).unwrap();
+    let block = pool.malloc(1000).unwrap();
+    block.record_stream(7).unwrap();
+    block.record_stream(8).unwrap();
+    assert_eq!(
+        block.record_stream(99).unwrap_err().to_string(),
+        "stream 0x63 is not one of this device's; tell it of the stream first"
+    );
+    drop(block);
+    drop(pool.malloc(1).unwrap());
+    pool.free_all_blocks().unwrap();
+    assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
+}
+
+/// Blocks that wait are waited for when nobody will look again.
+#[test]
+fn a_block_that_waits_goes_back_after_the_pool_is_gone() {
+    let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
+    let pool = MemoryPool::new(&torch_2_11(), vec![gpu.clone()]).unwrap();
+    gpu.set_busy(1, true);
+    let [now, later] = [(); 2].map(|()| pool.malloc(30 * MIB).unwrap());
+    now.record_stream(1).unwrap();
+    later.record_stream(1).unwrap();
+    drop(now);
+    drop(pool);
+    drop(later);
+    assert_eq!(gpu.memory_info().unwrap().used(), 0);
 }

@@ -527,3 +527,33 @@ fn a_writer_that_fails_ends_the_printing_and_nothing_else() {
     drop(pool_of(MIB * 4).malloc(1).unwrap());
     assert_eq!(hook.error(), Some(std::io::ErrorKind::StorageFull));
 }
+
+/// A pool's hook is let go of with its guard, and may own memory of the pool.
+#[test]
+fn a_pools_hook_is_dropped_with_its_guard() {
+    struct Owns(#[expect(dead_code, reason = "it is only held")] vramscope_allocator::Allocation);
+    impl MemoryHook for Owns {}
+    let pool = pool_of(64 * MIB);
+    let hook: Arc<dyn MemoryHook> = Arc::new(Owns(pool.malloc(512).unwrap()));
+    let guard = pool.register_hook(hook).unwrap();
+    drop(guard);
+    assert_eq!(pool.used_bytes(), 0);
+    drop(pool.malloc(512).unwrap());
+}
+
+/// Registered for the thread and for the pool, a hook is told once.
+#[test]
+fn a_hook_registered_twice_is_told_once() {
+    let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
+    let hook: Arc<dyn MemoryHook> = Arc::new(Log::new("a", &lines));
+    let _pools = pool.register_hook(hook.clone()).unwrap();
+    let _threads = register(hook.clone()).unwrap();
+    let block = pool.malloc(512).unwrap();
+    std::thread::spawn(move || {
+        let _guard = register(hook).unwrap();
+        drop(block);
+    })
+    .join()
+    .unwrap();
+    assert_eq!(take(&lines).len(), 6);
+}

@@ -5,6 +5,7 @@ mod bad_input;
 mod data;
 mod examples;
 mod options;
+mod pool;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

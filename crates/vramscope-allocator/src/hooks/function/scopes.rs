@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::registry::{Hooks, Registration, hooks_for_call, tell, tell_added, tell_all};
 use super::{Ended, FunctionCall, FunctionHook, FunctionHookError, Phase};
 use crate::sync::lock;
+use crate::threads::this_thread;
 
 /// A named function whose calls hooks are told of: what `FunctionNode` is to Chainer's hooks.
 ///
@@ -145,15 +146,12 @@ pub struct Scope {
 thread_local! {
     /// Open scopes.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    static THIS_THREAD: (u64, Arc<()>) = {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        (NEXT.fetch_add(1, Ordering::Relaxed), Arc::new(()))
-    };
+    static TOKEN: Arc<()> = Arc::new(());
 }
 
 /// What is gone when the current thread is.
 pub(super) fn this_thread_token() -> Weak<()> {
-    THIS_THREAD.try_with(|(_, token)| Arc::downgrade(token)).unwrap_or_default()
+    TOKEN.try_with(Arc::downgrade).unwrap_or_default()
 }
 
 impl Scope {
@@ -165,7 +163,7 @@ impl Scope {
         let mut scope = Self { call: None, hooks: Vec::new(), panicking, of_its_thread: PhantomData };
         if !hooks.is_empty() {
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
-            let thread = THIS_THREAD.try_with(|(number, _)| *number).unwrap_or(0);
+            let thread = this_thread().get();
             let call: &_ = scope.call.insert(FunctionCall { id, function: function(), phase, thread, depth });
             scope.hooks.reserve_exact(hooks.len());
             for registration in hooks {

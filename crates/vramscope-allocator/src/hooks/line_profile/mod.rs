@@ -13,6 +13,7 @@ pub use report::{LineNode, LineReport, LineReportOptions, Measure};
 use super::{AllocPostprocess, Free, MallocPostprocess, MemoryHook};
 use crate::stacks::{StackSource, StackStore, Stacks};
 use crate::sync::lock;
+use crate::threads::this_thread;
 use profile::Profile;
 
 /// Which line of the program used how much memory: CuPy's `LineProfileHook`, for native stacks and those a
@@ -53,7 +54,7 @@ pub struct LineProfileHook {
     num_acquired: AtomicUsize,
 }
 
-/// A thread that allocates, in the order they first did.
+/// The number of a thread.
 type Thread = u64;
 
 impl Default for LineProfileHook {
@@ -116,21 +117,10 @@ impl LineProfileHook {
             return 0;
         }
         let mut acquired = lock(&self.acquired);
-        let bytes = acquired.remove(&this_thread()).unwrap_or(0);
+        let bytes = acquired.remove(&this_thread().get()).unwrap_or(0);
         self.num_acquired.store(acquired.len(), Ordering::Relaxed);
         bytes
     }
-}
-
-/// A number for the calling thread.
-fn this_thread() -> Thread {
-    thread_local! {
-        static NUMBER: Thread = {
-            static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        };
-    }
-    NUMBER.try_with(|&number| number).unwrap_or(u64::MAX)
 }
 
 impl MemoryHook for LineProfileHook {
@@ -141,7 +131,7 @@ impl MemoryHook for LineProfileHook {
     fn alloc_postprocess(&self, event: &AllocPostprocess) {
         if event.mem_ptr != 0 {
             let mut acquired = lock(&self.acquired);
-            *acquired.entry(this_thread()).or_default() += event.mem_size;
+            *acquired.entry(this_thread().get()).or_default() += event.mem_size;
             self.num_acquired.store(acquired.len(), Ordering::Relaxed);
         }
     }
@@ -153,7 +143,7 @@ impl MemoryHook for LineProfileHook {
         }
         let stack = self.store.capture(self.stacks);
         let mut profile = lock(&self.profile);
-        let place = profile.place(&self.store, stack, this_thread(), event.device_id);
+        let place = profile.place(&self.store, stack, this_thread().get(), event.device_id);
         if acquired > 0 {
             profile.acquired(place, acquired);
         }

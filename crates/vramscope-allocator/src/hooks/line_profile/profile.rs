@@ -38,6 +38,12 @@ pub(super) struct Node {
     pub(super) site: Site,
 }
 
+/// Threads and devices that are told apart; what comes later is taken together, by device.
+const MOST_LANES: usize = 256;
+
+/// The thread of a lane that stands for all later threads.
+const OTHER_THREADS: Thread = 0;
+
 /// A thread on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Lane {
@@ -73,6 +79,7 @@ pub(super) struct Profile {
     path_ends: Vec<usize>,
     paths: HashMap<Option<StackKey>, u32>,
     pub(super) lanes: Vec<(Lane, Tree)>,
+    lane_of: HashMap<Lane, usize>,
     /// Everything, once there is more than one lane.
     all: Option<Tree>,
     live: HashMap<u64, (Place, u64)>,
@@ -87,14 +94,7 @@ impl Profile {
         thread: Thread,
         device_id: i32,
     ) -> Place {
-        let lane = Lane { thread, device_id };
-        let lane = self.lanes.iter().position(|(known, _)| *known == lane).unwrap_or_else(|| {
-            if let [(_, only)] = self.lanes.as_slice() {
-                self.all = Some(only.clone());
-            }
-            self.lanes.push((lane, Tree::default()));
-            self.lanes.len() - 1
-        });
+        let lane = self.lane(thread, device_id);
         let path = match self.paths.get(&stack) {
             Some(&path) => path,
             None => self.add_path(store, stack),
@@ -108,6 +108,24 @@ impl Profile {
             }
         }
         Place { lane: lane as u32, path }
+    }
+
+    fn lane(&mut self, thread: Thread, device_id: i32) -> usize {
+        let others = Lane { thread: OTHER_THREADS, device_id };
+        let lane = Lane { thread, device_id };
+        if let Some(&known) = self.lane_of.get(&lane) {
+            return known;
+        }
+        let lane = if self.lanes.len() < MOST_LANES { lane } else { others };
+        if let Some(&known) = self.lane_of.get(&lane) {
+            return known;
+        }
+        if let [(_, only)] = self.lanes.as_slice() {
+            self.all = Some(only.clone());
+        }
+        self.lane_of.insert(lane, self.lanes.len());
+        self.lanes.push((lane, Tree::default()));
+        self.lanes.len() - 1
     }
 
     fn add_path(&mut self, store: &StackStore, stack: Option<StackKey>) -> u32 {

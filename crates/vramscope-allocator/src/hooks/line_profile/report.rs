@@ -51,7 +51,9 @@ pub enum Measure {
 pub struct LineReport {
     /// The lines. The first is the root.
     pub nodes: Vec<LineNode>,
-    /// Threads that allocated, by the number they are known by here.
+    /// Threads that allocated, by their numbers, which are those of
+    /// [`FunctionCall::thread`](crate::hooks::function::FunctionCall::thread). 0 stands for all threads after the
+    /// first 256, which are not told apart.
     pub threads: Vec<u64>,
     /// Devices that were allocated on.
     pub device_ids: Vec<i32>,

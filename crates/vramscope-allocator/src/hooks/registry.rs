@@ -134,7 +134,7 @@ fn thread_hooks() -> Option<Rc<ThreadSet>> {
         return None;
     }
     let set = THREAD_HOOKS.try_with(|hooks| hooks.borrow().clone()).ok().flatten()?;
-    if set.hooks.iter().any(|r| r.is_alive()) {
+    if set.hooks.first().is_some_and(|r| r.is_alive()) || set.hooks.iter().any(|r| r.is_alive()) {
         return Some(set);
     }
     // The last guard was dropped on another thread.
@@ -264,11 +264,34 @@ impl AllocationHooks {
     /// Calls each hook that is still registered, the thread's before the pool's.
     #[inline]
     fn each(&self, mut call: impl FnMut(&dyn MemoryHook)) {
-        self.try_each(|hook| {
-            call(hook);
-            Ok(())
-        })
-        .ok();
+        self.each_registration(|registration| {
+            call(registration.hook.as_ref());
+            true
+        });
+    }
+
+    #[inline]
+    fn each_registration(&self, mut goes_on: impl FnMut(&Registration) -> bool) {
+        let _in_callback = InCallback::enter();
+        if let Some(thread) = &self.thread {
+            for registration in &thread.hooks {
+                if registration.is_alive() && !goes_on(registration) {
+                    return;
+                }
+            }
+        }
+        if let Some(pool) = &self.pool {
+            for registration in pool.iter() {
+                if registration.is_alive() && !self.thread_has(registration) && !goes_on(registration) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The same hook is registered for the thread too.
+    fn thread_has(&self, registration: &Registration) -> bool {
+        self.thread.iter().flat_map(|set| &set.hooks).any(|r| r.is_alive() && r.is_of(registration))
     }
 
     /// As [`each`](Self::each), until one refuses.
@@ -277,19 +300,26 @@ impl AllocationHooks {
         &self,
         mut call: impl FnMut(&dyn MemoryHook) -> Result<(), BoxedError>,
     ) -> Result<(), HookError> {
-        let _in_callback = InCallback::enter();
-        let thread = self.thread.as_ref().map_or(&[][..], |set| &set.hooks);
-        let pool = self.pool.as_ref().map_or(&[][..], |set| set);
-        for hooks in [thread, pool] {
-            for registration in hooks {
-                if !registration.is_alive() || is_told_before(registration, &[thread], hooks) {
-                    continue;
-                }
-                call(registration.hook.as_ref())
-                    .map_err(|why| HookError::Refused { name: registration.name.clone(), why })?;
-            }
-        }
-        Ok(())
+        let mut refused = Ok(());
+        self.each_registration(|registration| {
+            refused = call(registration.hook.as_ref())
+                .map_err(|why| HookError::Refused { name: registration.name.clone(), why });
+            refused.is_ok()
+        });
+        refused
+    }
+
+    /// Those of another thread that saw an allocation, without the ones here.
+    #[cold]
+    fn elsewhere(&self, watchers: Watchers) -> Self {
+        let threads = lock(&THREADS);
+        let hooks = threads.get(&watchers.thread).map_or(&[][..], Vec::as_slice);
+        let is_here = |r: &Registration| {
+            self.thread_has(r)
+                || self.pool.iter().flat_map(|pool| pool.iter()).any(|p| p.is_alive() && p.is_of(r))
+        };
+        let hooks = hooks.iter().filter(|r| r.epoch <= watchers.epoch && !is_here(r)).cloned().collect();
+        Self { thread: Some(Rc::new(ThreadSet { watchers, hooks })), pool: None, device_id: self.device_id }
     }
 
     /// Those of the thread, for the end of an allocation.
@@ -303,41 +333,34 @@ impl AllocationHooks {
         let event = MallocPreprocess { device_id: self.device_id, size, mem_size };
         self.try_each(|hook| hook.malloc_preprocess(&event))
     }
-
-    #[inline]
-    fn malloc_postprocess(&self, size: u64, mem_size: u64, mem_ptr: u64, pmem_id: u64) {
-        let event = MallocPostprocess { device_id: self.device_id, size, mem_size, mem_ptr, pmem_id };
-        self.each(|hook| hook.malloc_postprocess(&event));
-    }
 }
 
 /// A request that hooks were told of: they are told how it ended when this is dropped, whichever way it did.
 pub(crate) struct MallocGuard<'h> {
     hooks: &'h AllocationHooks,
-    size: u64,
-    mem_size: u64,
-    mem_ptr: u64,
-    pmem_id: u64,
+    event: MallocPostprocess,
 }
 
 impl<'h> MallocGuard<'h> {
     /// A request of `size` bytes, `mem_size` after rounding, that has failed until it says otherwise.
+    #[inline]
     pub(crate) fn new(hooks: &'h AllocationHooks, size: u64, mem_size: u64) -> Self {
-        Self { hooks, size, mem_size, mem_ptr: 0, pmem_id: 0 }
+        let event = MallocPostprocess { device_id: hooks.device_id, size, mem_size, mem_ptr: 0, pmem_id: 0 };
+        Self { hooks, event }
     }
 
     #[inline]
     pub(crate) fn succeeded(&mut self, allocation: &Allocation) {
-        self.mem_size = allocation.size();
-        self.mem_ptr = allocation.address();
-        self.pmem_id = allocation.id();
+        self.event.mem_size = allocation.size();
+        self.event.mem_ptr = allocation.address();
+        self.event.pmem_id = allocation.id();
     }
 }
 
 impl Drop for MallocGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let call = || self.hooks.malloc_postprocess(self.size, self.mem_size, self.mem_ptr, self.pmem_id);
+        let call = || self.hooks.each(|hook| hook.malloc_postprocess(&self.event));
         if std::thread::panicking() {
             // A second panic would end the process; the first one is the news.
             catch_unwind(AssertUnwindSafe(call)).ok();
@@ -361,17 +384,6 @@ impl AllocCallbacks for Option<&AllocationHooks> {
     }
 }
 
-/// A hook in `hooks` is in one of the lists `before` it too, and so told already.
-#[inline]
-fn is_told_before(
-    registration: &Registration,
-    before: &[&[Arc<Registration>]],
-    hooks: &[Arc<Registration>],
-) -> bool {
-    let lists = before.iter().take_while(|list| !std::ptr::eq(**list, hooks));
-    lists.flat_map(|list| list.iter()).any(|r| r.is_alive() && r.is_of(registration))
-}
-
 /// Nobody is told when a block goes back of which `told` were told.
 #[inline]
 pub(crate) fn unobserved_free(pool: &PoolHooks, told: Told) -> bool {
@@ -389,27 +401,18 @@ pub(crate) fn around_free(pool: &PoolHooks, told: Told, event: &Free, free: impl
     // The hooks of the thread that allocated, if it was another.
     let elsewhere = match told {
         Told::Thread(w) if here.thread.as_ref().is_none_or(|set| set.watchers.thread != w.thread) => {
-            let threads = lock(&THREADS);
-            let hooks = threads.get(&w.thread).map_or(&[][..], Vec::as_slice);
-            hooks.iter().filter(|r| r.epoch <= w.epoch).cloned().collect()
+            Some(here.elsewhere(w))
         }
-        _ => Registrations::new(),
+        _ => None,
     };
     let mut panic = None;
     let mut tell = |callback: fn(&dyn MemoryHook, &Free)| {
-        let _in_callback = InCallback::enter();
-        let thread = here.thread.as_ref().map_or(&[][..], |set| &set.hooks);
-        let pool = here.pool.as_ref().map_or(&[][..], |set| set);
-        for hooks in [thread, pool, &elsewhere] {
-            for registration in hooks {
-                if !registration.is_alive() || is_told_before(registration, &[thread, pool], hooks) {
-                    continue;
-                }
-                let call = || callback(registration.hook.as_ref(), event);
-                if let Err(e) = catch_unwind(AssertUnwindSafe(call)) {
+        for hooks in [Some(&here), elsewhere.as_ref()].into_iter().flatten() {
+            hooks.each(|hook| {
+                if let Err(e) = catch_unwind(AssertUnwindSafe(|| callback(hook, event))) {
                     panic.get_or_insert(e);
                 }
-            }
+            });
         }
     };
     tell(|hook, event| hook.free_preprocess(event));

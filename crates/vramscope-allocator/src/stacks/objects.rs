@@ -87,11 +87,17 @@ fn each(mut visit: Visit<'_>) {
 
 /// Where an object lies, and its unwind tables where it has any.
 fn module(info: &libc::dl_phdr_info) -> Option<(Range<u64>, Option<Tables>)> {
+    if info.dlpi_phdr.is_null() {
+        return None;
+    }
     // SAFETY: the loader keeps `dlpi_phnum` program headers at `dlpi_phdr` while the object is loaded, and
     // it is not unloaded while `dl_iterate_phdr` runs.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr;
-    let range_of = |h: &libc::Elf64_Phdr| base + h.p_vaddr..base + h.p_vaddr + h.p_memsz;
+    let range_of = |h: &libc::Elf64_Phdr| {
+        let start = base.wrapping_add(h.p_vaddr);
+        start..start.wrapping_add(h.p_memsz)
+    };
     let loaded = || headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(range_of);
     let whole = loaded().map(|r| r.start).min()?..loaded().map(|r| r.end).max()?;
 

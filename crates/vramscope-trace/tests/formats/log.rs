@@ -613,3 +613,14 @@ proptest! {
         }
     }
 }
+
+/// Segments take far more memory than bytes in the file.
+#[test]
+fn segments_do_not_unfold_either() {
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    for i in 0..400_000 {
+        log.event(&event(Action::SegmentAlloc, i * 512, 512, 0));
+    }
+    let error = error(&log.finish().unwrap());
+    assert!(error.starts_with("devices: hold more than ") && error.contains(" segments"), "{error}");
+}

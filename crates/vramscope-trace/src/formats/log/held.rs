@@ -96,6 +96,11 @@ impl Held {
         }
     }
 
+    /// How many segments there are.
+    pub(super) fn num_segments(&self) -> usize {
+        self.segments.len()
+    }
+
     /// Puts everything into `device`, with free blocks between. A block outside of the segments is left out.
     pub(super) fn finish(self, device: &mut DeviceTrace) {
         let mut active = self.blocks.into_values().peekable();

@@ -38,6 +38,11 @@ const BYTES_PER_FRAME: u64 = 16;
 const FREE_STACK_FRAMES: u64 = 1 << 22;
 const STACK_FRAMES_PER_BYTE: u64 = 2;
 
+/// Segments that any recording may end with, and bytes it needs for each one more. One takes a third of that in
+/// the file and ten times that in memory; but what is allocated in it takes more.
+const FREE_SEGMENTS: u64 = 1 << 18;
+const BYTES_PER_SEGMENT: u64 = 64;
+
 /// Reads a stream that begins with [`MAGIC`]; also returns the version.
 pub(in crate::formats) fn read<R: Read>(mut window: Window<R>) -> Result<(Trace, Notices, u32)> {
     window.fill(MAGIC.len() + 4)?;
@@ -279,6 +284,10 @@ impl Reader {
         for device in 0..self.devices.keys().next_back().map_or(0, |last| last + 1) {
             self.devices.entry(device).or_default();
         }
+        let most = FREE_SEGMENTS + bytes / BYTES_PER_SEGMENT;
+        if self.devices.values().map(|(_, held)| held.num_segments() as u64).sum::<u64>() > most {
+            return Err(beyond("devices", most, "segments"));
+        }
         for (number, (events, held)) in self.devices {
             // No ring buffer drops anything here. Nothing tells so of the host.
             let overflowed = (number >= 0).then_some(false);
@@ -314,7 +323,7 @@ impl Reader {
                 let frame = Frame { name, filename, line, fx: FxNode::default() };
                 frame_ids.push(self.trace.frames.intern(frame)?);
                 if self.trace.frames.len() as u64 > most {
-                    return Err(beyond("sites", most));
+                    return Err(beyond("sites", most, "frames"));
                 }
             }
         }
@@ -328,7 +337,7 @@ impl Reader {
                 let (first, count) = self.sites[site as usize];
                 total += u64::from(count);
                 if total > most {
-                    return Err(beyond("stacks", most));
+                    return Err(beyond("stacks", most, "frames"));
                 }
                 stack.extend_from_slice(&frame_ids[first as usize..][..count as usize]);
             }
@@ -364,7 +373,7 @@ fn divisions(f: &mut Fields<'_>) -> Result<PowerOfTwoDivisions> {
     Ok(out)
 }
 
-fn beyond(what: &str, most: u64) -> ReadError {
-    let path = what.to_owned();
-    ReadError::Schema { path, what: format!("hold more than {most} frames, beyond what a recorder writes") }
+fn beyond(path: &str, most: u64, things: &str) -> ReadError {
+    let what = format!("hold more than {most} {things}, beyond what a recorder writes");
+    ReadError::Schema { path: path.to_owned(), what }
 }

@@ -48,8 +48,9 @@ pub struct HistoryOptions {
     /// Actions that are left out of the history. The file of `stream_to` has them all the same.
     pub skip_actions: Vec<Action>,
     /// A file that every event is also written to while the program runs, at least every quarter of a
-    /// second and without bound. It opens as a snapshot does, also after the program was killed. Beyond
-    /// PyTorch.
+    /// second and without bound. It opens as a snapshot does, also after the program was killed. It is
+    /// completed when recording ends or the pool is gone; a program that keeps its pool to its end, in a
+    /// static say, should end the recording first, or lose the last quarter of a second. Beyond PyTorch.
     pub stream_to: Option<PathBuf>,
 }
 

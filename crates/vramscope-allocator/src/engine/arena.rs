@@ -83,7 +83,6 @@ pub(crate) struct Block {
     events: u32,
     pub(crate) state: BlockState,
     class: Class,
-    expandable: bool,
     /// Other streams use it: `State::streams` says which.
     shared: bool,
 }
@@ -114,6 +113,18 @@ pub(crate) struct SegmentState {
     pub(crate) arena: ArenaKey,
     pub(crate) segment: Segment,
     pub(crate) blocks: Vec<Block>,
+}
+
+impl SegmentState {
+    /// First byte.
+    pub(crate) fn address(&self) -> u64 {
+        self.blocks.first().map_or(self.segment.address, |b| b.address)
+    }
+
+    /// Bytes, of all blocks.
+    pub(crate) fn size(&self) -> u64 {
+        self.blocks.iter().map(|b| b.size).sum()
+    }
 }
 
 /// Memory taken from the device, or a reserved range that memory is mapped into.
@@ -251,18 +262,13 @@ impl Locked<'_> {
         let policy = &self.arena.core.policy;
         let free = &self.state.free[class as usize];
         let mut best = free.first_of(rounded)?;
-        if self.block(best).expandable {
+        if policy.expandable_segments {
+            // An expandable block counts as what it can grow to, so one with less to grow is better.
             let mut others = free.from(rounded).skip(1);
-            if policy.expandable_segments {
-                // An expandable block counts as what it can grow to, so one with less to grow is better.
-                while self.block(best).expandable
-                    && let Some(next) = others.next()
-                    && self.size_with_room(next) < self.size_with_room(best)
-                {
-                    best = next;
-                }
-            } else {
-                best = others.find(|&key| !self.block(key).expandable)?;
+            while let Some(next) = others.next()
+                && self.size_with_room(next) < self.size_with_room(best)
+            {
+                best = next;
             }
         }
         let size = self.block(best).size;
@@ -565,7 +571,6 @@ impl Locked<'_> {
             searches: 0,
             events: 0,
             class,
-            expandable,
             shared: false,
         });
         let segment = Some(Segment { address, size, class, expandable, stack, age, first });
@@ -619,7 +624,7 @@ impl Locked<'_> {
     ) -> Result<u64, DeviceError> {
         let block = self.block(key);
         let whole = block.state == BlockState::Free && block.prev.is_none() && block.next.is_none();
-        if !whole || self.block(key).expandable {
+        if !whole || self.segment_of(key).expandable {
             return Ok(0);
         }
         let size = block.size;
@@ -636,15 +641,13 @@ impl Locked<'_> {
     ) -> Result<(), DeviceError> {
         let mut outcome = Ok(());
         let free: Vec<BlockKey> = self.state.free[class as usize].iter().collect();
-        let (expandable, whole): (Vec<_>, Vec<_>) =
-            free.into_iter().partition(|&key| self.block(key).expandable);
-        for key in whole {
-            if self.block(key).prev.is_none() && self.block(key).next.is_none() {
-                outcome = outcome.and(self.release_segment(key, stack));
-            }
-        }
-        for key in expandable {
-            outcome = outcome.and(self.unmap(key, stack));
+        for key in free {
+            let released = if self.arena.core.policy.expandable_segments {
+                self.unmap(key, stack)
+            } else {
+                self.release_if_whole(key, stack).map(drop)
+            };
+            outcome = outcome.and(released);
         }
         outcome
     }

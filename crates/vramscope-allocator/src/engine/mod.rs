@@ -21,7 +21,7 @@ use thiserror::Error;
 use vramscope_trace::{Action, PoolId};
 
 pub(crate) use arena::Arena;
-pub(crate) use arena::{Block, BlockKey, BlockState, Locked, Segment, SegmentState};
+pub(crate) use arena::{Block, BlockKey, BlockState, Locked, SegmentState};
 pub(crate) use core::Core;
 pub(crate) use growth::AllocCallbacks;
 pub(crate) use statistics::ScopeKey;
@@ -371,7 +371,7 @@ impl Whole<'_> {
     /// Every segment, in address order (`snapshot`, PyTorch).
     pub(crate) fn segments(&self) -> Vec<SegmentState> {
         let mut found: Vec<_> = self.arenas.iter().flat_map(Locked::segments).collect();
-        found.sort_by_key(|s| s.blocks.first().map(|b| b.address));
+        found.sort_by_key(SegmentState::address);
         found
     }
 

@@ -69,6 +69,17 @@ impl Default for HistoryOptions {
     }
 }
 
+impl HistoryOptions {
+    /// Events that are held, of each device, and ends of regions.
+    pub(crate) fn entries_kept(&self) -> usize {
+        match self.enabled {
+            Some(Enabled::All) => self.max_entries,
+            Some(Enabled::State) => 1,
+            None => 0,
+        }
+    }
+}
+
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enabled {
@@ -185,11 +196,7 @@ impl History {
     pub(crate) fn set(&self, options: &HistoryOptions, stream: Option<Arc<Stream>>) -> Option<Arc<Stream>> {
         let mut ring = lock(&self.ring);
         let recording = options.enabled.is_some();
-        ring.max_entries = match options.enabled {
-            Some(Enabled::All) => options.max_entries,
-            Some(Enabled::State) => 1,
-            None => 0,
-        };
+        ring.max_entries = options.entries_kept();
         ring.skip_actions.clone_from(&options.skip_actions);
         if !recording || options.clear_history {
             ring.entries = VecDeque::new();

@@ -94,10 +94,9 @@ impl Builder<'_> {
                 tags: self.trace.tags.intern(tags)?,
             });
         }
-        for SegmentState { arena, segment, blocks } in &raw.segments {
-            let blocks = blocks.iter().map(|b| self.block(b)).collect::<Result<Vec<_>, _>>()?;
-            let segment =
-                Segment { stack: self.stack(segment.stack)?, ..self::segment(*arena, segment, &blocks) };
+        for held in &raw.segments {
+            let blocks = held.blocks.iter().map(|b| self.block(b)).collect::<Result<Vec<_>, _>>()?;
+            let segment = Segment { stack: self.stack(held.segment.stack)?, ..segment(held, &blocks) };
             device.push_segment(segment, blocks);
         }
         self.trace.devices.push(device);
@@ -145,11 +144,12 @@ impl Builder<'_> {
 }
 
 /// A segment without its stack.
-fn segment(arena: ArenaKey, segment: &engine::Segment, blocks: &[Block]) -> Segment {
+fn segment(held: &SegmentState, blocks: &[Block]) -> Segment {
+    let SegmentState { arena, segment, .. } = held;
     let sum = |bytes: &dyn Fn(&Block) -> u64| Some(blocks.iter().map(bytes).sum());
     Segment {
-        address: blocks.first().map_or(segment.address, |b| b.address),
-        total_size: blocks.iter().map(|b| b.size).sum(),
+        address: held.address(),
+        total_size: held.size(),
         allocated_size: sum(&|b| if b.state == BlockState::ActiveAllocated { b.size } else { 0 }),
         active_size: sum(&|b| if b.state.is_active() { b.size } else { 0 }),
         requested_size: sum(&|b| if b.state.is_active() { b.requested_size } else { 0 }),

@@ -239,11 +239,11 @@ type Log = LogWriter<File>;
 impl Known {
     fn device(&mut self, log: &mut Log, recorder: &Recorder, device: i64, segments: &[SegmentState]) {
         log.device(device);
-        for SegmentState { arena, segment, blocks } in segments {
+        for held @ SegmentState { arena, segment, blocks } in segments {
             let stack = self.stack(log, recorder, segment.stack);
             let start = LogSegment {
-                address: blocks.first().map_or(segment.address, |b| b.address),
-                total_size: blocks.iter().map(|b| b.size).sum(),
+                address: held.address(),
+                total_size: held.size(),
                 stream: arena.stream,
                 kind: segment.class.into(),
                 pool: Some(arena.pool),

@@ -18,7 +18,7 @@ pub use device_pool::{DevicePool, LimitError, OomObserver, PeakScope, PrivatePoo
 
 use crate::device::{Device, DeviceError, HostDevice};
 use crate::engine::{AllocError, Core, Engine, OutOfMemory};
-use crate::history::{self, Enabled, History, HistoryOptions, Recorder, Stream};
+use crate::history::{self, History, HistoryOptions, Recorder, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
 use crate::policy::Policy;
 use crate::stacks::StackSource;
@@ -205,15 +205,10 @@ impl MemoryPool {
             for (engine, _) in &wholes {
                 before.extend(engine.core.history.set(options, stream.clone()));
             }
-            let max_regions = match options.enabled {
-                Some(Enabled::All) => Some(options.max_entries),
-                Some(Enabled::State) => Some(1),
-                None if histories().any(History::is_recording) => None,
-                None => Some(0),
-            };
-            if let Some(max_entries) = max_regions {
+            // Regions are of all devices: they are recorded as long as one of them is.
+            if options.enabled.is_some() || !histories().any(History::is_recording) {
                 let stream = stream.as_ref().map(Arc::downgrade).unwrap_or_default();
-                self.inner.recorder.set_regions(max_entries, options.clear_history, stream);
+                self.inner.recorder.set_regions(options.entries_kept(), options.clear_history, stream);
             }
         }
         // Closed with nothing locked, by whoever held it last.

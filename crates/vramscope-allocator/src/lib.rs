@@ -28,6 +28,7 @@
 //! A [`Device`] gives memory in large pieces: [`HostDevice`] the host's own, `CudaDevice` (feature `cuda`) a
 //! GPU's through the driver that is found at run time, [`VirtualDevice`] addresses without memory.
 
+mod caching_allocator;
 mod device;
 mod engine;
 mod history;
@@ -39,9 +40,12 @@ mod sync;
 mod threads;
 mod units;
 
+pub use caching_allocator::{BadLayout, CachingAllocator, LiveBlock, PendingBlock, StartBlock, StartSegment};
 #[cfg(feature = "cuda")]
 pub use device::CudaDevice;
-pub use device::{Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice, VirtualMemory};
+pub use device::{
+    AddressSpace, Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice, VirtualMemory,
+};
 pub use engine::{AllocError, FreeMemoryCallback, Limit, OutOfMemory, Peaks, Stat, Statistics};
 pub use history::{Context, Enabled, HistoryOptions, UserMetadata, set_user_metadata, user_metadata};
 pub use policy::{BLOCK_UNIT, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease};

@@ -1,6 +1,6 @@
 //! What differs between allocators, as plain data.
 
-use vramscope_trace::{AllocatorSettings, Conf, PowerOfTwoDivisions, SegmentKind};
+use vramscope_trace::{AllocatorSettings, Conf, PowerOfTwoDivisions, SegmentKind, Trace};
 
 const MIB: u64 = 1 << 20;
 
@@ -121,6 +121,22 @@ impl TorchRelease {
     }
 }
 
+impl TorchRelease {
+    /// The release that made a recording, as far as its rules can be told from what is in it. Snapshots do not
+    /// name it. Events with a pool came after 2.11 (#177717); 2.6 to 2.11 have the same rules but for settings
+    /// that a snapshot shows.
+    pub fn shown_by(trace: &Trace) -> Self {
+        let names_pools = trace.tags.iter().any(|tags| tags.pool.is_some());
+        if names_pools { Self::new(2, 15) } else { Self::new(2, 11) }
+    }
+}
+
+impl std::fmt::Display for TorchRelease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 impl From<Class> for SegmentKind {
     fn from(class: Class) -> Self {
         match class {
@@ -192,13 +208,18 @@ impl Policy {
         }
     }
 
-    /// The policy under which a recording was made, by the settings it holds; PyTorch's defaults where it
-    /// holds none. Snapshots do not name the release: rules are those of the newest.
-    pub fn recorded(settings: Option<&AllocatorSettings>) -> Self {
+    /// The policy under which a recording was made, by the settings it holds, PyTorch's defaults where it holds
+    /// none, and the release it shows ([`TorchRelease::shown_by`]).
+    pub fn recorded(trace: &Trace) -> Self {
+        Self::recorded_by(trace, TorchRelease::shown_by(trace))
+    }
+
+    /// As [`recorded`](Self::recorded), for a release that is known.
+    pub fn recorded_by(trace: &Trace, release: TorchRelease) -> Self {
         let defaults = AllocatorSettings::default();
-        let settings = settings.unwrap_or(&defaults);
+        let settings = trace.settings.as_ref().unwrap_or(&defaults);
         let is_cupys = settings.conf.other.iter().any(|(key, value)| key == "backend" && value == "cupy");
-        if is_cupys { Self::cupy() } else { Self::torch(settings, TorchRelease::new(2, 15)) }
+        if is_cupys { Self::cupy() } else { Self::torch(settings, release) }
     }
 
     /// The policy in the words of a snapshot's settings, which count in whole MiB. [`Policy::torch`] makes the

@@ -1,6 +1,6 @@
 //! Every allocation of a device with its lifetime and size, from the events and the end state together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use hashbrown::HashMap;
@@ -123,9 +123,13 @@ pub struct History<'t> {
 const NOTHING: u32 = u32::MAX;
 
 impl<'t> History<'t> {
-    /// Follows the recording of one device.
+    /// Follows the recording of one device, under the rules it shows.
     pub fn of(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
-        let policy = Policy::recorded(trace.settings.as_ref());
+        Self::under(Policy::recorded(trace), trace, device)
+    }
+
+    /// Follows the recording of one device that was made under `policy`.
+    pub fn under(policy: Policy, trace: &'t Trace, device: &'t DeviceTrace) -> Self {
         let reserved = Reserved::of(trace, device, &policy);
         let mut this = Self {
             trace,
@@ -162,13 +166,18 @@ impl<'t> History<'t> {
         moment: Moment,
         silent: &mut usize,
     ) -> impl Iterator<Item = &Allocation> {
+        self.changing_ids_at(moment, silent).map(|id| &self.allocations[id as usize])
+    }
+
+    /// As [`changing_at`](Self::changing_at), by number.
+    pub(crate) fn changing_ids_at(&self, moment: Moment, silent: &mut usize) -> impl Iterator<Item = u32> {
         let first = *silent;
         while self.silent.get(*silent).is_some_and(|s| s.0 <= moment) {
             *silent += 1;
         }
         let subject = moment.event().map_or(NOTHING, |event| self.subjects[event]);
         let others = self.silent[first..*silent].iter().map(|s| s.1).filter(move |&id| id != subject);
-        std::iter::once(subject).chain(others).filter_map(|id| self.allocations.get(id as usize))
+        std::iter::once(subject).filter(|&id| id != NOTHING).chain(others)
     }
 
     /// The last moment of the recording.
@@ -326,15 +335,23 @@ impl<'t> History<'t> {
         let leaves_rest = |rounded: u64| policy.always_splits(rounded);
 
         let mut layout = Neighbours::before(&self.reserved);
-        for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
+        for (id, a) in self.allocations.iter().enumerate().filter(|(_, a)| a.from == Moment::START) {
             if !leaves_rest(policy.round_size(a.requested)) {
-                layout.active.insert(a.address);
+                layout.active.insert(a.address, id as u32);
             }
         }
         for a in self.allocations.iter_mut().filter(|a| a.is_preexisting() && a.size == 0) {
-            a.size = policy.round_size(a.requested);
-            // Certain only where there is no room for more.
-            a.size_inferred = !leaves_rest(a.size) && layout.free_from(a.address) != Some(a.size);
+            let rounded = policy.round_size(a.requested);
+            a.size = rounded;
+            if leaves_rest(rounded) {
+                continue;
+            }
+            match layout.free_from(a.address).and_then(|free| free.checked_sub(rounded)) {
+                // No free block of the large pool is as small as this, so it belongs to the block.
+                Some(rest) if rest < policy.large_remainder => a.size += rest,
+                // A free block follows, and some of what lies before it may belong to this one.
+                _ => a.size_inferred = true,
+            }
         }
         let mut changes = Changes::of(&self.reserved);
         for (number, &subject) in self.subjects.iter().enumerate() {
@@ -342,9 +359,26 @@ impl<'t> History<'t> {
                 changes.apply_until(Moment::after(number), &self.reserved, &mut layout);
                 continue;
             }
-            let Some(a) = self.allocations.get_mut(subject as usize) else { continue };
-            let rounded = policy.round_size(a.requested);
-            if a.from == Moment::after(number) && a.origin == Origin::Recorded {
+            let Some(&Allocation { address, requested, from, origin, .. }) =
+                self.allocations.get(subject as usize)
+            else {
+                continue;
+            };
+            let rounded = policy.round_size(requested);
+            let begins = from == Moment::after(number) && origin == Origin::Recorded;
+            if begins && !leaves_rest(rounded) {
+                // It lies at the front of a free block, so the block before it reaches up to it.
+                let before = layout.active_before(address).map(|id| &mut self.allocations[id as usize]);
+                if let Some(b) = before.filter(|b| b.size_inferred && b.origin == Origin::FreeOnly) {
+                    let rest = address.saturating_sub(b.address.saturating_add(b.size));
+                    if rest < policy.large_remainder {
+                        b.size += rest;
+                        b.size_inferred = false;
+                    }
+                }
+            }
+            let a = &mut self.allocations[subject as usize];
+            if begins {
                 let at_end = a.size;
                 a.size = rounded;
                 if !leaves_rest(rounded) {
@@ -355,7 +389,7 @@ impl<'t> History<'t> {
                         Some(rest) if rest < policy.max_non_split_rounding => a.size += rest,
                         _ => a.size_inferred = true,
                     }
-                    layout.active.insert(a.address);
+                    layout.active.insert(a.address, subject);
                 }
                 if at_end != 0 && at_end != a.size {
                     a.size = at_end;
@@ -391,15 +425,15 @@ impl<'t> History<'t> {
 
 /// Where active blocks of large segments begin, and which segments there are, as events go by.
 struct Neighbours {
-    /// Only blocks whose size depends on their neighbours.
-    active: BTreeSet<u64>,
+    /// Only blocks whose size depends on their neighbours, with the numbers of their allocations.
+    active: BTreeMap<u64, u32>,
     /// End of each large range by its start. Pieces of expandable segments are not needed.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Neighbours {
     fn before(reserved: &[ReservedRange]) -> Self {
-        let mut this = Self { active: BTreeSet::new(), ranges: BTreeMap::new() };
+        let mut this = Self { active: BTreeMap::new(), ranges: BTreeMap::new() };
         for r in reserved.iter().filter(|r| r.from == Moment::START && serves_large(r)) {
             this.ranges.insert(r.address, r.end());
         }
@@ -410,8 +444,14 @@ impl Neighbours {
     fn free_from(&self, address: u64) -> Option<u64> {
         let (_, &end) = self.ranges.range(..=address).next_back()?;
         let after = (Bound::Excluded(address), Bound::Unbounded);
-        let next = self.active.range(after).next().map_or(end, |&next| next.min(end));
+        let next = self.active.range(after).next().map_or(end, |(&next, _)| next.min(end));
         next.checked_sub(address)
+    }
+
+    /// The active block before `address` in its segment.
+    fn active_before(&self, address: u64) -> Option<u32> {
+        let (&start, _) = self.ranges.range(..=address).next_back()?;
+        self.active.range(start..address).next_back().map(|(_, &id)| id)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where memory comes from: a GPU, the host, or addresses alone.
 
+mod address_space;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod host;
@@ -7,6 +8,7 @@ mod virtual_device;
 
 use thiserror::Error;
 
+pub use address_space::AddressSpace;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaDevice;
 pub use host::HostDevice;

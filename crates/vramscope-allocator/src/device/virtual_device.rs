@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::{Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
+use super::{AddressSpace, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
 use crate::sync::lock;
 
 /// The size of a page, to which a driver rounds what it gives: 2 MiB.
@@ -28,6 +28,7 @@ struct State {
     used: u64,
     /// Allocations and reserved ranges: first address to size in whole pages.
     ranges: BTreeMap<u64, Range>,
+    addresses: AddressSpace,
     busy: BTreeSet<u64>,
     /// Events of streams that were busy when they were recorded.
     waiting: BTreeMap<EventId, u64>,
@@ -47,6 +48,7 @@ impl VirtualDevice {
         let state = State {
             used: 0,
             ranges: BTreeMap::new(),
+            addresses: AddressSpace::from_base(BASE),
             busy: BTreeSet::new(),
             waiting: BTreeMap::new(),
             events: 0,
@@ -74,20 +76,23 @@ impl VirtualDevice {
     }
 }
 
+fn whole_pages(size: u64) -> Result<u64, DeviceError> {
+    size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })
+}
+
 impl State {
-    /// Finds the lowest gap of `size` bytes and takes its addresses.
+    /// Takes the lowest addresses that are free.
     fn place(&mut self, size: u64, mapped: Option<BTreeMap<u64, u64>>) -> Result<u64, DeviceError> {
-        let size = size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
-        let mut address = BASE;
-        for (&start, range) in &self.ranges {
-            if start - address >= size {
-                break;
-            }
-            address = start + range.size;
-        }
-        address.checked_add(size).ok_or(DeviceError::OutOfMemory { size })?;
+        let size = whole_pages(size)?;
+        let address = self.addresses.take(size).ok_or(DeviceError::OutOfMemory { size })?;
         self.ranges.insert(address, Range { size, mapped });
         Ok(address)
+    }
+
+    fn give_back(&mut self, address: u64) {
+        if let Some(range) = self.ranges.remove(&address) {
+            self.addresses.give_back(address, range.size);
+        }
     }
 
     /// Counts `size` bytes as used, if there are as many.
@@ -111,9 +116,9 @@ impl State {
 impl Device for VirtualDevice {
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
         let mut state = lock(&self.state);
-        let pages = size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
+        let pages = whole_pages(size)?;
         state.take(pages, self.capacity)?;
-        state.place(size, None).inspect_err(|_| state.used -= pages)
+        state.place(pages, None).inspect_err(|_| state.used -= pages)
     }
 
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
@@ -121,7 +126,7 @@ impl Device for VirtualDevice {
         match state.ranges.get(&address) {
             Some(&Range { mapped: None, size: taken }) => {
                 state.used -= taken;
-                state.ranges.remove(&address);
+                state.give_back(address);
                 Ok(())
             }
             _ => Err(DeviceError::UnknownAddress { address, size }),
@@ -170,7 +175,7 @@ impl VirtualMemory for VirtualDevice {
         let mut state = lock(&self.state);
         match state.ranges.get(&address) {
             Some(Range { mapped: Some(pieces), .. }) if pieces.is_empty() => {
-                state.ranges.remove(&address);
+                state.give_back(address);
                 Ok(())
             }
             _ => Err(DeviceError::UnknownAddress { address, size }),

@@ -159,6 +159,13 @@ impl Arena {
         }
     }
 
+    /// Ends the use of a block that others still use. Returns the number that
+    /// [`Pending::complete`](super::pending::Pending::complete) wants when they are done.
+    pub(crate) fn free_requested(self: &Arc<Self>, block: BlockKey) -> u64 {
+        self.lock().request_free(block, 1, None);
+        self.core.pending.add_told(self, block)
+    }
+
     /// Says that `stream` uses the block too (`record_stream`).
     ///
     /// # Errors
@@ -349,22 +356,29 @@ impl Locked<'_> {
     /// returned, and each must be answered with [`stream_done`](Self::stream_done).
     #[inline]
     fn free(&mut self, key: BlockKey, stack: Option<StackKey>) -> Vec<u64> {
-        let block = self.block_mut(key);
-        debug_assert_eq!(block.state, BlockState::Allocated);
-        let (size, stack) = (block.size, stack.or(block.stack));
-        block.state = BlockState::PendingFree;
-        let streams = if std::mem::take(&mut block.shared) {
+        let streams = if std::mem::take(&mut self.block_mut(key).shared) {
             self.state.streams.remove(&key).unwrap_or_default()
         } else {
             Vec::new()
         };
-        self.block_mut(key).events = streams.len() as u32;
-        self.state.tally.free_requested(size);
-        self.record(Action::FreeRequested, key, stack);
+        let stack = self.request_free(key, streams.len() as u32, stack);
         if streams.is_empty() {
             self.complete(key, stack);
         }
         streams
+    }
+
+    /// The owner gave the block back; `events` others still use it. Returns the stack for the record.
+    #[inline]
+    fn request_free(&mut self, key: BlockKey, events: u32, stack: Option<StackKey>) -> Option<StackKey> {
+        let block = self.block_mut(key);
+        debug_assert_eq!(block.state, BlockState::Allocated);
+        let (size, stack) = (block.size, stack.or(block.stack));
+        block.state = BlockState::PendingFree;
+        block.events = events;
+        self.state.tally.free_requested(size);
+        self.record(Action::FreeRequested, key, stack);
+        stack
     }
 
     /// One of the streams that used a freed block has got past it.
@@ -613,6 +627,13 @@ impl Locked<'_> {
     pub(super) fn vacate_segment(&mut self, index: u32) {
         self.state.segments[index as usize] = None;
         self.state.vacant_segments.push(index);
+    }
+
+    /// The free block that `address` lies in.
+    pub(crate) fn free_block_around(&self, address: u64) -> Option<BlockKey> {
+        let free = self.state.free.iter().flat_map(FreeBlocks::iter);
+        let holds = |b: &Block| b.address <= address && address - b.address < b.size;
+        free.into_iter().find(|&key| holds(self.block(key)))
     }
 
     /// As [`release_segment`](Self::release_segment), if the block is still free and fills its segment.

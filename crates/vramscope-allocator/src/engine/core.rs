@@ -38,6 +38,8 @@ pub(crate) struct Driver {
     pub(crate) limit: Option<u64>,
     pub(crate) segments_allocated: u64,
     pub(crate) segments_freed: u64,
+    pub(crate) num_device_alloc: u64,
+    pub(crate) num_device_free: u64,
     pub(crate) num_alloc_retries: u64,
     pub(crate) num_ooms: u64,
     ages: u64,
@@ -48,7 +50,7 @@ impl Driver {
         self.limit.is_some_and(|limit| self.reserved.current.saturating_add(more) > limit)
     }
 
-    fn next_age(&mut self) -> u64 {
+    pub(super) fn next_age(&mut self) -> u64 {
         self.ages += 1;
         self.ages
     }
@@ -234,10 +236,12 @@ impl Core {
     fn account(&self, driver: &mut Driver, arena: ArenaTag, what: Happening) {
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
             driver.reserved.add(what.size);
-            driver.segments_allocated += 1;
+            driver.num_device_alloc += 1;
+            driver.segments_allocated += u64::from(what.action == Action::SegmentAlloc);
         } else {
             driver.reserved.subtract(what.size);
-            driver.segments_freed += 1;
+            driver.num_device_free += 1;
+            driver.segments_freed += u64::from(what.action == Action::SegmentFree);
         }
         driver.look(self.device.as_ref());
         self.history.record(arena, what);

@@ -11,6 +11,7 @@ mod expandable;
 mod free_blocks;
 mod growth;
 mod pending;
+mod start;
 mod statistics;
 mod table;
 
@@ -24,6 +25,7 @@ pub(crate) use arena::Arena;
 pub(crate) use arena::{Block, BlockKey, BlockState, Locked, SegmentState};
 pub(crate) use core::Core;
 pub(crate) use growth::AllocCallbacks;
+pub use start::{BadLayout, StartBlock, StartSegment};
 pub(crate) use statistics::ScopeKey;
 pub use statistics::{Peaks, Stat, Statistics};
 
@@ -264,21 +266,47 @@ impl Engine {
     /// The device's first refusal; everything else was given back all the same.
     pub(crate) fn free_all_blocks(&self, stream: Option<u64>) -> Result<(), DeviceError> {
         self.core.pending.process(self.core.device.as_ref(), true);
+        self.release(self.releasable().into_iter().filter(|a| stream.is_none_or(|s| a.key.stream == s)))
+    }
+
+    /// As [`free_all_blocks`](Self::free_all_blocks), of one private pool and without waiting for streams.
+    pub(crate) fn free_pool(&self, pool: PoolId) -> Result<(), DeviceError> {
+        self.release(self.arenas.iter().filter(|a| a.key.pool == pool).cloned())
+    }
+
+    fn release(&self, arenas: impl Iterator<Item = Arc<Arena>>) -> Result<(), DeviceError> {
         let stack = self.core.history.capture(When::Free);
-        let (default, private): (Vec<_>, Vec<_>) =
-            self.releasable().into_iter().partition(|a| a.key.is_default_pool());
+        let (default, private): (Vec<_>, Vec<_>) = arenas.partition(|a| a.key.is_default_pool());
         let mut outcome = Ok(());
         // Large before small in the default pool and the other way round in private ones, as PyTorch does.
         for (arenas, classes) in
             [(default, [Class::Large, Class::Small]), (private, [Class::Small, Class::Large])]
         {
             for class in classes {
-                for arena in arenas.iter().filter(|a| stream.is_none_or(|s| a.key.stream == s)) {
+                for arena in &arenas {
                     outcome = outcome.and(arena.lock().release_cached(class, stack));
                 }
             }
         }
         outcome
+    }
+
+    /// Gives the free block that begins at or around `address` back, as far as it is whole. False where there
+    /// is none.
+    pub(crate) fn release_at(&self, address: u64) -> Result<bool, DeviceError> {
+        for arena in self.arenas.iter() {
+            let mut arena = arena.lock();
+            if let Some(key) = arena.free_block_around(address) {
+                let before = self.core.driver().reserved.current;
+                if arena.segment_of(key).expandable {
+                    arena.unmap(key, None)?;
+                } else {
+                    arena.release_if_whole(key, None)?;
+                }
+                return Ok(self.core.driver().reserved.current < before);
+            }
+        }
+        Ok(false)
     }
 
     /// Makes a private pool.
@@ -287,6 +315,12 @@ impl Engine {
         let id = PoolId(0, pools.last_key_value().map_or(0, |(id, _)| id.1) + 1);
         pools.insert(id, PrivatePoolState { no_split, released: false });
         id
+    }
+
+    /// A private pool by its id, made if there is none yet.
+    pub(crate) fn add_pool(&self, id: PoolId) {
+        let state = PrivatePoolState { no_split: false, released: false };
+        lock(&self.pools).entry(id).or_insert(state);
     }
 
     /// Nobody will allocate from a private pool again.
@@ -307,6 +341,11 @@ impl Engine {
         self.arenas.iter().map(|arena| arena.lock().tally().current[1]).sum()
     }
 
+    /// Bytes handed out or waiting for a stream, of one arena after the other.
+    pub(crate) fn active_bytes(&self) -> u64 {
+        self.arenas.iter().map(|arena| arena.lock().tally().current[2]).sum()
+    }
+
     /// Free blocks, of one arena after the other.
     pub(crate) fn num_free_blocks(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
@@ -321,6 +360,8 @@ impl Engine {
             num_free_blocks,
             segments_allocated: driver.segments_allocated,
             segments_freed: driver.segments_freed,
+            num_device_alloc: driver.num_device_alloc,
+            num_device_free: driver.num_device_free,
             num_alloc_retries: driver.num_alloc_retries,
             num_ooms: driver.num_ooms,
             ..ledger.statistics(&tallies(arenas), &driver.reserved, &driver.device_used)

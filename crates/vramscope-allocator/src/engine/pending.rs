@@ -15,8 +15,16 @@ pub(crate) struct Pending {
     streams: Mutex<BTreeMap<u64, VecDeque<Waiting>>>,
     /// How many wait: lets an allocation pass without the lock.
     count: AtomicUsize,
+    /// Blocks whose streams a replay speaks for, in the order they were freed.
+    told: Mutex<Told>,
     /// The pool is gone, so nobody will look again: blocks are waited for when they are freed.
     closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Told {
+    last: u64,
+    waiting: BTreeMap<u64, (Arc<Arena>, BlockKey)>,
 }
 
 struct Waiting {
@@ -47,6 +55,24 @@ impl Pending {
         }
     }
 
+    /// A block waits until [`complete`](Self::complete) is told of it by the number returned, or until every
+    /// stream is waited for.
+    pub(crate) fn add_told(&self, arena: &Arc<Arena>, block: BlockKey) -> u64 {
+        let mut told = lock(&self.told);
+        told.last += 1;
+        let number = told.last;
+        told.waiting.insert(number, (Arc::clone(arena), block));
+        number
+    }
+
+    /// The streams have got past a block, if it still waits.
+    pub(crate) fn complete(&self, number: u64) {
+        let waiting = lock(&self.told).waiting.remove(&number);
+        if let Some((arena, block)) = waiting {
+            arena.lock().stream_done(block, None);
+        }
+    }
+
     /// Waits for every mark, now and whenever one is added later.
     pub(crate) fn close(&self, device: &dyn Device) {
         self.closed.store(true, Ordering::Relaxed);
@@ -63,6 +89,12 @@ impl Pending {
     /// or waits for every mark (`synchronize_and_free_events`).
     #[cold]
     pub(crate) fn process(&self, device: &dyn Device, wait: bool) {
+        if wait {
+            let told = std::mem::take(&mut lock(&self.told).waiting);
+            for (arena, block) in told.into_values() {
+                arena.lock().stream_done(block, None);
+            }
+        }
         let mut done = Vec::new();
         {
             let mut streams = lock(&self.streams);

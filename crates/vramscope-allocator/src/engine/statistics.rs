@@ -49,10 +49,15 @@ pub struct Statistics {
     pub num_frees: u64,
     /// Free blocks in the cache.
     pub num_free_blocks: u64,
-    /// Times memory was taken from the device: segments, or ranges mapped into expandable ones.
+    /// Segments taken from the device; ranges mapped into expandable ones do not count (`segment.all.allocated`
+    /// of PyTorch).
     pub segments_allocated: u64,
-    /// Times memory was given back.
+    /// Segments given back.
     pub segments_freed: u64,
+    /// Times memory was taken from the device: segments, and ranges mapped into expandable ones.
+    pub num_device_alloc: u64,
+    /// Times memory was given back.
+    pub num_device_free: u64,
     /// Attempts after all cached blocks had been given back (`num_alloc_retries` of PyTorch).
     pub num_alloc_retries: u64,
     /// Requests that failed for want of memory.

@@ -18,7 +18,7 @@ use vramscope_trace::Action;
 
 pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
 pub(crate) use recorder::Recorder;
-pub(crate) use snapshot::snapshot;
+pub(crate) use snapshot::{plain_segment, snapshot};
 pub(crate) use stream::{Stream, StreamItem};
 
 use crate::engine::ArenaKey;

@@ -95,23 +95,16 @@ impl Builder<'_> {
             });
         }
         for held in &raw.segments {
-            let blocks = held.blocks.iter().map(|b| self.block(b)).collect::<Result<Vec<_>, _>>()?;
+            let blocks = held
+                .blocks
+                .iter()
+                .map(|b| Ok(block(b, self.stack(b.stack)?)))
+                .collect::<Result<Vec<_>, TableFull>>()?;
             let segment = Segment { stack: self.stack(held.segment.stack)?, ..segment(held, &blocks) };
             device.push_segment(segment, blocks);
         }
         self.trace.devices.push(device);
         Ok(())
-    }
-
-    fn block(&mut self, b: &engine::Block) -> Result<Block, TableFull> {
-        Ok(Block {
-            address: b.address,
-            size: b.size,
-            requested_size: b.requested,
-            state: state(b.state),
-            stack: self.stack(b.stack)?,
-            forward_frames: None,
-        })
     }
 
     fn stack(&mut self, stack: Option<StackKey>) -> Result<Option<StackId>, TableFull> {
@@ -140,6 +133,23 @@ impl Builder<'_> {
         }
         self.trace.annotations = Some(annotations);
         Ok(())
+    }
+}
+
+/// A segment and its blocks without their stacks.
+pub(crate) fn plain_segment(held: &SegmentState) -> (Segment, Vec<Block>) {
+    let blocks: Vec<Block> = held.blocks.iter().map(|b| block(b, None)).collect();
+    (segment(held, &blocks), blocks)
+}
+
+fn block(b: &engine::Block, stack: Option<StackId>) -> Block {
+    Block {
+        address: b.address,
+        size: b.size,
+        requested_size: b.requested,
+        state: state(b.state),
+        stack,
+        forward_frames: None,
     }
 }
 

@@ -103,13 +103,34 @@ fn a_segment_that_came_back_at_the_same_address_is_another() {
 #[test]
 fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
     let free = |at: u64, size: u64| event("free", BASE + at * MIB, size * MIB);
-    // The first reaches to the second, the second leaves room to the third, the third to the end.
-    let events = vec![free(0, 4), free(4, 4), free(9, 11)];
+    // The first reaches to the second. The second leaves 1 MiB to the third: no free block is as small, so it is its
+    // own. The third leaves 2 MiB, of which some may be its own.
+    let events = vec![free(0, 4), free(4, 4), free(9, 9)];
     let end = segment(BASE, 20 * MIB, "large", &[]);
     let trace = recording(events, vec![end], defaults());
     let history = History::of(&trace, &trace.devices[0]);
     let sizes: Vec<(u64, bool)> =
         history.allocations.iter().map(|a| (a.size / MIB, a.size_inferred)).collect();
-    assert_eq!(sizes, [(4, false), (4, true), (11, false)]);
+    assert_eq!(sizes, [(4, false), (5, false), (9, true)]);
     assert_eq!(history.quality.inferred_sizes, 1);
+}
+
+#[test]
+fn an_allocation_tells_where_the_block_before_it_ends() {
+    // `should_split`, 2.11: the front of a free block is handed out. What was live before recording leaves 4 MiB,
+    // and the first request behind it begins half a MiB later.
+    let events = vec![event("alloc", BASE + 16 * MIB + MIB / 2, 3 * MIB), event("free", BASE, 16 * MIB)];
+    let end = segment(
+        BASE,
+        20 * MIB,
+        "large",
+        &[
+            (BASE, 16 * MIB + MIB / 2, 0, "inactive"),
+            (BASE + 16 * MIB + MIB / 2, 3 * MIB + MIB / 2, 3 * MIB, "active_allocated"),
+        ],
+    );
+    let trace = recording(events, vec![end], defaults());
+    let history = History::of(&trace, &trace.devices[0]);
+    assert_eq!(history.allocations[1].size, 16 * MIB + MIB / 2);
+    assert!(history.quality.sizes_exact());
 }

@@ -1,0 +1,215 @@
+//! The caching allocator driven a step at a time: what a replay needs.
+
+use std::sync::Arc;
+
+use vramscope_trace::{Block, PoolId, Segment};
+
+use crate::device::{Device, DeviceError};
+use crate::engine::{AllocError, Arena, ArenaKey, BlockKey, Core, Engine, Limit, Statistics};
+use crate::history::{self, History, Recorder};
+use crate::hooks::PoolHooks;
+use crate::policy::Policy;
+
+pub use crate::engine::{BadLayout, StartBlock, StartSegment};
+
+/// The caching allocator of one device, without hooks, history and handles that free themselves: PyTorch's
+/// `DeviceCachingAllocator`, or CuPy's `SingleDeviceMemoryPool`, by its [`Policy`].
+///
+/// It is the engine of [`MemoryPool`](crate::MemoryPool). What a program or a driver decides there is said
+/// here: the pool and stream of each request, when other streams are done with a freed block, what lay on
+/// the device at the start.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vramscope_allocator::{CachingAllocator, Policy, TorchRelease, VirtualDevice};
+/// use vramscope_trace::{AllocatorSettings, PoolId};
+///
+/// let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
+/// let allocator = CachingAllocator::new(policy, Arc::new(VirtualDevice::with_capacity(1 << 30)))?;
+/// let block = allocator.malloc(PoolId::default(), 0, 3_000_000)?;
+/// assert_eq!(block.size(), 3_000_320);
+/// let pending = block.free_requested();
+/// assert_eq!(allocator.statistics().active.current, 3_000_320);
+/// pending.free_completed();
+/// assert_eq!(allocator.reserved_bytes(), 20 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CachingAllocator {
+    engine: Engine,
+}
+
+/// A block in use. Dropping it frees nothing.
+#[must_use = "the block stays in use until it is freed"]
+pub struct LiveBlock {
+    arena: Arc<Arena>,
+    key: BlockKey,
+}
+
+/// A freed block that other streams still use.
+#[must_use = "the block is not available until its streams are done"]
+pub struct PendingBlock {
+    arena: Arc<Arena>,
+    number: u64,
+}
+
+impl CachingAllocator {
+    /// An allocator of `device` by the rules of `policy`.
+    ///
+    /// # Errors
+    /// Where the policy asks for what the device cannot do, or the device does not answer.
+    pub fn new(policy: Policy, device: Arc<dyn Device>) -> Result<Self, DeviceError> {
+        let history = History::new(Arc::new(Recorder::default()), 0);
+        let core = Core::new(device, 0, policy, history, Arc::new(PoolHooks::default()))?;
+        Ok(Self { engine: Engine::new(core) })
+    }
+
+    /// Takes `size` bytes, at least one, from a pool on a stream. A private pool that is named for the first
+    /// time is made: it splits blocks, and keeps them until [`release_pool`](Self::release_pool).
+    ///
+    /// # Errors
+    /// See [`AllocError`].
+    #[inline]
+    pub fn malloc(&self, pool: PoolId, stream: u64, size: u64) -> Result<LiveBlock, AllocError> {
+        let arena = self.engine.arena(ArenaKey { pool, stream });
+        let size = size.max(1);
+        let rounded = self.engine.core.policy.round_size(size);
+        let grant = self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?;
+        match grant.block {
+            Some(key) => Ok(LiveBlock { arena: Arc::clone(arena), key }),
+            None => unreachable!("a request of some bytes gets a block"),
+        }
+    }
+
+    /// Says that a private pool exists: its blocks are kept from others.
+    pub fn create_pool(&self, pool: PoolId) {
+        self.engine.add_pool(pool);
+    }
+
+    /// Nobody will allocate from a private pool again: its blocks need no longer be kept.
+    pub fn release_pool(&self, pool: PoolId) {
+        self.engine.release_pool(pool);
+    }
+
+    /// Gives every cached block of one pool that is whole back to the device (`emptyCache` of one pool).
+    ///
+    /// # Errors
+    /// The device's first refusal.
+    pub fn empty_pool(&self, pool: PoolId) -> Result<(), DeviceError> {
+        self.engine.free_pool(pool)
+    }
+
+    /// Gives every cached block that is whole back to the device (`emptyCache`), after waiting for the streams
+    /// of every freed block.
+    ///
+    /// # Errors
+    /// The device's first refusal.
+    pub fn empty_cache(&self) -> Result<(), DeviceError> {
+        self.engine.free_all_blocks(None)
+    }
+
+    /// Gives the cached segment at `address` back to the device, or the whole pages of an expandable one's
+    /// free block around it. False where no such block is free.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub fn release_at(&self, address: u64) -> Result<bool, DeviceError> {
+        self.engine.release_at(address)
+    }
+
+    /// Puts a segment and its blocks in place that lay on the device before the first step; the device must
+    /// hold it already. Returns the blocks in use, in the order given.
+    ///
+    /// # Errors
+    /// Where blocks overlap or lie outside the segment; then nothing is put in place.
+    pub fn install(&self, segment: &StartSegment) -> Result<Vec<LiveBlock>, BadLayout> {
+        let arena = self.engine.arena(ArenaKey { pool: segment.pool, stream: segment.stream });
+        let keys = self.engine.install(arena, segment)?;
+        Ok(keys.into_iter().map(|key| LiveBlock { arena: Arc::clone(arena), key }).collect())
+    }
+
+    /// Bounds reserved bytes.
+    ///
+    /// # Errors
+    /// Where the device does not say how large it is.
+    pub fn set_limit(&self, limit: Limit) -> Result<(), DeviceError> {
+        self.engine.core.set_limit(limit)
+    }
+
+    /// Bytes taken from the device.
+    #[inline]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.engine.core.driver().reserved.current
+    }
+
+    /// Bytes handed out, or waiting for another stream.
+    pub fn active_bytes(&self) -> u64 {
+        self.engine.active_bytes()
+    }
+
+    /// Bytes the device has free.
+    pub fn device_free(&self) -> Option<u64> {
+        self.engine.core.device.memory_info().ok().map(|info| info.free)
+    }
+
+    /// Bytes of the five kinds, and counts.
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics()
+    }
+
+    /// Every segment with its blocks, in address order, as a snapshot shows them; of an expandable segment,
+    /// each run of mapped addresses. No stacks are known.
+    pub fn segments(&self) -> Vec<(Segment, Vec<Block>)> {
+        let whole = self.engine.whole();
+        whole.segments().iter().map(history::plain_segment).collect()
+    }
+}
+
+impl LiveBlock {
+    /// First byte on the device.
+    pub fn address(&self) -> u64 {
+        self.place().0
+    }
+
+    /// Bytes of the block.
+    pub fn size(&self) -> u64 {
+        self.place().1
+    }
+
+    /// First byte and bytes.
+    #[inline]
+    pub fn place(&self) -> (u64, u64) {
+        let arena = self.arena.lock();
+        let block = arena.block(self.key);
+        (block.address, block.size)
+    }
+
+    /// Ends its use: it is available again.
+    #[inline]
+    pub fn free(self) {
+        self.arena.free(self.key, None);
+    }
+
+    /// Ends its owner's use; other streams still use it.
+    pub fn free_requested(self) -> PendingBlock {
+        let number = self.arena.free_requested(self.key);
+        PendingBlock { arena: self.arena, number }
+    }
+}
+
+impl PendingBlock {
+    /// The other streams are done. Nothing happens where the allocator has waited for them meanwhile.
+    pub fn free_completed(self) {
+        self.arena.core.pending.complete(self.number);
+    }
+}
+
+/// Nobody is told of what is taken from the device.
+struct NoCallbacks;
+
+impl crate::engine::AllocCallbacks for NoCallbacks {
+    fn alloc_preprocess(&self, _: u64) -> Result<(), crate::hooks::HookError> {
+        Ok(())
+    }
+
+    fn alloc_postprocess(&self, _: u64, _: u64) {}
+}

@@ -1,0 +1,409 @@
+//! What the recorded program asked of its allocator, as steps that can be run again.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use vramscope_trace::{Action, PoolId, StackId};
+
+use crate::history::{Allocation, History, Origin};
+use crate::moment::Moment;
+use crate::segments::ReservedRange;
+
+/// The requests of one device's recording, in order.
+///
+/// Blocks are named by slots, each of which holds one block at a time. Steps say nothing of where a block
+/// lay or how large it was: that is for an allocator to decide.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Program {
+    pub(super) steps: Vec<Step>,
+    /// The allocation behind each step, by its number in the history; [`NOTHING`] where there is none.
+    pub(super) subjects: Vec<u32>,
+    /// Pool and stream of each arena that steps name.
+    pub(super) arenas: Vec<(PoolId, u64)>,
+    /// Allocations that were live before the first step, in address order.
+    pub(super) start: Vec<StartStep>,
+    /// Slots needed at once.
+    pub(super) slots: usize,
+    /// Releases of cached memory of which it was not recorded who made them.
+    pub(super) assumed_releases: usize,
+}
+
+pub(super) const NOTHING: u32 = u32::MAX;
+
+/// One step of a [`Program`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) what: What,
+    pub(super) arena: u32,
+    pub(super) slot: u32,
+    /// The event that recorded it.
+    pub(super) event: u32,
+    /// Of requests, the bytes; of [`What::ReleaseAt`], the address.
+    pub(super) size: u64,
+}
+
+/// An allocation that was live before the first step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StartStep {
+    pub(super) subject: u32,
+    pub(super) slot: u32,
+    pub(super) arena: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Malloc,
+    /// Given back and available at once.
+    Free,
+    /// Given back; another stream still uses it.
+    FreeRequested,
+    /// Available, unless the allocator has waited for the streams meanwhile.
+    FreeCompleted,
+    /// A request that failed in the recording, of which only the rounded size is known.
+    Oom,
+    /// `torch.cuda.empty_cache()`
+    EmptyCache,
+    /// The cached memory of one private pool was given back.
+    EmptyPool,
+    /// The same, and nothing more was asked of the pool after.
+    ReleasePool,
+    /// The allocator gave back what lay at an address, for a reason that is not in the recording.
+    ReleaseAt,
+}
+
+impl Program {
+    /// The requests behind a history.
+    pub(super) fn of(history: &History<'_>) -> Self {
+        Builder::new(history).build()
+    }
+}
+
+struct Builder<'h, 't> {
+    history: &'h History<'t>,
+    program: Program,
+    arena_index: HashMap<(PoolId, u64), u32>,
+    slot_of: Vec<u32>,
+    vacant: Vec<u32>,
+    pools: Pools<'h>,
+    /// Segment events since the last request or free, oldest first.
+    window: Vec<u32>,
+    /// Frees completed meanwhile: allocation and event.
+    completions: Vec<(u32, u32)>,
+    /// Those that the next request brought about.
+    late: Vec<(u32, u32)>,
+    /// Bytes reserved before the window.
+    reserved: u64,
+    peak_reserved: u64,
+    /// Where the segment that each release ends was taken.
+    taken: HashMap<Moment, Option<StackId>>,
+}
+
+impl<'h, 't> Builder<'h, 't> {
+    fn new(history: &'h History<'t>) -> Self {
+        let n = history.allocations.len();
+        let program = Program {
+            steps: Vec::with_capacity(n * 2),
+            subjects: Vec::with_capacity(n * 2),
+            ..Program::default()
+        };
+        let gone = history.reserved.iter().filter(|r| r.to != Moment::NEVER);
+        Self {
+            history,
+            program,
+            arena_index: HashMap::new(),
+            slot_of: vec![NOTHING; n],
+            vacant: Vec::new(),
+            pools: Pools::of(&history.reserved),
+            window: Vec::new(),
+            completions: Vec::new(),
+            late: Vec::new(),
+            reserved: history.counters_at(Moment::START).reserved,
+            peak_reserved: history.peaks().reserved.bytes,
+            taken: gone.map(|r| (r.to, r.stack)).collect(),
+        }
+    }
+
+    fn build(mut self) -> Program {
+        self.start();
+        let history = self.history;
+        let (mut silent, mut ids) = (0, Vec::new());
+        for (number, &action) in history.device.events.actions().iter().enumerate() {
+            let (now, event) = (Moment::after(number), number as u32);
+            self.pools.advance(now);
+            if is_growth(action) || is_release(action) {
+                self.window.push(event);
+                continue;
+            }
+            ids.clear();
+            ids.extend(history.changing_ids_at(now, &mut silent));
+            // Where a free is missing, one event ends an allocation and begins another.
+            for &id in &ids {
+                self.end(id, now, event);
+            }
+            for &id in &ids {
+                self.begin(id, now, event);
+            }
+            if action == Action::Oom {
+                self.fail(event);
+            }
+        }
+        self.close_window(None);
+        self.release_pools();
+        self.program
+    }
+
+    fn allocation(&self, id: u32) -> &'h Allocation {
+        &self.history.allocations[id as usize]
+    }
+
+    fn push(&mut self, step: Step, subject: u32) {
+        self.program.steps.push(step);
+        self.program.subjects.push(subject);
+    }
+
+    /// What was live before the first event.
+    fn start(&mut self) {
+        self.pools.advance(Moment::START);
+        let all = 0..self.history.allocations.len() as u32;
+        let mut live: Vec<u32> = all.filter(|&id| self.allocation(id).from == Moment::START).collect();
+        live.sort_by_key(|&id| (self.allocation(id).address, id));
+        for subject in live {
+            let start = StartStep { subject, slot: self.take_slot(subject), arena: self.arena_of(subject) };
+            self.program.start.push(start);
+        }
+    }
+
+    fn take_slot(&mut self, id: u32) -> u32 {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.program.slots += 1;
+            self.program.slots as u32 - 1
+        });
+        self.slot_of[id as usize] = slot;
+        slot
+    }
+
+    fn begin(&mut self, id: u32, now: Moment, event: u32) {
+        let a = self.allocation(id);
+        if a.from != now {
+            return;
+        }
+        self.close_window((a.origin == Origin::Recorded).then_some(event));
+        let (arena, slot) = (self.arena_of(id), self.take_slot(id));
+        self.push(Step { what: What::Malloc, arena, slot, event, size: a.requested }, id);
+        self.complete_late();
+        // Its free is missing, and it ended where it began.
+        if a.freed == now {
+            self.end(id, now, event);
+        }
+    }
+
+    /// An allocation is given back, becomes available, or both.
+    fn end(&mut self, id: u32, now: Moment, event: u32) {
+        let a = self.allocation(id);
+        if self.slot_of[id as usize] == NOTHING {
+            return;
+        }
+        if a.freed == now {
+            self.close_window(None);
+            // The completion is recorded right behind the request where no other stream is waited for.
+            let at_once = a.to <= Moment::after(event as usize + 1);
+            if at_once {
+                self.vacate(What::Free, id, event);
+            } else {
+                let slot = self.slot_of[id as usize];
+                self.push(Step { what: What::FreeRequested, arena: 0, slot, event, size: 0 }, id);
+            }
+        } else if a.to == now {
+            self.completions.push((id, event));
+        }
+    }
+
+    fn fail(&mut self, event: u32) {
+        self.close_window(Some(event));
+        let e = self.history.device.events.get(event as usize);
+        let tags = self.history.trace.tags.get(e.tags);
+        let arena = self.arena(tags.pool.unwrap_or_default(), tags.stream);
+        self.push(Step { what: What::Oom, arena, slot: NOTHING, event, size: e.size }, NOTHING);
+        self.complete_late();
+    }
+
+    /// A block is available again, and its slot is.
+    fn vacate(&mut self, what: What, id: u32, event: u32) {
+        let slot = std::mem::replace(&mut self.slot_of[id as usize], NOTHING);
+        if slot != NOTHING {
+            self.push(Step { what, arena: 0, slot, event, size: 0 }, id);
+            self.vacant.push(slot);
+        }
+    }
+
+    fn complete_late(&mut self) {
+        for (id, event) in std::mem::take(&mut self.late) {
+            self.vacate(What::FreeCompleted, id, event);
+        }
+    }
+
+    // ---- pools and streams ----
+
+    fn arena(&mut self, pool: PoolId, stream: u64) -> u32 {
+        *self.arena_index.entry((pool, stream)).or_insert_with(|| {
+            self.program.arenas.push((pool, stream));
+            self.program.arenas.len() as u32 - 1
+        })
+    }
+
+    fn arena_of(&mut self, id: u32) -> u32 {
+        let a = self.allocation(id);
+        let named = a.tags.and_then(|tags| self.history.trace.tags.get(tags).pool);
+        let pool = named.or_else(|| self.pools.at(a.address)).unwrap_or_default();
+        self.arena(pool, a.stream)
+    }
+
+    /// Private pools are let go where their memory was last given back.
+    fn release_pools(&mut self) {
+        let mut seen = std::collections::BTreeSet::new();
+        for step in self.program.steps.iter_mut().rev() {
+            let Some(&(pool, _)) = self.program.arenas.get(step.arena as usize) else { continue };
+            match step.what {
+                What::Malloc => {
+                    seen.insert(pool);
+                }
+                What::EmptyPool if seen.insert(pool) => step.what = What::ReleasePool,
+                _ => {}
+            }
+        }
+    }
+
+    // ---- who gave memory back ----
+
+    /// The segment events since the last request or free belong to `request`, whose allocator may have given
+    /// memory back; where what comes is none, the program itself did, or so much of them as is not inside.
+    fn close_window(&mut self, request: Option<u32>) {
+        let window = std::mem::take(&mut self.window);
+        let completions = std::mem::take(&mut self.completions);
+        let events = &self.history.device.events;
+        let grown = || window.iter().map(|&e| events.get(e as usize)).filter(|e| is_growth(e.action));
+        let failed = request.is_some_and(|r| events.actions()[r as usize] == Action::Oom);
+        let request = request.filter(|_| failed || grown().next().is_some());
+        let wanted = if failed {
+            request.map_or(0, |r| events.get(r as usize).size)
+        } else {
+            grown().map(|e| e.size).sum()
+        };
+        let releases = window.iter().copied().filter(|&e| is_release(events.actions()[e as usize]));
+        let (inside, explicit): (Vec<u32>, Vec<u32>) =
+            releases.partition(|&r| request.is_some_and(|request| self.is_inside(r, request, wanted)));
+        let collects = self.history.policy.garbage_collection_threshold.is_some();
+        // What was available before memory was given back inside a request had been waited for there, after
+        // a block was looked for.
+        if !inside.is_empty() && explicit.is_empty() && !collects {
+            self.late = completions;
+        } else {
+            for (id, event) in completions {
+                self.vacate(What::FreeCompleted, id, event);
+            }
+        }
+        if let Some(&first) = explicit.first() {
+            self.push_explicit(first, &explicit);
+        }
+        // Garbage is collected by a limit that the recording does not name: what went can be followed.
+        for release in inside.into_iter().filter(|_| collects) {
+            let address = events.get(release as usize).address;
+            let step = Step { what: What::ReleaseAt, arena: 0, slot: NOTHING, event: release, size: address };
+            self.push(step, NOTHING);
+        }
+        for &e in &window {
+            let e = events.get(e as usize);
+            self.reserved = if is_growth(e.action) {
+                self.reserved.saturating_add(e.size)
+            } else {
+                self.reserved.saturating_sub(e.size)
+            };
+        }
+    }
+
+    /// The release was made inside the request and not by the program before it. A recording does not say
+    /// when `empty_cache` was called, but all that happens inside a request has the request's stack.
+    fn is_inside(&mut self, release: u32, request: u32, wanted: u64) -> bool {
+        let events = &self.history.device.events;
+        let stack = |e: u32| events.get(e as usize).stack;
+        if let (Some(own), Some(requests)) = (stack(release), stack(request)) {
+            // Under `context="alloc"` what the program gives back shows where it was taken, which may be the
+            // same line.
+            let taken = self.taken.get(&Moment::after(release as usize)).copied().flatten();
+            if own != requests {
+                return false;
+            }
+            if taken != Some(own) {
+                return true;
+            }
+        }
+        if self.history.policy.garbage_collection_threshold.is_some() {
+            return true;
+        }
+        // A device is taken for full where the request would have set a new record.
+        self.program.assumed_releases += 1;
+        self.reserved.saturating_add(wanted) > self.peak_reserved
+    }
+
+    /// The program gave cached memory back: all, or that of one private pool.
+    fn push_explicit(&mut self, first: u32, releases: &[u32]) {
+        let events = &self.history.device.events;
+        let pool_of = |r: u32| self.history.trace.tags.get(events.get(r as usize).tags).pool;
+        let pool = pool_of(first).filter(|&p| p != PoolId::default());
+        let pool = pool.filter(|&pool| releases.iter().all(|&r| pool_of(r) == Some(pool)));
+        let (what, arena) = match pool {
+            Some(pool) => (What::EmptyPool, self.arena(pool, 0)),
+            None => (What::EmptyCache, 0),
+        };
+        self.push(Step { what, arena, slot: NOTHING, event: first, size: 0 }, NOTHING);
+    }
+}
+
+pub(super) fn is_growth(action: Action) -> bool {
+    matches!(action, Action::SegmentAlloc | Action::SegmentMap)
+}
+
+pub(super) fn is_release(action: Action) -> bool {
+    matches!(action, Action::SegmentFree | Action::SegmentUnmap)
+}
+
+/// Which private pool each address belongs to, as events go by.
+struct Pools<'h> {
+    ranges: Vec<&'h ReservedRange>,
+    /// Ranges of private pools that come and go: when, whether they come, which.
+    changes: Vec<(Moment, bool, usize)>,
+    next: usize,
+    /// End and pool of each range by its first address.
+    live: BTreeMap<u64, (u64, PoolId)>,
+}
+
+impl<'h> Pools<'h> {
+    fn of(reserved: &'h [ReservedRange]) -> Self {
+        let is_private = |r: &&ReservedRange| r.pool.is_some_and(|pool| pool != PoolId::default());
+        let ranges: Vec<&ReservedRange> = reserved.iter().filter(is_private).collect();
+        let mut changes = Vec::new();
+        for (i, r) in ranges.iter().enumerate() {
+            changes.push((r.from, true, i));
+            changes.push((r.to, false, i));
+        }
+        changes.sort_unstable();
+        Self { ranges, changes, next: 0, live: BTreeMap::new() }
+    }
+
+    fn advance(&mut self, now: Moment) {
+        while let Some(&(_, comes, i)) = self.changes.get(self.next).filter(|c| c.0 <= now) {
+            let range = self.ranges[i];
+            if comes {
+                self.live.insert(range.address, (range.end(), range.pool.unwrap_or_default()));
+            } else {
+                self.live.remove(&range.address);
+            }
+            self.next += 1;
+        }
+    }
+
+    fn at(&self, address: u64) -> Option<PoolId> {
+        let (_, &(end, pool)) = self.live.range(..=address).next_back()?;
+        (address < end).then_some(pool)
+    }
+}

@@ -1,0 +1,283 @@
+//! A program run through an allocator.
+
+use vramscope_allocator::{AllocError, CachingAllocator, LiveBlock, PendingBlock, Statistics};
+use vramscope_trace::{Action, PoolId};
+
+use super::Happened;
+use super::program::{NOTHING, Program, Step, What};
+use super::recorded_device::RecordedDevice;
+use crate::history::History;
+
+/// What came of a replay, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the allocator counted. Peaks are those of the whole run, memory live at the start included.
+    pub statistics: Statistics,
+    /// Reserved and not active at the request after which most was reserved for the first time.
+    pub external_at_peak: u64,
+    /// Reserved bytes after each event that changed them, oldest first, beginning with those at the start.
+    pub reserved: Vec<(usize, u64)>,
+    /// The first request that failed.
+    pub failure: Option<Failure>,
+    /// Requests that failed in the recording and are served here. What the program would have done with the
+    /// memory is not known; it is given back at once.
+    pub rescued: usize,
+    /// The replay ended at the failure: the recording does not say what the program would have done.
+    pub stopped: bool,
+}
+
+/// A request that finds no memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// The event of the request; 0 also for one before the first.
+    pub event: usize,
+    /// Bytes asked for, where known; else rounded.
+    pub requested: u64,
+    /// The same, rounded.
+    pub size: u64,
+    /// The pool.
+    pub pool: PoolId,
+    /// The stream.
+    pub stream: u64,
+    /// Bytes the device had free, if it was asked.
+    pub device_free: u64,
+    /// It failed in the recording, too.
+    pub recorded: bool,
+}
+
+/// What a slot holds.
+#[derive(Default)]
+enum Slot {
+    #[default]
+    Nothing,
+    Live(LiveBlock),
+    Pending(PendingBlock),
+}
+
+/// A program under way.
+pub(super) struct Run<'p> {
+    program: &'p Program,
+    pub(super) allocator: CachingAllocator,
+    slots: Vec<Slot>,
+    pub(super) reserved: Vec<(usize, u64)>,
+    most_reserved: u64,
+    external_at_peak: u64,
+    pub(super) failure: Option<Failure>,
+    rescued: usize,
+}
+
+impl<'p> Run<'p> {
+    pub(super) fn new(program: &'p Program, allocator: CachingAllocator) -> Self {
+        for &(pool, _) in &program.arenas {
+            if pool != PoolId::default() {
+                allocator.create_pool(pool);
+            }
+        }
+        let slots = (0..program.slots).map(|_| Slot::Nothing).collect();
+        Self {
+            program,
+            allocator,
+            slots,
+            reserved: Vec::new(),
+            most_reserved: 0,
+            external_at_peak: 0,
+            failure: None,
+            rescued: 0,
+        }
+    }
+
+    /// Puts a block that is there already into a slot.
+    pub(super) fn place(&mut self, slot: u32, block: LiveBlock) {
+        self.slots[slot as usize] = Slot::Live(block);
+    }
+
+    /// The owner gives a block back that other streams still use.
+    pub(super) fn request_free(&mut self, slot: u32) {
+        let slot = &mut self.slots[slot as usize];
+        if let Slot::Live(block) = std::mem::take(slot) {
+            *slot = Slot::Pending(block.free_requested());
+        }
+    }
+
+    /// Requests a block; false where there is no memory, which is then noted.
+    pub(super) fn request(&mut self, step: &Step) -> bool {
+        let (pool, stream) = self.program.arenas[step.arena as usize];
+        match self.allocator.malloc(pool, stream, step.size) {
+            Ok(block) => {
+                self.note_reserved(step.event as usize);
+                self.slots[step.slot as usize] = Slot::Live(block);
+                true
+            }
+            Err(error) => {
+                self.fail(step, &error, false);
+                false
+            }
+        }
+    }
+
+    pub(super) fn note_reserved(&mut self, event: usize) {
+        let reserved = self.allocator.reserved_bytes();
+        if self.reserved.last().is_some_and(|&(_, before)| before == reserved) {
+            return;
+        }
+        self.reserved.push((event, reserved));
+        if reserved > self.most_reserved {
+            self.most_reserved = reserved;
+            self.external_at_peak = reserved.saturating_sub(self.allocator.active_bytes());
+        }
+    }
+
+    fn fail(&mut self, step: &Step, error: &AllocError, recorded: bool) {
+        let (pool, stream) = self.program.arenas[step.arena as usize];
+        let device_free = match error {
+            AllocError::OutOfMemory(e) => e.device_free,
+            _ => None,
+        };
+        let size = match error {
+            AllocError::OutOfMemory(e) => e.size,
+            _ => step.size,
+        };
+        let event = step.event as usize;
+        let failure = Failure {
+            event,
+            requested: step.size,
+            size,
+            pool,
+            stream,
+            device_free: device_free.unwrap_or(0),
+            recorded,
+        };
+        self.failure.get_or_insert(failure);
+        self.note_reserved(event);
+    }
+
+    /// Runs every step, to the end or to a request that fails and did not in the recording.
+    pub(super) fn finish(&mut self) -> bool {
+        self.program.steps.iter().all(|step| self.step(step))
+    }
+
+    /// Runs every step of a recording that `device` follows, and hands out the size of the block of each
+    /// allocation as long as it is followed.
+    pub(super) fn follow(
+        &mut self,
+        device: &RecordedDevice,
+        history: &History<'_>,
+        sizes: &mut dyn FnMut(u32, u64),
+    ) -> bool {
+        let steps = &self.program.steps;
+        for (i, (step, &subject)) in steps.iter().zip(&self.program.subjects).enumerate() {
+            if !device.follows() {
+                if step.what != What::ReleaseAt && !self.step(step) {
+                    return false;
+                }
+                continue;
+            }
+            match step.what {
+                What::Malloc => {
+                    device.begin_step(step.event as usize, false);
+                    let served = self.request(step);
+                    let recorded = history.allocations.get(subject as usize);
+                    let recorded = recorded.map(|a| Happened {
+                        action: Action::Alloc,
+                        address: a.address,
+                        size: a.requested,
+                    });
+                    if !served {
+                        // Only where the device given is smaller than the recorded one.
+                        device.diverge(recorded, None);
+                        return false;
+                    }
+                    device.end_step();
+                    if let Slot::Live(block) = &self.slots[step.slot as usize] {
+                        let (address, size) = block.place();
+                        if recorded.is_some_and(|r| r.address != address) {
+                            let replayed = Happened { action: Action::Alloc, address, size: step.size };
+                            device.diverge(recorded, Some(replayed));
+                        } else if device.follows() {
+                            sizes(subject, size);
+                        }
+                    }
+                }
+                What::Oom => {
+                    device.begin_step(step.event as usize, true);
+                    self.step(step);
+                    device.end_step();
+                }
+                What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
+                    let next = steps.get(i + 1).map_or(usize::MAX, |next| next.event as usize);
+                    device.begin_step(next, false);
+                    self.step(step);
+                }
+                What::Free | What::FreeRequested | What::FreeCompleted => {
+                    self.step(step);
+                }
+            }
+        }
+        device.begin_step(history.device.events.len(), false);
+        device.end_step();
+        true
+    }
+
+    /// Runs one step; false where the run cannot go on.
+    #[inline]
+    fn step(&mut self, step: &Step) -> bool {
+        match step.what {
+            What::Malloc => return self.request(step),
+            What::Free => match std::mem::take(&mut self.slots[step.slot as usize]) {
+                Slot::Live(block) => block.free(),
+                Slot::Pending(block) => block.free_completed(),
+                Slot::Nothing => {}
+            },
+            What::FreeRequested => self.request_free(step.slot),
+            What::FreeCompleted => {
+                if let Slot::Pending(block) = std::mem::take(&mut self.slots[step.slot as usize]) {
+                    block.free_completed();
+                }
+            }
+            What::Oom => {
+                let (pool, stream) = self.program.arenas[step.arena as usize];
+                match self.allocator.malloc(pool, stream, step.size) {
+                    Ok(block) => {
+                        self.rescued += 1;
+                        self.note_reserved(step.event as usize);
+                        block.free();
+                    }
+                    Err(error) => self.fail(step, &error, true),
+                }
+            }
+            What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
+                let pool = self.program.arenas.get(step.arena as usize).map_or(PoolId::default(), |a| a.0);
+                // A virtual device refuses nothing that it gave.
+                match step.what {
+                    What::EmptyCache => self.allocator.empty_cache().ok(),
+                    What::ReleaseAt => self.allocator.release_at(step.size).map(drop).ok(),
+                    _ => self.allocator.empty_pool(pool).ok(),
+                };
+                if step.what == What::ReleasePool {
+                    self.allocator.release_pool(pool);
+                }
+                self.note_reserved(step.event as usize);
+            }
+        }
+        true
+    }
+
+    pub(super) fn outcome(&self, stopped: bool) -> Outcome {
+        Outcome {
+            statistics: self.allocator.statistics(),
+            external_at_peak: self.external_at_peak,
+            reserved: self.reserved.clone(),
+            failure: self.failure,
+            rescued: self.rescued,
+            stopped,
+        }
+    }
+
+    /// The block in a slot, its size and whether it is handed out.
+    pub(super) fn block_in(&self, slot: u32) -> Option<(u64, u64)> {
+        match self.slots.get(slot as usize)? {
+            Slot::Live(block) if slot != NOTHING => Some(block.place()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What lay on the device before the first event.
+
+use std::collections::BTreeMap;
+
+use vramscope_allocator::{StartBlock, StartSegment};
+use vramscope_trace::{PoolId, SegmentKind};
+
+use super::program::{Program, Step, What};
+use super::recorded_device::RecordedDevice;
+use super::run::Run;
+use crate::history::History;
+use crate::moment::Moment;
+use crate::segments::ReservedRange;
+
+/// How far apart two pieces of one expandable segment may lie: its addresses are nine eighths of the device,
+/// and no device is larger than this (1 TiB).
+const REACH: u64 = 1 << 40;
+
+/// Segments and blocks before the first event, rebuilt from the end state and the events undone.
+pub(super) struct Start {
+    segments: Vec<StartSegment>,
+    /// Slots of the blocks, segment by segment.
+    slots: Vec<Vec<u32>>,
+    /// Slots of blocks that had been given back and still waited for another stream.
+    pending: Vec<u32>,
+    /// Blocks for which there was no room where they are said to have been.
+    pub(super) misplaced: usize,
+}
+
+impl Start {
+    pub(super) fn of(history: &History<'_>, program: &Program) -> Self {
+        let ranges = history.reserved.iter().filter(|r| r.from == Moment::START);
+        let segments = segments(ranges);
+        let mut this =
+            Self { slots: vec![Vec::new(); segments.len()], segments, pending: Vec::new(), misplaced: 0 };
+        for (i, start) in program.start.iter().enumerate() {
+            let a = &history.allocations[start.subject as usize];
+            let next = program.start.get(i + 1);
+            let next = next.map(|s| history.allocations[s.subject as usize].address);
+            let block = StartBlock { address: a.address, size: a.size, requested: a.requested };
+            match this.place(block, next) {
+                Some(segment) => {
+                    this.slots[segment].push(start.slot);
+                    if a.freed == Moment::START {
+                        this.pending.push(start.slot);
+                    }
+                }
+                None => this.misplaced += 1,
+            }
+        }
+        this
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Adds a block to the segment around it; `next` is where the next begins. Returns the segment.
+    fn place(&mut self, block: StartBlock, next: Option<u64>) -> Option<usize> {
+        let i = self.segments.partition_point(|s| s.address <= block.address).checked_sub(1)?;
+        let segment = &mut self.segments[i];
+        let end = match &segment.mapped {
+            None => segment.address.saturating_add(segment.size),
+            Some(runs) => {
+                let run = runs.partition_point(|r| r.0 <= block.address).checked_sub(1)?;
+                runs[run].0.saturating_add(runs[run].1)
+            }
+        };
+        let room = next.map_or(end, |next| next.min(end)).checked_sub(block.address)?;
+        let size = block.size.min(room);
+        (size > 0).then(|| segment.blocks.push(StartBlock { size, ..block }))?;
+        Some(i)
+    }
+
+    /// Puts everything where it lay.
+    pub(super) fn install(&self, run: &mut Run<'_>, device: &RecordedDevice) {
+        for (segment, slots) in self.segments.iter().zip(&self.slots) {
+            let used = segment.mapped.as_ref().map(|runs| runs.iter().map(|r| r.1).sum());
+            device.occupy(segment.address, segment.size, used.unwrap_or(segment.size));
+            // Segments and blocks were made to fit when they were put together.
+            let Ok(blocks) = run.allocator.install(segment) else { continue };
+            for (&slot, block) in slots.iter().zip(blocks) {
+                run.place(slot, block);
+            }
+        }
+        for &slot in &self.pending {
+            run.request_free(slot);
+        }
+        run.note_reserved(0);
+    }
+}
+
+/// Ranges in address order as segments: each one of its own, or a piece of the expandable segment before it.
+fn segments<'h>(ranges: impl Iterator<Item = &'h ReservedRange>) -> Vec<StartSegment> {
+    let mut segments: Vec<StartSegment> = Vec::new();
+    let mut expandable: BTreeMap<(PoolId, u64, bool), usize> = BTreeMap::new();
+    for range in ranges {
+        let (pool, stream, kind) = (range.pool.unwrap_or_default(), range.stream, range.kind);
+        let key = (pool, stream, kind == SegmentKind::Small);
+        let segment = expandable.get(&key).map(|&i| &mut segments[i]).filter(|_| range.expandable);
+        if let Some(segment) = segment
+            && let Some(runs) = &mut segment.mapped
+            && range.end() - segment.address <= segment.size
+        {
+            match runs.last_mut() {
+                Some(last) if last.0 + last.1 == range.address => last.1 += range.size,
+                _ => runs.push((range.address, range.size)),
+            }
+            continue;
+        }
+        if range.expandable {
+            expandable.insert(key, segments.len());
+        }
+        segments.push(StartSegment {
+            address: range.address,
+            size: if range.expandable { REACH.min(u64::MAX - range.address) } else { range.size },
+            pool,
+            stream,
+            kind,
+            mapped: range.expandable.then(|| vec![(range.address, range.size)]),
+            blocks: Vec::new(),
+        });
+    }
+    segments
+}
+
+/// Asks anew for what was live before the first event, in address order: where it would have lain under other
+/// settings is not known. False where there is no memory for it.
+pub(super) fn request_start(run: &mut Run<'_>, history: &History<'_>, program: &Program) -> bool {
+    for start in &program.start {
+        let a = &history.allocations[start.subject as usize];
+        let step =
+            Step { what: What::Malloc, arena: start.arena, slot: start.slot, event: 0, size: a.requested };
+        if !run.request(&step) {
+            return false;
+        }
+    }
+    for start in &program.start {
+        if history.allocations[start.subject as usize].freed == Moment::START {
+            run.request_free(start.slot);
+        }
+    }
+    true
+}

@@ -45,6 +45,14 @@ pub struct LiveBlock {
     key: BlockKey,
 }
 
+/// A block that was in place from the start.
+pub enum Installed {
+    /// In use.
+    Live(LiveBlock),
+    /// Given back, and still in use by another stream.
+    Pending(PendingBlock),
+}
+
 /// A freed block that other streams still use.
 #[must_use = "the block is not available until its streams are done"]
 pub struct PendingBlock {
@@ -117,14 +125,23 @@ impl CachingAllocator {
     }
 
     /// Puts a segment and its blocks in place that lay on the device before the first step; the device must
-    /// hold it already. Returns the blocks in use, in the order given.
+    /// hold it already. Returns its blocks in the order given.
     ///
     /// # Errors
     /// Where blocks overlap or lie outside the segment; then nothing is put in place.
-    pub fn install(&self, segment: &StartSegment) -> Result<Vec<LiveBlock>, BadLayout> {
+    pub fn install(&self, segment: &StartSegment) -> Result<Vec<Installed>, BadLayout> {
         let arena = self.engine.arena(ArenaKey { pool: segment.pool, stream: segment.stream });
         let keys = self.engine.install(arena, segment)?;
-        Ok(keys.into_iter().map(|key| LiveBlock { arena: Arc::clone(arena), key }).collect())
+        let installed = keys.into_iter().zip(&segment.blocks).map(|(key, block)| {
+            let arena = Arc::clone(arena);
+            if block.pending {
+                let number = arena.core.pending.add_told(&arena, key);
+                Installed::Pending(PendingBlock { arena, number })
+            } else {
+                Installed::Live(LiveBlock { arena, key })
+            }
+        });
+        Ok(installed.collect())
     }
 
     /// Bounds reserved bytes.

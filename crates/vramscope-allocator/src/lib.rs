@@ -29,6 +29,7 @@
 //! GPU's through the driver that is found at run time, [`VirtualDevice`] addresses without memory.
 
 mod caching_allocator;
+mod conf;
 mod device;
 mod engine;
 mod history;
@@ -40,7 +41,10 @@ mod sync;
 mod threads;
 mod units;
 
-pub use caching_allocator::{BadLayout, CachingAllocator, LiveBlock, PendingBlock, StartBlock, StartSegment};
+pub use caching_allocator::{
+    BadLayout, CachingAllocator, Installed, LiveBlock, PendingBlock, StartBlock, StartSegment,
+};
+pub use conf::parse_conf;
 #[cfg(feature = "cuda")]
 pub use device::CudaDevice;
 pub use device::{

@@ -131,6 +131,19 @@ impl TorchRelease {
     }
 }
 
+impl std::str::FromStr for TorchRelease {
+    type Err = &'static str;
+
+    /// `2.11`, or `2.11.0+cu130`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.trim().split('.').map(str::parse);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
+            _ => Err("a release is two numbers, as 2.11"),
+        }
+    }
+}
+
 impl std::fmt::Display for TorchRelease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)

@@ -90,13 +90,27 @@ pub struct Fragmentation {
 impl Fragmentation {
     /// The fragmentation at `moment`, told for one more `request`.
     pub fn at(history: &History<'_>, moment: Moment, request: Request) -> Self {
-        let Counters { allocated, active, reserved, .. } = history.counters_at(moment);
+        let counters = history.counters_at(moment);
         let requested: u64 = history.allocated_at(moment).map(|a| a.requested).sum();
         let free = Layout::at(history, moment).free_blocks();
+        Self::of(moment, counters, requested, &free, request, &history.policy)
+    }
+
+    /// The fragmentation where `counters` are known and these blocks are free; `requested` bytes were asked for
+    /// in the allocated ones.
+    pub(crate) fn of(
+        moment: Moment,
+        counters: Counters,
+        requested: u64,
+        free: &[FreeBlock],
+        request: Request,
+        policy: &Policy,
+    ) -> Self {
+        let Counters { allocated, active, reserved, .. } = counters;
         let mut unusable: Vec<UnusableBlocks> = Vec::new();
         let mut usable = 0;
-        for &block in &free {
-            let Some(why) = request.cannot_use(&block, &history.policy) else {
+        for &block in free {
+            let Some(why) = request.cannot_use(&block, policy) else {
                 usable += block.size;
                 continue;
             };

@@ -8,6 +8,7 @@ use vramscope_allocator::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use crate::moment::Moment;
+use crate::replay::{Replay, Reproduction};
 use crate::segments::{Reserved, ReservedRange};
 
 /// One allocation: a block from the moment it was handed out to the moment it was available again.
@@ -86,6 +87,9 @@ pub struct Quality {
     pub settings_assumed: bool,
     /// The oldest events were probably dropped by the ring buffer (`max_entries`).
     pub probably_overflowed: bool,
+    /// The allocator's rules give every address, segment event and the layout at the end as recorded, see
+    /// [`Replay`](crate::Replay); `None` where that was not tried.
+    pub reproduced: Option<bool>,
 }
 
 impl Quality {
@@ -126,6 +130,25 @@ impl<'t> History<'t> {
     /// Follows the recording of one device, under the rules it shows.
     pub fn of(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
         Self::under(Policy::recorded(trace), trace, device)
+    }
+
+    /// As [`of`](Self::of), with the block sizes of a replay where it reproduces the recording: those that could
+    /// not be told from the layout are then known too.
+    pub fn replayed(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
+        let mut this = Self::of(trace, device);
+        let Ok(Reproduction { divergence, sizes, .. }) = Replay::of(&this).map(|r| r.reproduction) else {
+            return this;
+        };
+        this.quality.reproduced = Some(divergence.is_none());
+        if divergence.is_none() {
+            let recorded = |a: &&mut Allocation| a.size_inferred && a.origin == Origin::Recorded;
+            let unknown = this.allocations.iter_mut().zip(sizes).filter(|(a, _)| recorded(&a));
+            for (a, size) in unknown {
+                (a.size, a.size_inferred) = (size, false);
+            }
+            this.quality.inferred_sizes = this.allocations.iter().filter(|a| a.size_inferred).count();
+        }
+        this
     }
 
     /// Follows the recording of one device that was made under `policy`.

@@ -11,12 +11,14 @@ mod counters;
 mod facts;
 mod fragmentation;
 mod frames;
+mod gpus;
 mod history;
 mod holders;
 mod layout;
 mod leaks;
 mod moment;
 mod ooms;
+mod packing;
 mod regions;
 mod replay;
 mod segments;
@@ -28,14 +30,20 @@ pub use counters::{Counters, Peak, Peaks, Walk};
 pub use facts::{DeviceFacts, Facts};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
+pub use gpus::{GPUS, gpu_capacity};
 pub use history::{Allocation, History, Origin, Quality};
 pub use holders::{By, Holder, HolderKey, holders_at};
 pub use layout::{FreeBlock, Layout};
 pub use leaks::{LeakSuspect, WINDOWS, leak_suspects};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
+pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, regions};
-pub use replay::{Capacity, Divergence, EndBlock, Failure, Happened, Outcome, Replay, Reproduction};
+pub use replay::{
+    BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
+    Happened, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
+    useful_settings,
+};
 pub use segments::ReservedRange;
 pub use summary::{EndState, Options, Summary};
 pub use tree::{CallTree, Node, NodeKind, call_tree};

@@ -13,6 +13,7 @@ use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::moment::Moment;
 use crate::ooms::{OutOfMemory, ooms};
 use crate::regions::{Region, regions};
+use crate::replay::BestSetting;
 use crate::tree::{CallTree, call_tree};
 
 /// What to look at, and how.
@@ -65,6 +66,8 @@ pub struct Summary {
     pub ooms: Vec<OutOfMemory>,
     /// How many more there were.
     pub more_ooms: usize,
+    /// After an out of memory, the setting that would have served best on the same device.
+    pub best_setting: Option<BestSetting>,
     /// Annotated regions.
     pub regions: Vec<Region>,
     /// Highest allocated and reserved bytes over equal shares of the events.
@@ -98,11 +101,12 @@ const TIMELINE: usize = 240;
 impl Summary {
     /// Answers every question about `device`. `frames` are those of `trace`.
     pub fn of(trace: &Trace, device: &DeviceTrace, frames: &Frames, options: &Options) -> Self {
-        let history = History::of(trace, device);
+        let history = History::replayed(trace, device);
         let peaks = history.peaks();
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
         let request = largest_request(&history);
         let (ooms, more_ooms) = ooms(&history, frames);
+        let best_setting = if ooms.is_empty() { None } else { BestSetting::of(&history) };
 
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
@@ -136,6 +140,7 @@ impl Summary {
             fragmentation_at_end: request.map(|r| Fragmentation::at(&history, history.end(), r)),
             ooms,
             more_ooms,
+            best_setting,
             regions: regions(&history),
             timeline: timeline(&history),
             end: EndState::of(device),

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
-use vramscope::analysis::By;
+use vramscope::allocator::TorchRelease;
+use vramscope::analysis::{By, GPUS, gpu_capacity};
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -17,6 +19,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Report(ReportArgs),
+    Replay(ReplayArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -78,6 +81,120 @@ impl From<ByArg> for By {
             ByArg::Stream => Self::Stream,
         }
     }
+}
+
+/// The same history under other allocator settings, or on a device of another size: would it have fit?
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope replay snapshot.pickle
+  vramscope replay snapshot.pickle --gpu a100-40gb --overhead 600MiB
+  vramscope replay snapshot.pickle --conf expandable_segments:True --capacity 24GiB
+  vramscope replay snapshot.pickle --sweep max_split_size_mb=32..512
+  vramscope replay snapshot.pickle --find-capacity
+
+Exit code 1 says that the run would be out of memory.")]
+pub(crate) struct ReplayArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// Replay under these settings, written as for PYTORCH_CUDA_ALLOC_CONF [default: the recorded ones, compared
+    /// with others]
+    #[arg(long, value_name = "CONF")]
+    pub(crate) conf: Option<String>,
+    /// The device's whole memory, as 80GiB or in bytes [default: what the recording shows where it ran out]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) capacity: Option<u64>,
+    /// The device's whole memory by the name of a GPU, as a100-40gb
+    #[arg(long, value_name = "NAME", value_parser = gpu, conflicts_with = "capacity")]
+    pub(crate) gpu: Option<u64>,
+    /// What of the device the allocator cannot have: contexts, other processes
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0")]
+    pub(crate) overhead: u64,
+    /// The release of PyTorch that made the recording [default: as it shows]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) torch: Option<TorchRelease>,
+    /// Compare values of one setting: `KEY=A..B` doubles whole numbers and adds 0.1 to fractions, `KEY=A,B,C`
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with = "find_capacity")]
+    pub(crate) sweep: Option<Sweep>,
+    /// Find the smallest device on which it fits
+    #[arg(long, conflicts_with_all = ["capacity", "gpu"])]
+    pub(crate) find_capacity: bool,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `80GiB`, `512MB` (decimal) or a number of bytes.
+fn size(text: &str) -> Result<u64, String> {
+    // `24G` may be meant either way; a factor of 1.07 decides whether a run fits.
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
+    if unit.len() == 1 && !unit.eq_ignore_ascii_case("b") {
+        return Err(format!("say {unit}iB (1024-based) or {unit}B (1000-based)"));
+    }
+    text.parse::<ByteSize>()
+        .map(|size| size.as_u64())
+        .map_err(|why| format!("{why}; a size is as 80GiB or 512MB"))
+}
+
+fn gpu(name: &str) -> Result<u64, String> {
+    gpu_capacity(name).ok_or_else(|| {
+        let known: Vec<&str> = GPUS.iter().map(|&(name, _)| name).collect();
+        format!("known are {}; for others give --capacity", known.join(", "))
+    })
+}
+
+/// Values of one setting.
+#[derive(Debug, Clone)]
+pub(crate) struct Sweep {
+    pub(crate) key: String,
+    pub(crate) values: Vec<String>,
+}
+
+/// The most values of a range.
+const MOST_VALUES: usize = 64;
+
+impl std::str::FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, values) = text.split_once('=').ok_or("it is KEY=A..B or KEY=A,B,C")?;
+        let values = match values.split_once("..") {
+            None if values.contains('[') => vec![values.to_owned()],
+            None => values.split(',').map(|v| v.trim().to_owned()).collect(),
+            Some((from, to)) => range(from.trim(), to.trim())?,
+        };
+        Ok(Self { key: key.trim().to_owned(), values })
+    }
+}
+
+/// The values from `from` to `to`: whole numbers doubled, fractions in steps of a tenth.
+fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
+    let backwards = || format!("{from} is not below {to}");
+    if let (Ok(first), Ok(last)) = (from.parse::<u64>(), to.parse::<u64>()) {
+        if first >= last {
+            return Err(backwards());
+        }
+        let doubled = std::iter::successors(Some(first.max(1)), |n| n.checked_mul(2));
+        let mut values: Vec<u64> = doubled.take_while(|&n| n < last).collect();
+        values.push(last);
+        return Ok(values.iter().map(u64::to_string).collect());
+    }
+    let hundredths = |s: &str| {
+        s.parse::<f64>().ok().filter(|x| (0.0..=1e6).contains(x)).map(|x| (x * 100.0).round() as u64)
+    };
+    let (Some(first), Some(last)) = (hundredths(from), hundredths(to)) else {
+        return Err(format!("{from}..{to} is no range of numbers; list values as A,B,C"));
+    };
+    if first >= last {
+        return Err(backwards());
+    }
+    let values: Vec<u64> = (first..last).step_by(10).chain([last]).take(MOST_VALUES + 1).collect();
+    if values.len() > MOST_VALUES {
+        return Err(format!("{from}..{to} has more than {MOST_VALUES} values in steps of 0.1"));
+    }
+    Ok(values.iter().map(|n| format!("{}", *n as f64 / 100.0)).collect())
 }
 
 /// The bare facts of a file: format, age, what it has, counts

@@ -9,8 +9,8 @@ use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use vramscope::trace::formats::{self, Recording};
 
-/// How long a read may take before it shows its progress.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long work may take before it shows its progress.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The name of `file` for people.
 pub(crate) fn name(file: &Path) -> String {

@@ -14,12 +14,14 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
-        Command::Report(args) => commands::report::run(&args),
-        Command::Info(args) => commands::info::run(&args),
-        Command::Completions(args) => commands::completions::run(&args),
+        Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
+        Command::Replay(args) => commands::replay::run(&args),
+        Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
+        Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Found::Nothing) => ExitCode::SUCCESS,
+        Ok(Found::Something) => ExitCode::from(1),
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             // Nobody is left to tell where this fails.
@@ -27,6 +29,13 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether the user asked to be told of something, and it is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Something,
 }
 
 /// Whoever read our output has seen enough.

@@ -6,11 +6,11 @@ mod names;
 mod text;
 mod units;
 
-pub use json::{InfoJson, ReportJson};
-pub use text::{TextOptions, info, report};
+pub use json::{InfoJson, ReplayJson, ReportJson};
+pub use text::{TextOptions, info, replay, report};
 pub use units::{bytes, count};
 
-use vramscope_analysis::{Frames, Summary};
+use vramscope_analysis::{DeviceReplay, Frames, Summary};
 use vramscope_trace::formats::Recording;
 
 /// A recording and the answers about its devices: what every form of the report is made from.
@@ -28,4 +28,17 @@ pub struct Answers<'r> {
     pub by: Option<vramscope_analysis::By>,
     /// The user chose the moment; otherwise it is the peak of allocated bytes.
     pub at: Option<usize>,
+}
+
+/// A recording and what its replay answers.
+#[derive(Debug, Clone)]
+pub struct ReplayAnswers<'r> {
+    /// The file's name, as the user gave it.
+    pub file: &'r str,
+    /// The recording.
+    pub recording: &'r Recording,
+    /// Whose code its frames are.
+    pub frames: &'r Frames,
+    /// The answers for each device asked for.
+    pub devices: Vec<DeviceReplay>,
 }

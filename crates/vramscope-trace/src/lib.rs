@@ -42,7 +42,7 @@ pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::Notices;
-pub use settings::{AllocatorSettings, Conf, ConfError, PowerOfTwoDivisions};
+pub use settings::{AllocatorSettings, Conf, ConfError, PowerOfTwoDivisions, conf_with};
 pub use stacks::{Frame, FrameTable, FxNode, StackTable};
 pub use strings::{StringListTable, StringTable};
 pub use trace::{DeviceTrace, Trace};

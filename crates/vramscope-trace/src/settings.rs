@@ -97,7 +97,7 @@ pub struct ConfError {
     /// The item that is wrong, as written.
     pub item: String,
     /// Why.
-    pub why: &'static str,
+    pub why: String,
 }
 
 impl Conf {
@@ -112,7 +112,7 @@ impl Conf {
             if item.is_empty() {
                 continue;
             }
-            let wrong = |why| ConfError { item: item.chars().take(80).collect(), why };
+            let wrong = |why: &str| ConfError { item: item.chars().take(80).collect(), why: why.to_owned() };
             let (key, value) = item.split_once(':').ok_or_else(|| wrong("is not `key:value`"))?;
             let (key, value) = (key.trim(), value.trim());
             let mebibytes = || {
@@ -146,6 +146,21 @@ impl Conf {
     }
 }
 
+/// A configuration text in which `key` has `value`, whatever it had before.
+///
+/// ```
+/// let text = vramscope_trace::conf_with("backend:native,max_split_size_mb:64", "max_split_size_mb", "128");
+/// assert_eq!(text, "backend:native,max_split_size_mb:128");
+/// ```
+pub fn conf_with(text: &str, key: &str, value: &str) -> String {
+    let others = split_outside_brackets(text)
+        .map(str::trim)
+        .filter(|item| !item.is_empty() && item.split_once(':').is_none_or(|(other, _)| other.trim() != key));
+    let mut items: Vec<String> = others.map(str::to_owned).collect();
+    items.push(format!("{key}:{value}"));
+    items.join(",")
+}
+
 /// `a:1,b:[x:1,y:2],c:3` as three items.
 fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
@@ -167,7 +182,9 @@ fn divisions(value: &str) -> Result<PowerOfTwoDivisions, &'static str> {
         _ => Err("has a count of divisions that is not a power of two or 0"),
     };
     let Some(list) = value.strip_prefix('[') else {
-        return Ok(PowerOfTwoDivisions([count(value)?; 16]));
+        let all = count(value)?;
+        // Off is what it is without the key, and only a list may say so.
+        return if all == 0 { Err("is not a power of two") } else { Ok(PowerOfTwoDivisions([all; 16])) };
     };
     let list = list.strip_suffix(']').ok_or("has no closing bracket")?;
     let mut out = [0; 16];

@@ -80,7 +80,7 @@ pub(crate) struct Block {
     pub(super) next: Option<BlockKey>,
     pub(super) segment: u32,
     /// Marks in other streams that are not yet reached.
-    events: u32,
+    pub(super) events: u32,
     pub(crate) state: BlockState,
     class: Class,
     /// Other streams use it: `State::streams` says which.

@@ -239,7 +239,7 @@ impl Engine {
         let asking = whole.arenas.iter().position(|a| std::ptr::eq(a.arena, arena.as_ref()))?;
         let (block, size) = choose(&whole.arenas[asking])?;
         let Whole { ledger, arenas, .. } = &mut whole;
-        ledger.raise(&mut tallies(arenas), asking, requested, size);
+        ledger.raise(&mut tallies(arenas), asking, [requested, size, size]);
         Some(whole.arenas[asking].commit(block, size, requested, stack))
     }
 

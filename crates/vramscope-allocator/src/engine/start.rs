@@ -37,6 +37,8 @@ pub struct StartBlock {
     pub size: u64,
     /// Bytes its owner asked for.
     pub requested: u64,
+    /// Its owner has given it back; other streams still use it.
+    pub pending: bool,
 }
 
 /// The parts of a segment do not fit together.
@@ -52,7 +54,7 @@ pub struct BadLayout {
 enum Piece {
     Free,
     Unmapped,
-    Used { requested: u64 },
+    Used { requested: u64, pending: bool },
 }
 
 impl StartSegment {
@@ -78,7 +80,8 @@ impl StartSegment {
                 if block.address > at {
                     pieces.push((block.address, Piece::Free));
                 }
-                pieces.push((block_end, Piece::Used { requested: block.requested }));
+                let StartBlock { requested, pending, .. } = *block;
+                pieces.push((block_end, Piece::Used { requested, pending }));
                 at = block_end;
             }
             if at < run_end {
@@ -135,9 +138,10 @@ impl Engine {
             match piece {
                 Piece::Free => arenas[asking].insert_free(key),
                 Piece::Unmapped => arenas[asking].insert_unmapped(key),
-                Piece::Used { requested } => {
-                    ledger.raise(&mut tallies(arenas), asking, requested, size);
-                    arenas[asking].use_installed(key, requested);
+                Piece::Used { requested, pending } => {
+                    let allocated = if pending { 0 } else { size };
+                    ledger.raise(&mut tallies(arenas), asking, [requested, allocated, size]);
+                    arenas[asking].use_installed(key, requested, pending);
                     keys.push(key);
                 }
             }
@@ -148,11 +152,16 @@ impl Engine {
 }
 
 impl Locked<'_> {
-    fn use_installed(&mut self, key: BlockKey, requested: u64) {
+    fn use_installed(&mut self, key: BlockKey, requested: u64, pending: bool) {
         let block = self.block_mut(key);
-        block.state = BlockState::Allocated;
+        block.state = if pending { BlockState::PendingFree } else { BlockState::Allocated };
         block.requested = requested;
+        block.events = u32::from(pending);
         let size = block.size;
-        self.tally().allocate(requested, size);
+        if pending {
+            self.tally().start_pending(requested, size);
+        } else {
+            self.tally().allocate(requested, size);
+        }
     }
 }

@@ -110,6 +110,12 @@ impl Tally {
         self.num_allocations += 1;
     }
 
+    /// A block that was there from the start, given back and still in use by a stream.
+    pub(crate) fn start_pending(&mut self, requested: u64, size: u64) {
+        self.current[0] += requested;
+        self.current[2] += size;
+    }
+
     /// The owner gave the block back.
     #[inline]
     pub(crate) fn free_requested(&mut self, size: u64) {
@@ -175,10 +181,10 @@ pub(crate) struct Ledger {
 type Kinds = [u64; ARENA_KINDS + 2];
 
 impl Ledger {
-    /// Makes room in `tallies[asking]` for one more block, counts the peak that it makes, and divides what
-    /// is left below the highest sum evenly.
-    pub(crate) fn raise(&mut self, tallies: &mut [&mut Tally], asking: usize, requested: u64, size: u64) {
-        for (kind, need) in [requested, size, size].into_iter().enumerate() {
+    /// Makes room in `tallies[asking]` for `more` bytes of each kind, counts the peak that they make, and
+    /// divides what is left below the highest sum evenly.
+    pub(crate) fn raise(&mut self, tallies: &mut [&mut Tally], asking: usize, more: [u64; ARENA_KINDS]) {
+        for (kind, need) in more.into_iter().enumerate() {
             let sum = tallies.iter().map(|t| t.current[kind]).sum::<u64>() + need;
             self.high[kind] = self.high[kind].max(sum);
             let left = self.high[kind] - sum;

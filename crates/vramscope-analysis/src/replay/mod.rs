@@ -1,24 +1,41 @@
 //! Recordings run again through the allocator: under the recorded settings, to prove that its rules are those
 //! that made the recording, and under others, to say what would have happened.
 
+mod answer;
+mod doubts;
+mod error;
+mod explain;
+mod floors;
 mod program;
 mod recorded_device;
 mod run;
+mod settings;
 mod start;
+mod what_if;
 
 use std::sync::Arc;
 
-use vramscope_allocator::{CachingAllocator, Device, DeviceError, Policy, SearchOrder, VirtualDevice};
+use vramscope_allocator::{CachingAllocator, Device, Policy, SearchOrder, VirtualDevice};
 use vramscope_trace::{Action, BlockState};
 
+use crate::frames::Frames;
 use crate::history::History;
-use program::Program;
+use crate::moment::Moment;
+use crate::ooms::OutOfMemory;
+use program::{Program, Reading, Turned};
 use recorded_device::RecordedDevice;
 use run::Run;
 use start::Start;
 
+pub use answer::{CapacityFrom, DeviceReplay, Recorded, ReplayOptions};
+pub use doubts::Doubt;
+use error::MOST_ARENAS;
+pub use error::ReplayError;
+pub use floors::Floors;
 pub use recorded_device::Capacity;
 pub use run::{Failure, Outcome};
+pub use settings::{Setting, useful_settings};
+pub use what_if::{BestSetting, Tried};
 
 /// Something that happened to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,13 +82,35 @@ pub struct EndBlock {
     pub state: BlockState,
 }
 
-/// A recording that can be run again.
+/// A recording that was run again under its own settings, and can be under others.
+///
+/// ```no_run
+/// use vramscope_allocator::Policy;
+/// use vramscope_analysis::{Capacity, History, Replay};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let file = std::fs::File::open("snapshot.pickle")?;
+/// let trace = vramscope_trace::formats::read(file, &mut |_| {})?.trace;
+/// let history = History::of(&trace, &trace.devices[0]);
+/// let replay = Replay::of(&history)?;
+/// assert!(replay.reproduction.divergence.is_none());
+///
+/// let expandable = Policy { expandable_segments: true, ..replay.policy.clone() };
+/// let outcome = replay.under(&expandable, Some(Capacity { total: 80 << 30, overhead: 1 << 30 }))?;
+/// println!("{} bytes, {}", outcome.statistics.reserved.peak, outcome.fits());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Replay<'h, 't> {
     history: &'h History<'t>,
     program: Program,
     start: Start,
-    /// The rules under which it was made.
-    policy: Policy,
+    /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
+    /// differ in which of several blocks of the same size serves first: where the order that the recording
+    /// seems to have does not reproduce it and the other does, it is the other.
+    pub policy: Policy,
+    /// What came of the recording's own settings, on a device that is full where the recording shows it.
+    pub reproduction: Reproduction,
 }
 
 /// A recording run again under its own settings.
@@ -89,87 +128,172 @@ pub struct Reproduction {
 /// How large a device is taken for where no size is given: 16 TiB, more than any recording needs.
 const UNBOUNDED: u64 = 1 << 44;
 
+/// At how many places what a recording does not say is turned about.
+const MOST_TURNED: usize = 16;
+
 impl<'h, 't> Replay<'h, 't> {
-    /// Prepares the recording behind `history` for replay.
+    /// Runs the recording behind `history` again.
     ///
-    /// Snapshots do not name the release that made them, and releases differ in which of several blocks of
-    /// the same size serves first. Where the order that the recording seems to have does not reproduce it
-    /// and the other does, that is taken.
-    pub fn of(history: &'h History<'t>) -> Self {
-        let program = Program::of(history);
-        let start = Start::of(history, &program);
-        Self { history, program, start, policy: history.policy.clone() }
-    }
-
-    /// The rules under which the recording was made, as far as it tells.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// Runs the recording again under its own settings. On a device of which the size is given, the replay
-    /// decides itself when it is full; else it follows the recording.
-    pub fn reproduce(&mut self, capacity: Option<Capacity>) -> Result<Reproduction, DeviceError> {
-        let first = self.reproduce_under(&self.policy, capacity)?;
-        if first.divergence.is_none() || self.policy.name != "torch" {
-            return Ok(first);
-        }
-        let other = Policy {
-            search_order: match self.policy.search_order {
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn of(history: &'h History<'t>) -> Result<Self, ReplayError> {
+        let mut best = Self::of_known_release(history)?;
+        if best.gets_to() < usize::MAX && history.policy.name == "torch" {
+            let search_order = match history.policy.search_order {
                 SearchOrder::Address => SearchOrder::SegmentAge,
                 SearchOrder::SegmentAge => SearchOrder::Address,
-            },
-            ..self.policy.clone()
-        };
-        let second = self.reproduce_under(&other, capacity)?;
-        if second.divergence.is_some() {
-            return Ok(first);
+            };
+            let other = Self::reproducing(history, &Policy { search_order, ..history.policy.clone() })?;
+            if other.gets_to() == usize::MAX {
+                best = other;
+            }
         }
-        self.policy = other;
-        Ok(second)
+        Ok(best)
     }
 
-    fn reproduce_under(
-        &self,
-        policy: &Policy,
-        capacity: Option<Capacity>,
-    ) -> Result<Reproduction, DeviceError> {
-        let device = Arc::new(RecordedDevice::new(&self.history.device.events, capacity));
-        let mut run = self.run(policy, capacity, Arc::clone(&device) as Arc<dyn Device>)?;
-        self.start.install(&mut run, &device);
+    /// As [`of`](Self::of), by the rules of the history alone: its release is known.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn of_known_release(history: &'h History<'t>) -> Result<Self, ReplayError> {
+        Self::reproducing(history, &history.policy)
+    }
+
+    /// The reading of the recording that reproduces most of it: what it does not say is turned about where that
+    /// gets further.
+    fn reproducing(history: &'h History<'t>, policy: &Policy) -> Result<Self, ReplayError> {
+        let mut turned = Turned::new();
+        let mut best = Self::reading(history, policy, &turned)?;
+        for _ in 0..MOST_TURNED {
+            let place = best.gets_to();
+            let before = |&&request: &&u32| request as usize <= place;
+            let last = best.program.turnable.iter().rev().find(before).copied();
+            let Some(request) = last.filter(|r| place < usize::MAX && !turned.contains_key(r)) else { break };
+            let mut further = None;
+            for other in Reading::OTHERS {
+                turned.insert(request, other);
+                let reading = Self::reading(history, policy, &turned)?;
+                if reading.gets_to() > place {
+                    further = Some(reading);
+                    break;
+                }
+            }
+            let Some(further) = further else { break };
+            best = further;
+        }
+        Ok(best)
+    }
+
+    /// The event at which the replay leaves the recording; the largest number where it does not.
+    fn gets_to(&self) -> usize {
+        match self.reproduction.divergence {
+            None => usize::MAX,
+            Some(Divergence::Event { event, .. }) => event,
+            Some(Divergence::EndState { .. }) => self.history.device.events.len(),
+        }
+    }
+
+    fn reading(history: &'h History<'t>, policy: &Policy, turned: &Turned) -> Result<Self, ReplayError> {
+        let program = Program::of(history, turned);
+        if program.arenas.len() > MOST_ARENAS {
+            return Err(ReplayError::TooManyArenas(program.arenas.len()));
+        }
+        let start = Start::of(history, &program);
+        let reproduction = Reproduction { outcome: Outcome::default(), divergence: None, sizes: Vec::new() };
+        let mut this = Self { history, program, start, policy: policy.clone(), reproduction };
+        this.reproduction = this.reproduce(policy)?;
+        Ok(this)
+    }
+
+    fn reproduce(&self, policy: &Policy) -> Result<Reproduction, ReplayError> {
+        let (mut run, device) = self.start_recorded(policy, None)?;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
         let divergence = device.divergence().or_else(|| self.end_state_differs(&run));
         Ok(Reproduction { outcome: run.outcome(!finished), divergence, sizes })
     }
 
-    /// Runs the recording's requests under other rules or on a device of another size.
+    /// Runs the recording's requests under other rules or on a device of another size. Under the recorded
+    /// rules they get the recorded addresses, as long as the device has room.
     ///
     /// # Errors
-    /// Where the device cannot do what the rules ask for.
-    pub fn under(&self, policy: &Policy, capacity: Option<Capacity>) -> Result<Outcome, DeviceError> {
-        let mut run = self.start_under(policy, capacity)?;
-        let finished = self.finish(&mut run);
+    /// See [`ReplayError`].
+    pub fn under(&self, policy: &Policy, capacity: Option<Capacity>) -> Result<Outcome, ReplayError> {
+        if *policy == self.policy && capacity.is_none() {
+            return Ok(self.reproduction.outcome.clone());
+        }
+        let (run, finished) = self.run(policy, capacity, false)?;
         Ok(run.outcome(!finished))
     }
 
-    fn start_under(&self, policy: &Policy, capacity: Option<Capacity>) -> Result<Run<'_>, DeviceError> {
-        let device = match capacity {
-            Some(c) => VirtualDevice::with_capacity(c.total).with_used(c.overhead),
-            None => VirtualDevice::with_capacity(UNBOUNDED),
-        };
-        self.run(policy, capacity, Arc::new(device))
+    /// Why the first request that fails under these rules fails; `None` where none does.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn explain(
+        &self,
+        frames: &Frames,
+        policy: &Policy,
+        capacity: Option<Capacity>,
+    ) -> Result<Option<OutOfMemory>, ReplayError> {
+        let (run, _) = self.run(policy, capacity, true)?;
+        let failure = run.failure;
+        Ok(failure.map(|failure| explain::explain(self.history, frames, policy, &run, failure)))
     }
 
-    fn finish(&self, run: &mut Run<'_>) -> bool {
-        start::request_start(run, self.history, &self.program) && run.finish()
+    /// How much memory the recorded allocator could have: what it held and what the device had free when it
+    /// first ran out; `None` where it never did.
+    pub fn recorded_capacity(&self) -> Option<Capacity> {
+        let events = &self.history.device.events;
+        let event = events.actions().iter().position(|&a| a == Action::Oom)?;
+        let oom = events.get(event);
+        let reserved = self.history.counters_at(Moment::after(event)).reserved;
+        // With more than was asked for left on the device, it was a limit that stood in the way.
+        let limited = self.policy.segment_size(oom.size) <= oom.address;
+        let free = if limited { 0 } else { oom.address };
+        Some(Capacity { total: reserved.saturating_add(free), overhead: 0 })
     }
 
+    /// Runs the program to its end or its first failure; returns whether it came to its end.
     fn run(
         &self,
         policy: &Policy,
         capacity: Option<Capacity>,
+        stops_at_failure: bool,
+    ) -> Result<(Run<'_>, bool), ReplayError> {
+        if *policy == self.policy {
+            let (mut run, device) = self.start_recorded(policy, capacity)?;
+            run.stops_at_failure = stops_at_failure;
+            let finished = run.follow(&device, self.history, &mut |_, _| {});
+            return Ok((run, finished));
+        }
+        let device = match capacity {
+            Some(c) => VirtualDevice::with_capacity(c.total).with_used(c.overhead),
+            None => VirtualDevice::with_capacity(UNBOUNDED),
+        };
+        let mut run = self.new_run(policy, capacity, Arc::new(device))?;
+        run.stops_at_failure = stops_at_failure;
+        let finished = start::request_start(&mut run, self.history, &self.program) && run.finish();
+        Ok((run, finished))
+    }
+
+    fn start_recorded(
+        &self,
+        policy: &Policy,
+        capacity: Option<Capacity>,
+    ) -> Result<(Run<'_>, Arc<RecordedDevice>), ReplayError> {
+        let device = Arc::new(RecordedDevice::new(self.history, capacity));
+        let mut run = self.new_run(policy, capacity, Arc::clone(&device) as Arc<dyn Device>)?;
+        self.start.install(&mut run, &device);
+        Ok((run, device))
+    }
+
+    fn new_run(
+        &self,
+        policy: &Policy,
+        capacity: Option<Capacity>,
         device: Arc<dyn Device>,
-    ) -> Result<Run<'_>, DeviceError> {
+    ) -> Result<Run<'_>, ReplayError> {
         let mut policy = policy.clone();
         if capacity.is_none() {
             // A fraction of nobody knows what.

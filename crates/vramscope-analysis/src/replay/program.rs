@@ -1,6 +1,6 @@
 //! What the recorded program asked of its allocator, as steps that can be run again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use vramscope_trace::{Action, PoolId, StackId};
@@ -24,8 +24,10 @@ pub(super) struct Program {
     pub(super) start: Vec<StartStep>,
     /// Slots needed at once.
     pub(super) slots: usize,
-    /// Releases of cached memory of which it was not recorded who made them.
-    pub(super) assumed_releases: usize,
+    /// Requests before which memory was given back, and it was not recorded by whom.
+    pub(super) assumed: usize,
+    /// Events of requests before which more than one thing may have happened, in order.
+    pub(super) turnable: Vec<u32>,
 }
 
 pub(super) const NOTHING: u32 = u32::MAX;
@@ -71,15 +73,39 @@ pub(super) enum What {
     ReleaseAt,
 }
 
+/// What a recording does not say, for requests by their events. It is taken for what is more likely unless it
+/// is turned about here.
+pub(super) type Turned = BTreeMap<u32, Reading>;
+
+/// How the events before a request are read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Reading {
+    /// Who gave memory back: the allocator, where the device must have been full, else the program; or the
+    /// other way round.
+    pub(super) turns_blame: bool,
+    /// When freed blocks became available that other streams had used: before a block was looked for, or after.
+    pub(super) turns_completion: bool,
+}
+
+impl Reading {
+    /// The unlikely ones.
+    pub(super) const OTHERS: [Self; 3] = [
+        Self { turns_blame: true, turns_completion: false },
+        Self { turns_blame: false, turns_completion: true },
+        Self { turns_blame: true, turns_completion: true },
+    ];
+}
+
 impl Program {
-    /// The requests behind a history.
-    pub(super) fn of(history: &History<'_>) -> Self {
-        Builder::new(history).build()
+    /// The requests behind a history, with some places read otherwise than is likely.
+    pub(super) fn of(history: &History<'_>, turned: &Turned) -> Self {
+        Builder::new(history, turned).build()
     }
 }
 
 struct Builder<'h, 't> {
     history: &'h History<'t>,
+    turned: &'h Turned,
     program: Program,
     arena_index: HashMap<(PoolId, u64), u32>,
     slot_of: Vec<u32>,
@@ -96,10 +122,12 @@ struct Builder<'h, 't> {
     peak_reserved: u64,
     /// Where the segment that each release ends was taken.
     taken: HashMap<Moment, Option<StackId>>,
+    /// What gives memory back was recorded with its own stack, not with that of the request before it.
+    has_stacks_of_frees: bool,
 }
 
 impl<'h, 't> Builder<'h, 't> {
-    fn new(history: &'h History<'t>) -> Self {
+    fn new(history: &'h History<'t>, turned: &'h Turned) -> Self {
         let n = history.allocations.len();
         let program = Program {
             steps: Vec::with_capacity(n * 2),
@@ -109,6 +137,7 @@ impl<'h, 't> Builder<'h, 't> {
         let gone = history.reserved.iter().filter(|r| r.to != Moment::NEVER);
         Self {
             history,
+            turned,
             program,
             arena_index: HashMap::new(),
             slot_of: vec![NOTHING; n],
@@ -120,6 +149,7 @@ impl<'h, 't> Builder<'h, 't> {
             reserved: history.counters_at(Moment::START).reserved,
             peak_reserved: history.peaks().reserved.bytes,
             taken: gone.map(|r| (r.to, r.stack)).collect(),
+            has_stacks_of_frees: has_stacks_of_frees(history),
         }
     }
 
@@ -260,7 +290,7 @@ impl<'h, 't> Builder<'h, 't> {
 
     /// Private pools are let go where their memory was last given back.
     fn release_pools(&mut self) {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for step in self.program.steps.iter_mut().rev() {
             let Some(&(pool, _)) = self.program.arenas.get(step.arena as usize) else { continue };
             match step.what {
@@ -293,9 +323,16 @@ impl<'h, 't> Builder<'h, 't> {
         let (inside, explicit): (Vec<u32>, Vec<u32>) =
             releases.partition(|&r| request.is_some_and(|request| self.is_inside(r, request, wanted)));
         let collects = self.history.policy.garbage_collection_threshold.is_some();
-        // What was available before memory was given back inside a request had been waited for there, after
-        // a block was looked for.
-        if !inside.is_empty() && explicit.is_empty() && !collects {
+        // What became available before memory was given back inside a request either was found to be when the
+        // request began, or was waited for, after a block was looked for. Where everything is given back that
+        // makes no difference to it, and so no block is found too early.
+        let gives_everything = !collects && self.history.policy.max_split_size.is_none();
+        let is_likely_late = !inside.is_empty() && gives_everything;
+        let turned = request.filter(|_| !completions.is_empty()).is_some_and(|request| {
+            self.turnable(request);
+            self.reading(request).turns_completion
+        });
+        if explicit.is_empty() && is_likely_late != turned {
             self.late = completions;
         } else {
             for (id, event) in completions {
@@ -333,16 +370,32 @@ impl<'h, 't> Builder<'h, 't> {
             if own != requests {
                 return false;
             }
-            if taken != Some(own) {
+            if self.has_stacks_of_frees || taken != Some(own) {
                 return true;
             }
         }
         if self.history.policy.garbage_collection_threshold.is_some() {
             return true;
         }
+        if self.turnable(request) {
+            self.program.assumed += 1;
+        }
         // A device is taken for full where the request would have set a new record.
-        self.program.assumed_releases += 1;
-        self.reserved.saturating_add(wanted) > self.peak_reserved
+        let is_full = self.reserved.saturating_add(wanted) > self.peak_reserved;
+        is_full != self.reading(request).turns_blame
+    }
+
+    fn reading(&self, request: u32) -> Reading {
+        self.turned.get(&request).copied().unwrap_or_default()
+    }
+
+    /// What happened before a request may be turned about; false where that is known.
+    fn turnable(&mut self, request: u32) -> bool {
+        let is_new = self.program.turnable.last() != Some(&request);
+        if is_new {
+            self.program.turnable.push(request);
+        }
+        is_new
     }
 
     /// The program gave cached memory back: all, or that of one private pool.
@@ -365,6 +418,14 @@ pub(super) fn is_growth(action: Action) -> bool {
 
 pub(super) fn is_release(action: Action) -> bool {
     matches!(action, Action::SegmentFree | Action::SegmentUnmap)
+}
+
+/// Some free has another stack than its allocation: it was recorded with `context="all"`.
+fn has_stacks_of_frees(history: &History<'_>) -> bool {
+    let events = &history.device.events;
+    let frees = events.actions().iter().enumerate().filter(|&(_, &a)| a == Action::FreeRequested);
+    let stacks = frees.map(|(i, _)| (history.subject(i).and_then(|a| a.stack), events.get(i).stack));
+    stacks.into_iter().any(|(alloc, free)| alloc.is_some() && free.is_some() && alloc != free)
 }
 
 /// Which private pool each address belongs to, as events go by.

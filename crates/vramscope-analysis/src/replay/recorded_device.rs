@@ -5,16 +5,16 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vramscope_allocator::{AddressSpace, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
-use vramscope_trace::{Action, Events};
+use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 
 use super::program::{is_growth, is_release};
 use super::{Divergence, Happened};
+use crate::history::History;
 
 /// The page to which a driver rounds what it gives: 2 MiB.
 const PAGE: u64 = 2 << 20;
 
-/// How large a device is taken for that the recording does not name: 1 TiB. It decides how many addresses an
-/// expandable segment reserves, and nothing else.
+/// How large a device is taken for of which the recording shows nothing: 1 TiB.
 const UNKNOWN_TOTAL: u64 = 1 << 40;
 
 /// How large the replayed device is, in bytes.
@@ -33,18 +33,23 @@ pub struct Capacity {
 /// difference on it gives the lowest free addresses, as [`VirtualDevice`](vramscope_allocator::VirtualDevice).
 pub(super) struct RecordedDevice {
     capacity: Option<Capacity>,
+    /// The whole device. Where no capacity is given, it only decides how many addresses an expandable segment
+    /// reserves.
+    total: u64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Every segment event of the recording: its number and what happened.
-    recorded: Vec<(u32, Happened)>,
+    /// Every segment event of the recording.
+    recorded: Vec<Recorded>,
     /// The next one.
     next: usize,
     /// Those of the present step.
     window: Range<usize>,
     /// The present request fails in the recording.
     fails: bool,
+    /// The memory it is served from.
+    arena: Arena,
     divergence: Option<Divergence>,
     /// The event of the present step.
     event: usize,
@@ -52,31 +57,64 @@ struct State {
     space: AddressSpace,
     /// Ranges taken out of `space`: first address to size.
     booked: BTreeMap<u64, u64>,
+    /// Addresses of expandable segments, as first and size, and for which requests they are.
+    reservations: Vec<(u64, u64, Arena)>,
+}
+
+/// Which memory a segment event or a request is about. Old recordings do not name the pool.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arena {
+    pub(super) stream: u64,
+    pub(super) pool: Option<PoolId>,
+    pub(super) is_small: bool,
+}
+
+impl Arena {
+    fn may_be(self, other: Self) -> bool {
+        let same_pool = self.pool.is_none() || other.pool.is_none() || self.pool == other.pool;
+        same_pool && (self.stream, self.is_small) == (other.stream, other.is_small)
+    }
+}
+
+struct Recorded {
+    event: u32,
+    happened: Happened,
+    arena: Arena,
 }
 
 impl RecordedDevice {
-    pub(super) fn new(events: &Events, capacity: Option<Capacity>) -> Self {
+    pub(super) fn new(history: &History<'_>, capacity: Option<Capacity>) -> Self {
+        let events = &history.device.events;
         let is_ours = |a: Action| is_growth(a) || is_release(a);
         let numbers = events.actions().iter().enumerate().filter(|&(_, &a)| is_ours(a));
-        let recorded: Vec<(u32, Happened)> = numbers
+        let recorded: Vec<Recorded> = numbers
             .map(|(i, _)| {
                 let e = events.get(i);
-                (i as u32, Happened { action: e.action, address: e.address, size: e.size })
+                let Tags { stream, pool, .. } = history.trace.tags.get(e.tags);
+                let is_small = history.policy.kind_of_segment(e.size) == SegmentKind::Small;
+                Recorded {
+                    event: i as u32,
+                    happened: Happened { action: e.action, address: e.address, size: e.size },
+                    arena: Arena { stream, pool, is_small },
+                }
             })
             .collect();
-        let base = recorded.iter().map(|(_, h)| h.address).min().unwrap_or(PAGE);
+        let base = recorded.iter().map(|r| r.happened.address).min().unwrap_or(PAGE);
         let state = State {
             recorded,
             next: 0,
             window: 0..0,
             fails: false,
+            arena: Arena::default(),
             divergence: None,
             event: 0,
             used: capacity.map_or(0, |c| c.overhead.min(c.total)),
             space: AddressSpace::from_base(base / PAGE * PAGE),
             booked: BTreeMap::new(),
+            reservations: Vec::new(),
         };
-        Self { capacity, state: Mutex::new(state) }
+        let total = capacity.map_or_else(|| shown_total(history, &state.recorded), |c| c.total);
+        Self { capacity, total, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,20 +129,26 @@ impl RecordedDevice {
         state.book(address, size);
     }
 
-    /// Follows the segment events before `event`, in which a request fails or not.
-    pub(super) fn begin_step(&self, event: usize, fails: bool) {
+    /// Follows the segment events before `event`.
+    pub(super) fn begin_step(&self, event: usize) {
         let mut state = self.state();
-        let until = state.recorded.partition_point(|&(e, _)| (e as usize) < event);
+        let until = state.recorded.partition_point(|r| (r.event as usize) < event);
         state.window = state.next..until;
-        (state.event, state.fails) = (event, fails);
+        (state.event, state.fails) = (event, false);
+    }
+
+    /// As [`begin_step`](Self::begin_step), for a request of `arena` that fails in the recording, or not.
+    pub(super) fn begin_request(&self, event: usize, arena: Arena, fails: bool) {
+        self.begin_step(event);
+        let mut state = self.state();
+        (state.arena, state.fails) = (arena, fails);
     }
 
     /// The step is over; what was recorded until it must have happened.
     pub(super) fn end_step(&self) {
         let mut state = self.state();
-        if state.next < state.window.end && state.divergence.is_none() {
-            let (event, recorded) = state.recorded[state.next];
-            state.diverge_at(event as usize, Some(recorded), None);
+        if let Some(recorded) = state.peek() {
+            state.diverge(Some(recorded), None);
         }
         state.next = state.next.max(state.window.end);
     }
@@ -179,6 +223,26 @@ impl RecordedDevice {
     }
 }
 
+/// The device's size, as far as expandable segments show it: each reserves nine eighths of the device in
+/// addresses, so two of them begin at least as far apart.
+fn shown_total(history: &History<'_>, recorded: &[Recorded]) -> u64 {
+    let mut arenas: Vec<Arena> = Vec::new();
+    let mut bases: Vec<u64> = Vec::new();
+    for r in recorded.iter().filter(|r| r.happened.action == Action::SegmentMap) {
+        // Some few stand for all.
+        if arenas.len() < 64 && !arenas.contains(&r.arena) {
+            arenas.push(r.arena);
+            bases.push(r.happened.address);
+        }
+    }
+    bases.sort_unstable();
+    bases.dedup();
+    let totals = bases.windows(2).map(|pair| (pair[1] - pair[0]) / 9 * 8);
+    // Nearer than that is only what took the place of another.
+    let reserved = history.peaks().reserved.bytes;
+    totals.filter(|&total| total >= reserved).min().unwrap_or(UNKNOWN_TOTAL).min(UNKNOWN_TOTAL)
+}
+
 impl State {
     fn follows(&self) -> bool {
         self.divergence.is_none()
@@ -187,17 +251,12 @@ impl State {
     /// What comes next in the present step.
     fn peek(&self) -> Option<Happened> {
         let next = self.recorded.get(self.next).filter(|_| self.next < self.window.end);
-        next.map(|&(_, happened)| happened)
+        next.map(|r| r.happened)
     }
 
     fn diverge(&mut self, recorded: Option<Happened>, replayed: Option<Happened>) {
-        self.diverge_at(self.event, recorded, replayed);
-    }
-
-    fn diverge_at(&mut self, event: usize, recorded: Option<Happened>, replayed: Option<Happened>) {
-        if self.divergence.is_none() {
-            self.divergence = Some(Divergence::Event { event, recorded, replayed });
-        }
+        let event = self.event;
+        self.divergence.get_or_insert(Divergence::Event { event, recorded, replayed });
     }
 
     fn book(&mut self, address: u64, size: u64) {
@@ -239,8 +298,7 @@ impl Device for RecordedDevice {
     }
 
     fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
-        let total = self.capacity.map_or(UNKNOWN_TOTAL, |c| c.total);
-        Ok(MemoryInfo { free: total.saturating_sub(self.state().used), total })
+        Ok(MemoryInfo { free: self.total.saturating_sub(self.state().used), total: self.total })
     }
 
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
@@ -265,22 +323,33 @@ impl Device for RecordedDevice {
 }
 
 impl VirtualMemory for RecordedDevice {
-    /// A new expandable segment begins where memory is mapped next.
+    /// A new expandable segment begins where memory is mapped next for the same requests, outside of those there
+    /// are.
     fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
         let mut state = self.state();
-        let to_come = state.recorded.get(state.next..).unwrap_or_default();
-        let map = to_come.iter().find(|(_, h)| h.action == Action::SegmentMap).map(|(_, h)| h.address);
-        match map.filter(|_| state.follows()) {
+        let arena = state.arena;
+        let inside = |address: u64| {
+            let same = state.reservations.iter().filter(|r| r.2 == arena);
+            same.into_iter().any(|&(start, size, _)| address >= start && address - start < size)
+        };
+        let to_come = state.recorded.get(state.next..).unwrap_or_default().iter();
+        let maps = to_come.filter(|r| r.happened.action == Action::SegmentMap && r.arena.may_be(arena));
+        let base = maps.map(|r| r.happened.address).find(|&address| !inside(address));
+        let base = match base.filter(|_| state.follows()) {
             Some(address) => {
                 state.book(address, size);
-                Ok(address)
+                address
             }
-            None => state.place(size),
-        }
+            None => state.place(size)?,
+        };
+        state.reservations.push((base, size, arena));
+        Ok(base)
     }
 
     fn release(&self, address: u64, _: u64) -> Result<(), DeviceError> {
-        self.state().unbook(address);
+        let mut state = self.state();
+        state.reservations.retain(|r| r.0 != address);
+        state.unbook(address);
         Ok(())
     }
 

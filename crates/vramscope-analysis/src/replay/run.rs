@@ -1,19 +1,19 @@
 //! A program run through an allocator.
 
-use vramscope_allocator::{AllocError, CachingAllocator, LiveBlock, PendingBlock, Statistics};
-use vramscope_trace::{Action, PoolId};
+use vramscope_allocator::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
+use vramscope_trace::{Action, PoolId, SegmentKind};
 
 use super::Happened;
-use super::program::{NOTHING, Program, Step, What};
-use super::recorded_device::RecordedDevice;
+use super::program::{Program, Step, What};
+use super::recorded_device::{Arena, RecordedDevice};
 use crate::history::History;
 
 /// What came of a replay, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// What the allocator counted. Peaks are those of the whole run, memory live at the start included.
     pub statistics: Statistics,
-    /// Reserved and not active at the request after which most was reserved for the first time.
+    /// Reserved and not active at the request at which active bytes peaked.
     pub external_at_peak: u64,
     /// Reserved bytes after each event that changed them, oldest first, beginning with those at the start.
     pub reserved: Vec<(usize, u64)>,
@@ -56,11 +56,13 @@ enum Slot {
 
 /// A program under way.
 pub(super) struct Run<'p> {
-    program: &'p Program,
+    pub(super) program: &'p Program,
+    /// Also a failure that the recorded program lived through ends the run.
+    pub(super) stops_at_failure: bool,
     pub(super) allocator: CachingAllocator,
     slots: Vec<Slot>,
     pub(super) reserved: Vec<(usize, u64)>,
-    most_reserved: u64,
+    most_active: u64,
     external_at_peak: u64,
     pub(super) failure: Option<Failure>,
     rescued: usize,
@@ -76,10 +78,11 @@ impl<'p> Run<'p> {
         let slots = (0..program.slots).map(|_| Slot::Nothing).collect();
         Self {
             program,
+            stops_at_failure: false,
             allocator,
             slots,
             reserved: Vec::new(),
-            most_reserved: 0,
+            most_active: 0,
             external_at_peak: 0,
             failure: None,
             rescued: 0,
@@ -87,8 +90,11 @@ impl<'p> Run<'p> {
     }
 
     /// Puts a block that is there already into a slot.
-    pub(super) fn place(&mut self, slot: u32, block: LiveBlock) {
-        self.slots[slot as usize] = Slot::Live(block);
+    pub(super) fn place(&mut self, slot: u32, block: Installed) {
+        self.slots[slot as usize] = match block {
+            Installed::Live(block) => Slot::Live(block),
+            Installed::Pending(block) => Slot::Pending(block),
+        };
     }
 
     /// The owner gives a block back that other streams still use.
@@ -105,6 +111,7 @@ impl<'p> Run<'p> {
         match self.allocator.malloc(pool, stream, step.size) {
             Ok(block) => {
                 self.note_reserved(step.event as usize);
+                self.note_peak();
                 self.slots[step.slot as usize] = Slot::Live(block);
                 true
             }
@@ -115,15 +122,26 @@ impl<'p> Run<'p> {
         }
     }
 
-    pub(super) fn note_reserved(&mut self, event: usize) {
+    fn note_reserved(&mut self, event: usize) {
         let reserved = self.allocator.reserved_bytes();
         if self.reserved.last().is_some_and(|&(_, before)| before == reserved) {
             return;
         }
         self.reserved.push((event, reserved));
-        if reserved > self.most_reserved {
-            self.most_reserved = reserved;
-            self.external_at_peak = reserved.saturating_sub(self.allocator.active_bytes());
+    }
+
+    /// The starting layout is in place.
+    pub(super) fn note_start(&mut self) {
+        self.note_reserved(0);
+        self.note_peak();
+    }
+
+    /// Something was handed out.
+    fn note_peak(&mut self) {
+        let active = self.allocator.active_bytes();
+        if active > self.most_active {
+            self.most_active = active;
+            self.external_at_peak = self.allocator.reserved_bytes().saturating_sub(active);
         }
     }
 
@@ -174,7 +192,7 @@ impl<'p> Run<'p> {
             }
             match step.what {
                 What::Malloc => {
-                    device.begin_step(step.event as usize, false);
+                    device.begin_request(step.event as usize, self.arena_of(step, history), false);
                     let served = self.request(step);
                     let recorded = history.allocations.get(subject as usize);
                     let recorded = recorded.map(|a| Happened {
@@ -199,13 +217,17 @@ impl<'p> Run<'p> {
                     }
                 }
                 What::Oom => {
-                    device.begin_step(step.event as usize, true);
-                    self.step(step);
+                    device.begin_request(step.event as usize, self.arena_of(step, history), true);
+                    let goes_on = self.step(step);
                     device.end_step();
+                    if !goes_on {
+                        return false;
+                    }
                 }
                 What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
-                    let next = steps.get(i + 1).map_or(usize::MAX, |next| next.event as usize);
-                    device.begin_step(next, false);
+                    let end = history.device.events.len();
+                    let next = steps.get(i + 1).map_or(end, |next| next.event as usize);
+                    device.begin_step(next);
                     self.step(step);
                 }
                 What::Free | What::FreeRequested | What::FreeCompleted => {
@@ -213,9 +235,16 @@ impl<'p> Run<'p> {
                 }
             }
         }
-        device.begin_step(history.device.events.len(), false);
+        device.begin_step(history.device.events.len());
         device.end_step();
         true
+    }
+
+    fn arena_of(&self, step: &Step, history: &History<'_>) -> Arena {
+        let (pool, stream) = self.program.arenas[step.arena as usize];
+        let policy = &history.policy;
+        let is_small = policy.kind(policy.round_size(step.size)) == SegmentKind::Small;
+        Arena { stream, pool: Some(pool), is_small }
     }
 
     /// Runs one step; false where the run cannot go on.
@@ -240,9 +269,13 @@ impl<'p> Run<'p> {
                     Ok(block) => {
                         self.rescued += 1;
                         self.note_reserved(step.event as usize);
+                        self.note_peak();
                         block.free();
                     }
-                    Err(error) => self.fail(step, &error, true),
+                    Err(error) => {
+                        self.fail(step, &error, true);
+                        return !self.stops_at_failure;
+                    }
                 }
             }
             What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
@@ -273,11 +306,11 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// The block in a slot, its size and whether it is handed out.
-    pub(super) fn block_in(&self, slot: u32) -> Option<(u64, u64)> {
-        match self.slots.get(slot as usize)? {
-            Slot::Live(block) if slot != NOTHING => Some(block.place()),
-            _ => None,
+    /// First byte and bytes of the block that a slot holds, if it is handed out.
+    pub(super) fn block_in(&self, slot: usize) -> Option<(u64, u64)> {
+        match self.slots.get(slot)? {
+            Slot::Live(block) => Some(block.place()),
+            Slot::Pending(_) | Slot::Nothing => None,
         }
     }
 }

@@ -21,8 +21,6 @@ pub(super) struct Start {
     segments: Vec<StartSegment>,
     /// Slots of the blocks, segment by segment.
     slots: Vec<Vec<u32>>,
-    /// Slots of blocks that had been given back and still waited for another stream.
-    pending: Vec<u32>,
     /// Blocks for which there was no room where they are said to have been.
     pub(super) misplaced: usize,
 }
@@ -31,28 +29,23 @@ impl Start {
     pub(super) fn of(history: &History<'_>, program: &Program) -> Self {
         let ranges = history.reserved.iter().filter(|r| r.from == Moment::START);
         let segments = segments(ranges);
-        let mut this =
-            Self { slots: vec![Vec::new(); segments.len()], segments, pending: Vec::new(), misplaced: 0 };
+        let mut this = Self { slots: vec![Vec::new(); segments.len()], segments, misplaced: 0 };
         for (i, start) in program.start.iter().enumerate() {
             let a = &history.allocations[start.subject as usize];
             let next = program.start.get(i + 1);
             let next = next.map(|s| history.allocations[s.subject as usize].address);
-            let block = StartBlock { address: a.address, size: a.size, requested: a.requested };
+            let block = StartBlock {
+                address: a.address,
+                size: a.size,
+                requested: a.requested,
+                pending: a.freed == Moment::START,
+            };
             match this.place(block, next) {
-                Some(segment) => {
-                    this.slots[segment].push(start.slot);
-                    if a.freed == Moment::START {
-                        this.pending.push(start.slot);
-                    }
-                }
+                Some(segment) => this.slots[segment].push(start.slot),
                 None => this.misplaced += 1,
             }
         }
         this
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.segments.is_empty()
     }
 
     /// Adds a block to the segment around it; `next` is where the next begins. Returns the segment.
@@ -83,10 +76,7 @@ impl Start {
                 run.place(slot, block);
             }
         }
-        for &slot in &self.pending {
-            run.request_free(slot);
-        }
-        run.note_reserved(0);
+        run.note_start();
     }
 }
 

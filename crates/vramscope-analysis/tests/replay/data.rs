@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use vramscope_allocator::{Policy, Statistics};
-use vramscope_analysis::{Capacity, History, Outcome, Replay};
+use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, pack};
 use vramscope_trace::{AllocatorSettings, Conf, Trace, formats};
 
 use crate::data;
@@ -65,20 +65,15 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
         let trace = read(&folder.join(file));
         for device in &trace.devices {
             let history = History::of(&trace, device);
-            let mut replay = Replay::of(&history);
+            let replay = Replay::of(&history).unwrap();
+            if let Some(divergence) = replay.reproduction.divergence {
+                wrong.push(format!("{file} {}: {divergence:?}", device.device));
+            }
             for capacity in [None, Some(capacity(truth))] {
-                let reproduction = replay.reproduce(capacity).unwrap();
+                let outcome = replay.under(&replay.policy, capacity).unwrap();
                 let sized = if capacity.is_some() { "sized" } else { "unsized" };
-                if let Some(divergence) = reproduction.divergence {
-                    wrong.push(format!("{file} {} {sized}: {divergence:?}", device.device));
-                }
                 if device.device == 0 && !PARTIAL.iter().any(|p| file.contains(p)) {
-                    let mut differences = differences(&reproduction.outcome, truth);
-                    if capacity.is_none() {
-                        // Whether memory was given back by a request or by the program shows only there.
-                        differences.retain(|d| !d.starts_with("num_alloc_retries"));
-                    }
-                    for difference in differences {
+                    for difference in differences(&outcome, truth) {
                         wrong.push(format!("{file} {sized}: {difference}"));
                     }
                 }
@@ -101,7 +96,7 @@ fn what_if_is_what_pytorch_did() {
     {
         let trace = read(&folder.join(text(base, "file")));
         let history = History::of(&trace, &trace.devices[0]);
-        let replay = Replay::of(&history);
+        let replay = Replay::of(&history).unwrap();
         let release = vramscope_allocator::TorchRelease::shown_by(&trace);
         for truth in truths.iter().filter(|t| whole(t) && key(t) == key(base)) {
             let conf = Conf::parse(text(truth, "conf")).unwrap();
@@ -118,36 +113,59 @@ fn what_if_is_what_pytorch_did() {
 }
 
 #[test]
-fn zz_real() {
+fn recordings_of_real_gpus_are_reproduced() {
     let Some(folder) = data() else { return };
-    for dir in ["real", "large"] {
-        for f in std::fs::read_dir(folder.join(dir)).unwrap() {
-            let p = f.unwrap().path();
-            let trace = read(&p);
+    let mut files = 0;
+    for folder in [folder.join("real"), folder.join("large")] {
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let trace = read(&path);
             for device in &trace.devices {
-                let t = std::time::Instant::now();
                 let history = History::of(&trace, device);
-                let t1 = t.elapsed();
-                let mut replay = Replay::of(&history);
-                let t2 = t.elapsed();
-                let r = replay.reproduce(None).unwrap();
-                let t3 = t.elapsed();
-                let o = replay
-                    .under(&Policy { expandable_segments: true, ..replay.policy().clone() }, None)
-                    .unwrap();
-                let t4 = t.elapsed();
-                println!(
-                    "{} dev {} events {} pre {} q {:?}\n   div {:?}\n  peak {:?} exp {:?}  times history {t1:?} prep {t2:?} repr {t3:?} exp {t4:?}",
-                    p.display(),
-                    device.device,
-                    device.events.len(),
-                    history.quality.preexisting,
-                    history.quality,
-                    r.divergence,
-                    r.outcome.statistics.reserved,
-                    o.statistics.reserved.peak
-                );
+                let replay = Replay::of(&history).unwrap();
+                assert_eq!(replay.reproduction.divergence, None, "{}", path.display());
+                let ours = replay.reproduction.outcome.statistics;
+                assert_eq!(ours.reserved.peak, history.peaks().reserved.bytes, "{}", path.display());
+                assert_eq!(ours.allocated.peak, history.peaks().allocated.bytes, "{}", path.display());
             }
+            files += 1;
         }
+    }
+    assert!(files >= 9, "{files} files");
+}
+
+/// A packing problem: `id,lower,upper,size` with half-open lifetimes.
+fn items(path: &Path) -> Vec<Item> {
+    let row = |line: &str| {
+        let numbers: Vec<u64> = line.split(',').map(|n| n.parse().unwrap()).collect();
+        Item { from: numbers[1] as u32, to: numbers[2] as u32, size: numbers[3] }
+    };
+    std::fs::read_to_string(path).unwrap().lines().skip(1).map(row).collect()
+}
+
+/// No two items share bytes and time; the height is that of the highest.
+fn check_packing(items: &[Item], packing: &Packing) {
+    let tops = items.iter().zip(&packing.offsets).map(|(item, &offset)| offset + item.size);
+    assert_eq!(tops.max(), Some(packing.height));
+    for (i, a) in items.iter().enumerate() {
+        for (j, b) in items.iter().enumerate().skip(i + 1) {
+            let (at, bt) = (packing.offsets[i], packing.offsets[j]);
+            let together = a.from < b.to && b.from < a.to;
+            assert!(!together || at + a.size <= bt || bt + b.size <= at, "{i} and {j} overlap");
+        }
+    }
+}
+
+#[test]
+fn published_packing_problems_are_packed_as_low_as_is_known() {
+    let Some(folder) = data() else { return };
+    let mut problems: Vec<(String, u64)> =
+        ('A'..='K').map(|c| (format!("{c}.1048576.csv"), 1 << 20)).collect();
+    problems.push(("input.12.csv".to_owned(), 12));
+    for (name, known) in problems {
+        let items = items(&folder.join("packing").join(&name));
+        let packing = pack(&items, Effort::default());
+        check_packing(&items, &packing);
+        assert!(packing.height <= known, "{name}: {}", packing.height);
     }
 }

@@ -2,9 +2,37 @@
 
 pub(crate) mod completions;
 pub(crate) mod info;
+pub(crate) mod replay;
 pub(crate) mod report;
 
 use std::io::{self, Write as _};
+
+use anyhow::bail;
+use terminal_size::{Width, terminal_size_of};
+use vramscope::trace::{DeviceTrace, Trace};
+
+/// Columns where the output is not a terminal.
+const WIDTH: usize = 100;
+
+/// Columns to write in.
+fn width() -> usize {
+    let width = terminal_size_of(io::stdout()).map_or(WIDTH, |(Width(w), _)| w.into());
+    width.clamp(60, 160)
+}
+
+/// The devices of a recording that the user asked for: one or all.
+fn devices<'t>(name: &str, trace: &'t Trace, only: Option<i64>) -> anyhow::Result<Vec<&'t DeviceTrace>> {
+    let devices: Vec<&DeviceTrace> =
+        trace.devices.iter().filter(|d| only.is_none_or(|n| d.device == n)).collect();
+    if let (Some(asked), true) = (only, devices.is_empty()) {
+        let known: Vec<String> = trace.devices.iter().map(|d| d.device.to_string()).collect();
+        bail!(
+            "{name}: has no device {asked}; it has {}",
+            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+        );
+    }
+    Ok(devices)
+}
 
 /// Prints an answer as JSON, whole.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {

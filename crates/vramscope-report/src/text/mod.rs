@@ -5,14 +5,15 @@
 
 mod chart;
 mod info;
+mod replay;
 
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    CallTree, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin, OutOfMemory, Peak,
-    Summary,
+    BestSetting, CallTree, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin,
+    OutOfMemory, Peak, Summary, Tried,
 };
 use vramscope_trace::{PoolId, StackId};
 
@@ -21,6 +22,7 @@ use crate::names::{Names, clean, fit, kind, unusable};
 use crate::units::{bytes, count, counted, duration, share, signed_bytes};
 use info::format_of;
 pub use info::info;
+pub use replay::replay;
 
 /// How the text is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +132,7 @@ impl Page<'_> {
         self.leaks(s);
         self.fragmentation(s);
         for oom in &s.ooms {
-            self.oom(s, oom);
+            self.oom(s.time_us.map(|t| t.0), oom);
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
@@ -171,6 +173,9 @@ impl Page<'_> {
         for text in said {
             self.styled_words(style, &text);
         }
+        if let Some(best) = &s.best_setting {
+            self.best_setting(best);
+        }
         if s.preexisting > 0 && s.events > 0 {
             let before = bytes(s.preexisting);
             self.words(
@@ -182,6 +187,27 @@ impl Page<'_> {
             let text = "The ring buffer probably dropped the oldest events: record with a larger `max_entries` to see them.";
             self.words(0, text);
         }
+    }
+
+    /// The setting that would have helped, in one sentence.
+    fn best_setting(&mut self, best: &BestSetting) {
+        let Tried { setting, outcome } = &best.tried;
+        let setting = replay::named(setting);
+        let exact = if best.is_approximate { ", as far as can be told" } else { "" };
+        if outcome.fits() {
+            let peak = bytes(outcome.statistics.reserved.peak);
+            let end = if outcome.rescued > 0 { " as far as it was recorded" } else { "" };
+            self.styled_words(
+                GOOD,
+                &format!("With {setting} this run peaks at {peak} and fits{end}{exact}."),
+            );
+        } else {
+            let settings = counted(best.of as u64, "setting");
+            let text =
+                format!("None of {settings} tried makes it fit; it gets furthest with {setting}{exact}.");
+            self.words(0, &text);
+        }
+        self.words(0, "`vramscope replay` compares settings and device sizes.");
     }
 
     fn styled_words(&mut self, style: Style, text: &str) {
@@ -432,9 +458,10 @@ impl Page<'_> {
         }
     }
 
-    fn oom(&mut self, s: &Summary, oom: &OutOfMemory) {
-        let time = match (oom.time_us, s.time_us) {
-            (Some(t), Some((start, _))) => format!(", {} after the first", duration(t.saturating_sub(start))),
+    /// Why a request failed; `start` is when the recording began.
+    fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory) {
+        let time = match (oom.time_us, start) {
+            (Some(t), Some(start)) => format!(", {} after the first", duration(t.saturating_sub(start))),
             _ => String::new(),
         };
         self.heading(&format!("Out of memory at event {}{time}", count(oom.event as u64)));
@@ -593,6 +620,11 @@ impl Page<'_> {
                     format!("{} segment events contradict", count(q.segment_contradictions as u64))
                 }
             ));
+        }
+        if q.reproduced == Some(false) {
+            notes.push(
+                "The allocator's rules do not reproduce this recording; `vramscope replay` says where they part. The settings may have changed during the run.".to_owned(),
+            );
         }
         if q.settings_assumed {
             notes.push("The file names no allocator settings; PyTorch's defaults were assumed.".to_owned());

@@ -1,5 +1,7 @@
 //! The report as JSON: keys are stable, sizes are bytes, times microseconds since the Unix epoch.
 
+mod replay;
+
 use serde::Serialize;
 use vramscope_analysis::{
     Counters, DeviceFacts, EndState, Facts, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin,
@@ -10,6 +12,8 @@ use vramscope_trace::{Events, PoolId, SegmentKind, StackId};
 
 use crate::Answers;
 use crate::names::Names;
+
+pub use replay::ReplayJson;
 
 /// `vramscope report --json`.
 #[derive(Debug, Serialize)]
@@ -51,6 +55,8 @@ struct DeviceJson {
     ooms: Vec<OomJson>,
     /// Out-of-memory events beyond those in `ooms`.
     more_ooms: usize,
+    /// After an out of memory, the setting that would have served best on the same device.
+    best_setting: Option<BestSettingJson>,
     leaks: Vec<LeakJson>,
     fragmentation: FragmentationsJson,
     regions: Vec<RegionJson>,
@@ -112,6 +118,15 @@ struct OomJson {
     stack: Vec<FrameJson>,
     /// Who held `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct BestSettingJson {
+    conf: String,
+    peak_reserved_bytes: u64,
+    /// Up to the end of the recording.
+    fits: bool,
+    exact: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -193,6 +208,8 @@ struct QualityJson {
     end_state_disagreement_bytes: u64,
     settings_assumed: bool,
     probably_overflowed: bool,
+    /// The allocator's rules give every address, segment event and the layout at the end as recorded.
+    reproduced: Option<bool>,
 }
 
 impl ReportJson {
@@ -260,6 +277,12 @@ impl Maker<'_> {
             filtered_out_bytes: s.filtered_out,
             ooms: s.ooms.iter().map(|o| self.oom(o)).collect(),
             more_ooms: s.more_ooms,
+            best_setting: s.best_setting.as_ref().map(|best| BestSettingJson {
+                conf: best.tried.setting.conf.clone(),
+                peak_reserved_bytes: best.tried.outcome.statistics.reserved.peak,
+                fits: best.tried.outcome.fits(),
+                exact: !best.is_approximate,
+            }),
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
             fragmentation: FragmentationsJson {
                 at_peak: s.fragmentation.as_ref().map(fragmentation),
@@ -278,6 +301,7 @@ impl Maker<'_> {
                 end_state_disagreement_bytes: s.quality.end_state_disagreement_bytes,
                 settings_assumed: s.quality.settings_assumed,
                 probably_overflowed: s.quality.probably_overflowed,
+                reproduced: s.quality.reproduced,
             },
         }
     }

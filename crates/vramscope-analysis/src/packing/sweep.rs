@@ -1,0 +1,157 @@
+//! First fit in tiers of size, each placed in one sweep through time.
+//!
+//! Placing the largest items first leaves holes that smaller ones fill: first fit decreasing, which is also what greedy
+//! planners of tensor memory do (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+//! Done literally it looks at all neighbours of every item, thousands each in a long recording. Here items of about
+//! the same size form a tier, and a tier is placed first fit in the order of time, as an allocator that knows the
+//! future would: a free byte also has a time until which it stays free of what earlier tiers have placed. A step costs a
+//! walk along a short [`Strip`], and memory is linear in the items.
+
+use super::events::{Events, mirrored};
+use super::strip::{Piece, Strip};
+use super::tiers::{Shrink, Tiers};
+use super::{Item, Packing, height};
+
+/// The lowest of several sweeps: one always, others while none has reached `lower_bound` and steps are left.
+pub(crate) fn pack(items: &[Item], events: &Events, lower_bound: u64, mut steps: u64) -> Packing {
+    let mut best = Packing { offsets: Vec::new(), height: u64::MAX, lower_bound, exhausted: false };
+    let reversed = events.reversed();
+    for (shrink, backwards, most_again) in TRIES {
+        let tiers = Tiers::new(items, shrink, most_again);
+        if !best.offsets.is_empty() && (best.height == lower_bound || tiers.steps > steps) {
+            break;
+        }
+        steps = steps.saturating_sub(tiers.steps);
+        let offsets =
+            if backwards { sweep(&mirrored(items), &reversed, &tiers) } else { sweep(items, events, &tiers) };
+        let height = height(items, &offsets);
+        if best.offsets.is_empty() || height < best.height {
+            best = Packing { offsets, height, ..best };
+        }
+    }
+    best
+}
+
+/// The ways to sweep (the fall in size from tier to tier, backwards in time, items swept again for each hundred), by what
+/// they gave on recordings of training and on random lifetimes: which is best differs.
+const TRIES: [(Shrink, bool, usize); 7] = [
+    (Shrink::Half, false, 25),
+    (Shrink::Half, false, usize::MAX),
+    (Shrink::Half, true, usize::MAX),
+    (Shrink::ThreeQuarters, false, usize::MAX),
+    (Shrink::ThreeQuarters, true, usize::MAX),
+    (Shrink::Quarter, false, usize::MAX),
+    (Shrink::Quarter, true, usize::MAX),
+];
+
+fn sweep(items: &[Item], events: &Events, tiers: &Tiers) -> Vec<u64> {
+    let mut offsets = vec![0; items.len()];
+    let mut after = After::default();
+    for tier in 0..tiers.count {
+        let up_to = |numbers: &[u32]| {
+            numbers.iter().copied().filter(|&number| tiers.of[number as usize] <= tier).collect::<Vec<_>>()
+        };
+        let events = Events { starts: up_to(&events.starts), ends: up_to(&events.ends) };
+        let is_placed = |number: u32| tiers.of[number as usize] < tier;
+        let mut strip = Strip::new();
+        if tier > 0 {
+            after.look_back(items, &events, &offsets, is_placed, &mut strip);
+        }
+        place(items, &events, &mut offsets, is_placed, &after, strip);
+    }
+    offsets
+}
+
+/// First fit of the items that are not placed, in the order in which they start, around those that are.
+fn place(
+    items: &[Item],
+    events: &Events,
+    offsets: &mut [u64],
+    is_placed: impl Fn(u32) -> bool,
+    after: &After,
+    mut strip: Strip,
+) {
+    let mut ends = events.ends.iter().copied().peekable();
+    for together in events.starts.chunk_by(|&a, &b| items[a as usize].from == items[b as usize].from) {
+        let now = items[together[0] as usize].from;
+        while let Some(gone) = ends.next_if(|&number| items[number as usize].to <= now) {
+            let (start, end) = bytes(items, offsets, gone);
+            if is_placed(gone) {
+                strip.replace(after.of(gone), end);
+            } else {
+                strip.mark(start, end, false);
+            }
+        }
+        for &number in together.iter().filter(|&&number| is_placed(number)) {
+            let (start, end) = bytes(items, offsets, number);
+            strip.mark(start, end, true);
+        }
+        for &number in together.iter().filter(|&&number| !is_placed(number)) {
+            let item = &items[number as usize];
+            if let Some(start) = strip.find(item.size, item.to) {
+                offsets[number as usize] = start;
+                strip.mark(start, start + item.size, true);
+            } else {
+                // More than 64 bits can count; the height says so. Of no bytes it disturbs nobody.
+                offsets[number as usize] = u64::MAX;
+            }
+        }
+    }
+}
+
+/// The bytes an item has been given.
+fn bytes(items: &[Item], offsets: &[u64], number: u32) -> (u64, u64) {
+    let start = offsets[number as usize];
+    (start, start.saturating_add(items[number as usize].size))
+}
+
+/// What comes next in the bytes of each placed item once it has ended.
+///
+/// Rectangles that see each other along the time axis form a planar graph, so all lists together are linear in the items.
+#[derive(Default)]
+struct After {
+    pieces: Vec<Piece>,
+    /// By item, the range of its pieces.
+    lists: Vec<(usize, usize)>,
+}
+
+impl After {
+    fn of(&self, number: u32) -> &[Piece] {
+        let (from, to) = self.lists[number as usize];
+        &self.pieces[from..to]
+    }
+
+    /// Fills the lists going back in time; leaves in `strip` what comes first.
+    fn look_back(
+        &mut self,
+        items: &[Item],
+        events: &Events,
+        offsets: &[u64],
+        is_placed: impl Fn(u32) -> bool,
+        strip: &mut Strip,
+    ) {
+        self.pieces.clear();
+        self.lists.resize(items.len(), (0, 0));
+        let take = |strip: &mut Strip, number: u32| {
+            let (start, end) = bytes(items, offsets, number);
+            if start < end {
+                strip.replace(&[Piece { start, until: items[number as usize].from, held: false }], end);
+            }
+        };
+        let mut starts = events.starts.iter().rev().copied().filter(|&number| is_placed(number)).peekable();
+        for gone in events.ends.iter().rev().copied().filter(|&number| is_placed(number)) {
+            while let Some(later) =
+                starts.next_if(|&later| items[later as usize].from >= items[gone as usize].to)
+            {
+                take(strip, later);
+            }
+            let (start, end) = bytes(items, offsets, gone);
+            let from = self.pieces.len();
+            strip.read(start, end, &mut self.pieces);
+            self.lists[gone as usize] = (from, self.pieces.len());
+        }
+        for first in starts {
+            take(strip, first);
+        }
+    }
+}

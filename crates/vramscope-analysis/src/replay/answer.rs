@@ -1,0 +1,179 @@
+//! Everything a replay of one device is asked for, answered together.
+
+use vramscope_allocator::{Policy, TorchRelease};
+use vramscope_trace::{Action, DeviceTrace, Trace};
+
+use super::floors::pack_history;
+use super::{
+    Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, useful_settings,
+};
+use crate::frames::Frames;
+use crate::history::History;
+use crate::ooms::OutOfMemory;
+
+/// What to ask of a replay.
+#[derive(Debug, Clone, Default)]
+pub struct ReplayOptions {
+    /// The release whose rules hold, instead of the one the recording shows.
+    pub release: Option<TorchRelease>,
+    /// The settings to replay under, instead of the recorded ones.
+    pub setting: Option<Setting>,
+    /// The device's size, instead of what the recording shows where it ran out of memory.
+    pub capacity: Option<Capacity>,
+    /// Settings to compare; where empty, and none is asked for, those that often help.
+    pub sweep: Vec<Setting>,
+    /// Look for the smallest device on which it fits, with this overhead in bytes, instead of comparing.
+    pub find_capacity: Option<u64>,
+}
+
+/// Where a device's size comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapacityFrom {
+    /// The user named it.
+    Given,
+    /// It is what the allocator had when the recording ran out of memory.
+    Recording,
+}
+
+/// What the recording itself shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// The most bytes reserved.
+    pub peak_reserved: u64,
+    /// Segments taken from the device while it was recorded.
+    pub segments_allocated: u64,
+    /// Segments given back.
+    pub segments_freed: u64,
+}
+
+/// The answers for one device.
+#[derive(Debug, Clone)]
+pub struct DeviceReplay {
+    /// The device's number.
+    pub device: i64,
+    /// Events recorded.
+    pub events: usize,
+    /// The release whose rules held.
+    pub release: TorchRelease,
+    /// What the recording itself shows.
+    pub recorded: Recorded,
+    /// The recorded settings.
+    pub recorded_setting: Setting,
+    /// The device's size, where it is known.
+    pub capacity: Option<(Capacity, CapacityFrom)>,
+    /// The settings asked for, or the recorded ones, and what came of them.
+    pub asked: Tried,
+    /// Those are not the recorded settings.
+    pub is_what_if: bool,
+    /// Where the recorded settings do not reproduce the recording.
+    pub divergence: Option<Divergence>,
+    /// Settings compared, the best first. The recorded ones are among them.
+    pub tried: Vec<Tried>,
+    /// How little any allocator could do with.
+    pub floors: Floors,
+    /// The smallest device, in bytes, where that was asked for, and what comes of it.
+    pub smallest: Option<(u64, Outcome)>,
+    /// Why the settings asked for run out of memory, if they do.
+    pub oom: Option<OutOfMemory>,
+    /// Why `asked` may not be exact.
+    pub doubts: Vec<Doubt>,
+    /// Why what came of other settings may not be exact.
+    pub what_if_doubts: Vec<Doubt>,
+}
+
+impl DeviceReplay {
+    /// Answers `options` for one device. `frames` are those of `trace`; `done` is told of each replay, on any
+    /// thread.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn of(
+        trace: &Trace,
+        device: &DeviceTrace,
+        frames: &Frames,
+        options: &ReplayOptions,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Self, ReplayError> {
+        let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
+        let history = History::under(Policy::recorded_by(trace, release), trace, device);
+        let replay = match options.release {
+            Some(_) => Replay::of_known_release(&history)?,
+            None => Replay::of(&history)?,
+        };
+        let settings = trace.settings.clone().unwrap_or_default();
+        let recorded_setting =
+            Setting { conf: settings.conf_text.clone().unwrap_or_default(), policy: replay.policy.clone() };
+        let asked = options.setting.clone().map(|s| s.in_order_of(&replay.policy));
+        let setting = asked.unwrap_or_else(|| recorded_setting.clone());
+        let is_what_if = setting.policy != replay.policy;
+        let capacity = match options.capacity {
+            Some(given) => Some((given, CapacityFrom::Given)),
+            None => replay.recorded_capacity().map(|c| (c, CapacityFrom::Recording)),
+        };
+        let size = capacity.map(|(c, _)| c);
+        let outcome = replay.under(&setting.policy, size)?;
+        let asked = Tried { setting, outcome };
+
+        let compare = if options.find_capacity.is_some() {
+            Vec::new()
+        } else if options.sweep.is_empty() && options.setting.is_none() {
+            useful_settings(&settings, &replay.policy, release, options.capacity)
+        } else {
+            options.sweep.clone()
+        };
+        let compare = compare.into_iter().map(|s| s.in_order_of(&replay.policy)).collect();
+        let (tried, packing) = std::thread::scope(|scope| {
+            let packing = scope.spawn(|| pack_history(&history));
+            let tried = replay.try_settings(compare, size, done);
+            (tried, packing.join())
+        });
+        let mut tried = tried?;
+        let packing = packing.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if options.sweep.is_empty() && options.find_capacity.is_none() && !tried.contains(&asked) {
+            tried.push(asked.clone());
+        }
+        if is_what_if || !options.sweep.is_empty() {
+            let outcome = replay.under(&replay.policy, size)?;
+            tried.push(Tried { setting: recorded_setting.clone(), outcome });
+        }
+        super::what_if::best_first(&mut tried);
+        let smallest = match options.find_capacity {
+            Some(overhead) => Some(replay.smallest_capacity(&asked.setting.policy, overhead, done)?),
+            None => None,
+        };
+        let oom = match (asked.outcome.failure, options.find_capacity) {
+            (Some(_), None) => replay.explain(frames, &asked.setting.policy, size)?,
+            _ => None,
+        };
+        let complete = tried.iter().chain([&asked]).filter(|t| !t.outcome.stopped);
+        let best = complete.map(|t| t.outcome.statistics.reserved.peak).min();
+        let numbers = device.events.actions();
+        let count = |action| numbers.iter().filter(|&&a| a == action).count() as u64;
+        Ok(Self {
+            device: device.device,
+            events: device.events.len(),
+            release,
+            recorded: Recorded {
+                peak_reserved: history.peaks().reserved.bytes,
+                segments_allocated: count(Action::SegmentAlloc),
+                segments_freed: count(Action::SegmentFree),
+            },
+            recorded_setting,
+            capacity,
+            is_what_if,
+            divergence: replay.reproduction.divergence,
+            floors: Floors::of(&packing, best),
+            smallest,
+            oom,
+            doubts: replay.doubts(!is_what_if, capacity.is_some()),
+            what_if_doubts: replay.doubts(false, capacity.is_some()),
+            asked,
+            tried,
+        })
+    }
+
+    /// The setting tried that serves best, if it does better than the one asked for.
+    pub fn best(&self) -> Option<&Tried> {
+        self.tried.first().filter(|best| best.outcome.rank() < self.asked.outcome.rank())
+    }
+}

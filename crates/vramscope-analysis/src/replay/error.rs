@@ -1,0 +1,20 @@
+//! Why a recording is not replayed.
+
+use thiserror::Error;
+use vramscope_allocator::DeviceError;
+
+/// The most pools and streams, taken together, that a replay follows: some hundred are seen in practice, and the
+/// time of a new peak grows with them.
+pub(super) const MOST_ARENAS: usize = 1024;
+
+/// Why a recording is not replayed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The settings ask for what no device does.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// There are too many pools and streams.
+    #[error("it names {0} combinations of pool and stream, and a replay follows at most {MOST_ARENAS}")]
+    TooManyArenas(usize),
+}

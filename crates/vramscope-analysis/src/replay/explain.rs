@@ -1,0 +1,87 @@
+//! Why a replayed request found no memory, in the numbers of a report.
+
+use vramscope_allocator::{CachingAllocator, Policy, Statistics};
+use vramscope_trace::BlockState;
+
+use super::program::{NOTHING, Program, What};
+use super::run::{Failure, Run};
+use crate::counters::Counters;
+use crate::fragmentation::{Fragmentation, Request};
+use crate::frames::Frames;
+use crate::history::{Allocation, History};
+use crate::holders::{By, group};
+use crate::layout::FreeBlock;
+use crate::moment::Moment;
+use crate::ooms::OutOfMemory;
+
+/// Explains the failure at which a run stands.
+pub(super) fn explain(
+    history: &History<'_>,
+    frames: &Frames,
+    policy: &Policy,
+    run: &Run<'_>,
+    failure: Failure,
+) -> OutOfMemory {
+    let live = live(history, run, failure.event);
+    let Statistics { requested, allocated, active, reserved, .. } = run.allocator.statistics();
+    let counters = Counters {
+        requested: requested.current,
+        allocated: allocated.current,
+        active: active.current,
+        reserved: reserved.current,
+    };
+    let request = Request { bytes: failure.size, stream: failure.stream, pool: Some(failure.pool) };
+    let asked: u64 = live.iter().map(|a| a.requested).sum();
+    let moment = Moment::after(failure.event);
+    let free = free_blocks(&run.allocator);
+    let event =
+        (failure.event < history.device.events.len()).then(|| history.device.events.get(failure.event));
+    OutOfMemory {
+        event: failure.event,
+        time_us: event.and_then(|e| e.time_us),
+        request,
+        device_free: failure.device_free,
+        counters,
+        fragmentation: Fragmentation::of(moment, counters, asked, &free, request, policy),
+        stack: event.and_then(|e| e.stack),
+        holders: group(history, frames, live.iter(), moment, By::Line),
+    }
+}
+
+/// What is handed out, in blocks of the size that they have in the replay.
+fn live(history: &History<'_>, run: &Run<'_>, event: usize) -> Vec<Allocation> {
+    let program: &Program = run.program;
+    let mut holder = vec![NOTHING; program.slots];
+    for start in &program.start {
+        holder[start.slot as usize] = start.subject;
+    }
+    let before =
+        program.steps.iter().zip(&program.subjects).take_while(|(step, _)| step.event as usize <= event);
+    for (step, &subject) in before.filter(|(step, _)| step.what == What::Malloc) {
+        holder[step.slot as usize] = subject;
+    }
+    let held = holder.iter().enumerate().filter_map(|(slot, &subject)| {
+        let a = history.allocations.get(subject as usize)?;
+        let (address, size) = run.block_in(slot)?;
+        Some(Allocation { address, size, ..*a })
+    });
+    held.collect()
+}
+
+fn free_blocks(allocator: &CachingAllocator) -> Vec<FreeBlock> {
+    let mut free = Vec::new();
+    for (segment, blocks) in allocator.segments() {
+        let expandable = segment.is_expandable == Some(true);
+        for block in blocks.iter().filter(|b| b.state == BlockState::Inactive) {
+            free.push(FreeBlock {
+                address: block.address,
+                size: block.size,
+                stream: segment.stream,
+                kind: segment.kind,
+                pool: segment.pool,
+                whole_segment: blocks.len() == 1 && !expandable,
+            });
+        }
+    }
+    free
+}

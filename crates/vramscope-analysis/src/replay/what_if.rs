@@ -1,0 +1,146 @@
+//! Many settings and sizes tried on one recording.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use vramscope_allocator::{Policy, TorchRelease};
+
+use super::settings::{Setting, useful_settings};
+use super::{Capacity, Outcome, Replay, ReplayError};
+use crate::history::History;
+
+/// A device's unit: what is taken from it is rounded up to this (2 MiB).
+const PAGE: u64 = 2 << 20;
+
+/// What came of one setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// The setting.
+    pub setting: Setting,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The best of the settings that often help, for a recording that ran out of memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BestSetting {
+    /// The setting, and what came of it on the recording's device.
+    pub tried: Tried,
+    /// Settings tried.
+    pub of: usize,
+    /// The answer may not be exact, see [`Doubt`](super::Doubt).
+    pub is_approximate: bool,
+}
+
+impl BestSetting {
+    /// Tries settings on the recording behind `history`; `None` where nothing is known of its device.
+    pub fn of(history: &History<'_>) -> Option<Self> {
+        let replay = Replay::of(history).ok()?;
+        let capacity = replay.recorded_capacity()?;
+        let recorded = history.trace.settings.clone().unwrap_or_default();
+        let settings =
+            useful_settings(&recorded, &replay.policy, TorchRelease::shown_by(history.trace), None);
+        let of = settings.len();
+        let tried = replay.try_settings(settings, Some(capacity), &|| {}).ok()?.into_iter().next()?;
+        Some(Self { tried, of, is_approximate: !replay.doubts(false, true).is_empty() })
+    }
+}
+
+impl Outcome {
+    /// No request failed.
+    pub fn fits(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// The less, the better: what fits comes first, then what reserves least, then what asks the device
+    /// least often.
+    pub fn rank(&self) -> impl Ord + use<> {
+        let s = &self.statistics;
+        let got_to = self.failure.map_or(usize::MAX, |f| f.event);
+        (!self.fits(), std::cmp::Reverse(got_to), s.reserved.peak, s.num_alloc_retries, s.num_device_alloc)
+    }
+}
+
+/// Sorts by [`Outcome::rank`]; of equals the shorter text comes first.
+pub(super) fn best_first(tried: &mut [Tried]) {
+    tried.sort_by_cached_key(|t| (t.outcome.rank(), t.setting.conf.len(), t.setting.conf.clone()));
+}
+
+impl Replay<'_, '_> {
+    /// Replays under each of `settings`, on as many threads as there are cores, and returns what came of
+    /// them, the best first. `done` is told of each that is done, on any thread.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn try_settings(
+        &self,
+        settings: Vec<Setting>,
+        capacity: Option<Capacity>,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Tried>, ReplayError> {
+        let next = AtomicUsize::new(0);
+        let outcomes = Mutex::new(Vec::new());
+        let work = || {
+            while let Some(setting) = settings.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let tried = self
+                    .under(&setting.policy, capacity)
+                    .map(|outcome| Tried { setting: setting.clone(), outcome });
+                outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
+                done();
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(settings.len());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut tried = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        best_first(&mut tried);
+        Ok(tried)
+    }
+
+    /// The smallest device, in whole pages of 2 MiB, on which the recording fits under `policy` with
+    /// `overhead` bytes taken by others; found by halving, so a still smaller one might do by luck: what
+    /// fits on a device need not fit on every larger one. `done` is told of each replay.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn smallest_capacity(
+        &self,
+        policy: &Policy,
+        overhead: u64,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<(u64, Outcome), ReplayError> {
+        let total = |pages: u64| overhead.saturating_add(pages.saturating_mul(PAGE));
+        let on = |pages: u64| {
+            done();
+            self.under(policy, Some(Capacity { total: total(pages), overhead }))
+        };
+        let unbounded = self.under(policy, None)?;
+        let mut most = unbounded.statistics.reserved.peak.div_ceil(PAGE).max(1);
+        let mut least = 0;
+        let mut best = on(most)?;
+        while !best.fits() {
+            // A limit by fraction leaves less than the device; a segment of odd size takes more pages.
+            least = most;
+            most *= 2;
+            if most > super::UNBOUNDED / PAGE {
+                return Ok((u64::MAX, best));
+            }
+            best = on(most)?;
+        }
+        while most - least > 1 {
+            let middle = least + (most - least) / 2;
+            let outcome = on(middle)?;
+            if outcome.fits() {
+                (most, best) = (middle, outcome);
+            } else {
+                least = middle;
+            }
+        }
+        Ok((total(most), best))
+    }
+}

@@ -1,0 +1,232 @@
+//! `vramscope replay --json`.
+
+use serde::Serialize;
+use vramscope_analysis::{CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Tried};
+
+use super::{Maker, OomJson};
+use crate::ReplayAnswers;
+use crate::names::Names;
+
+/// `vramscope replay --json`.
+#[derive(Debug, Serialize)]
+pub struct ReplayJson {
+    file: String,
+    devices: Vec<DeviceReplayJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceReplayJson {
+    device: i64,
+    events: usize,
+    /// The release whose rules held.
+    torch: String,
+    /// The settings of `replayed`.
+    conf: String,
+    recorded_conf: String,
+    capacity_bytes: Option<u64>,
+    overhead_bytes: Option<u64>,
+    /// `given`, or `recording`: what the allocator had when the recording ran out of memory.
+    capacity_from: Option<&'static str>,
+    recorded: RecordedJson,
+    replayed: ReplayedJson,
+    /// Null where the settings asked for are not the recorded ones.
+    reproduces_recording: Option<bool>,
+    first_divergence: Option<DivergenceJson>,
+    /// The numbers of `replayed` are exact.
+    exact: bool,
+    approximate_because: Vec<String>,
+    /// Settings compared, the best first.
+    what_if: Vec<TriedJson>,
+    /// The same as `approximate_because`, for settings that are not the recorded ones.
+    what_if_approximate_because: Vec<String>,
+    floors: FloorsJson,
+    /// With `--find-capacity`; null where none was found.
+    smallest_capacity_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RecordedJson {
+    peak_reserved_bytes: u64,
+    segments_allocated: u64,
+    segments_freed: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ReplayedJson {
+    #[serde(flatten)]
+    outcome: OutcomeJson,
+    oom: Option<ReplayOomJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct OutcomeJson {
+    peak_requested_bytes: u64,
+    peak_allocated_bytes: u64,
+    peak_active_bytes: u64,
+    peak_reserved_bytes: u64,
+    end_reserved_bytes: u64,
+    /// Reserved and not active where most was reserved.
+    external_fragmentation_bytes: u64,
+    /// Whole segments; ranges mapped into expandable ones do not count, as in PyTorch.
+    segments_allocated: u64,
+    segments_freed: u64,
+    /// Segments and mapped ranges.
+    device_allocs: u64,
+    device_frees: u64,
+    num_alloc_retries: u64,
+    /// Null where the size of the device is not known.
+    fits: Option<bool>,
+    /// Requests that failed when recorded and are served here; what the program would have done then is not
+    /// known.
+    rescued_requests: usize,
+    /// Where the replay ended because the program would have failed there.
+    stopped_at_event: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReplayOomJson {
+    /// It failed when recorded, too.
+    recorded: bool,
+    #[serde(flatten)]
+    explained: OomJson,
+}
+
+#[derive(Debug, Serialize)]
+struct TriedJson {
+    conf: String,
+    /// These are the recorded settings.
+    recorded: bool,
+    #[serde(flatten)]
+    outcome: OutcomeJson,
+    oom_event: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct FloorsJson {
+    active_bytes: u64,
+    packed_bytes: u64,
+    packed_is_optimal: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct DivergenceJson {
+    /// Null where every event is reproduced and the layout at the end is not.
+    event: Option<usize>,
+    recorded: Option<SideJson>,
+    replayed: Option<SideJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct SideJson {
+    /// The event's action, or the block's state.
+    what: &'static str,
+    address: u64,
+    bytes: u64,
+}
+
+impl ReplayJson {
+    /// The answers as they are printed.
+    pub fn new(answers: &ReplayAnswers<'_>) -> Self {
+        let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+        let maker = Maker { names, top: None };
+        Self {
+            file: answers.file.to_owned(),
+            devices: answers.devices.iter().map(|d| device(&maker, d)).collect(),
+        }
+    }
+}
+
+fn device(maker: &Maker<'_>, d: &DeviceReplay) -> DeviceReplayJson {
+    let knows_capacity = d.capacity.is_some();
+    let oom = d.oom.as_ref().map(|oom| ReplayOomJson {
+        recorded: d.asked.outcome.failure.is_some_and(|f| f.recorded),
+        explained: maker.oom(oom),
+    });
+    DeviceReplayJson {
+        device: d.device,
+        events: d.events,
+        torch: d.release.to_string(),
+        conf: d.asked.setting.conf.clone(),
+        recorded_conf: d.recorded_setting.conf.clone(),
+        capacity_bytes: d.capacity.map(|(c, _)| c.total),
+        overhead_bytes: d.capacity.map(|(c, _)| c.overhead),
+        capacity_from: d.capacity.map(|(_, from)| match from {
+            CapacityFrom::Given => "given",
+            CapacityFrom::Recording => "recording",
+        }),
+        recorded: RecordedJson {
+            peak_reserved_bytes: d.recorded.peak_reserved,
+            segments_allocated: d.recorded.segments_allocated,
+            segments_freed: d.recorded.segments_freed,
+        },
+        replayed: ReplayedJson { outcome: outcome(&d.asked.outcome, knows_capacity), oom },
+        reproduces_recording: (!d.is_what_if).then_some(d.divergence.is_none()),
+        first_divergence: d.divergence.map(divergence),
+        exact: d.doubts.is_empty(),
+        approximate_because: d.doubts.iter().map(doubt).collect(),
+        what_if: d.tried.iter().map(|t| tried(d, t)).collect(),
+        what_if_approximate_because: d.what_if_doubts.iter().map(doubt).collect(),
+        floors: FloorsJson {
+            active_bytes: d.floors.active,
+            packed_bytes: d.floors.packed,
+            packed_is_optimal: d.floors.is_optimal,
+        },
+        smallest_capacity_bytes: d.smallest.as_ref().filter(|(_, o)| o.fits()).map(|&(bytes, _)| bytes),
+    }
+}
+
+fn outcome(o: &Outcome, knows_capacity: bool) -> OutcomeJson {
+    let s = &o.statistics;
+    OutcomeJson {
+        peak_requested_bytes: s.requested.peak,
+        peak_allocated_bytes: s.allocated.peak,
+        peak_active_bytes: s.active.peak,
+        peak_reserved_bytes: s.reserved.peak,
+        end_reserved_bytes: s.reserved.current,
+        external_fragmentation_bytes: o.external_at_peak,
+        segments_allocated: s.segments_allocated,
+        segments_freed: s.segments_freed,
+        device_allocs: s.num_device_alloc,
+        device_frees: s.num_device_free,
+        num_alloc_retries: s.num_alloc_retries,
+        fits: (knows_capacity || !o.fits()).then_some(o.fits()),
+        rescued_requests: o.rescued,
+        stopped_at_event: o.failure.filter(|_| o.stopped).map(|f| f.event),
+    }
+}
+
+fn tried(d: &DeviceReplay, t: &Tried) -> TriedJson {
+    TriedJson {
+        conf: t.setting.conf.clone(),
+        recorded: t.setting.policy == d.recorded_setting.policy,
+        outcome: outcome(&t.outcome, d.capacity.is_some()),
+        oom_event: t.outcome.failure.map(|f| f.event),
+    }
+}
+
+fn divergence(d: Divergence) -> DivergenceJson {
+    match d {
+        Divergence::Event { event, recorded, replayed } => {
+            let side = |h: Happened| SideJson { what: h.action.name(), address: h.address, bytes: h.size };
+            DivergenceJson { event: Some(event), recorded: recorded.map(side), replayed: replayed.map(side) }
+        }
+        Divergence::EndState { recorded, replayed } => {
+            let side = |b: EndBlock| SideJson { what: b.state.name(), address: b.address, bytes: b.size };
+            DivergenceJson { event: None, recorded: recorded.map(side), replayed: replayed.map(side) }
+        }
+    }
+}
+
+fn doubt(doubt: &Doubt) -> String {
+    match *doubt {
+        Doubt::Diverges => "diverges".to_owned(),
+        Doubt::SettingsAssumed => "settings_assumed".to_owned(),
+        Doubt::Overflowed => "probably_overflowed".to_owned(),
+        Doubt::Preexisting(n) => format!("preexisting_blocks:{n}"),
+        Doubt::InferredStart(n) => format!("inferred_start_blocks:{n}"),
+        Doubt::LostEvents(n) => format!("lost_events:{n}"),
+        Doubt::SegmentContradictions(n) => format!("segment_contradictions:{n}"),
+        Doubt::AssumedReleases(n) => format!("assumed_releases:{n}"),
+        Doubt::UnknownLimit => "unknown_limit".to_owned(),
+    }
+}

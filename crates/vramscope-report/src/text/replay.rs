@@ -1,0 +1,348 @@
+//! What a replay answers, as text: whether it fits, and which setting to use.
+
+use unicode_width::UnicodeWidthStr as _;
+use vramscope_analysis::{
+    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Setting, Tried,
+};
+
+use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
+use crate::ReplayAnswers;
+use crate::names::{Names, clean, fit};
+use crate::units::{bytes, count, counted};
+
+/// The answers of `vramscope replay`.
+pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let mut page = Page { out: String::new(), names, options };
+    let devices = &answers.devices;
+    let events: usize = devices.iter().map(|d| d.events).sum();
+    let release =
+        devices.first().map_or(String::new(), |d| format!(" by the rules of PyTorch {}", d.release));
+    let facts = format!("replay of {}{release}", counted(events as u64, "event"));
+    let room = options.width.saturating_sub(facts.width() + 2).max(20);
+    page.line(format!("{DIM}{}: {facts}{DIM:#}", fit(&clean(answers.file), room)));
+    for device in devices {
+        if devices.len() > 1 {
+            page.heading(&format!("Device {}", device.device));
+        }
+        page.device_replay(device);
+    }
+    page.out
+}
+
+/// The setting as a name in a sentence.
+pub(super) fn named(setting: &Setting) -> String {
+    if setting.conf.is_empty() {
+        "PyTorch's defaults".to_owned()
+    } else {
+        format!("`{}`", clean(&setting.conf))
+    }
+}
+
+/// The line to paste into a shell.
+fn paste(conf: &str) -> String {
+    let quote = if conf.contains(['[', '>', ' ']) { "'" } else { "" };
+    format!("PYTORCH_CUDA_ALLOC_CONF={quote}{}{quote}", clean(conf))
+}
+
+impl Page<'_> {
+    fn device_replay(&mut self, d: &DeviceReplay) {
+        self.out.push('\n');
+        match &d.smallest {
+            Some((capacity, outcome)) => self.smallest(d, *capacity, outcome),
+            None => self.fits(d),
+        }
+        if !d.tried.is_empty() && d.smallest.is_none() {
+            self.tried(d);
+        }
+        self.floors(d);
+        if let Some(oom) = &d.oom {
+            let start = self.names.trace.devices.iter().find(|t| t.device == d.device);
+            let start = start.filter(|t| !t.events.is_empty()).and_then(|t| t.events.get(0).time_us);
+            self.oom(start, oom);
+        }
+        self.exactness(d);
+    }
+
+    /// What came of the settings asked for, and whether others do better.
+    fn fits(&mut self, d: &DeviceReplay) {
+        let asked = &d.asked;
+        let under =
+            if d.is_what_if { format!("With {}", named(&asked.setting)) } else { "As recorded".to_owned() };
+        let peak = bytes(asked.outcome.statistics.reserved.peak);
+        match (asked.outcome.failure, d.capacity) {
+            (Some(failure), _) => {
+                let text = format!(
+                    "{under} this run is out of memory at event {}, where it asks for {}.",
+                    count(failure.event as u64),
+                    bytes(failure.size)
+                );
+                self.styled_words(BAD, &text);
+            }
+            (None, Some(_)) => {
+                let retries = asked.outcome.statistics.num_alloc_retries;
+                let after = match retries {
+                    0 => String::new(),
+                    n => format!(", giving its cache back {}", times(n)),
+                };
+                self.styled_words(
+                    GOOD,
+                    &format!("{under} this run peaks at {peak} reserved and fits{after}."),
+                );
+            }
+            (None, None) => self.styled_words(GOOD, &format!("{under} this run peaks at {peak} reserved.")),
+        }
+        self.device_size(d);
+        if let Some(best) = d.best() {
+            self.advice(d, best);
+        } else if d.tried.len() > 1 && !d.is_what_if {
+            let text = if asked.outcome.fits() {
+                "No other setting tried reserves less."
+            } else {
+                "No setting tried makes it fit."
+            };
+            self.words(0, text);
+        }
+    }
+
+    fn device_size(&mut self, d: &DeviceReplay) {
+        let text = match d.capacity {
+            None => "The recording does not say how large the device was: name one with `--capacity` or `--gpu` to ask whether it fits.".to_owned(),
+            Some((c, CapacityFrom::Recording)) => format!(
+                "The device is as the recording shows it: the allocator had {} when it first ran out.",
+                bytes(c.total)
+            ),
+            Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
+                "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which `--overhead` can name.",
+                bytes(c.total)
+            ),
+            Some((c, CapacityFrom::Given)) => format!(
+                "The device has {}, of which the allocator cannot have {}.",
+                bytes(c.total),
+                bytes(c.overhead)
+            ),
+        };
+        self.words(0, &text);
+    }
+
+    fn advice(&mut self, d: &DeviceReplay, best: &Tried) {
+        let peak = best.outcome.statistics.reserved.peak;
+        let before = d.asked.outcome.statistics.reserved.peak;
+        let text = match (best.outcome.fits(), d.asked.outcome.fits()) {
+            (true, false) => {
+                let known = if best.outcome.rescued > 0 { ", as far as it was recorded" } else { "" };
+                format!("With {} it peaks at {} and fits{known}:", named(&best.setting), bytes(peak))
+            }
+            (true, true) if peak < before => format!(
+                "With {} it peaks at {}, {} less:",
+                named(&best.setting),
+                bytes(peak),
+                bytes(before - peak)
+            ),
+            (true, true) => format!("With {} it asks the device less often:", named(&best.setting)),
+            (false, _) => {
+                format!("No setting tried makes it fit. It gets furthest with {}:", named(&best.setting))
+            }
+        };
+        self.out.push('\n');
+        self.styled_words(if best.outcome.fits() { GOOD } else { BAD }, &text);
+        self.line(format!("  {BOLD}{}{BOLD:#}", paste(&best.setting.conf)));
+    }
+
+    /// One row a setting. The settings stand last, one below the other where they are several.
+    fn tried(&mut self, d: &DeviceReplay) {
+        let judged = d.capacity.is_some() || d.tried.iter().any(|t| !t.outcome.fits());
+        let width =
+            if judged { d.tried.iter().map(|t| verdict(&t.outcome).width()).max().unwrap_or(0) } else { 0 };
+        let gap = if judged { 2 } else { 0 };
+        self.out.push('\n');
+        let head = [
+            ["peak", "external", "device", "", "", ""],
+            ["reserved", "fragmentation", "calls", "retries", if judged { "verdict" } else { "" }, "setting"],
+        ];
+        for [peak, external, calls, retries, verdict, setting] in head {
+            let text = format!(
+                "  {peak:>11}{external:>15}{calls:>9}{retries:>9}{:gap$}{verdict:<width$}  {setting}",
+                ""
+            );
+            self.line(format!("{BOLD}{}{BOLD:#}", text.trim_end()));
+        }
+        for t in &d.tried {
+            let s = &t.outcome.statistics;
+            let numbers = format!(
+                "  {:>11}{:>15}{:>9}{:>9}{:gap$}",
+                bytes(s.reserved.peak),
+                bytes(t.outcome.external_at_peak),
+                count(s.num_device_alloc),
+                count(s.num_alloc_retries),
+                ""
+            );
+            let style = if t.outcome.fits() { GOOD } else { BAD };
+            let verdict = if judged { verdict(&t.outcome) } else { String::new() };
+            let indent = numbers.width() + width + 2;
+            let mut items = label(d, t).into_iter();
+            let first = items.next().unwrap_or_default();
+            self.line(format!("{numbers}{style}{verdict:<width$}{style:#}  {first}"));
+            for item in items {
+                self.line(format!("{:indent$}{item}", ""));
+            }
+        }
+    }
+
+    fn floors(&mut self, d: &DeviceReplay) {
+        if d.events == 0 && d.asked.outcome.statistics.active.peak == 0 {
+            return;
+        }
+        self.out.push('\n');
+        let text = format!(
+            "{} is the most in use at one time: no allocator can do with less.",
+            bytes(d.floors.active)
+        );
+        self.words(2, &text);
+        let packed = bytes(d.floors.packed);
+        let text = if d.floors.is_optimal {
+            format!("{packed} is the best packing with every lifetime known, and there is no better one.")
+        } else {
+            let above = (d.floors.packed - d.floors.active) as f64 * 100.0 / d.floors.active.max(1) as f64;
+            format!(
+                "{packed} is the best packing found with every lifetime known; a better one could save at most {above:.1}%."
+            )
+        };
+        self.words(2, &text);
+    }
+
+    fn smallest(&mut self, d: &DeviceReplay, capacity: u64, outcome: &Outcome) {
+        let under =
+            if d.is_what_if { format!("with {}", named(&d.asked.setting)) } else { "as recorded".to_owned() };
+        if !outcome.fits() {
+            self.styled_words(BAD, &format!("No device was found on which this run fits {under}."));
+            return;
+        }
+        let text =
+            format!("This run fits {under} on a device of {} ({} bytes).", bytes(capacity), count(capacity));
+        self.styled_words(GOOD, &text);
+        let retries = outcome.statistics.num_alloc_retries;
+        let text = format!(
+            "It then peaks at {} reserved and gives its cache back {}. Found by halving: what fits on one device does not always fit on every larger one.",
+            bytes(outcome.statistics.reserved.peak),
+            times(retries)
+        );
+        self.words(0, &text);
+    }
+
+    /// How far to trust the numbers.
+    fn exactness(&mut self, d: &DeviceReplay) {
+        let compares = d.tried.iter().any(|t| t.setting.policy != d.recorded_setting.policy);
+        let mut notes: Vec<String> = Vec::new();
+        let recorded_alone: Vec<Doubt> = d.doubts.clone();
+        for doubt in &recorded_alone {
+            notes.push(self.doubt(*doubt, d));
+        }
+        if compares {
+            let more = d.what_if_doubts.iter().filter(|doubt| !recorded_alone.contains(doubt));
+            notes.extend(more.map(|doubt| self.doubt(*doubt, d)).collect::<Vec<_>>());
+        }
+        if d.divergence.is_none() && d.events > 0 {
+            self.heading("Reproduced");
+            self.words(2, "Under its own settings the replay gives every address, every segment event and the layout at the end as they were recorded.");
+        }
+        if notes.is_empty() {
+            return;
+        }
+        self.heading("What is approximate");
+        for note in notes {
+            self.words(2, &note);
+        }
+    }
+
+    fn doubt(&self, doubt: Doubt, d: &DeviceReplay) -> String {
+        let n = |n: usize, what: &str| counted(n as u64, what);
+        match doubt {
+            Doubt::Diverges => self.divergence(d),
+            Doubt::SettingsAssumed => {
+                "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
+            }
+            Doubt::Overflowed => {
+                "The oldest events were probably dropped by the ring buffer; what happened before is not replayed.".to_owned()
+            }
+            Doubt::Preexisting(blocks) => format!(
+                "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
+                if blocks == 1 { "1 block was".to_owned() } else { format!("{} were", n(blocks, "block")) }
+            ),
+            Doubt::InferredStart(blocks) => {
+                format!("The sizes of {} live before recording began are inferred.", n(blocks, "block"))
+            }
+            Doubt::LostEvents(events) => {
+                format!("{} missing: an address was used again or freed twice.", n(events, "event"))
+            }
+            Doubt::SegmentContradictions(events) => {
+                format!("{} do not fit each other or the end state.", n(events, "segment event"))
+            }
+            Doubt::AssumedReleases(releases) => format!(
+                "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
+                n(releases, "case")
+            ),
+            Doubt::UnknownLimit => {
+                "Garbage is collected below a part of the device, whose size is not known: what was collected is followed as recorded. Name the size with `--capacity`.".to_owned()
+            }
+        }
+    }
+
+    fn divergence(&self, d: &DeviceReplay) -> String {
+        let happened = |h: Option<Happened>| match h {
+            None => "nothing".to_owned(),
+            Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
+        };
+        let block = |b: Option<EndBlock>| match b {
+            None => "no block".to_owned(),
+            Some(b) => format!("a block of {} at {:#x}, {}", bytes(b.size), b.address, b.state.name()),
+        };
+        match d.divergence {
+            None => String::new(),
+            Some(Divergence::Event { event, recorded, replayed }) => format!(
+                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another (`--torch`).",
+                count(event as u64),
+                happened(recorded),
+                happened(replayed)
+            ),
+            Some(Divergence::EndState { recorded, replayed }) => format!(
+                "Every event is reproduced, but not the layout at the end: there is {}, and the replay has {}.",
+                block(recorded),
+                block(replayed)
+            ),
+        }
+    }
+}
+
+/// A setting in lines that are not too long.
+fn label(d: &DeviceReplay, t: &Tried) -> Vec<String> {
+    let recorded = t.setting.policy == d.recorded_setting.policy;
+    let conf = if t.setting.conf.is_empty() { "defaults".to_owned() } else { clean(&t.setting.conf) };
+    let conf = if recorded { format!("recorded: {conf}") } else { conf };
+    let mut lines: Vec<String> = vec![String::new()];
+    let mut depth = 0usize;
+    for part in conf.split_inclusive(',') {
+        if let Some(line) = lines.last_mut() {
+            line.push_str(part);
+        }
+        depth = (depth + part.matches('[').count()).saturating_sub(part.matches(']').count());
+        if part.ends_with(',') && depth == 0 {
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+fn verdict(outcome: &Outcome) -> String {
+    match outcome.failure {
+        Some(failure) => format!("out of memory at event {}", count(failure.event as u64)),
+        None => "fits".to_owned(),
+    }
+}
+
+fn times(n: u64) -> String {
+    match n {
+        1 => "once".to_owned(),
+        n => format!("{} times", count(n)),
+    }
+}

@@ -142,7 +142,7 @@ impl<'t> History<'t> {
         this.quality.reproduced = Some(divergence.is_none());
         if divergence.is_none() {
             let recorded = |a: &&mut Allocation| a.size_inferred && a.origin == Origin::Recorded;
-            let unknown = this.allocations.iter_mut().zip(sizes).filter(|(a, _)| recorded(&a));
+            let unknown = this.allocations.iter_mut().zip(sizes).filter(|(a, _)| recorded(a));
             for (a, size) in unknown {
                 (a.size, a.size_inferred) = (size, false);
             }

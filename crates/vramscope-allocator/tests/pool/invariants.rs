@@ -292,6 +292,46 @@ proptest! {
         prop_assert_eq!(vramscope_allocator::Device::memory_info(&*gpu).unwrap().used(), 0);
     }
 
+    /// What lay there when recording began is rebuilt from the end. What nobody recorded then is how old segments
+    /// are, and where addresses were reserved.
+    #[test]
+    fn a_recording_that_begins_late(
+        conf in prop::sample::select(vec!["", "max_split_size_mb:21", "roundup_power2_divisions:4"]),
+        before in prop::collection::vec(step(), 1..60),
+        after in prop::collection::vec(step(), 1..60),
+    ) {
+        let gpu = Arc::new(VirtualDevice::with_capacity(256 * MIB));
+        let pool = MemoryPool::new(&torch(conf, TorchRelease::new(2, 11)), vec![gpu]).unwrap();
+        let mut live: Vec<Live> = Vec::new();
+        let mut run = |steps: Vec<Step>| {
+            for step in steps {
+                match step {
+                    Step::Malloc { stream, size } => live.extend(malloc(&pool, stream, size)),
+                    Step::Free(n) if !live.is_empty() => drop(live.swap_remove(n % live.len())),
+                    Step::FreeAllBlocks => pool.free_all_blocks().unwrap(),
+                    _ => {}
+                }
+            }
+        };
+        run(before);
+        pool.record_memory_history(&recording_stacks()).unwrap();
+        let start = pool.statistics();
+        pool.reset_peak_stats();
+        run(after);
+        let (trace, s) = (pool.snapshot().unwrap(), pool.statistics());
+        let history = History::of(&trace, &trace.devices[0]);
+        let replay = Replay::of(&history).unwrap();
+        let replayed = replay.reproduction.outcome.statistics;
+        // Large blocks that were freed meanwhile may have been larger than was asked for.
+        if history.quality.inferred_sizes == 0 {
+            prop_assert_eq!(replay.reproduction.divergence, None);
+            prop_assert_eq!(replayed.allocated.peak, s.allocated.peak);
+            prop_assert_eq!(replayed.reserved.peak, s.reserved.peak);
+            prop_assert_eq!(replayed.reserved.current, s.reserved.current);
+            prop_assert_eq!(replayed.segments_allocated + start.segments_allocated, s.segments_allocated);
+        }
+    }
+
     #[test]
     fn programs_of_several_threads(
         policy in policy(),

@@ -370,7 +370,7 @@ impl<'h, 't> Builder<'h, 't> {
             if own != requests {
                 return false;
             }
-            if self.has_stacks_of_frees || taken != Some(own) {
+            if self.has_stacks_of_frees || taken.is_some_and(|taken| taken != own) {
                 return true;
             }
         }

@@ -1,18 +1,53 @@
 //! Recordings run again: rules, whole recordings, other settings.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod data;
+mod floors;
+mod rules;
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+use vramscope_trace::{Trace, formats};
+
+const MIB: u64 = 1 << 20;
+
+/// Block number `n`, at an address of its own.
+fn alloc(n: u64, size: u64) -> Value {
+    json!({"action": "alloc", "addr": n << 36, "size": size, "stream": 0, "frames": []})
+}
+
+/// Requested and completed in one.
+fn free(n: u64) -> Value {
+    json!({"action": "free", "addr": n << 36, "size": 0, "stream": 0, "frames": []})
+}
+
+/// The program empties the cache: of what it gave back, one made-up segment is recorded.
+fn empty_cache(n: u64) -> Value {
+    json!({"action": "segment_free", "addr": n, "size": 1, "stream": 0, "frames": []})
+}
+
+/// A recording under default settings, with segments of one block each at the end.
+fn recording(events: &[Value], segments: &[(u64, u64)]) -> Trace {
+    let segment = |&(address, size): &(u64, u64)| {
+        let block =
+            json!({"address": address, "size": size, "requested_size": size, "state": "active_allocated"});
+        json!({"device": 0, "address": address, "total_size": size, "stream": 0, "segment_type": "large",
+            "blocks": [block]})
+    };
+    let segments: Vec<Value> = segments.iter().map(segment).collect();
+    let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": false});
+    let snapshot = json!({"segments": segments, "device_traces": [events], "allocator_settings": settings});
+    formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
+}
+
 /// Where larger recordings lie, if they do.
 fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("VRAMSCOPE_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    if folder.is_dir() {
-        return Some(folder);
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("VRAMSCOPE_DATA").map_or_else(beside, PathBuf::from);
+    if !folder.is_dir() {
+        eprintln!("skipped: no recordings at {}; VRAMSCOPE_DATA may name another folder", folder.display());
+        return None;
     }
-    eprintln!("skipped: there is no {}; VRAMSCOPE_DATA names another place", folder.display());
-    None
+    Some(folder)
 }

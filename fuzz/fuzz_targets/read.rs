@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vramscope::analysis::Facts;
+use vramscope::analysis::{Capacity, DeviceReplay, Facts, ReplayOptions};
 use vramscope::prelude::*;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -47,4 +47,14 @@ fn check(bytes: &[u8]) {
         Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
     vramscope::report::info("fuzz", &recording, &Facts::of(trace));
+    for device in &trace.devices {
+        let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
+        let options = ReplayOptions { capacity, ..ReplayOptions::default() };
+        let Ok(replayed) = DeviceReplay::of(trace, device, &frames, &options, &|| {}) else { continue };
+        assert!(replayed.floors.active <= replayed.floors.packed);
+        for tried in &replayed.tried {
+            let s = tried.outcome.statistics;
+            assert!(s.allocated.peak <= s.active.peak && s.active.peak <= s.reserved.peak);
+        }
+    }
 }

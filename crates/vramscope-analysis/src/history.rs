@@ -88,7 +88,7 @@ pub struct Quality {
     /// The oldest events were probably dropped by the ring buffer (`max_entries`).
     pub probably_overflowed: bool,
     /// The allocator's rules give every address, segment event and the layout at the end as recorded, see
-    /// [`Replay`](crate::Replay); `None` where that was not tried.
+    /// [`Replay`](crate::Replay); `None` where that was not tried, for the layout tells every size.
     pub reproduced: Option<bool>,
 }
 
@@ -132,18 +132,20 @@ impl<'t> History<'t> {
         Self::under(Policy::recorded(trace), trace, device)
     }
 
-    /// As [`of`](Self::of), with the block sizes of a replay where it reproduces the recording: those that could
-    /// not be told from the layout are then known too.
+    /// As [`of`](Self::of), with the block sizes of a [`Replay`] in place of those that the layout alone does not
+    /// tell, where it reproduces the recording.
     pub fn replayed(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
         let mut this = Self::of(trace, device);
+        let is_unknown = |a: &Allocation| a.size_inferred && a.origin == Origin::Recorded;
+        if !this.allocations.iter().any(is_unknown) {
+            return this;
+        }
         let Ok(Reproduction { divergence, sizes, .. }) = Replay::of(&this).map(|r| r.reproduction) else {
             return this;
         };
         this.quality.reproduced = Some(divergence.is_none());
         if divergence.is_none() {
-            let recorded = |a: &&mut Allocation| a.size_inferred && a.origin == Origin::Recorded;
-            let unknown = this.allocations.iter_mut().zip(sizes).filter(|(a, _)| recorded(a));
-            for (a, size) in unknown {
+            for (a, size) in this.allocations.iter_mut().zip(sizes).filter(|(a, _)| is_unknown(a)) {
                 (a.size, a.size_inferred) = (size, false);
             }
             this.quality.inferred_sizes = this.allocations.iter().filter(|a| a.size_inferred).count();

@@ -50,6 +50,14 @@ fn differences(outcome: &Outcome, truth: &Value) -> Vec<String> {
     wrong
 }
 
+/// Two ways to the size of a block: what the layout leaves for it, and what the allocator cuts for it.
+fn sizes_differ(history: &History<'_>, replay: &Replay<'_, '_>) -> Option<String> {
+    let sizes = history.allocations.iter().zip(&replay.reproduction.sizes);
+    let mut recorded = sizes.filter(|(a, _)| !a.is_preexisting());
+    let (a, size) = recorded.find(|(a, size)| a.size != **size)?;
+    Some(format!("{a:?} is of {size} bytes in the replay"))
+}
+
 fn truths() -> Option<(std::path::PathBuf, Vec<Value>)> {
     let folder = data()?.join("phantom");
     let truth = std::fs::read_to_string(folder.join("truth.jsonl")).unwrap();
@@ -69,6 +77,7 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
             if let Some(divergence) = replay.reproduction.divergence {
                 wrong.push(format!("{file} {}: {divergence:?}", device.device));
             }
+            wrong.extend(sizes_differ(&history, &replay).map(|why| format!("{file}: {why}")));
             for capacity in [None, Some(capacity(truth))] {
                 let outcome = replay.under(&replay.policy, capacity).unwrap();
                 let sized = if capacity.is_some() { "sized" } else { "unsized" };
@@ -126,6 +135,7 @@ fn recordings_of_real_gpus_are_reproduced() {
                 assert_eq!(replay.reproduction.divergence, None, "{}", path.display());
                 let ours = replay.reproduction.outcome.statistics;
                 assert_eq!(ours.reserved.peak, history.peaks().reserved.bytes, "{}", path.display());
+                assert_eq!(sizes_differ(&history, &replay), None, "{}", path.display());
                 assert_eq!(ours.allocated.peak, history.peaks().allocated.bytes, "{}", path.display());
             }
             files += 1;
@@ -137,8 +147,8 @@ fn recordings_of_real_gpus_are_reproduced() {
 /// A packing problem: `id,lower,upper,size` with half-open lifetimes.
 fn items(path: &Path) -> Vec<Item> {
     let row = |line: &str| {
-        let numbers: Vec<u64> = line.split(',').map(|n| n.parse().unwrap()).collect();
-        Item { from: numbers[1] as u32, to: numbers[2] as u32, size: numbers[3] }
+        let numbers: Vec<u64> = line.split(',').skip(1).map(|n| n.parse().unwrap()).collect();
+        Item { from: numbers[0] as u32, to: numbers[1] as u32, size: numbers[2] }
     };
     std::fs::read_to_string(path).unwrap().lines().skip(1).map(row).collect()
 }

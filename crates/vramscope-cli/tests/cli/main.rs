@@ -6,6 +6,7 @@ mod data;
 mod examples;
 mod options;
 mod pool;
+mod replay;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -131,8 +131,11 @@ impl Page<'_> {
         self.holders(answers, s);
         self.leaks(s);
         self.fragmentation(s);
+        let settings = answers.recording.trace.settings.as_ref();
+        let could_expand =
+            settings.is_none_or(|s| s.expandable_segments.or(s.conf.expandable_segments) != Some(true));
         for oom in &s.ooms {
-            self.oom(s.time_us.map(|t| t.0), oom);
+            self.oom(s.time_us.map(|t| t.0), oom, could_expand);
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
@@ -458,8 +461,9 @@ impl Page<'_> {
         }
     }
 
-    /// Why a request failed; `start` is when the recording began.
-    fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory) {
+    /// Why a request failed; `start` is when the recording began. Free pieces can still be made to join where
+    /// segments were not expandable.
+    fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory, could_expand: bool) {
         let time = match (oom.time_us, start) {
             (Some(t), Some(start)) => format!(", {} after the first", duration(t.saturating_sub(start))),
             _ => String::new(),
@@ -505,8 +509,13 @@ impl Page<'_> {
             self.words(4, &text);
         }
         if oom.enough_in_total() {
+            let help = if could_expand {
+                "Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help."
+            } else {
+                "Pieces of fewer sizes often help."
+            };
             let text = format!(
-                "Free and unused together are {}, more than was asked for: it failed for fragmentation, not for size. Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help.",
+                "Free and unused together are {}, more than was asked for: it failed for fragmentation, not for size. {help}",
                 bytes(oom.device_free.saturating_add(f.external))
             );
             self.words(2, &text);

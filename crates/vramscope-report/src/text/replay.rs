@@ -59,7 +59,7 @@ impl Page<'_> {
         if let Some(oom) = &d.oom {
             let start = self.names.trace.devices.iter().find(|t| t.device == d.device);
             let start = start.filter(|t| !t.events.is_empty()).and_then(|t| t.events.get(0).time_us);
-            self.oom(start, oom);
+            self.oom(start, oom, !d.asked.setting.policy.expandable_segments);
         }
         self.exactness(d);
     }
@@ -70,6 +70,10 @@ impl Page<'_> {
         let under =
             if d.is_what_if { format!("With {}", named(&asked.setting)) } else { "As recorded".to_owned() };
         let peak = bytes(asked.outcome.statistics.reserved.peak);
+        if d.events == 0 {
+            let text = "No history was recorded: call `torch.cuda.memory._record_memory_history()` first. What was live when the snapshot was taken is all there is to replay.";
+            self.words(0, text);
+        }
         match (asked.outcome.failure, d.capacity) {
             (Some(failure), _) => {
                 let text = format!(
@@ -203,9 +207,9 @@ impl Page<'_> {
         let text = if d.floors.is_optimal {
             format!("{packed} is the best packing with every lifetime known, and there is no better one.")
         } else {
-            let above = (d.floors.packed - d.floors.active) as f64 * 100.0 / d.floors.active.max(1) as f64;
             format!(
-                "{packed} is the best packing found with every lifetime known; a better one could save at most {above:.1}%."
+                "{packed} is the best packing found with every lifetime known; a better one could save at most {}.",
+                bytes(d.floors.packed.saturating_sub(d.floors.active))
             )
         };
         self.words(2, &text);

@@ -44,7 +44,7 @@ fn differences(outcome: &Outcome, truth: &Value) -> Vec<String> {
         .filter(|(key, ours)| truth[*key].as_u64() != Some(*ours))
         .map(|(key, ours)| format!("{key} is {}, ours {ours}", truth[key]))
         .collect();
-    if outcome.failure.is_some() != !truth["oom"].is_null() {
+    if outcome.failure.is_some() == truth["oom"].is_null() {
         wrong.push(format!("oom is {}, ours {:?}", truth["oom"], outcome.failure));
     }
     wrong

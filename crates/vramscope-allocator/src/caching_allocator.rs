@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vramscope_trace::{Block, PoolId, Segment};
 
 use crate::device::{Device, DeviceError};
-use crate::engine::{AllocError, Arena, ArenaKey, BlockKey, Core, Engine, Limit, Statistics};
+use crate::engine::{AllocError, Arena, ArenaKey, BlockKey, Core, Engine, Statistics};
 use crate::history::{self, History, Recorder};
 use crate::hooks::PoolHooks;
 use crate::policy::Policy;
@@ -43,6 +43,7 @@ pub struct CachingAllocator {
 pub struct LiveBlock {
     arena: Arc<Arena>,
     key: BlockKey,
+    size: u64,
 }
 
 /// A block that was in place from the start.
@@ -58,6 +59,7 @@ pub enum Installed {
 pub struct PendingBlock {
     arena: Arc<Arena>,
     number: u64,
+    size: u64,
 }
 
 impl CachingAllocator {
@@ -83,7 +85,7 @@ impl CachingAllocator {
         let rounded = self.engine.core.policy.round_size(size);
         let grant = self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?;
         match grant.block {
-            Some(key) => Ok(LiveBlock { arena: Arc::clone(arena), key }),
+            Some(key) => Ok(LiveBlock { arena: Arc::clone(arena), key, size: grant.size }),
             None => unreachable!("a request of some bytes gets a block"),
         }
     }
@@ -133,23 +135,15 @@ impl CachingAllocator {
         let arena = self.engine.arena(ArenaKey { pool: segment.pool, stream: segment.stream });
         let keys = self.engine.install(arena, segment)?;
         let installed = keys.into_iter().zip(&segment.blocks).map(|(key, block)| {
-            let arena = Arc::clone(arena);
+            let (arena, size) = (Arc::clone(arena), block.size);
             if block.pending {
                 let number = arena.core.pending.add_told(&arena, key);
-                Installed::Pending(PendingBlock { arena, number })
+                Installed::Pending(PendingBlock { arena, number, size })
             } else {
-                Installed::Live(LiveBlock { arena, key })
+                Installed::Live(LiveBlock { arena, key, size })
             }
         });
         Ok(installed.collect())
-    }
-
-    /// Bounds reserved bytes.
-    ///
-    /// # Errors
-    /// Where the device does not say how large it is.
-    pub fn set_limit(&self, limit: Limit) -> Result<(), DeviceError> {
-        self.engine.core.set_limit(limit)
     }
 
     /// Bytes taken from the device.
@@ -161,11 +155,6 @@ impl CachingAllocator {
     /// Bytes handed out, or waiting for another stream.
     pub fn active_bytes(&self) -> u64 {
         self.engine.active_bytes()
-    }
-
-    /// Bytes the device has free.
-    pub fn device_free(&self) -> Option<u64> {
-        self.engine.core.device.memory_info().ok().map(|info| info.free)
     }
 
     /// Bytes of the five kinds, and counts.
@@ -183,21 +172,14 @@ impl CachingAllocator {
 
 impl LiveBlock {
     /// First byte on the device.
+    #[inline]
     pub fn address(&self) -> u64 {
-        self.place().0
+        self.arena.lock().block(self.key).address
     }
 
     /// Bytes of the block.
     pub fn size(&self) -> u64 {
-        self.place().1
-    }
-
-    /// First byte and bytes.
-    #[inline]
-    pub fn place(&self) -> (u64, u64) {
-        let arena = self.arena.lock();
-        let block = arena.block(self.key);
-        (block.address, block.size)
+        self.size
     }
 
     /// Ends its use: it is available again.
@@ -209,11 +191,26 @@ impl LiveBlock {
     /// Ends its owner's use; other streams still use it.
     pub fn free_requested(self) -> PendingBlock {
         let number = self.arena.free_requested(self.key);
-        PendingBlock { arena: self.arena, number }
+        PendingBlock { arena: self.arena, number, size: self.size }
+    }
+}
+
+impl Installed {
+    /// Bytes of the block.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Live(block) => block.size,
+            Self::Pending(block) => block.size,
+        }
     }
 }
 
 impl PendingBlock {
+    /// Bytes of the block.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// The other streams are done. Nothing happens where the allocator has waited for them meanwhile.
     pub fn free_completed(self) {
         self.arena.core.pending.complete(self.number);

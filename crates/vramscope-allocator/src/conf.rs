@@ -56,10 +56,16 @@ pub fn parse_conf(text: &str, release: TorchRelease) -> Result<Conf, ConfError> 
             _ => {}
         }
     }
+    let unknown =
+        |since: &str| format!("has an unrecognized key: PyTorch {release} does not know it, {since} does");
+    // #161035
+    if let Some(x) = conf.per_process_memory_fraction.filter(|_| release < TorchRelease::new(2, 10)) {
+        return wrong("per_process_memory_fraction", &x, unknown("2.10"));
+    }
+    // #172056
     if let Some(bytes) = conf.large_segment_size {
         if release < TorchRelease::new(2, 11) {
-            let why = format!("has an unrecognized key: PyTorch {release} does not know it, 2.11 does");
-            return wrong("large_segment_size_mb", &(bytes / MIB), why);
+            return wrong("large_segment_size_mb", &(bytes / MIB), unknown("2.11"));
         }
         if bytes <= 10 * MIB {
             return wrong("large_segment_size_mb", &(bytes / MIB), "must be > 10".to_owned());

@@ -48,7 +48,8 @@ pub use conf::parse_conf;
 #[cfg(feature = "cuda")]
 pub use device::CudaDevice;
 pub use device::{
-    AddressSpace, Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice, VirtualMemory,
+    AddressSpace, DEVICE_PAGE, Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice,
+    VirtualMemory,
 };
 pub use engine::{AllocError, FreeMemoryCallback, Limit, OutOfMemory, Peaks, Stat, Statistics};
 pub use history::{Context, Enabled, HistoryOptions, UserMetadata, set_user_metadata, user_metadata};

@@ -201,7 +201,10 @@ impl Policy {
             segments: SegmentSizes::Classes { small: 2 * MIB, large, own_from: 10 * MIB, own_unit: 2 * MIB },
             small_remainder: BLOCK_UNIT,
             large_remainder: MIB + 1,
-            max_split_size: settings.max_split_bytes().or(conf.max_split_size),
+            max_split_size: match settings.max_split_size {
+                Some(_) => settings.max_split_bytes(),
+                None => conf.max_split_size,
+            },
             max_non_split_rounding: conf.max_non_split_rounding.unwrap_or(large),
             // Seen in recordings: 2.11 by address, 2.15 by age.
             search_order: if release >= TorchRelease::new(2, 13) {
@@ -214,7 +217,8 @@ impl Policy {
                 .garbage_collection_threshold
                 .or(conf.garbage_collection_threshold)
                 .and_then(fraction),
-            memory_fraction: conf.per_process_memory_fraction,
+            // The whole device is no limit (`setMemoryFraction`).
+            memory_fraction: conf.per_process_memory_fraction.filter(|&fraction| fraction < 1.0),
             limit_check: LimitCheck::EachAttempt,
             callbacks_first: true,
             reliefs: &[Relief::Oversize, Relief::Cached],
@@ -262,6 +266,13 @@ impl Policy {
         }
         if self.expandable_segments {
             conf.push("expandable_segments:True".to_owned());
+        }
+        let divisions = self.roundup_power2_divisions.0;
+        if divisions[1..].iter().all(|&n| n == divisions[0]) {
+            conf.extend((divisions[0] > 0).then(|| format!("roundup_power2_divisions:{}", divisions[0])));
+        } else {
+            let each = divisions.iter().enumerate().map(|(i, n)| format!("{}:{n}", 1u64 << i));
+            conf.push(format!("roundup_power2_divisions:[{}]", each.collect::<Vec<_>>().join(",")));
         }
         let conf = conf.join(",");
         AllocatorSettings {

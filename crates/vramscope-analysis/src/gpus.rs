@@ -29,7 +29,8 @@ const fn hundredths_of_gib(n: u64) -> u64 {
     n * (1 << 30) / 100
 }
 
-/// Bytes of a GPU by its name: of any case, with or without hyphens, spaces and the maker's name.
+/// Bytes of a GPU by its name: of any case, with or without hyphens, spaces and the maker's name; or by the
+/// beginning of its name, where there is only one.
 pub fn gpu_capacity(name: &str) -> Option<u64> {
     let plain = |s: &str| {
         let s: String = s.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -37,7 +38,10 @@ pub fn gpu_capacity(name: &str) -> Option<u64> {
         ["nvidia", "geforce", "tesla"].iter().fold(s, |s, maker| s.replace(maker, ""))
     };
     let name = plain(name);
-    GPUS.iter().find(|(known, _)| plain(known) == name).map(|&(_, bytes)| bytes)
+    let mut exact = GPUS.iter().filter(|(known, _)| plain(known) == name);
+    let mut begun = GPUS.iter().filter(|(known, _)| !name.is_empty() && plain(known).starts_with(&name));
+    let only = |one: Option<&(&str, u64)>, other: Option<_>| one.filter(|_| other.is_none()).map(|g| g.1);
+    exact.next().map(|gpu| gpu.1).or_else(|| only(begun.next(), begun.next()))
 }
 
 #[cfg(test)]
@@ -51,6 +55,7 @@ mod tests {
             assert_eq!(gpu_capacity(name), known, "{name}");
         }
         assert_eq!(gpu_capacity("NVIDIA GeForce RTX 4090"), Some(hundredths_of_gib(2364)));
-        assert_eq!(gpu_capacity("a100"), None);
+        assert_eq!(gpu_capacity("H100"), Some(hundredths_of_gib(7918)));
+        assert_eq!((gpu_capacity("a100"), gpu_capacity("")), (None, None));
     }
 }

@@ -20,6 +20,8 @@ pub struct OutOfMemory {
     pub request: Request,
     /// Bytes the driver still had free, as the allocator asked it.
     pub device_free: u64,
+    /// The device had room for it: a limit on reserved bytes stood in the way.
+    pub at_limit: bool,
     /// What the allocator held.
     pub counters: Counters,
     /// Why none of its free memory could serve the request.
@@ -64,6 +66,7 @@ fn explain(history: &History<'_>, frames: &Frames, event: usize) -> OutOfMemory 
         time_us: e.time_us,
         request,
         device_free: e.address,
+        at_limit: history.policy.segment_size(e.size) <= e.address,
         counters: history.counters_at(moment),
         fragmentation: Fragmentation::at(history, moment, request),
         stack: e.stack,

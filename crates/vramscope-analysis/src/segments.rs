@@ -94,11 +94,7 @@ impl Reserved {
             if takes(e.action) {
                 let tags = trace.tags.get(e.tags);
                 let range = from_event(e, tags, policy, at);
-                // What the end state says of the same place is better than a guess.
-                let known = segment_at_end(device, &range);
-                let kind = known.map_or(range.kind, |s| s.kind);
-                let pool = range.pool.or(known.and_then(|s| s.pool));
-                if !set.add(ReservedRange { kind, pool, ..range }) {
+                if !set.add(range) {
                     this.contradictions += 1;
                 }
             } else {
@@ -109,7 +105,11 @@ impl Reserved {
                 this.ranges.extend(gone.into_iter().map(|r| ReservedRange { to: at, ..r }));
             }
         }
-        this.ranges.extend(set.0.into_values());
+        // What the end state says of what is still there is better than a guess.
+        this.ranges.extend(set.0.into_values().map(|range| match segment_at_end(device, &range) {
+            Some(s) => ReservedRange { kind: s.kind, pool: range.pool.or(s.pool), ..range },
+            None => range,
+        }));
         this.ranges.sort_by_key(|r| (r.address, r.from));
         this
     }

@@ -101,7 +101,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "CONF")]
     pub(crate) conf: Option<String>,
     /// The device's whole memory, as 80GiB or in bytes [default: what the recording shows where it ran out]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) capacity: Option<u64>,
     /// The device's whole memory by the name of a GPU, as a100-40gb
     #[arg(long, value_name = "NAME", value_parser = gpu, conflicts_with = "capacity")]
@@ -133,10 +133,15 @@ fn size(text: &str) -> Result<u64, String> {
     if unit.len() == 1 && !unit.eq_ignore_ascii_case("b") {
         return Err(format!("say {unit}iB (1024-based) or {unit}B (1000-based)"));
     }
-    text.parse::<ByteSize>()
-        .map(|size| size.as_u64())
-        .map_err(|why| format!("{why}; a size is as 80GiB or 512MB"))
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.as_u64() > LARGEST => Err("more than 1 PiB".to_owned()),
+        Ok(size) => Ok(size.as_u64()),
+        Err(_) => Err("a size is as 80GiB or 512MB".to_owned()),
+    }
 }
+
+/// No device is larger.
+const LARGEST: u64 = 1 << 50;
 
 fn gpu(name: &str) -> Result<u64, String> {
     gpu_capacity(name).ok_or_else(|| {
@@ -162,7 +167,10 @@ impl std::str::FromStr for Sweep {
         let (key, values) = text.split_once('=').ok_or("it is KEY=A..B or KEY=A,B,C")?;
         let values = match values.split_once("..") {
             None if values.contains('[') => vec![values.to_owned()],
-            None => values.split(',').map(|v| v.trim().to_owned()).collect(),
+            None => {
+                let mut seen = std::collections::BTreeSet::new();
+                values.split(',').map(|v| v.trim().to_owned()).filter(|v| seen.insert(v.clone())).collect()
+            }
             Some((from, to)) => range(from.trim(), to.trim())?,
         };
         Ok(Self { key: key.trim().to_owned(), values })

@@ -1,23 +1,46 @@
 //! Which addresses are free.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses from a base to the end of the address space, of which ranges are taken and given back.
 #[derive(Debug, Clone)]
 pub struct AddressSpace {
     /// Free ranges: first address to size. Neighbours are joined.
     gaps: BTreeMap<u64, u64>,
+    /// First addresses of the gaps by their size: ranges are whole pages, so there are few sizes.
+    by_size: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 impl AddressSpace {
     /// Every address from `base` on, free.
     pub fn from_base(base: u64) -> Self {
-        Self { gaps: BTreeMap::from([(base, u64::MAX - base)]) }
+        let mut space = Self { gaps: BTreeMap::new(), by_size: BTreeMap::new() };
+        space.insert(base, u64::MAX - base);
+        space
     }
 
-    /// Takes the first `size` addresses of the lowest gap that has them; `None` where none has.
+    fn insert(&mut self, start: u64, size: u64) {
+        if size > 0 {
+            self.gaps.insert(start, size);
+            self.by_size.entry(size).or_default().insert(start);
+        }
+    }
+
+    fn remove(&mut self, start: u64) -> Option<u64> {
+        let size = self.gaps.remove(&start)?;
+        if let Some(starts) = self.by_size.get_mut(&size) {
+            starts.remove(&start);
+            if starts.is_empty() {
+                self.by_size.remove(&size);
+            }
+        }
+        Some(size)
+    }
+
+    /// Takes the first `size` addresses, at least one, of the lowest gap that has them; `None` where none has.
     pub fn take(&mut self, size: u64) -> Option<u64> {
-        let (&address, _) = self.gaps.iter().find(|&(_, &gap)| gap >= size)?;
+        let lowest = self.by_size.range(size.max(1)..).filter_map(|(_, starts)| starts.first());
+        let address = lowest.copied().min()?;
         self.take_at(address, size).then_some(address)
     }
 
@@ -26,13 +49,9 @@ impl AddressSpace {
         let Some((&start, &gap)) = self.gaps.range(..=address).next_back() else { return false };
         let end = start + gap;
         let Some(after) = address.checked_add(size).filter(|&after| after <= end) else { return false };
-        self.gaps.remove(&start);
-        if start < address {
-            self.gaps.insert(start, address - start);
-        }
-        if after < end {
-            self.gaps.insert(after, end - after);
-        }
+        self.remove(start);
+        self.insert(start, address - start);
+        self.insert(after, end - after);
         true
     }
 
@@ -42,17 +61,18 @@ impl AddressSpace {
         if let Some((&before, &gap)) = self.gaps.range(..start).next_back()
             && before + gap == start
         {
+            self.remove(before);
             start = before;
         }
-        if let Some(gap) = self.gaps.remove(&end) {
-            end += gap;
-        }
-        self.gaps.insert(start, end - start);
+        end += self.remove(end).unwrap_or(0);
+        self.insert(start, end - start);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -68,5 +88,26 @@ mod tests {
         space.give_back(70, 2);
         space.give_back(64, 6);
         assert_eq!(space.take(8), Some(64));
+    }
+
+    proptest! {
+        #[test]
+        fn the_lowest_gap_that_is_large_enough_is_taken(steps in prop::collection::vec((any::<bool>(), 1u64..20), 0..80)) {
+            let mut space = AddressSpace::from_base(0);
+            let (mut taken, mut live) = ([false; 4096], Vec::new());
+            for (takes, n) in steps {
+                if takes || live.is_empty() {
+                    let size = n as usize;
+                    let lowest = (0..4096 - size).find(|&at| taken[at..at + size].iter().all(|t| !t)).unwrap();
+                    prop_assert_eq!(space.take(n), Some(lowest as u64));
+                    taken[lowest..lowest + size].fill(true);
+                    live.push((lowest, size));
+                } else {
+                    let (at, size) = live.swap_remove(n as usize % live.len());
+                    space.give_back(at as u64, size as u64);
+                    taken[at..at + size].fill(false);
+                }
+            }
+        }
     }
 }

@@ -14,6 +14,9 @@ pub use cuda::CudaDevice;
 pub use host::HostDevice;
 pub use virtual_device::VirtualDevice;
 
+/// The page to which a driver rounds what it gives, in bytes.
+pub const DEVICE_PAGE: u64 = 2 << 20;
+
 /// A device that memory is taken from in large pieces.
 ///
 /// A pool calls it while it holds its own locks, so a device must not call the pool. A call that panics

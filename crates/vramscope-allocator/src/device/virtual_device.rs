@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::{AddressSpace, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
+use super::{AddressSpace, DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
 use crate::sync::lock;
-
-/// The size of a page, to which a driver rounds what it gives: 2 MiB.
-const PAGE: u64 = 2 << 20;
 
 /// Where addresses begin: below 2^47, as the CUDA driver's do.
 const BASE: u64 = 0x7f00_0000_0000;

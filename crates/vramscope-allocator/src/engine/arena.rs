@@ -663,7 +663,7 @@ impl Locked<'_> {
         let mut outcome = Ok(());
         let free: Vec<BlockKey> = self.state.free[class as usize].iter().collect();
         for key in free {
-            let released = if self.arena.core.policy.expandable_segments {
+            let released = if self.segment_of(key).expandable {
                 self.unmap(key, stack)
             } else {
                 self.release_if_whole(key, stack).map(drop)

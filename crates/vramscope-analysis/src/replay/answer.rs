@@ -53,8 +53,10 @@ pub struct DeviceReplay {
     pub device: i64,
     /// Events recorded.
     pub events: usize,
-    /// The release whose rules held.
-    pub release: TorchRelease,
+    /// Whose rules held, as `PyTorch 2.11`.
+    pub rules: String,
+    /// The release of PyTorch, where it is PyTorch.
+    pub release: Option<TorchRelease>,
     /// What the recording itself shows.
     pub recorded: Recorded,
     /// The recorded settings.
@@ -67,6 +69,8 @@ pub struct DeviceReplay {
     pub is_what_if: bool,
     /// Where the recorded settings do not reproduce the recording.
     pub divergence: Option<Divergence>,
+    /// The layout at the end was compared, too.
+    pub compared_end: bool,
     /// Settings compared, the best first. The recorded ones are among them.
     pub tried: Vec<Tried>,
     /// How little any allocator could do with.
@@ -100,9 +104,9 @@ impl DeviceReplay {
             Some(_) => Replay::of_known_release(&history)?,
             None => Replay::of(&history)?,
         };
+        let is_torch = replay.policy.name == "torch";
         let settings = trace.settings.clone().unwrap_or_default();
-        let recorded_setting =
-            Setting { conf: settings.conf_text.clone().unwrap_or_default(), policy: replay.policy.clone() };
+        let recorded_setting = Setting::recorded(&settings, &replay.policy, release);
         let asked = options.setting.clone().map(|s| s.in_order_of(&replay.policy));
         let setting = asked.unwrap_or_else(|| recorded_setting.clone());
         let is_what_if = setting.policy != replay.policy;
@@ -114,7 +118,7 @@ impl DeviceReplay {
         let outcome = replay.under(&setting.policy, size)?;
         let asked = Tried { setting, outcome };
 
-        let compare = if options.find_capacity.is_some() {
+        let compare = if options.find_capacity.is_some() || history.allocations.is_empty() {
             Vec::new()
         } else if options.sweep.is_empty() && options.setting.is_none() {
             useful_settings(&settings, &replay.policy, release, options.capacity)
@@ -145,14 +149,30 @@ impl DeviceReplay {
             (Some(_), None) => replay.explain(frames, &asked.setting.policy, size)?,
             _ => None,
         };
-        let complete = tried.iter().chain([&asked]).filter(|t| !t.outcome.stopped);
+        let complete = tried.iter().chain([&asked]).filter(|t| t.outcome.fits());
         let best = complete.map(|t| t.outcome.statistics.reserved.peak).min();
+        let found = smallest.as_ref().map(|&(total, _)| total).zip(options.find_capacity);
+        let searched = found.map(|(total, overhead)| Capacity { total, overhead });
+        let at_limit = matches!(capacity, Some((_, CapacityFrom::Recording))) && replay.ran_into_limit();
+        let doubts = |policy: &Policy| {
+            let mut doubts = replay.doubts(policy, searched.or(size));
+            doubts.extend(at_limit.then_some(Doubt::GuessedLimit));
+            doubts
+        };
+        let mut what_if_doubts: Vec<Doubt> = Vec::new();
+        for other in tried.iter().filter(|t| t.setting.policy != replay.policy) {
+            what_if_doubts.extend(doubts(&other.setting.policy));
+        }
+        what_if_doubts.sort_unstable();
+        what_if_doubts.dedup();
+        let doubts = doubts(&asked.setting.policy);
         let numbers = device.events.actions();
         let count = |action| numbers.iter().filter(|&&a| a == action).count() as u64;
         Ok(Self {
             device: device.device,
             events: device.events.len(),
-            release,
+            rules: if is_torch { format!("PyTorch {release}") } else { "CuPy".to_owned() },
+            release: is_torch.then_some(release),
             recorded: Recorded {
                 peak_reserved: history.peaks().reserved.bytes,
                 segments_allocated: count(Action::SegmentAlloc),
@@ -162,18 +182,25 @@ impl DeviceReplay {
             capacity,
             is_what_if,
             divergence: replay.reproduction.divergence,
+            compared_end: replay.reproduction.compared_end,
             floors: Floors::of(&packing, best),
             smallest,
             oom,
-            doubts: replay.doubts(!is_what_if, capacity.is_some()),
-            what_if_doubts: replay.doubts(false, capacity.is_some()),
+            doubts,
+            what_if_doubts,
             asked,
             tried,
         })
     }
 
-    /// The setting tried that serves best, if it does better than the one asked for.
+    /// The setting tried that serves best, if it makes a difference: the run fits, or it reserves one percent
+    /// less at least, or never gives its cache back.
     pub fn best(&self) -> Option<&Tried> {
-        self.tried.first().filter(|best| best.outcome.rank() < self.asked.outcome.rank())
+        let best = self.tried.first().filter(|best| best.outcome.fits())?;
+        let (new, old) = (&best.outcome.statistics, &self.asked.outcome.statistics);
+        let saves = new.reserved.peak.saturating_add(old.reserved.peak / 100) <= old.reserved.peak;
+        let calmer = new.num_alloc_retries == 0 && old.num_alloc_retries > 0;
+        let better = !self.asked.outcome.fits() || saves || calmer;
+        (better && best.setting.policy != self.asked.setting.policy).then_some(best)
     }
 }

@@ -1,55 +1,74 @@
 //! Why an answer may not be exact.
 
-use super::Replay;
+use vramscope_allocator::Policy;
+use vramscope_trace::{Action, PowerOfTwoDivisions};
+
+use super::{Capacity, Replay};
 
 /// A reason why a replay's numbers are approximate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// The recorded settings do not reproduce the recording; see
     /// [`Reproduction::divergence`](super::Reproduction::divergence).
     Diverges,
     /// The file names no settings; PyTorch's defaults were taken for them.
     SettingsAssumed,
+    /// The recording is of another allocator, which has no such settings.
+    OtherAllocator,
     /// The oldest events were probably dropped; what happened before is not replayed.
     Overflowed,
-    /// Allocations that were live before recording. Under other settings they would have lain elsewhere: they
-    /// are asked for anew, in address order.
+    /// Allocations that were live before recording. Under other settings, or on a device that has no room for
+    /// them as they lay, they would have lain elsewhere: they are asked for anew, in address order.
     Preexisting(usize),
-    /// Blocks live before recording whose sizes are inferred, or that have no room where they are said to lie.
-    InferredStart(usize),
+    /// Blocks live before recording whose sizes are inferred.
+    InferredSizes(usize),
+    /// Blocks live before recording that have no room where they are said to lie, and are left out.
+    Misplaced(usize),
     /// Frees that are missing in the recording.
     LostEvents(usize),
     /// Segment events that contradict each other or the end state.
     SegmentContradictions(usize),
+    /// Blocks about which the events and the end state disagree; the events were followed.
+    EndStateDisagreements(usize),
     /// Times memory was given back, and it was not recorded whether by the program (`empty_cache`) or by the
     /// allocator for want of memory. It was taken for the latter where the device must have been full.
     AssumedReleases(usize),
-    /// Garbage is collected by a limit that is part of the device, whose size is not known: what was collected
-    /// is followed under the recorded settings, and nothing is collected under others.
+    /// A limit is part of the device, whose size is not known: there is none then, and what was collected as
+    /// garbage is followed under the recorded settings alone.
     UnknownLimit,
+    /// The recording ran out of memory at a limit, which is taken for what was reserved then; it may have been
+    /// somewhat higher.
+    GuessedLimit,
+    /// Of requests that failed only the rounded size is recorded, and other settings round otherwise.
+    RoundedRequests,
 }
 
 impl Replay<'_, '_> {
-    /// Why the numbers under the recorded settings may not be exact, or those under others.
-    pub fn doubts(&self, recorded_settings: bool, knows_capacity: bool) -> Vec<Doubt> {
+    /// Why the numbers under `policy` may not be exact on a device of this size.
+    pub fn doubts(&self, policy: &Policy, capacity: Option<Capacity>) -> Vec<Doubt> {
         let quality = &self.history.quality;
-        let start = quality.preexisting;
-        let inferred = quality.inferred_sizes + self.start.misplaced;
-        let some = |n: usize, doubt: fn(usize) -> Doubt| (n > 0).then(|| doubt(n));
-        let diverges = self.reproduction.divergence.is_some();
-        // Then it is done as it was, whoever did it.
-        let follows = recorded_settings && !knows_capacity;
+        let is_recorded = *policy == self.policy && self.start_fits(capacity);
+        // Then memory is given back as it was, whoever did it.
+        let follows = is_recorded && capacity.is_none();
         let collects = self.policy.garbage_collection_threshold.is_some();
+        let has_limit = policy.memory_fraction.is_some() || (is_recorded && collects);
+        let rounds = self.policy.roundup_power2_divisions != PowerOfTwoDivisions::default();
+        let fails = self.history.device.events.actions().contains(&Action::Oom);
+        let some = |n: usize, doubt: fn(usize) -> Doubt| (n > 0).then(|| doubt(n));
         [
-            diverges.then_some(Doubt::Diverges),
+            self.reproduction.divergence.is_some().then_some(Doubt::Diverges),
             quality.settings_assumed.then_some(Doubt::SettingsAssumed),
+            (self.policy.name != "torch" && !is_recorded).then_some(Doubt::OtherAllocator),
             quality.probably_overflowed.then_some(Doubt::Overflowed),
-            some(if recorded_settings { 0 } else { start }, Doubt::Preexisting),
-            some(inferred, Doubt::InferredStart),
+            some(if is_recorded { 0 } else { quality.preexisting }, Doubt::Preexisting),
+            some(quality.inferred_sizes, Doubt::InferredSizes),
+            some(self.start.misplaced, Doubt::Misplaced),
             some(quality.lost_events, Doubt::LostEvents),
             some(quality.segment_contradictions, Doubt::SegmentContradictions),
+            some(quality.end_state_disagreements, Doubt::EndStateDisagreements),
             some(if follows { 0 } else { self.program.assumed }, Doubt::AssumedReleases),
-            (collects && !knows_capacity).then_some(Doubt::UnknownLimit),
+            (has_limit && capacity.is_none()).then_some(Doubt::UnknownLimit),
+            (fails && rounds && !is_recorded).then_some(Doubt::RoundedRequests),
         ]
         .into_iter()
         .flatten()

@@ -3,9 +3,9 @@
 use thiserror::Error;
 use vramscope_allocator::DeviceError;
 
-/// The most pools and streams, taken together, that a replay follows: some hundred are seen in practice, and the
-/// time of a new peak grows with them.
-pub(super) const MOST_ARENAS: usize = 1024;
+/// The most pools and streams, taken together, that a replay follows: programs have some dozen, and the time
+/// of a new peak grows with them.
+pub(super) const MOST_ARENAS: usize = 256;
 
 /// Why a recording is not replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

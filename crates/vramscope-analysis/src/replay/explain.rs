@@ -41,6 +41,7 @@ pub(super) fn explain(
         time_us: event.and_then(|e| e.time_us),
         request,
         device_free: failure.device_free,
+        at_limit: policy.segment_size(failure.size) <= failure.device_free,
         counters,
         fragmentation: Fragmentation::of(moment, counters, asked, &free, request, policy),
         stack: event.and_then(|e| e.stack),

@@ -1,8 +1,10 @@
 //! How little memory any allocator could do with.
 
 use vramscope_allocator::BLOCK_UNIT;
+use vramscope_trace::Action;
 
 use crate::history::History;
+use crate::moment::Moment;
 use crate::packing::{Effort, Item, Packing, pack};
 
 /// Two bounds from below, in bytes. A request counts as many bytes as in the plainest policy, a multiple of 512,
@@ -24,22 +26,28 @@ const EFFORT: Effort = Effort { sweep_items: 500_000, search_items: 1024, search
 impl Floors {
     /// The bounds for a history; `replayed` is the least that a replay of all of it reserved.
     pub fn of(packing: &Packing, replayed: Option<u64>) -> Self {
+        let active = packing.lower_bound;
+        // A replay that leaves out what has no place says nothing.
+        let replayed = replayed.filter(|&replayed| replayed >= active);
         let packed = replayed.map_or(packing.height, |replayed| replayed.min(packing.height));
-        let is_optimal = packing.is_optimal() || packed == packing.lower_bound;
-        Self { active: packing.lower_bound, packed, is_optimal }
+        let is_optimal = packed == active || (packed == packing.height && packing.is_optimal());
+        Self { active, packed, is_optimal }
     }
 }
 
-/// Packs every allocation of a history.
+/// Packs every allocation of a history, and each request that failed for the moment at which it was made.
 pub(super) fn pack_history(history: &History<'_>) -> Packing {
-    let items: Vec<Item> = history
-        .allocations
-        .iter()
-        .map(|a| Item {
-            from: a.from.index() as u32,
-            to: a.freed.index() as u32,
-            size: a.requested.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX),
-        })
-        .collect();
-    pack(&items, EFFORT)
+    let block = |bytes: u64| bytes.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX);
+    let served = history.allocations.iter().map(|a| Item {
+        from: a.from.index() as u32,
+        to: a.freed.index() as u32,
+        size: block(a.requested),
+    });
+    let events = &history.device.events;
+    let failed = events.actions().iter().enumerate().filter(|&(_, &action)| action == Action::Oom);
+    let failed = failed.map(|(event, _)| {
+        let from = Moment::after(event).index() as u32;
+        Item { from, to: from + 1, size: block(events.get(event).size) }
+    });
+    pack(&served.chain(failed).collect::<Vec<_>>(), EFFORT)
 }

@@ -120,6 +120,9 @@ pub struct Reproduction {
     pub outcome: Outcome,
     /// Where the replay left the recording, if it did.
     pub divergence: Option<Divergence>,
+    /// The layout at the end was compared; it is not where the file has none, or one that disagrees with its own
+    /// events.
+    pub compared_end: bool,
     /// The block size of each allocation by its number in the history, as far as the recording was followed;
     /// 0 where it was not.
     pub sizes: Vec<u64>,
@@ -199,7 +202,12 @@ impl<'h, 't> Replay<'h, 't> {
             return Err(ReplayError::TooManyArenas(program.arenas.len()));
         }
         let start = Start::of(history, &program);
-        let reproduction = Reproduction { outcome: Outcome::default(), divergence: None, sizes: Vec::new() };
+        let reproduction = Reproduction {
+            outcome: Outcome::default(),
+            divergence: None,
+            compared_end: false,
+            sizes: Vec::new(),
+        };
         let mut this = Self { history, program, start, policy: policy.clone(), reproduction };
         this.reproduction = this.reproduce(policy)?;
         Ok(this)
@@ -209,8 +217,15 @@ impl<'h, 't> Replay<'h, 't> {
         let (mut run, device) = self.start_recorded(policy, None)?;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
-        let divergence = device.divergence().or_else(|| self.end_state_differs(&run));
-        Ok(Reproduction { outcome: run.outcome(!finished), divergence, sizes })
+        // Trace and end state are copied one after the other: where they disagree, neither can be had.
+        let comparable =
+            !self.history.device.segments.is_empty() && self.history.quality.end_state_disagreements == 0;
+        let mut divergence = device.divergence();
+        let compared_end = comparable && divergence.is_none();
+        if compared_end {
+            divergence = self.end_state_differs(&run);
+        }
+        Ok(Reproduction { outcome: run.outcome(!finished), divergence, compared_end, sizes })
     }
 
     /// Runs the recording's requests under other rules or on a device of another size. Under the recorded
@@ -248,10 +263,22 @@ impl<'h, 't> Replay<'h, 't> {
         let event = events.actions().iter().position(|&a| a == Action::Oom)?;
         let oom = events.get(event);
         let reserved = self.history.counters_at(Moment::after(event)).reserved;
-        // With more than was asked for left on the device, it was a limit that stood in the way.
-        let limited = self.policy.segment_size(oom.size) <= oom.address;
-        let free = if limited { 0 } else { oom.address };
-        Some(Capacity { total: reserved.saturating_add(free), overhead: 0 })
+        if !self.ran_into_limit() {
+            return Some(Capacity { total: reserved.saturating_add(oom.address), overhead: 0 });
+        }
+        // The limit was at least what was reserved.
+        let total = match self.policy.memory_fraction.filter(|&fraction| fraction > 0.0) {
+            Some(fraction) => (reserved as f64 / fraction).ceil() as u64 + 1,
+            None => reserved,
+        };
+        Some(Capacity { total, overhead: 0 })
+    }
+
+    /// The recording first ran out of memory at a limit on reserved bytes: the device had more than was asked for.
+    pub(super) fn ran_into_limit(&self) -> bool {
+        let events = &self.history.device.events;
+        let first = events.actions().iter().position(|&a| a == Action::Oom).map(|event| events.get(event));
+        first.is_some_and(|oom| self.policy.segment_size(oom.size) <= oom.address)
     }
 
     /// Runs the program to its end or its first failure; returns whether it came to its end.
@@ -261,7 +288,7 @@ impl<'h, 't> Replay<'h, 't> {
         capacity: Option<Capacity>,
         stops_at_failure: bool,
     ) -> Result<(Run<'_>, bool), ReplayError> {
-        if *policy == self.policy {
+        if *policy == self.policy && self.start_fits(capacity) {
             let (mut run, device) = self.start_recorded(policy, capacity)?;
             run.stops_at_failure = stops_at_failure;
             let finished = run.follow(&device, self.history, &mut |_, _| {});
@@ -277,6 +304,11 @@ impl<'h, 't> Replay<'h, 't> {
         Ok((run, finished))
     }
 
+    /// What lay on the device before the first event has room on this one.
+    fn start_fits(&self, capacity: Option<Capacity>) -> bool {
+        capacity.is_none_or(|c| self.start.reserved() <= c.total.saturating_sub(c.overhead))
+    }
+
     fn start_recorded(
         &self,
         policy: &Policy,
@@ -284,6 +316,7 @@ impl<'h, 't> Replay<'h, 't> {
     ) -> Result<(Run<'_>, Arc<RecordedDevice>), ReplayError> {
         let device = Arc::new(RecordedDevice::new(self.history, capacity));
         let mut run = self.new_run(policy, capacity, Arc::clone(&device) as Arc<dyn Device>)?;
+        run.follows_collections = capacity.is_none();
         self.start.install(&mut run, &device);
         Ok((run, device))
     }
@@ -305,11 +338,6 @@ impl<'h, 't> Replay<'h, 't> {
     /// Where the layout at the end is not the recorded one.
     fn end_state_differs(&self, run: &Run<'_>) -> Option<Divergence> {
         let recorded = &self.history.device;
-        let quality = &self.history.quality;
-        // Trace and end state are copied one after the other: where they disagree, neither can be had.
-        if recorded.segments.is_empty() || quality.end_state_disagreements > 0 {
-            return None;
-        }
         let replayed = run.allocator.segments();
         let replayed = replayed.iter().flat_map(|(segment, blocks)| {
             blocks.iter().map(|b| EndBlock {

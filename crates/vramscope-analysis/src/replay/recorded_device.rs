@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vramscope_allocator::{AddressSpace, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
+use vramscope_allocator::{
+    AddressSpace, DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory,
+};
 use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 
 use super::program::{is_growth, is_release};
 use super::{Divergence, Happened};
 use crate::history::History;
-
-/// The page to which a driver rounds what it gives: 2 MiB.
-const PAGE: u64 = 2 << 20;
 
 /// How large a device is taken for of which the recording shows nothing: 1 TiB.
 const UNKNOWN_TOTAL: u64 = 1 << 40;

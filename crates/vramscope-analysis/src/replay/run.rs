@@ -59,8 +59,12 @@ pub(super) struct Run<'p> {
     pub(super) program: &'p Program,
     /// Also a failure that the recorded program lived through ends the run.
     pub(super) stops_at_failure: bool,
+    /// What was collected by a limit that is not known is given back where the recording says so.
+    pub(super) follows_collections: bool,
     pub(super) allocator: CachingAllocator,
     slots: Vec<Slot>,
+    /// Bytes in slots: at least the active ones, for the allocator may have waited for a stream already.
+    in_slots: u64,
     pub(super) reserved: Vec<(usize, u64)>,
     most_active: u64,
     external_at_peak: u64,
@@ -79,8 +83,10 @@ impl<'p> Run<'p> {
         Self {
             program,
             stops_at_failure: false,
+            follows_collections: false,
             allocator,
             slots,
+            in_slots: 0,
             reserved: Vec::new(),
             most_active: 0,
             external_at_peak: 0,
@@ -91,6 +97,7 @@ impl<'p> Run<'p> {
 
     /// Puts a block that is there already into a slot.
     pub(super) fn place(&mut self, slot: u32, block: Installed) {
+        self.in_slots += block.size();
         self.slots[slot as usize] = match block {
             Installed::Live(block) => Slot::Live(block),
             Installed::Pending(block) => Slot::Pending(block),
@@ -110,6 +117,7 @@ impl<'p> Run<'p> {
         let (pool, stream) = self.program.arenas[step.arena as usize];
         match self.allocator.malloc(pool, stream, step.size) {
             Ok(block) => {
+                self.in_slots += block.size();
                 self.note_reserved(step.event as usize);
                 self.note_peak();
                 self.slots[step.slot as usize] = Slot::Live(block);
@@ -138,6 +146,9 @@ impl<'p> Run<'p> {
 
     /// Something was handed out.
     fn note_peak(&mut self) {
+        if self.in_slots <= self.most_active {
+            return;
+        }
         let active = self.allocator.active_bytes();
         if active > self.most_active {
             self.most_active = active;
@@ -185,7 +196,8 @@ impl<'p> Run<'p> {
         let steps = &self.program.steps;
         for (i, (step, &subject)) in steps.iter().zip(&self.program.subjects).enumerate() {
             if !device.follows() {
-                if step.what != What::ReleaseAt && !self.step(step) {
+                self.follows_collections = false;
+                if !self.step(step) {
                     return false;
                 }
                 continue;
@@ -207,7 +219,7 @@ impl<'p> Run<'p> {
                     }
                     device.end_step();
                     if let Slot::Live(block) = &self.slots[step.slot as usize] {
-                        let (address, size) = block.place();
+                        let (address, size) = (block.address(), block.size());
                         if recorded.is_some_and(|r| r.address != address) {
                             let replayed = Happened { action: Action::Alloc, address, size: step.size };
                             device.diverge(recorded, Some(replayed));
@@ -224,6 +236,7 @@ impl<'p> Run<'p> {
                         return false;
                     }
                 }
+                What::ReleaseAt if !self.follows_collections => {}
                 What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
                     let end = history.device.events.len();
                     let next = steps.get(i + 1).map_or(end, |next| next.event as usize);
@@ -252,24 +265,27 @@ impl<'p> Run<'p> {
     fn step(&mut self, step: &Step) -> bool {
         match step.what {
             What::Malloc => return self.request(step),
-            What::Free => match std::mem::take(&mut self.slots[step.slot as usize]) {
-                Slot::Live(block) => block.free(),
-                Slot::Pending(block) => block.free_completed(),
+            What::Free | What::FreeCompleted => match std::mem::take(&mut self.slots[step.slot as usize]) {
+                Slot::Live(block) => {
+                    self.in_slots -= block.size();
+                    block.free();
+                }
+                Slot::Pending(block) => {
+                    self.in_slots -= block.size();
+                    block.free_completed();
+                }
                 Slot::Nothing => {}
             },
             What::FreeRequested => self.request_free(step.slot),
-            What::FreeCompleted => {
-                if let Slot::Pending(block) = std::mem::take(&mut self.slots[step.slot as usize]) {
-                    block.free_completed();
-                }
-            }
             What::Oom => {
                 let (pool, stream) = self.program.arenas[step.arena as usize];
                 match self.allocator.malloc(pool, stream, step.size) {
                     Ok(block) => {
                         self.rescued += 1;
+                        self.in_slots += block.size();
                         self.note_reserved(step.event as usize);
                         self.note_peak();
+                        self.in_slots -= block.size();
                         block.free();
                     }
                     Err(error) => {
@@ -278,6 +294,7 @@ impl<'p> Run<'p> {
                     }
                 }
             }
+            What::ReleaseAt if !self.follows_collections => {}
             What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
                 let pool = self.program.arenas.get(step.arena as usize).map_or(PoolId::default(), |a| a.0);
                 // A virtual device refuses nothing that it gave.
@@ -309,7 +326,7 @@ impl<'p> Run<'p> {
     /// First byte and bytes of the block that a slot holds, if it is handed out.
     pub(super) fn block_in(&self, slot: usize) -> Option<(u64, u64)> {
         match self.slots.get(slot)? {
-            Slot::Live(block) => Some(block.place()),
+            Slot::Live(block) => Some((block.address(), block.size())),
             Slot::Pending(_) | Slot::Nothing => None,
         }
     }

@@ -24,6 +24,17 @@ impl Setting {
         Ok(Self { conf: text.trim().to_owned(), policy: Policy::torch(&settings, release) })
     }
 
+    /// The settings of a recording. Where the program changed them while it ran, its text is no longer theirs, and
+    /// theirs is made of the rules.
+    pub(super) fn recorded(settings: &AllocatorSettings, policy: &Policy, release: TorchRelease) -> Self {
+        let text = settings.conf_text.clone().unwrap_or_default();
+        let parsed = AllocatorSettings { conf: settings.conf.clone(), ..AllocatorSettings::default() };
+        let says = Setting { conf: String::new(), policy: Policy::torch(&parsed, release) };
+        let is_so = policy.name != "torch" || says.in_order_of(policy).policy == *policy;
+        let conf = if is_so { text } else { policy.settings().conf_text.unwrap_or_default() };
+        Self { conf, policy: policy.clone() }
+    }
+
     /// The same with the order of search of the allocator that made a recording.
     #[must_use]
     pub(super) fn in_order_of(mut self, recorded: &Policy) -> Self {
@@ -37,7 +48,7 @@ const FRACTION_IN_CONF: TorchRelease = TorchRelease::new(2, 10);
 const LARGE_SEGMENT_SIZE: TorchRelease = TorchRelease::new(2, 11);
 
 /// Settings that often help, each other than those of the recording. What the recorded text sets beside the
-/// caching of device memory stays as it is.
+/// caching of device memory stays as it is, as does a limit. There are none for another allocator than PyTorch's.
 ///
 /// Garbage is collected only below a limit, which is a part of the whole device: this is tried only where that
 /// is given as `capacity`. The limit is what of the device the allocator can have.
@@ -47,6 +58,9 @@ pub fn useful_settings(
     release: TorchRelease,
     capacity: Option<Capacity>,
 ) -> Vec<Setting> {
+    if policy.name != "torch" {
+        return Vec::new();
+    }
     let mut texts: Vec<String> = ["", "expandable_segments:True"].map(str::to_owned).into();
     texts.extend([32, 64, 128, 256, 512].map(|mib| format!("max_split_size_mb:{mib}")));
     texts.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));
@@ -54,19 +68,25 @@ pub fn useful_settings(
     if release >= LARGE_SEGMENT_SIZE {
         texts.push("large_segment_size_mb:64".to_owned());
     }
+    // A limit of the program's own stays, where it has one.
+    let limit = recorded.conf.per_process_memory_fraction.filter(|&fraction| fraction < 1.0);
     if let Some(c) = capacity.filter(|c| release >= FRACTION_IN_CONF && c.overhead < c.total) {
-        let hundredths = (c.total - c.overhead) as u128 * 100 / c.total as u128;
-        let collecting =
-            format!("garbage_collection_threshold:0.8,per_process_memory_fraction:0.{hundredths:02}");
-        let collecting = if hundredths == 100 { collecting.replace("0.100", "1.0") } else { collecting };
+        let hundredths = ((c.total - c.overhead) as u128 * 100 / c.total as u128).min(99);
+        let fraction = limit.unwrap_or(hundredths as f64 / 100.0);
+        let collecting = format!("garbage_collection_threshold:0.8,per_process_memory_fraction:{fraction}");
         texts.push(format!("max_split_size_mb:128,{collecting}"));
         texts.push(collecting);
     }
-    let others = recorded.conf.other.iter().filter(|(key, _)| key != "backend");
+    // What is pasted into a shell holds no more than settings do.
+    let plain = |value: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
+    let others = recorded.conf.other.iter().filter(|(key, value)| key != "backend" && plain(value));
     let kept: Vec<String> = others.map(|(key, value)| format!("{key}:{value}")).collect();
     let mut settings: Vec<Setting> = Vec::new();
     for text in texts {
-        let items: Vec<&str> = [text.as_str()].into_iter().chain(kept.iter().map(String::as_str)).collect();
+        let limit = limit.filter(|_| !text.contains("per_process_memory_fraction"));
+        let limit = limit.map(|fraction| format!("per_process_memory_fraction:{fraction}"));
+        let kept = limit.iter().chain(&kept).map(String::as_str);
+        let items: Vec<&str> = [text.as_str()].into_iter().chain(kept).collect();
         let text = items.join(",");
         // Keys that are kept may be of another release.
         let Ok(setting) = Setting::parse(text.trim_start_matches(','), release) else { continue };
@@ -115,7 +135,7 @@ mod tests {
         let capacity = |overhead| Some(Capacity { total: 1000, overhead });
         assert_eq!(
             collects(confs("", capacity(0)))[1],
-            "garbage_collection_threshold:0.8,per_process_memory_fraction:1.0"
+            "garbage_collection_threshold:0.8,per_process_memory_fraction:0.99"
         );
         assert!(collects(confs("", capacity(921)))[1].ends_with("fraction:0.07"));
     }

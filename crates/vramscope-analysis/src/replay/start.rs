@@ -48,6 +48,12 @@ impl Start {
         this
     }
 
+    /// Bytes reserved.
+    pub(super) fn reserved(&self) -> u64 {
+        let mapped = |s: &StartSegment| s.mapped.as_ref().map(|runs| runs.iter().map(|r| r.1).sum());
+        self.segments.iter().map(|s| mapped(s).unwrap_or(s.size)).fold(0, u64::saturating_add)
+    }
+
     /// Adds a block to the segment around it; `next` is where the next begins. Returns the segment.
     fn place(&mut self, block: StartBlock, next: Option<u64>) -> Option<usize> {
         let i = self.segments.partition_point(|s| s.address <= block.address).checked_sub(1)?;

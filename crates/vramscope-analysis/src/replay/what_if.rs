@@ -3,14 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use vramscope_allocator::{Policy, TorchRelease};
+use vramscope_allocator::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
 use super::settings::{Setting, useful_settings};
 use super::{Capacity, Outcome, Replay, ReplayError};
 use crate::history::History;
-
-/// A device's unit: what is taken from it is rounded up to this (2 MiB).
-const PAGE: u64 = 2 << 20;
 
 /// What came of one setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +39,9 @@ impl BestSetting {
             useful_settings(&recorded, &replay.policy, TorchRelease::shown_by(history.trace), None);
         let of = settings.len();
         let tried = replay.try_settings(settings, Some(capacity), &|| {}).ok()?.into_iter().next()?;
-        Some(Self { tried, of, is_approximate: !replay.doubts(false, true).is_empty() })
+        let doubts = replay.doubts(&tried.setting.policy, Some(capacity));
+        let is_approximate = !doubts.is_empty() || replay.ran_into_limit();
+        Some(Self { tried, of, is_approximate })
     }
 }
 
@@ -52,12 +51,12 @@ impl Outcome {
         self.failure.is_none()
     }
 
-    /// The less, the better: what fits comes first, then what reserves least, then what asks the device
-    /// least often.
+    /// The less, the better: what fits comes first, then what gives its cache back least often, for then the
+    /// device is full; then what reserves least, then what asks the device least often.
     pub fn rank(&self) -> impl Ord + use<> {
         let s = &self.statistics;
         let got_to = self.failure.map_or(usize::MAX, |f| f.event);
-        (!self.fits(), std::cmp::Reverse(got_to), s.reserved.peak, s.num_alloc_retries, s.num_device_alloc)
+        (!self.fits(), std::cmp::Reverse(got_to), s.num_alloc_retries, s.reserved.peak, s.num_device_alloc)
     }
 }
 

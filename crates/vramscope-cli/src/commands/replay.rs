@@ -17,6 +17,9 @@ use crate::input::{self, PATIENCE};
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     let capacity = args.capacity.or(args.gpu).map(|total| Capacity { total, overhead: args.overhead });
+    if capacity.is_some_and(|c| c.total == 0) {
+        bail!("--capacity 0 is no device");
+    }
     if let Some(c) = capacity.filter(|c| c.overhead >= c.total) {
         bail!("--overhead {} leaves nothing of a device of {} bytes", c.overhead, c.total);
     }

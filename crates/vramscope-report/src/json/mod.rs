@@ -112,6 +112,8 @@ struct OomJson {
     usable_bytes: u64,
     unusable: Vec<UnusableJson>,
     largest_free_block: Option<FreeBlockJson>,
+    /// The device had room for it: a limit on reserved bytes stood in the way.
+    at_limit: bool,
     /// Free on the device and reserved without use together would have been enough.
     enough_in_total: bool,
     missing_bytes: u64,
@@ -357,6 +359,7 @@ impl Maker<'_> {
             usable_bytes: o.fragmentation.usable,
             unusable: unusable(&o.fragmentation),
             largest_free_block: o.fragmentation.largest.map(free_block),
+            at_limit: o.at_limit,
             enough_in_total: o.enough_in_total(),
             missing_bytes: o.missing(),
             stack: o.stack.map_or_else(Vec::new, |s| self.stack(s)),

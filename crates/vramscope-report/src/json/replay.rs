@@ -18,8 +18,8 @@ pub struct ReplayJson {
 struct DeviceReplayJson {
     device: i64,
     events: usize,
-    /// The release whose rules held.
-    torch: String,
+    /// The release whose rules held; null where the recording is not of PyTorch.
+    torch: Option<String>,
     /// The settings of `replayed`.
     conf: String,
     recorded_conf: String,
@@ -29,9 +29,11 @@ struct DeviceReplayJson {
     capacity_from: Option<&'static str>,
     recorded: RecordedJson,
     replayed: ReplayedJson,
-    /// Null where the settings asked for are not the recorded ones.
+    /// Null where the settings asked for are not the recorded ones, or nothing was recorded.
     reproduces_recording: Option<bool>,
     first_divergence: Option<DivergenceJson>,
+    /// The layout at the end could be compared, too.
+    compared_end: bool,
     /// The numbers of `replayed` are exact.
     exact: bool,
     approximate_because: Vec<String>,
@@ -65,7 +67,7 @@ struct OutcomeJson {
     peak_active_bytes: u64,
     peak_reserved_bytes: u64,
     end_reserved_bytes: u64,
-    /// Reserved and not active where most was reserved.
+    /// Reserved and not active where most was active.
     external_fragmentation_bytes: u64,
     /// Whole segments; ranges mapped into expandable ones do not count, as in PyTorch.
     segments_allocated: u64,
@@ -145,7 +147,7 @@ fn device(maker: &Maker<'_>, d: &DeviceReplay) -> DeviceReplayJson {
     DeviceReplayJson {
         device: d.device,
         events: d.events,
-        torch: d.release.to_string(),
+        torch: d.release.map(|release| release.to_string()),
         conf: d.asked.setting.conf.clone(),
         recorded_conf: d.recorded_setting.conf.clone(),
         capacity_bytes: d.capacity.map(|(c, _)| c.total),
@@ -160,7 +162,8 @@ fn device(maker: &Maker<'_>, d: &DeviceReplay) -> DeviceReplayJson {
             segments_freed: d.recorded.segments_freed,
         },
         replayed: ReplayedJson { outcome: outcome(&d.asked.outcome, knows_capacity), oom },
-        reproduces_recording: (!d.is_what_if).then_some(d.divergence.is_none()),
+        reproduces_recording: (!d.is_what_if && d.events > 0).then_some(d.divergence.is_none()),
+        compared_end: d.compared_end,
         first_divergence: d.divergence.map(divergence),
         exact: d.doubts.is_empty(),
         approximate_because: d.doubts.iter().map(doubt).collect(),
@@ -223,7 +226,12 @@ fn doubt(doubt: &Doubt) -> String {
         Doubt::SettingsAssumed => "settings_assumed".to_owned(),
         Doubt::Overflowed => "probably_overflowed".to_owned(),
         Doubt::Preexisting(n) => format!("preexisting_blocks:{n}"),
-        Doubt::InferredStart(n) => format!("inferred_start_blocks:{n}"),
+        Doubt::OtherAllocator => "other_allocator".to_owned(),
+        Doubt::InferredSizes(n) => format!("inferred_sizes:{n}"),
+        Doubt::Misplaced(n) => format!("misplaced_blocks:{n}"),
+        Doubt::EndStateDisagreements(n) => format!("end_state_disagreements:{n}"),
+        Doubt::GuessedLimit => "guessed_limit".to_owned(),
+        Doubt::RoundedRequests => "rounded_requests".to_owned(),
         Doubt::LostEvents(n) => format!("lost_events:{n}"),
         Doubt::SegmentContradictions(n) => format!("segment_contradictions:{n}"),
         Doubt::AssumedReleases(n) => format!("assumed_releases:{n}"),

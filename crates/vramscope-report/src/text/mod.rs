@@ -151,7 +151,10 @@ impl Page<'_> {
         let mut said = Vec::new();
         if let Some(oom) = s.ooms.first() {
             let asked = bytes(oom.request.bytes);
-            said.push(if oom.enough_in_total() {
+            said.push(if oom.at_limit {
+                let free = bytes(oom.device_free);
+                format!("Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device.")
+            } else if oom.enough_in_total() {
                 let unusable = bytes(oom.fragmentation.unusable_bytes());
                 format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
             } else {
@@ -508,7 +511,10 @@ impl Page<'_> {
             );
             self.words(4, &text);
         }
-        if oom.enough_in_total() {
+        if oom.at_limit {
+            let text = "The device had room for it: a limit on reserved bytes stood in the way, as `per_process_memory_fraction` sets one.";
+            self.words(2, text);
+        } else if oom.enough_in_total() {
             let help = if could_expand {
                 "Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help."
             } else {

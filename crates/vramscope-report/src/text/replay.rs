@@ -16,9 +16,8 @@ pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let mut page = Page { out: String::new(), names, options };
     let devices = &answers.devices;
     let events: usize = devices.iter().map(|d| d.events).sum();
-    let release =
-        devices.first().map_or(String::new(), |d| format!(" by the rules of PyTorch {}", d.release));
-    let facts = format!("replay of {}{release}", counted(events as u64, "event"));
+    let rules = devices.first().map_or(String::new(), |d| format!(" by the rules of {}", d.rules));
+    let facts = format!("replay of {}{rules}", counted(events as u64, "event"));
     let room = options.width.saturating_sub(facts.width() + 2).max(20);
     page.line(format!("{DIM}{}: {facts}{DIM:#}", fit(&clean(answers.file), room)));
     for device in devices {
@@ -41,13 +40,21 @@ pub(super) fn named(setting: &Setting) -> String {
 
 /// The line to paste into a shell.
 fn paste(conf: &str) -> String {
-    let quote = if conf.contains(['[', '>', ' ']) { "'" } else { "" };
-    format!("PYTORCH_CUDA_ALLOC_CONF={quote}{}{quote}", clean(conf))
+    if conf.is_empty() {
+        return "unset PYTORCH_CUDA_ALLOC_CONF".to_owned();
+    }
+    let plain = conf.chars().all(|c| c.is_ascii_alphanumeric() || "_:.,".contains(c));
+    let conf = if plain { conf.to_owned() } else { format!("'{}'", clean(conf).replace('\'', "'\\''")) };
+    format!("PYTORCH_CUDA_ALLOC_CONF={conf}")
 }
 
 impl Page<'_> {
     fn device_replay(&mut self, d: &DeviceReplay) {
         self.out.push('\n');
+        if d.events == 0 && d.asked.outcome.statistics.reserved.peak == 0 {
+            self.line("Nothing was recorded on this device.");
+            return;
+        }
         match &d.smallest {
             Some((capacity, outcome)) => self.smallest(d, *capacity, outcome),
             None => self.fits(d),
@@ -101,7 +108,7 @@ impl Page<'_> {
             self.advice(d, best);
         } else if d.tried.len() > 1 && !d.is_what_if {
             let text = if asked.outcome.fits() {
-                "No other setting tried reserves less."
+                "No other setting tried makes much of a difference."
             } else {
                 "No setting tried makes it fit."
             };
@@ -132,24 +139,17 @@ impl Page<'_> {
     fn advice(&mut self, d: &DeviceReplay, best: &Tried) {
         let peak = best.outcome.statistics.reserved.peak;
         let before = d.asked.outcome.statistics.reserved.peak;
-        let text = match (best.outcome.fits(), d.asked.outcome.fits()) {
-            (true, false) => {
-                let known = if best.outcome.rescued > 0 { ", as far as it was recorded" } else { "" };
-                format!("With {} it peaks at {} and fits{known}:", named(&best.setting), bytes(peak))
-            }
-            (true, true) if peak < before => format!(
-                "With {} it peaks at {}, {} less:",
-                named(&best.setting),
-                bytes(peak),
-                bytes(before - peak)
-            ),
-            (true, true) => format!("With {} it asks the device less often:", named(&best.setting)),
-            (false, _) => {
-                format!("No setting tried makes it fit. It gets furthest with {}:", named(&best.setting))
-            }
+        let setting = named(&best.setting);
+        let text = if !d.asked.outcome.fits() {
+            let known = if best.outcome.rescued > 0 { ", as far as it was recorded" } else { "" };
+            format!("With {setting} it peaks at {} and fits{known}:", bytes(peak))
+        } else if peak < before {
+            format!("With {setting} it peaks at {}, {} less:", bytes(peak), bytes(before - peak))
+        } else {
+            format!("With {setting} it never gives its cache back:")
         };
         self.out.push('\n');
-        self.styled_words(if best.outcome.fits() { GOOD } else { BAD }, &text);
+        self.styled_words(GOOD, &text);
         self.line(format!("  {BOLD}{}{BOLD:#}", paste(&best.setting.conf)));
     }
 
@@ -226,36 +226,35 @@ impl Page<'_> {
             format!("This run fits {under} on a device of {} ({} bytes).", bytes(capacity), count(capacity));
         self.styled_words(GOOD, &text);
         let retries = outcome.statistics.num_alloc_retries;
+        let gives =
+            if retries > 0 { format!(" and gives its cache back {}", times(retries)) } else { String::new() };
         let text = format!(
-            "It then peaks at {} reserved and gives its cache back {}. Found by halving: what fits on one device does not always fit on every larger one.",
+            "It then peaks at {} reserved{gives}. Found by halving: what fits on one device does not always fit on every larger one.",
             bytes(outcome.statistics.reserved.peak),
-            times(retries)
         );
         self.words(0, &text);
     }
 
     /// How far to trust the numbers.
     fn exactness(&mut self, d: &DeviceReplay) {
-        let compares = d.tried.iter().any(|t| t.setting.policy != d.recorded_setting.policy);
-        let mut notes: Vec<String> = Vec::new();
-        let recorded_alone: Vec<Doubt> = d.doubts.clone();
-        for doubt in &recorded_alone {
-            notes.push(self.doubt(*doubt, d));
-        }
-        if compares {
-            let more = d.what_if_doubts.iter().filter(|doubt| !recorded_alone.contains(doubt));
-            notes.extend(more.map(|doubt| self.doubt(*doubt, d)).collect::<Vec<_>>());
-        }
         if d.divergence.is_none() && d.events > 0 {
             self.heading("Reproduced");
-            self.words(2, "Under its own settings the replay gives every address, every segment event and the layout at the end as they were recorded.");
+            let text = if d.compared_end {
+                "Under its own settings the replay gives every address, every segment event and the layout at the end as they were recorded."
+            } else {
+                "Under its own settings the replay gives every address and every segment event as they were recorded. The layout at the end could not be compared."
+            };
+            self.words(2, text);
         }
-        if notes.is_empty() {
+        let others = d.what_if_doubts.iter().filter(|doubt| !d.doubts.contains(doubt));
+        let doubts: Vec<Doubt> = d.doubts.iter().chain(others).copied().collect();
+        if doubts.is_empty() {
             return;
         }
         self.heading("What is approximate");
-        for note in notes {
-            self.words(2, &note);
+        for doubt in doubts {
+            let text = self.doubt(doubt, d);
+            self.words(2, &text);
         }
     }
 
@@ -273,8 +272,25 @@ impl Page<'_> {
                 "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
                 if blocks == 1 { "1 block was".to_owned() } else { format!("{} were", n(blocks, "block")) }
             ),
-            Doubt::InferredStart(blocks) => {
+            Doubt::OtherAllocator => {
+                "The recording is of another allocator than PyTorch's, which has no such settings.".to_owned()
+            }
+            Doubt::InferredSizes(blocks) => {
                 format!("The sizes of {} live before recording began are inferred.", n(blocks, "block"))
+            }
+            Doubt::Misplaced(blocks) => format!(
+                "{} live before recording began have no room where they are said to lie, and are left out.",
+                n(blocks, "block")
+            ),
+            Doubt::EndStateDisagreements(blocks) => format!(
+                "The events and the end state disagree about {}; the events were followed.",
+                n(blocks, "block")
+            ),
+            Doubt::GuessedLimit => {
+                "The recording ran out at a limit on reserved bytes, which is taken for what was reserved then; it may have been somewhat higher.".to_owned()
+            }
+            Doubt::RoundedRequests => {
+                "Of a request that failed only the rounded size is recorded, and these settings round otherwise.".to_owned()
             }
             Doubt::LostEvents(events) => {
                 format!("{} missing: an address was used again or freed twice.", n(events, "event"))
@@ -287,7 +303,7 @@ impl Page<'_> {
                 n(releases, "case")
             ),
             Doubt::UnknownLimit => {
-                "Garbage is collected below a part of the device, whose size is not known: what was collected is followed as recorded. Name the size with `--capacity`.".to_owned()
+                "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with `--capacity`.".to_owned()
             }
         }
     }

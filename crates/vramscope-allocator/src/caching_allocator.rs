@@ -43,6 +43,7 @@ pub struct CachingAllocator {
 pub struct LiveBlock {
     arena: Arc<Arena>,
     key: BlockKey,
+    address: u64,
     size: u64,
 }
 
@@ -85,7 +86,9 @@ impl CachingAllocator {
         let rounded = self.engine.core.policy.round_size(size);
         let grant = self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?;
         match grant.block {
-            Some(key) => Ok(LiveBlock { arena: Arc::clone(arena), key, size: grant.size }),
+            Some(key) => {
+                Ok(LiveBlock { arena: Arc::clone(arena), key, address: grant.address, size: grant.size })
+            }
             None => unreachable!("a request of some bytes gets a block"),
         }
     }
@@ -140,7 +143,7 @@ impl CachingAllocator {
                 let number = arena.core.pending.add_told(&arena, key);
                 Installed::Pending(PendingBlock { arena, number, size })
             } else {
-                Installed::Live(LiveBlock { arena, key, size })
+                Installed::Live(LiveBlock { arena, key, address: block.address, size })
             }
         });
         Ok(installed.collect())
@@ -172,9 +175,8 @@ impl CachingAllocator {
 
 impl LiveBlock {
     /// First byte on the device.
-    #[inline]
     pub fn address(&self) -> u64 {
-        self.arena.lock().block(self.key).address
+        self.address
     }
 
     /// Bytes of the block.

@@ -146,8 +146,8 @@ impl<'h, 't> Builder<'h, 't> {
             window: Vec::new(),
             completions: Vec::new(),
             late: Vec::new(),
-            reserved: history.counters_at(Moment::START).reserved,
-            peak_reserved: history.peaks().reserved.bytes,
+            reserved: reserved_at_start(history),
+            peak_reserved: peak_reserved(history),
             taken: gone.map(|r| (r.to, r.stack)).collect(),
             has_stacks_of_frees: has_stacks_of_frees(history),
         }
@@ -418,6 +418,26 @@ pub(super) fn is_growth(action: Action) -> bool {
 
 pub(super) fn is_release(action: Action) -> bool {
     matches!(action, Action::SegmentFree | Action::SegmentUnmap)
+}
+
+fn reserved_at_start(history: &History<'_>) -> u64 {
+    let ranges = history.reserved.iter().filter(|r| r.from == Moment::START);
+    ranges.fold(0, |sum, r| sum.saturating_add(r.size))
+}
+
+fn peak_reserved(history: &History<'_>) -> u64 {
+    let events = &history.device.events;
+    let start = reserved_at_start(history);
+    let (mut now, mut peak) = (start, start);
+    for (i, &action) in events.actions().iter().enumerate() {
+        if is_growth(action) {
+            now = now.saturating_add(events.get(i).size);
+            peak = peak.max(now);
+        } else if is_release(action) {
+            now = now.saturating_sub(events.get(i).size);
+        }
+    }
+    peak
 }
 
 /// Some free has another stack than its allocation: it was recorded with `context="all"`.

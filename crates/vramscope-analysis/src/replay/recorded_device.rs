@@ -1,7 +1,6 @@
 //! A device that answers as the recording says, and notices where the allocator asks for something else.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vramscope_allocator::{
@@ -43,8 +42,8 @@ struct State {
     recorded: Vec<Recorded>,
     /// The next one.
     next: usize,
-    /// Those of the present step.
-    window: Range<usize>,
+    /// The first after the present step.
+    until: usize,
     /// The present request fails in the recording.
     fails: bool,
     /// The memory it is served from.
@@ -102,7 +101,7 @@ impl RecordedDevice {
         let state = State {
             recorded,
             next: 0,
-            window: 0..0,
+            until: 0,
             fails: false,
             arena: Arena::default(),
             divergence: None,
@@ -130,26 +129,25 @@ impl RecordedDevice {
 
     /// Follows the segment events before `event`.
     pub(super) fn begin_step(&self, event: usize) {
-        let mut state = self.state();
-        let until = state.recorded.partition_point(|r| (r.event as usize) < event);
-        state.window = state.next..until;
-        (state.event, state.fails) = (event, false);
+        self.state().begin(event);
     }
 
     /// As [`begin_step`](Self::begin_step), for a request of `arena` that fails in the recording, or not.
     pub(super) fn begin_request(&self, event: usize, arena: Arena, fails: bool) {
-        self.begin_step(event);
         let mut state = self.state();
+        state.begin(event);
         (state.arena, state.fails) = (arena, fails);
     }
 
-    /// The step is over; what was recorded until it must have happened.
-    pub(super) fn end_step(&self) {
+    /// The step is over; what was recorded until it must have happened. False where the recording is no longer
+    /// followed.
+    pub(super) fn end_step(&self) -> bool {
         let mut state = self.state();
         if let Some(recorded) = state.peek() {
             state.diverge(Some(recorded), None);
         }
-        state.next = state.next.max(state.window.end);
+        state.next = state.next.max(state.until);
+        state.follows()
     }
 
     /// What the allocator did is not what was recorded.
@@ -236,6 +234,9 @@ fn shown_total(history: &History<'_>, recorded: &[Recorded]) -> u64 {
     }
     bases.sort_unstable();
     bases.dedup();
+    if bases.len() < 2 {
+        return UNKNOWN_TOTAL;
+    }
     let totals = bases.windows(2).map(|pair| (pair[1] - pair[0]) / 9 * 8);
     // Nearer than that is only what took the place of another.
     let reserved = history.peaks().reserved.bytes;
@@ -247,9 +248,16 @@ impl State {
         self.divergence.is_none()
     }
 
+    fn begin(&mut self, event: usize) {
+        while self.recorded.get(self.until).is_some_and(|r| (r.event as usize) < event) {
+            self.until += 1;
+        }
+        (self.event, self.fails) = (event, false);
+    }
+
     /// What comes next in the present step.
     fn peek(&self) -> Option<Happened> {
-        let next = self.recorded.get(self.next).filter(|_| self.next < self.window.end);
+        let next = self.recorded.get(self.next).filter(|_| self.next < self.until);
         next.map(|r| r.happened)
     }
 

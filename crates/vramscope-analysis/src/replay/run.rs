@@ -194,8 +194,10 @@ impl<'p> Run<'p> {
         sizes: &mut dyn FnMut(u32, u64),
     ) -> bool {
         let steps = &self.program.steps;
+        let end = history.device.events.len();
+        let mut follows = true;
         for (i, (step, &subject)) in steps.iter().zip(&self.program.subjects).enumerate() {
-            if !device.follows() {
+            if !follows {
                 self.follows_collections = false;
                 if !self.step(step) {
                     return false;
@@ -217,13 +219,14 @@ impl<'p> Run<'p> {
                         device.diverge(recorded, None);
                         return false;
                     }
-                    device.end_step();
+                    follows = device.end_step();
                     if let Slot::Live(block) = &self.slots[step.slot as usize] {
                         let (address, size) = (block.address(), block.size());
                         if recorded.is_some_and(|r| r.address != address) {
                             let replayed = Happened { action: Action::Alloc, address, size: step.size };
                             device.diverge(recorded, Some(replayed));
-                        } else if device.follows() {
+                            follows = false;
+                        } else if follows {
                             sizes(subject, size);
                         }
                     }
@@ -231,24 +234,24 @@ impl<'p> Run<'p> {
                 What::Oom => {
                     device.begin_request(step.event as usize, self.arena_of(step, history), true);
                     let goes_on = self.step(step);
-                    device.end_step();
+                    follows = device.end_step();
                     if !goes_on {
                         return false;
                     }
                 }
                 What::ReleaseAt if !self.follows_collections => {}
                 What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
-                    let end = history.device.events.len();
                     let next = steps.get(i + 1).map_or(end, |next| next.event as usize);
                     device.begin_step(next);
                     self.step(step);
+                    follows = device.follows();
                 }
                 What::Free | What::FreeRequested | What::FreeCompleted => {
                     self.step(step);
                 }
             }
         }
-        device.begin_step(history.device.events.len());
+        device.begin_step(end);
         device.end_step();
         true
     }

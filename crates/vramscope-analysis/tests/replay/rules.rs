@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use vramscope_allocator::{Policy, TorchRelease, parse_conf};
-use vramscope_analysis::{Capacity, Frames, History, Outcome, Replay};
+use vramscope_analysis::{Capacity, Doubt, Frames, History, Outcome, Replay};
 use vramscope_trace::{AllocatorSettings, Trace};
 
 use crate::{MIB, alloc, empty_cache, free, recording};
@@ -372,4 +372,93 @@ fn the_smallest_device_is_found_to_the_page() {
     let policy = Policy { name: "torch, for a test", ..policy("", (2, 11)) };
     let (bytes, outcome) = replay.smallest_capacity(&policy, 6 * MIB, &|| {}).unwrap();
     assert_eq!((bytes / MIB, outcome.statistics.num_alloc_retries), (46, 1));
+}
+
+/// A recording that begins with one block of 50 MiB in a segment of its own.
+fn late() -> Trace {
+    let base = 1 << 40;
+    recording(&[alloc(1, 3 * MIB), free(1)], &[(base, 50 * MIB)])
+}
+
+#[test]
+fn what_was_live_before_recording_must_have_room_too() {
+    let trace = late();
+    let history = History::of(&trace, &trace.devices[0]);
+    let replay = Replay::of(&history).unwrap();
+    let on = |mib: u64| {
+        let capacity = Some(Capacity { total: mib * MIB, overhead: 0 });
+        let outcome = replay.under(&replay.policy, capacity).unwrap();
+        (outcome.fits(), replay.doubts(&replay.policy, capacity).contains(&Doubt::Preexisting(1)))
+    };
+    // 50 MiB as they lay, and 20 for the request.
+    assert_eq!(on(70), (true, false));
+    assert_eq!(on(69), (false, false));
+    // No room for the start itself: where it would have lain is not known.
+    assert_eq!(on(40), (false, true));
+    let (bytes, _) = replay.smallest_capacity(&replay.policy, 0, &|| {}).unwrap();
+    assert_eq!(bytes / MIB, 70);
+}
+
+#[test]
+fn the_whole_device_is_no_limit() {
+    // setMemoryFraction: nothing is collected, and everything may be reserved.
+    let events = [alloc(1, 60 * MIB), free(1), alloc(2, 30 * MIB), alloc(3, 40 * MIB)];
+    let all = under(&events, "garbage_collection_threshold:0.5,per_process_memory_fraction:1.0", 100);
+    let none = under(&events, "garbage_collection_threshold:0.5", 100);
+    assert_eq!(all, none);
+}
+
+#[test]
+fn a_limit_of_unknown_size_is_doubted() {
+    let trace = recording(&[alloc(1, 3 * MIB)], &[]);
+    let history = History::of(&trace, &trace.devices[0]);
+    let replay = Replay::of(&history).unwrap();
+    let limited = policy("per_process_memory_fraction:0.5", (2, 11));
+    assert!(replay.doubts(&limited, None).contains(&Doubt::UnknownLimit));
+    let known = Some(Capacity { total: 100 * MIB, overhead: 0 });
+    assert!(!replay.doubts(&limited, known).contains(&Doubt::UnknownLimit));
+}
+
+#[test]
+fn a_failure_at_a_limit_is_not_told_as_fragmentation() {
+    let trace = recording(&[alloc(1, 30 * MIB), alloc(2, 30 * MIB)], &[]);
+    let history = History::of(&trace, &trace.devices[0]);
+    let replay = Replay::of(&history).unwrap();
+    let explain = |fraction: &str, mib: u64| {
+        let policy = policy(&format!("per_process_memory_fraction:{fraction}"), (2, 11));
+        let capacity = Some(Capacity { total: mib * MIB, overhead: 0 });
+        replay.explain(&Frames::of(&trace), &policy, capacity).unwrap().unwrap().at_limit
+    };
+    assert!(explain("0.5", 100));
+    // Here the device itself has too little left.
+    assert!(!explain("0.9", 50));
+}
+
+#[test]
+fn collections_of_a_recording_are_not_repeated_under_other_settings() {
+    // Recorded with a limit: 20 MiB were collected before 30 were taken.
+    let at = |action: &str, addr: u64, size: u64| json!({"action": action, "addr": addr, "size": size, "stream": 0});
+    let base = 0x7f00_0000_0000u64;
+    let events = [
+        at("segment_alloc", base, 20 * MIB),
+        at("alloc", base, 19 * MIB),
+        at("free_requested", base, 19 * MIB),
+        at("free_completed", base, 19 * MIB),
+        at("segment_free", base, 20 * MIB),
+        at("segment_alloc", base, 30 * MIB),
+        at("alloc", base, 30 * MIB),
+    ];
+    let mut trace = recording(&events, &[(base, 30 * MIB)]);
+    let conf = "garbage_collection_threshold:0.1,per_process_memory_fraction:0.5";
+    let conf = parse_conf(conf, TorchRelease::new(2, 11)).unwrap();
+    trace.settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
+    let history = History::of(&trace, &trace.devices[0]);
+    let replay = Replay::of(&history).unwrap();
+    assert_eq!(replay.reproduction.divergence, None);
+    assert_eq!(replay.reproduction.outcome.statistics.segments_freed, 1);
+    let roomy = Some(Capacity { total: 10_000 * MIB, overhead: 0 });
+    for policy in [policy("", (2, 11)), replay.policy.clone()] {
+        let s = replay.under(&policy, roomy).unwrap().statistics;
+        assert_eq!((s.segments_freed, s.reserved.peak / MIB), (0, 50), "{policy:?}");
+    }
 }

@@ -122,6 +122,9 @@ fn what_cannot_be_asked_is_refused() {
     for (args, why) in [
         (vec!["--capacity", "24G"], "say GiB (1024-based) or GB (1000-based)"),
         (vec!["--capacity", "much"], "a size is as 80GiB or 512MB"),
+        (vec!["--capacity", "99999999TiB"], "more than 1 PiB"),
+        (vec!["--capacity", "-5"], "a size is as 80GiB or 512MB"),
+        (vec!["--capacity", "0"], "is no device"),
         (vec!["--gpu", "a100"], "known are a10g, a100-40gb, a100-80gb"),
         (vec!["--gpu", "t4", "--capacity", "1GiB"], "cannot be used with"),
         (vec!["--overhead", "1GiB"], "--overhead is part of a device"),
@@ -145,6 +148,24 @@ fn a_recording_without_events_is_what_it_holds_at_the_end() {
     std::fs::write(&file, r#"{"segments": [], "device_traces": [[]]}"#).unwrap();
     let (code, out, _) = text(&[file.to_str().unwrap()]);
     assert_eq!(code, 0, "{out}");
+}
+
+/// The advice is to be pasted into a shell, and the file may come from anybody.
+#[test]
+fn nothing_from_a_file_runs_in_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("evil.json");
+    let events = r#"[{"action": "alloc", "addr": 4096, "size": 3000000, "stream": 0, "frames": []}]"#;
+    let conf = "max_split_size_mb:20,pinned_free_catch_all:$(touch${IFS}pwned);id 'x'";
+    let settings = format!(r#"{{"PYTORCH_CUDA_ALLOC_CONF": "{conf}", "max_split_size": 20971520}}"#);
+    let snapshot =
+        format!(r#"{{"segments": [], "device_traces": [{events}], "allocator_settings": {settings}}}"#);
+    std::fs::write(&file, snapshot).unwrap();
+    let (_, answer) = replay(&[file.to_str().unwrap()]);
+    let tried = answer["devices"][0]["what_if"].as_array().unwrap();
+    let others = tried.iter().filter(|t| t["recorded"] == false).map(|t| t["conf"].as_str().unwrap());
+    assert!(others.clone().count() > 5);
+    assert!(others.clone().all(|conf| !conf.contains(['$', ';', '\''])), "{:?}", others.collect::<Vec<_>>());
 }
 
 /// `--conf ""` is PyTorch's default settings, whatever was recorded.

@@ -119,6 +119,10 @@ impl Page<'_> {
     fn device_size(&mut self, d: &DeviceReplay) {
         let text = match d.capacity {
             None => "The recording does not say how large the device was: name one with `--capacity` or `--gpu` to ask whether it fits.".to_owned(),
+            Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
+                "The recording ran out at a limit on reserved bytes; its device is taken for one of {}.",
+                bytes(c.total)
+            ),
             Some((c, CapacityFrom::Recording)) => format!(
                 "The device is as the recording shows it: the allocator had {} when it first ran out.",
                 bytes(c.total)

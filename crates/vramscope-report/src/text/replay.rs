@@ -163,10 +163,16 @@ impl Page<'_> {
         let width =
             if judged { d.tried.iter().map(|t| verdict(&t.outcome).width()).max().unwrap_or(0) } else { 0 };
         let gap = if judged { 2 } else { 0 };
+        let labels: Vec<Vec<String>> = d.tried.iter().map(|t| label(d, t)).collect();
+        let longest = labels.iter().flatten().map(|l| l.width()).max().unwrap_or(0);
+        let indent = 2 + 11 + 15 + 9 + 9 + gap + width + 2;
+        // Where they do not fit beside the numbers, settings stand above them.
+        let beside = indent + longest <= self.options.width;
         self.out.push('\n');
+        let last = if beside { "setting" } else { "" };
         let head = [
             ["peak", "external", "device", "", "", ""],
-            ["reserved", "fragmentation", "calls", "retries", if judged { "verdict" } else { "" }, "setting"],
+            ["reserved", "fragmentation", "calls", "retries", if judged { "verdict" } else { "" }, last],
         ];
         for [peak, external, calls, retries, verdict, setting] in head {
             let text = format!(
@@ -175,7 +181,7 @@ impl Page<'_> {
             );
             self.line(format!("{BOLD}{}{BOLD:#}", text.trim_end()));
         }
-        for t in &d.tried {
+        for (t, label) in d.tried.iter().zip(labels) {
             let s = &t.outcome.statistics;
             let numbers = format!(
                 "  {:>11}{:>15}{:>9}{:>9}{:gap$}",
@@ -187,8 +193,13 @@ impl Page<'_> {
             );
             let style = if t.outcome.fits() { GOOD } else { BAD };
             let verdict = if judged { verdict(&t.outcome) } else { String::new() };
-            let indent = numbers.width() + width + 2;
-            let mut items = label(d, t).into_iter();
+            if !beside {
+                self.line(format!("  {}", label.concat()));
+                let row = format!("{numbers}{style}{verdict}{style:#}");
+                self.line(row);
+                continue;
+            }
+            let mut items = label.into_iter();
             let first = items.next().unwrap_or_default();
             self.line(format!("{numbers}{style}{verdict:<width$}{style:#}  {first}"));
             for item in items {
@@ -359,7 +370,7 @@ fn label(d: &DeviceReplay, t: &Tried) -> Vec<String> {
 
 fn verdict(outcome: &Outcome) -> String {
     match outcome.failure {
-        Some(failure) => format!("out of memory at event {}", count(failure.event as u64)),
+        Some(failure) => format!("fails at event {}", count(failure.event as u64)),
         None => "fits".to_owned(),
     }
 }

@@ -179,6 +179,11 @@ impl<'t> History<'t> {
         this
     }
 
+    /// The number of the allocation that event number `event` makes or frees.
+    pub fn subject_id(&self, event: usize) -> Option<u32> {
+        Some(self.subjects[event]).filter(|&id| id != NOTHING)
+    }
+
     /// The allocation that event number `event` makes or frees.
     pub fn subject(&self, event: usize) -> Option<&Allocation> {
         self.allocations.get(self.subjects[event] as usize)

@@ -19,10 +19,12 @@ mod leaks;
 mod moment;
 mod ooms;
 mod packing;
+mod range_max;
 mod regions;
 mod replay;
 mod segments;
 mod summary;
+mod timeline;
 mod tree;
 
 pub use churn::churn;
@@ -38,7 +40,7 @@ pub use leaks::{LeakSuspect, WINDOWS, leak_suspects};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use packing::{Effort, Item, Packing, pack};
-pub use regions::{Region, regions};
+pub use regions::{Region, Span, region_spans, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
     Happened, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
@@ -46,4 +48,5 @@ pub use replay::{
 };
 pub use segments::ReservedRange;
 pub use summary::{EndState, Options, Summary};
+pub use timeline::{Axis, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Timeline, View, Window};
 pub use tree::{CallTree, Node, NodeKind, call_tree};

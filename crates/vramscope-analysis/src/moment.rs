@@ -23,6 +23,11 @@ impl Moment {
         Self(u32::try_from(event).map_or(u32::MAX - 1, |e| e.saturating_add(1).min(u32::MAX - 1)))
     }
 
+    /// Moment number `index`.
+    pub fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     /// The event right before, if there is one.
     pub fn event(self) -> Option<usize> {
         self.0.checked_sub(1).map(|e| e as usize)

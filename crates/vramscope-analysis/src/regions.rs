@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use vramscope_trace::{Stage, StringId};
 
 use crate::history::History;
+use crate::moment::Moment;
+use crate::range_max::RangeMax;
 
 /// All runs of the regions of one name; a number at its end, as in `ProfilerStep#12`, is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,66 +27,99 @@ pub struct Region {
     pub total_us: i64,
 }
 
-/// The regions of a device in order of first start. An end without a start, or the other way round, is left
-/// out; so are regions of other devices.
+/// One run of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its name, whole.
+    pub name: StringId,
+    /// How many regions were open around it.
+    pub depth: usize,
+    /// The last moment before anything happened inside.
+    pub from: Moment,
+    /// The last moment inside.
+    pub to: Moment,
+    /// When it began, in microseconds since the Unix epoch.
+    pub from_us: i64,
+    /// When it ended.
+    pub to_us: i64,
+}
+
+/// The runs of the regions of a device, in the order in which they ended. An end without a start, or the other way
+/// round, is left out; so are regions of other devices.
 ///
 /// Regions and events share no number, only the clock: an event counts to a region that was open when it
 /// happened, to the microsecond.
-pub fn regions(history: &History<'_>) -> Vec<Region> {
-    let Some(annotations) = history.trace.annotations.as_ref().filter(|a| !a.is_empty()) else {
-        return Vec::new();
-    };
-    let Some(times) = times(history) else { return Vec::new() };
-    let allocated: Vec<u64> = history.walk().map(|(_, c)| c.allocated).collect();
-    let highest = RangeMax::new(&allocated);
-
-    let mut open: BTreeMap<StringId, Vec<i64>> = BTreeMap::new();
-    let mut found: BTreeMap<String, (usize, Region)> = BTreeMap::new();
+pub fn region_spans(history: &History<'_>) -> Vec<Span> {
+    let annotations = history.trace.annotations.as_deref().unwrap_or_default();
+    let Some(times) = event_times(history).filter(|_| !annotations.is_empty()) else { return Vec::new() };
+    let mut open: BTreeMap<StringId, Vec<(usize, i64)>> = BTreeMap::new();
+    let mut depth = 0;
+    let mut spans = Vec::new();
     for a in annotations.iter().filter(|a| a.device == history.device.device || a.device < 0) {
         let Some(time) = a.time_us else { continue };
         match a.stage {
-            Stage::Start => open.entry(a.name).or_default().push(time),
+            Stage::Start => {
+                open.entry(a.name).or_default().push((depth, time));
+                depth += 1;
+            }
             Stage::End => {
-                let Some(start) = open.get_mut(&a.name).and_then(Vec::pop) else { continue };
+                let Some((outside, start)) = open.get_mut(&a.name).and_then(Vec::pop) else { continue };
+                depth = depth.saturating_sub(1);
                 // Moment n lies after event n - 1.
                 let first = times.partition_point(|&t| t < start);
                 let last = times.partition_point(|&t| t <= time).max(first);
-                let peak = highest.of(first, last);
-                let name = without_number(history.trace.strings.get(a.name));
-                let order = found.len();
-                let (_, region) = found.entry(name.to_owned()).or_insert_with(|| {
-                    let name = name.to_owned();
-                    (
-                        order,
-                        Region {
-                            name,
-                            count: 0,
-                            peak: 0,
-                            peak_run: 0,
-                            peak_above_start: 0,
-                            net: 0,
-                            total_us: 0,
-                        },
-                    )
+                spans.push(Span {
+                    name: a.name,
+                    depth: outside,
+                    from: Moment::from_index(first),
+                    to: Moment::from_index(last),
+                    from_us: start,
+                    to_us: time,
                 });
-                if peak > region.peak {
-                    region.peak = peak;
-                    region.peak_run = region.count;
-                }
-                region.count += 1;
-                region.peak_above_start = region.peak_above_start.max(peak - allocated[first]);
-                region.net += allocated[last] as i64 - allocated[first] as i64;
-                region.total_us = region.total_us.saturating_add(time.saturating_sub(start));
             }
         }
+    }
+    spans
+}
+
+/// The regions of a device in order of their first end.
+pub fn regions(history: &History<'_>) -> Vec<Region> {
+    let spans = region_spans(history);
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let allocated = RangeMax::new(history.walk().map(|(_, c)| c.allocated).collect());
+    let mut found: BTreeMap<String, (usize, Region)> = BTreeMap::new();
+    for span in spans {
+        let (first, last) = (span.from.index(), span.to.index());
+        let peak = allocated.highest(first, last);
+        let [before, after] = [first, last].map(|m| allocated.values()[m]);
+        let name = without_number(history.trace.strings.get(span.name));
+        let order = found.len();
+        let (_, region) = found.entry(name.to_owned()).or_insert_with(|| (order, Region::named(name)));
+        if peak > region.peak {
+            region.peak = peak;
+            region.peak_run = region.count;
+        }
+        region.count += 1;
+        region.peak_above_start = region.peak_above_start.max(peak - before);
+        region.net += after as i64 - before as i64;
+        region.total_us = region.total_us.saturating_add(span.to_us.saturating_sub(span.from_us));
     }
     let mut out: Vec<(usize, Region)> = found.into_values().collect();
     out.sort_by_key(|(order, _)| *order);
     out.into_iter().map(|(_, region)| region).collect()
 }
 
+impl Region {
+    fn named(name: &str) -> Self {
+        let name = name.to_owned();
+        Self { name, count: 0, peak: 0, peak_run: 0, peak_above_start: 0, net: 0, total_us: 0 }
+    }
+}
+
 /// The time of each event, never falling: the recorder's clock may step back by a little.
-fn times(history: &History<'_>) -> Option<Vec<i64>> {
+pub(crate) fn event_times(history: &History<'_>) -> Option<Vec<i64>> {
     let mut latest = i64::MIN;
     let rise = |t: i64| {
         latest = latest.max(t);
@@ -103,58 +138,5 @@ fn without_number(name: &str) -> &str {
     match name.rsplit_once('#') {
         Some((stem, n)) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => stem,
         _ => name,
-    }
-}
-
-/// The highest value in any range, in time that does not depend on its length.
-struct RangeMax<'v> {
-    values: &'v [u64],
-    /// `levels[k][i]` is the highest of `1 << k` chunks from chunk `i`.
-    levels: Vec<Vec<u64>>,
-}
-
-const CHUNK: usize = 256;
-
-impl<'v> RangeMax<'v> {
-    fn new(values: &'v [u64]) -> Self {
-        let chunks: Vec<u64> = values.chunks(CHUNK).map(|c| c.iter().copied().max().unwrap_or(0)).collect();
-        let mut levels = vec![chunks];
-        let mut step = 1;
-        while let Some(below) = levels.last().filter(|l| l.len() > step) {
-            let above: Vec<u64> = below.iter().zip(&below[step..]).map(|(&a, &b)| a.max(b)).collect();
-            levels.push(above);
-            step *= 2;
-        }
-        Self { values, levels }
-    }
-
-    /// The highest of `first..=last`.
-    fn of(&self, first: usize, last: usize) -> u64 {
-        let plain = |from: usize, to: usize| self.values[from..=to].iter().copied().max().unwrap_or(0);
-        let (a, b) = (first / CHUNK + 1, last / CHUNK);
-        if a >= b {
-            return plain(first, last);
-        }
-        // Whole chunks a..b, covered by two that may overlap.
-        let level = (b - a).ilog2() as usize;
-        let whole = self.levels[level][a].max(self.levels[level][b - (1 << level)]);
-        whole.max(plain(first, a * CHUNK - 1)).max(plain(b * CHUNK, last))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_highest_of_a_range_is_what_a_scan_finds() {
-        let values: Vec<u64> = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).collect();
-        let fast = RangeMax::new(&values);
-        for first in (0..2000).step_by(97) {
-            for last in (first..2000).step_by(61) {
-                let scan = values[first..=last].iter().copied().max().unwrap();
-                assert_eq!(fast.of(first, last), scan, "{first}..={last}");
-            }
-        }
     }
 }

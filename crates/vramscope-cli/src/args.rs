@@ -20,6 +20,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Report(ReportArgs),
     Replay(ReplayArgs),
+    View(ViewArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -203,6 +204,37 @@ fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
         return Err(format!("{from}..{to} has more than {MOST_VALUES} values in steps of 0.1"));
     }
     Ok(values.iter().map(|n| format!("{}", *n as f64 / 100.0)).collect())
+}
+
+/// Explore recordings in the browser: every allocation over time, at any size
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope view snapshot.pickle
+  vramscope view before.pickle after.pickle
+  vramscope view snapshot.pickle --html page.html
+
+The page is served to this machine alone, under an address that nobody else knows. It ends with Ctrl-C.")]
+pub(crate) struct ViewArgs {
+    /// Recordings, as for `report`; `-` is standard input. Without any, files can be dropped onto the page
+    pub(crate) files: Vec<PathBuf>,
+    /// Write one page with everything in it, which opens from disk, instead of serving
+    #[arg(long, value_name = "OUT")]
+    pub(crate) html: Option<PathBuf>,
+    /// The port to serve on [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true,
+        conflicts_with = "html"
+    )]
+    pub(crate) port: u16,
+    /// Print the address and open no browser
+    #[arg(long, conflicts_with = "html")]
+    pub(crate) no_open: bool,
+    /// Print the address, or what was written, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The bare facts of a file: format, age, what it has, counts

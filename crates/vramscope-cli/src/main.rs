@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };

@@ -1,12 +1,15 @@
 //! Answers about GPU memory, written out: one file per form. A report computes nothing; what it says comes
 //! from [`vramscope_analysis`].
 
+mod doubts;
 mod json;
 mod names;
 mod text;
 mod units;
 
+pub use doubts::doubts;
 pub use json::{InfoJson, ReplayJson, ReportJson};
+pub use names::Names;
 pub use text::{TextOptions, info, replay, report};
 pub use units::{bytes, count};
 

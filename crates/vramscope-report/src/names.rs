@@ -6,16 +6,18 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use vramscope_analysis::{Code, Frames, HolderKey, NodeKind, Unusable};
 use vramscope_trace::{FrameId, PoolId, SegmentKind, Trace};
 
-/// Names things of one trace.
-#[derive(Clone, Copy)]
-pub(crate) struct Names<'r> {
-    pub(crate) trace: &'r Trace,
-    pub(crate) frames: &'r Frames,
+/// Names things of one trace, as people read them.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'r> {
+    /// The trace.
+    pub trace: &'r Trace,
+    /// Whose code its frames are.
+    pub frames: &'r Frames,
 }
 
 impl Names<'_> {
     /// `model/attention.py:42 forward`; of compiled code the function alone.
-    pub(crate) fn frame(&self, id: FrameId) -> String {
+    pub fn frame(&self, id: FrameId) -> String {
         let frame = self.trace.frames.get(id);
         let name = self.trace.strings.get(frame.name);
         if self.frames.code(id) == Code::Native {

@@ -6,6 +6,7 @@
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
 //! - [`report`]: answers as text and JSON
+//! - `viewer`, a feature: the page of `vramscope view` and its local server
 //!
 //! ```
 //! use vramscope::prelude::*;
@@ -25,6 +26,8 @@ pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
 pub use vramscope_report as report;
 pub use vramscope_trace as trace;
+#[cfg(feature = "viewer")]
+pub use vramscope_viewer as viewer;
 
 /// What most programs need.
 pub mod prelude {

@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod info;
 pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod view;
 
 use std::io::{self, Write as _};
 

@@ -1,0 +1,128 @@
+//! Things that live for a while, and which of them live when.
+
+use crate::moment::Moment;
+
+/// Half-open lifetimes of numbered things, in order of birth: the order in which the timeline stacks them.
+///
+/// Which of them live at a moment is known in time that depends on how many live, not on how long the recording is:
+/// every [`spacing`](Self::spacing) moments the living are written down.
+///
+/// ```text
+///   moment       0         4096       8192
+///   living    [a b c]    [a c q]    [a r s]
+/// ```
+#[derive(Debug, Clone)]
+pub(crate) struct Lifetimes {
+    ids: Vec<u32>,
+    from: Vec<u32>,
+    to: Vec<u32>,
+    /// Moments between two lists of the living.
+    spacing: usize,
+    /// The living at moments 0, `spacing`, ..., as positions in order of birth.
+    living: Vec<Vec<u32>>,
+}
+
+const SPACING: usize = 4096;
+
+impl Lifetimes {
+    /// Of things `(id, from, to)` in a recording of `moments` moments.
+    pub(crate) fn of(things: impl Iterator<Item = (u32, Moment, Moment)>, moments: usize) -> Self {
+        let mut things: Vec<(u32, u32, u32)> = things
+            .filter(|(_, from, to)| from < to)
+            .map(|(id, from, to)| (from.index() as u32, id, to.index() as u32))
+            .collect();
+        things.sort_unstable();
+        // All lists together stay within one entry for each thing and moment, however much lives at once.
+        let end = moments as u32;
+        let lived: u64 = things.iter().map(|t| u64::from(t.2.min(end).saturating_sub(t.0))).sum();
+        let spacing = SPACING.max((lived / (things.len() + moments).max(1) as u64) as usize);
+        let mut this = Self {
+            from: things.iter().map(|t| t.0).collect(),
+            ids: things.iter().map(|t| t.1).collect(),
+            to: things.iter().map(|t| t.2).collect(),
+            spacing,
+            living: Vec::new(),
+        };
+        for moment in (0..end).step_by(spacing) {
+            let list = this.at(moment);
+            this.living.push(list);
+        }
+        this
+    }
+
+    /// The number of the thing at `position` in order of birth.
+    pub(crate) fn id(&self, position: u32) -> u32 {
+        self.ids[position as usize]
+    }
+
+    /// First moment of its life.
+    pub(crate) fn from(&self, position: u32) -> u32 {
+        self.from[position as usize]
+    }
+
+    /// First moment after it.
+    pub(crate) fn to(&self, position: u32) -> u32 {
+        self.to[position as usize]
+    }
+
+    /// What lives at `moment`, in order of birth.
+    pub(crate) fn at(&self, moment: u32) -> Vec<u32> {
+        // While the lists are being made, the last one there is serves.
+        let list = (moment as usize / self.spacing).min(self.living.len().saturating_sub(1));
+        let (old, since): (&[u32], usize) = match self.living.get(list) {
+            Some(old) => (old, self.born_by((list * self.spacing) as u32)),
+            None => (&[], 0),
+        };
+        let born = since..self.born_by(moment);
+        let positions = old.iter().copied().chain(born.map(|p| p as u32));
+        positions.filter(|&p| self.to(p) > moment).collect()
+    }
+
+    /// What lives at some moment of `first..=last`, in order of birth.
+    pub(crate) fn within(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
+        let born = self.born_by(first)..self.born_by(last);
+        self.at(first).into_iter().chain(born.map(|p| p as u32))
+    }
+
+    /// How many are born up to `moment`.
+    fn born_by(&self, moment: u32) -> usize {
+        self.from.partition_point(|&f| f <= moment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_living_are_those_a_scan_finds() {
+        let mut state = 1u64;
+        let mut random = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        for (moments, count, longest) in
+            [(30_000, 20_000, 300), (30_000, 5_000, 30_000), (1, 3, 2), (9000, 0, 1)]
+        {
+            let things: Vec<(u32, Moment, Moment)> = (0..count)
+                .map(|id| {
+                    let from = random(moments) as usize;
+                    (id, Moment::from_index(from), Moment::from_index(from + random(longest) as usize))
+                })
+                .collect();
+            let lifetimes = Lifetimes::of(things.iter().copied(), moments as usize);
+            for moment in (0..moments as usize).step_by(617) {
+                let m = Moment::from_index(moment);
+                let mut scan: Vec<(Moment, u32)> =
+                    things.iter().filter(|t| t.1 <= m && m < t.2).map(|t| (t.1, t.0)).collect();
+                scan.sort_unstable();
+                let found: Vec<(Moment, u32)> = lifetimes
+                    .at(moment as u32)
+                    .into_iter()
+                    .map(|p| (Moment::from_index(lifetimes.from(p) as usize), lifetimes.id(p)))
+                    .collect();
+                assert_eq!(found, scan, "at {moment}");
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The timeline: stacked live memory over events or real time, drawn at any zoom in time that depends on the window
+//! and not on how long the recording is.
+
+mod lifetimes;
+mod picture;
+
+pub use picture::{NO_COLUMN, Picture};
+
+use lifetimes::Lifetimes;
+use picture::Stack;
+
+use crate::counters::Counters;
+use crate::history::History;
+use crate::moment::Moment;
+use crate::range_max::RangeMax;
+use crate::regions::event_times;
+
+/// A kind of bytes, and what the timeline stacks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByteKind {
+    /// Live allocations by what was asked for, until their blocks are available again.
+    Requested,
+    /// Live allocations by their blocks, until their owner gave them back.
+    Allocated,
+    /// Live allocations by their blocks, until these are available again.
+    Active,
+    /// Reserved ranges.
+    Reserved,
+}
+
+impl ByteKind {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [Self::Requested, Self::Allocated, Self::Active, Self::Reserved];
+
+    fn of(self, counters: Counters) -> u64 {
+        match self {
+            Self::Requested => counters.requested,
+            Self::Allocated => counters.allocated,
+            Self::Active => counters.active,
+            Self::Reserved => counters.reserved,
+        }
+    }
+}
+
+/// What x stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Moments: moment `n` lies between `n` and `n + 1`.
+    Events,
+    /// Microseconds after the first event.
+    Time,
+}
+
+/// The part of the timeline to draw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// What is stacked.
+    pub stacked: ByteKind,
+    /// What x stands for.
+    pub axis: Axis,
+    /// The left end on the axis.
+    pub from: f64,
+    /// The right end on the axis.
+    pub to: f64,
+    /// Pixel columns, at most [`LARGEST_SIDE`].
+    pub width: u16,
+    /// Pixel rows, at most [`LARGEST_SIDE`].
+    pub height: u16,
+    /// Bytes at the bottom.
+    pub low: f64,
+    /// Bytes at the top; `None` fits what is there.
+    pub high: Option<f64>,
+    /// Where nothing is said of the top: leave room for the reserved bytes, too.
+    pub fit_reserved: bool,
+}
+
+/// The most pixels of a picture in either direction.
+pub const LARGEST_SIDE: u16 = 16_384;
+
+/// What a fitted picture leaves free above the highest value.
+const HEADROOM: f64 = 1.04;
+
+/// A picture, and the highest values within each of its pixels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// The picture. Its things are allocations of the history, or reserved ranges.
+    pub picture: Picture,
+    /// The exact highest value within each pixel column, in the order of [`ByteKind::ALL`]; 0 outside of the recording.
+    pub highest: [Vec<u64>; 4],
+}
+
+/// A history made ready for drawing.
+#[derive(Debug, Clone)]
+pub struct Timeline<'h, 't> {
+    history: &'h History<'t>,
+    /// Each kind of bytes at every moment, in the order of [`ByteKind::ALL`].
+    counters: [RangeMax; 4],
+    active: Lifetimes,
+    allocated: Lifetimes,
+    reserved: Lifetimes,
+    /// Of each event, in microseconds after the first, never falling.
+    times: Option<Vec<i64>>,
+}
+
+impl<'h, 't> Timeline<'h, 't> {
+    /// Makes `history` ready.
+    pub fn of(history: &'h History<'t>) -> Self {
+        let moments = history.device.events.len() + 1;
+        let mut columns: [Vec<u64>; 4] = std::array::from_fn(|_| Vec::with_capacity(moments));
+        for (_, counters) in history.walk() {
+            for (column, kind) in columns.iter_mut().zip(ByteKind::ALL) {
+                column.push(kind.of(counters));
+            }
+        }
+        let allocations = || (0u32..).zip(&history.allocations);
+        let ranges = (0u32..).zip(&history.reserved);
+        let times = event_times(history).filter(|t| !t.is_empty());
+        Self {
+            history,
+            counters: columns.map(RangeMax::new),
+            active: Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.to)), moments),
+            allocated: Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.freed)), moments),
+            reserved: Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments),
+            times: times.map(|t| t.iter().map(|time| time.saturating_sub(t[0])).collect()),
+        }
+    }
+
+    /// The history.
+    pub fn history(&self) -> &'h History<'t> {
+        self.history
+    }
+
+    /// Moments of the recording.
+    pub fn moments(&self) -> usize {
+        self.counters[0].values().len()
+    }
+
+    /// The counters at `moment`; after the end, those at the end.
+    pub fn counters_at(&self, moment: Moment) -> Counters {
+        let at = moment.index().min(self.moments() - 1);
+        let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k| self.counters[k].values()[at]);
+        Counters { requested, allocated, active, reserved }
+    }
+
+    /// Numbers of the allocations that are active at `moment`, oldest first.
+    pub fn active_at(&self, moment: Moment) -> Vec<u32> {
+        self.active.at(moment.index() as u32).into_iter().map(|p| self.active.id(p)).collect()
+    }
+
+    /// Numbers of the reserved ranges at `moment`, oldest first.
+    pub fn reserved_at(&self, moment: Moment) -> Vec<u32> {
+        self.reserved.at(moment.index() as u32).into_iter().map(|p| self.reserved.id(p)).collect()
+    }
+
+    /// Microseconds from the first event to the moment's; `None` without recorded times, and before the first event.
+    pub fn time_of(&self, moment: Moment) -> Option<i64> {
+        self.times.as_ref()?.get(moment.event()?).copied()
+    }
+
+    /// Microseconds from the first event to the last, where times were recorded.
+    pub fn duration(&self) -> Option<i64> {
+        self.times.as_ref()?.last().copied()
+    }
+
+    /// Draws a window.
+    pub fn view(&self, window: &Window) -> View {
+        let width = window.width.clamp(1, LARGEST_SIDE);
+        let step = (window.to - window.from) / f64::from(width);
+        let ranges: Vec<Option<(usize, usize)>> = (0..width)
+            .map(|c| self.moments_between(window, window.from + f64::from(c) * step, step))
+            .collect();
+        let highest: [Vec<u64>; 4] = std::array::from_fn(|kind| {
+            let of = |r: &Option<(usize, usize)>| r.map_or(0, |(a, b)| self.counters[kind].highest(a, b));
+            ranges.iter().map(of).collect()
+        });
+        let (lifetimes, counter) = match window.stacked {
+            ByteKind::Requested => (&self.active, &self.counters[0]),
+            ByteKind::Allocated => (&self.allocated, &self.counters[1]),
+            ByteKind::Active => (&self.active, &self.counters[2]),
+            ByteKind::Reserved => (&self.reserved, &self.counters[3]),
+        };
+        let mut moment: Vec<u32> = Vec::new();
+        let mut column = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            column.push(range.map_or(NO_COLUMN, |(a, b)| {
+                let shown = counter.position(a, b) as u32;
+                if moment.last() != Some(&shown) {
+                    moment.push(shown);
+                }
+                (moment.len() - 1) as u32
+            }));
+        }
+        let top = |kind: usize| highest[kind].iter().copied().max().unwrap_or(0);
+        let fitted = || {
+            let stacked = top(window.stacked as usize);
+            let room = if window.fit_reserved { stacked.max(top(3)) } else { stacked };
+            (room.max(1) as f64 * HEADROOM).max(window.low + 1.0)
+        };
+        let high = window.high.filter(|&high| high > window.low).unwrap_or_else(fitted);
+        let history = self.history;
+        let bytes: &dyn Fn(u32) -> u64 = match window.stacked {
+            ByteKind::Requested => &|id| history.allocations[id as usize].requested,
+            ByteKind::Allocated | ByteKind::Active => &|id| history.allocations[id as usize].size,
+            ByteKind::Reserved => &|id| history.reserved[id as usize].size,
+        };
+        let height = window.height.clamp(1, LARGEST_SIDE);
+        let picture = Picture::paint(&Stack { lifetimes, bytes }, moment, window.low, high, height);
+        View { picture: Picture { column, ..picture }, highest }
+    }
+
+    /// The first and last moment between `from` and `from + step` on the axis; `None` outside of the recording.
+    fn moments_between(&self, window: &Window, from: f64, step: f64) -> Option<(usize, usize)> {
+        let to = from + step;
+        let last = self.moments() - 1;
+        match (window.axis, &self.times) {
+            (Axis::Time, Some(times)) => {
+                let end = times.last().copied().unwrap_or(0);
+                if to < 0.0 || from > end as f64 {
+                    return None;
+                }
+                let first = times.partition_point(|&t| t as f64 <= from);
+                Some((first, times.partition_point(|&t| (t as f64) < to).max(first)))
+            }
+            _ => {
+                let first = from.floor().max(0.0);
+                if to <= 0.0 || first > last as f64 {
+                    return None;
+                }
+                Some((first as usize, (to.ceil() - 1.0).clamp(first, last as f64) as usize))
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What goes wrong when a page is served.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use vramscope_analysis::ReplayError;
+use vramscope_trace::ReadError;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// The page asks for a file that is not open.
+    #[error("no file {0} is open")]
+    NoFile(usize),
+    /// The page asks for a device that the file does not have.
+    #[error("the file has no device at position {0}")]
+    NoDevice(usize),
+    /// The question makes no sense.
+    #[error("{0}")]
+    Question(String),
+    /// A dropped file cannot be read.
+    #[error("{name}: {why}")]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: ReadError,
+    },
+    /// A dropped file is larger than the page takes.
+    #[error(
+        "the file is larger than {}; give it to the command instead: vramscope view FILE",
+        vramscope_report::bytes(crate::LARGEST_UPLOAD)
+    )]
+    TooLarge,
+    /// The recording cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// An answer cannot be written out.
+    #[error("the answer cannot be written: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The work was stopped.
+    #[error("the work was stopped: {0}")]
+    Stopped(#[from] tokio::task::JoinError),
+}
+
+impl IntoResponse for ViewError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::NoFile(_) | Self::NoDevice(_) => StatusCode::NOT_FOUND,
+            Self::Question(_) => StatusCode::BAD_REQUEST,
+            Self::Unreadable { .. } | Self::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Json(_) | Self::Stopped(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
+    }
+}

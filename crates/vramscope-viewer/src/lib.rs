@@ -1,0 +1,26 @@
+//! The page of `vramscope view`, and the local server behind it.
+//!
+//! ```text
+//!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
+//!        |                                                |
+//!   answers.rs     what the page asks, as bundles      page.rs    served, or with the data inside
+//!        |                                                |
+//!        +------------------> server.rs <-----------------+       guard.rs   who may ask
+//! ```
+
+mod answers;
+mod bundle;
+mod error;
+mod guard;
+mod library;
+mod page;
+mod recording;
+mod server;
+mod tags;
+mod upload;
+
+pub use error::ViewError;
+pub use library::Library;
+pub use recording::OpenRecording;
+pub use server::Server;
+pub use upload::LARGEST_UPLOAD;

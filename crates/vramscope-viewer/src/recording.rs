@@ -1,0 +1,340 @@
+//! A recording made ready for the page.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use vramscope_analysis::{
+    Code, Counters, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary,
+    Timeline,
+};
+use vramscope_report::{Answers, Names, ReplayAnswers, ReplayJson, ReportJson, count, doubts};
+use vramscope_trace::Action;
+use vramscope_trace::formats::{Compression, Format, Recording};
+
+use crate::ViewError;
+use crate::bundle::{Bundle, NONE};
+use crate::tags::{TagsOfDevice, ViewTags};
+
+/// An open recording. It stays open as long as the process lives: everything the page asks refers to it.
+#[derive(Debug)]
+pub struct OpenRecording {
+    pub(crate) name: String,
+    pub(crate) recording: &'static Recording,
+    pub(crate) frames: &'static Frames,
+    pub(crate) devices: Vec<OpenDevice>,
+}
+
+/// One device of it.
+#[derive(Debug)]
+pub(crate) struct OpenDevice {
+    pub(crate) timeline: Timeline<'static, 'static>,
+    pub(crate) tags: TagsOfDevice,
+    /// Allocations at each address before this one, by allocation; made when first asked for.
+    versions: OnceLock<Vec<u32>>,
+}
+
+impl OpenRecording {
+    /// Makes a recording ready: pairs events, follows sizes, indexes lifetimes.
+    pub fn new(name: String, recording: Recording) -> Self {
+        let recording: &'static Recording = Box::leak(Box::new(recording));
+        let trace = &recording.trace;
+        let devices = trace
+            .devices
+            .iter()
+            .filter(|d| d.events.len() > 0 || !d.segments.is_empty())
+            .map(|device| {
+                let history: &'static History<'static> =
+                    Box::leak(Box::new(History::replayed(trace, device)));
+                OpenDevice {
+                    timeline: Timeline::of(history),
+                    tags: TagsOfDevice::of(history),
+                    versions: OnceLock::new(),
+                }
+            })
+            .collect();
+        Self { name, recording, frames: Box::leak(Box::new(Frames::of(trace))), devices }
+    }
+
+    /// What the page shows first: names, facts, peaks.
+    pub(crate) fn overview(&self) -> RecordingJson<'_> {
+        let trace = &self.recording.trace;
+        RecordingJson {
+            name: &self.name,
+            format: self.recording.format.name(),
+            conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
+            facts: facts(self.recording),
+            settings: settings(self.recording),
+            devices: self.devices.iter().map(OpenDevice::overview).collect(),
+        }
+    }
+
+    /// Names of frames, and stacks made of them.
+    pub(crate) fn names(&self) -> Result<Vec<u8>, ViewError> {
+        #[derive(Serialize)]
+        struct NamesJson<'t> {
+            label: Vec<String>,
+            file: Vec<&'t str>,
+            line: Vec<u32>,
+            function: Vec<&'t str>,
+            code: Vec<&'static str>,
+        }
+        let trace = &self.recording.trace;
+        let names = Names { trace, frames: self.frames };
+        let frames = || trace.frames.iter();
+        let json = NamesJson {
+            label: frames().map(|(id, _)| names.frame(id)).collect(),
+            file: frames().map(|(_, f)| trace.strings.get(f.filename)).collect(),
+            line: frames().map(|(_, f)| f.line).collect(),
+            function: frames().map(|(_, f)| trace.strings.get(f.name)).collect(),
+            code: frames().map(|(id, _)| code(self.frames.code(id))).collect(),
+        };
+        let mut end = 0;
+        let ends = trace.stacks.iter().map(|(_, stack)| {
+            end += stack.len() as u32;
+            end
+        });
+        let own = trace.stacks.iter().map(|(id, _)| self.frames.own_frame(trace, id));
+        Ok(Bundle::new(json)
+            .u32("ends", ends)
+            .u32("frames", trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32)))
+            .u32("own", own.map(|f| f.map_or(NONE, |f| f.index() as u32)))
+            .finish()?)
+    }
+
+    /// The device's part of `vramscope report --json`.
+    pub(crate) fn report(&self, device: usize) -> Result<serde_json::Value, ViewError> {
+        let trace = &self.recording.trace;
+        let of = self.device(device)?.history().device;
+        let answers = Answers {
+            file: &self.name,
+            recording: self.recording,
+            frames: self.frames,
+            devices: vec![Summary::of(trace, of, self.frames, &Options::default())],
+            by: None,
+            at: None,
+        };
+        first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?)
+    }
+
+    /// The device's part of `vramscope replay --json`, and the reserved bytes of each setting over time as `lines`.
+    pub(crate) fn replay(&self, device: usize) -> Result<serde_json::Value, ViewError> {
+        let trace = &self.recording.trace;
+        let of = self.device(device)?.history().device;
+        let replay = DeviceReplay::of(trace, of, self.frames, &ReplayOptions::default(), &|| ())?;
+        let lines: Vec<Vec<(usize, u64)>> = replay
+            .tried
+            .iter()
+            .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
+            .collect();
+        let answers = ReplayAnswers {
+            file: &self.name,
+            recording: self.recording,
+            frames: self.frames,
+            devices: vec![replay],
+        };
+        let mut json = first_device(serde_json::to_value(ReplayJson::new(&answers))?)?;
+        json["lines"] = serde_json::to_value(lines)?;
+        Ok(json)
+    }
+
+    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {
+        self.devices.get(position).ok_or(ViewError::NoDevice(position))
+    }
+}
+
+/// Rows of lists of holders: the page makes its own for any moment.
+const MOST_HOLDERS: usize = 20;
+
+fn first_device(mut json: serde_json::Value) -> Result<serde_json::Value, ViewError> {
+    Ok(json["devices"][0].take())
+}
+
+fn code(code: Code) -> &'static str {
+    match code {
+        Code::User => "user",
+        Code::Library => "library",
+        Code::Native => "native",
+    }
+}
+
+/// What `api/recordings` says of a file; see `Recording` in `viewer/src/source/source.ts`.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecordingJson<'r> {
+    name: &'r str,
+    format: &'static str,
+    conf: Option<&'r str>,
+    facts: Vec<(&'static str, String)>,
+    settings: Vec<(&'static str, String)>,
+    devices: Vec<DeviceJson<'r>>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceJson<'r> {
+    device: i64,
+    events: usize,
+    allocations: usize,
+    origin_us: Option<i64>,
+    duration_us: Option<i64>,
+    peaks: PeaksJson,
+    start: CountersJson,
+    end: CountersJson,
+    preexisting: usize,
+    marks: Vec<MarkJson>,
+    tags: &'r [ViewTags],
+    doubts: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PeaksJson {
+    requested: PeakJson,
+    allocated: PeakJson,
+    active: PeakJson,
+    reserved: PeakJson,
+}
+
+#[derive(Debug, Serialize)]
+struct PeakJson {
+    bytes: u64,
+    moment: usize,
+}
+
+/// See `Counters` in `viewer/src/source/source.ts`.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct CountersJson {
+    requested: u64,
+    allocated: u64,
+    active: u64,
+    reserved: u64,
+}
+
+impl From<Counters> for CountersJson {
+    fn from(c: Counters) -> Self {
+        Self { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct MarkJson {
+    event: usize,
+    time_us: Option<i64>,
+    kind: &'static str,
+    bytes: u64,
+}
+
+/// Marks shown; a program that catches out of memory may have any number.
+const MOST_MARKS: usize = 1000;
+
+impl OpenDevice {
+    pub(crate) fn history(&self) -> &'static History<'static> {
+        self.timeline.history()
+    }
+
+    /// How many allocations lay at each allocation's address before it.
+    pub(crate) fn versions(&self) -> &[u32] {
+        self.versions.get_or_init(|| {
+            let mut seen = std::collections::HashMap::new();
+            let next = |a: &vramscope_analysis::Allocation| {
+                let n: &mut u32 = seen.entry(a.address).or_default();
+                *n += 1;
+                *n - 1
+            };
+            self.history().allocations.iter().map(next).collect()
+        })
+    }
+
+    fn overview(&self) -> DeviceJson<'_> {
+        let history = self.history();
+        let events = &history.device.events;
+        let peaks = history.peaks();
+        let peak = |p: Peak| PeakJson { bytes: p.bytes, moment: p.moment.index() };
+        DeviceJson {
+            device: history.device.device,
+            events: events.len(),
+            allocations: history.allocations.len(),
+            origin_us: self.timeline.duration().and_then(|_| events.get(0).time_us),
+            duration_us: self.timeline.duration(),
+            peaks: PeaksJson {
+                requested: peak(peaks.requested),
+                allocated: peak(peaks.allocated),
+                active: peak(peaks.active),
+                reserved: peak(peaks.reserved),
+            },
+            start: self.timeline.counters_at(Moment::START).into(),
+            end: self.timeline.counters_at(history.end()).into(),
+            preexisting: history.quality.preexisting,
+            marks: self.marks(),
+            tags: &self.tags.table,
+            doubts: doubts(&history.quality),
+        }
+    }
+
+    fn marks(&self) -> Vec<MarkJson> {
+        let events = &self.history().device.events;
+        let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
+            Action::Oom => Some((event, "oom")),
+            Action::Snapshot => Some((event, "snapshot")),
+            _ => None,
+        });
+        marked
+            .take(MOST_MARKS)
+            .map(|(event, kind)| MarkJson {
+                event,
+                time_us: self.timeline.time_of(Moment::after(event)),
+                kind,
+                bytes: events.get(event).size,
+            })
+            .collect()
+    }
+}
+
+fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
+    let facts = Facts::of(&recording.trace);
+    let (format, compression) = (recording.format, recording.compression);
+    let mut out = vec![(
+        "Format",
+        match format {
+            Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
+            Format::Json => "JSON".to_owned(),
+            Format::Log { version } => format!("log, version {version}"),
+        },
+    )];
+    if compression != Compression::None {
+        out.push(("Compressed with", compression.name().to_owned()));
+    }
+    if !matches!(format, Format::Log { .. }) {
+        out.push(("Age", facts.generation.to_owned()));
+    }
+    out.push(("Has", facts.features.join(", ")));
+    out.push(("Stacks", count(recording.trace.stacks.len() as u64)));
+    out.push(("Frames", count(recording.trace.frames.len() as u64)));
+    out.retain(|(_, value)| !value.is_empty());
+    out
+}
+
+/// Every setting the file has, as PyTorch names it.
+fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
+    let Some(s) = &recording.trace.settings else { return Vec::new() };
+    let size = |n: i64| if n < 0 { "unlimited".to_owned() } else { vramscope_report::bytes(n as u64) };
+    let all = [
+        ("PYTORCH_CUDA_ALLOC_CONF", s.conf_text.clone()),
+        ("max_split_size", s.max_split_size.map(size)),
+        ("garbage_collection_threshold", s.garbage_collection_threshold.map(|v| v.to_string())),
+        ("expandable_segments", s.expandable_segments.map(|v| v.to_string())),
+        ("pinned_num_register_threads", s.pinned_num_register_threads.map(|v| v.to_string())),
+        ("release_lock_on_cudamalloc", s.release_lock_on_cudamalloc.map(|v| v.to_string())),
+        ("pinned_use_cuda_host_register", s.pinned_use_cuda_host_register.map(|v| v.to_string())),
+        ("graph_capture_record_stream_reuse", s.graph_capture_record_stream_reuse.map(|v| v.to_string())),
+        ("max_round_threshold", s.max_round_threshold.map(size)),
+        ("max_cached_size", s.max_cached_size.map(size)),
+        ("roundup_power2_divisions", s.roundup_power2_divisions.map(divisions)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// `1 MiB: 4, 2 MiB: 8`, only what is on.
+fn divisions(of: vramscope_trace::PowerOfTwoDivisions) -> String {
+    let on = of.0.iter().enumerate().filter(|&(_, &n)| n > 0);
+    let parts: Vec<String> =
+        on.map(|(i, n)| format!("{}: {n}", vramscope_report::bytes(1 << (20 + i)))).collect();
+    if parts.is_empty() { "off".to_owned() } else { parts.join(", ") }
+}

@@ -1,0 +1,133 @@
+//! What allocations and events carry beside numbers and stack, one table for each device.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use vramscope_analysis::{Allocation, History, Moment, ReservedRange};
+use vramscope_trace::{PoolId, Tags, TagsId};
+
+/// The part of [`Tags`] that the page shows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct ViewTags {
+    pub(crate) stream: u64,
+    pub(crate) pool: Option<[u64; 2]>,
+    category: Option<String>,
+    compile_context: Option<String>,
+    user_metadata: Option<String>,
+}
+
+/// The table of a device, and which entry each of its things has.
+#[derive(Debug, Clone)]
+pub(crate) struct TagsOfDevice {
+    /// The first are the trace's own tags, by [`TagsId`]; then those that only an end state or a segment tells.
+    pub(crate) table: Vec<ViewTags>,
+    /// The entry of each allocation of the history.
+    pub(crate) allocations: Vec<u32>,
+    /// The entry of each reserved range.
+    pub(crate) ranges: Vec<u32>,
+}
+
+impl TagsOfDevice {
+    pub(crate) fn of(history: &History<'_>) -> Self {
+        let trace = history.trace;
+        let text = |id: Option<_>| id.map(|id| trace.strings.get(id).to_owned());
+        let view = |t: Tags| ViewTags {
+            stream: t.stream,
+            pool: t.pool.map(array),
+            category: text(t.category),
+            compile_context: text(t.compile_context),
+            user_metadata: text(t.user_metadata),
+        };
+        let mut table = Table::of(trace.tags.iter().map(view).collect());
+        let ranges = history
+            .reserved
+            .iter()
+            .map(|r| table.entry(ViewTags::bare(r.stream, r.pool.map(array))))
+            .collect();
+        let allocations = pools_around(history)
+            .zip(&history.allocations)
+            .map(|(around, a)| table.of_allocation(a, around.map(array)))
+            .collect();
+        Self { table: table.entries, allocations, ranges }
+    }
+
+    /// The entry of an event's tags.
+    pub(crate) fn of_event(tags: TagsId) -> u32 {
+        tags.index() as u32
+    }
+}
+
+impl ViewTags {
+    fn bare(stream: u64, pool: Option<[u64; 2]>) -> Self {
+        Self { stream, pool, category: None, compile_context: None, user_metadata: None }
+    }
+}
+
+fn array(pool: PoolId) -> [u64; 2] {
+    [pool.0, pool.1]
+}
+
+struct Table {
+    entries: Vec<ViewTags>,
+    index: HashMap<ViewTags, u32>,
+}
+
+impl Table {
+    fn of(entries: Vec<ViewTags>) -> Self {
+        // Of entries that look alike the first serves.
+        let index = entries.iter().enumerate().rev().map(|(i, t)| (t.clone(), i as u32)).collect();
+        Self { entries, index }
+    }
+
+    fn entry(&mut self, tags: ViewTags) -> u32 {
+        let Self { entries, index } = self;
+        *index.entry(tags).or_insert_with_key(|tags| {
+            entries.push(tags.clone());
+            (entries.len() - 1) as u32
+        })
+    }
+
+    /// Recorded tags; without a pool there, that of the segment around it.
+    fn of_allocation(&mut self, a: &Allocation, around: Option<[u64; 2]>) -> u32 {
+        let Some(recorded) = a.tags else { return self.entry(ViewTags::bare(a.stream, around)) };
+        let own = recorded.index() as u32;
+        match around {
+            Some(_) if self.entries[own as usize].pool.is_none() => {
+                let tags = ViewTags { pool: around, ..self.entries[own as usize].clone() };
+                self.entry(tags)
+            }
+            _ => own,
+        }
+    }
+}
+
+/// The pool of the range that holds each allocation when it begins, in the order of the history.
+fn pools_around(history: &History<'_>) -> impl Iterator<Item = Option<PoolId>> {
+    let mut pools = vec![None; history.allocations.len()];
+    if history.reserved.iter().any(|r| r.pool.is_some()) {
+        let mut births: Vec<(Moment, usize)> =
+            history.allocations.iter().enumerate().map(|(i, a)| (a.from, i)).collect();
+        births.sort_unstable();
+        let mut changes: Vec<(Moment, bool, &ReservedRange)> = Vec::new();
+        for r in &history.reserved {
+            changes.push((r.from, true, r));
+            changes.push((r.to, false, r));
+        }
+        changes.sort_by_key(|&(moment, comes, _)| (moment, comes));
+        let mut changes = changes.into_iter().peekable();
+        let mut live: BTreeMap<u64, &ReservedRange> = BTreeMap::new();
+        for (moment, id) in births {
+            while let Some((_, comes, range)) = changes.next_if(|c| c.0 <= moment) {
+                if comes {
+                    live.insert(range.address, range);
+                } else {
+                    live.remove(&range.address);
+                }
+            }
+            let address = history.allocations[id].address;
+            let below = live.range(..=address).next_back().map(|(_, r)| r);
+            pools[id] = below.filter(|r| address < r.end()).and_then(|r| r.pool);
+        }
+    }
+    pools.into_iter()
+}

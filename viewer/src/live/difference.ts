@@ -1,0 +1,58 @@
+// What changed between two moments, of one recording or of two. Groups are matched by their text.
+
+import type { Group } from './group';
+import { NONE } from '../source/source';
+
+export interface Change {
+  key: string;
+  label: string;
+  before: number;
+  after: number;
+  /** after - before */
+  bytes: number;
+  countBefore: number;
+  countAfter: number;
+  /** Of `before` and `after`, in the names of each; NONE where the group is not there. */
+  stackBefore: number;
+  stackAfter: number;
+}
+
+/** What grew most first; then what stayed, then what shrank. */
+export function difference(before: readonly Group[], after: readonly Group[]): Change[] {
+  const changes = new Map<string, Change>();
+  for (const g of after) {
+    changes.set(g.key, {
+      key: g.key,
+      label: g.label,
+      before: 0,
+      after: g.bytes,
+      bytes: g.bytes,
+      countBefore: 0,
+      countAfter: g.count,
+      stackBefore: NONE,
+      stackAfter: g.stack,
+    });
+  }
+  for (const g of before) {
+    const c = changes.get(g.key);
+    if (c) {
+      c.before = g.bytes;
+      c.bytes = c.after - g.bytes;
+      c.countBefore = g.count;
+      c.stackBefore = g.stack;
+    } else {
+      changes.set(g.key, {
+        key: g.key,
+        label: g.label,
+        before: g.bytes,
+        after: 0,
+        bytes: -g.bytes,
+        countBefore: g.count,
+        countAfter: 0,
+        stackBefore: g.stack,
+        stackAfter: NONE,
+      });
+    }
+  }
+  return [...changes.values()].sort((a, b) => b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
+}

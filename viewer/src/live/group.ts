@@ -1,0 +1,95 @@
+// What is live at a moment, added up by what people ask for.
+
+import type { GroupBy } from '../state';
+import { NONE, type Live, type Names, type Tags } from '../source/source';
+import { NO_STACK, ownFrame, shortFile, stackLabel, stackText } from './stacks';
+
+export interface Group {
+  /** The same text for the same thing in any recording. */
+  key: string;
+  label: string;
+  bytes: number;
+  requested: number;
+  count: number;
+  /** The stack that holds most of it, or NONE. */
+  stack: number;
+}
+
+/** By `Live.origin`. */
+export const ORIGINS = ['', 'live before recording', 'live before recording; where it was freed'] as const;
+
+export function poolName(pool: Tags['pool']): string {
+  if (!pool) return 'pool not recorded';
+  return pool[0] === 0 && pool[1] === 0 ? 'default pool' : `pool ${pool[0]}.${pool[1]}`;
+}
+
+export const streamName = (stream: number) => (stream === 0 ? 'default stream' : `stream ${stream}`);
+
+interface Name {
+  key: string;
+  label: string;
+}
+
+type Namer = (stack: number, tags: number) => Name;
+
+function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
+  const same = (text: string) => ({ key: text, label: text });
+  const byFrame = (text: (frame: number) => string): Namer => (stack) => {
+    const frame = ownFrame(names, stack);
+    return same(frame === NONE ? NO_STACK : text(frame));
+  };
+  switch (by) {
+    case 'stack':
+      return (stack) => ({ key: stackText(names, stack) || NO_STACK, label: stackLabel(names, stack) });
+    case 'line':
+      return byFrame((f) => names.label[f] ?? '');
+    case 'function':
+      return byFrame((f) => `${shortFile(names, f)} ${names.function[f]}`);
+    case 'file':
+      return byFrame((f) => shortFile(names, f));
+    case 'category':
+      return (_, t) => same(tags[t]?.category ?? 'no category');
+    case 'stream':
+      return (_, t) => same(streamName(tags[t]?.stream ?? 0));
+    case 'pool':
+      return (_, t) => same(poolName(tags[t]?.pool ?? null));
+  }
+}
+
+/** Whether groups are made of code: then memory live before recording stands apart, for its stack means another thing. */
+const isCode = (by: GroupBy) => by === 'stack' || by === 'line' || by === 'function' || by === 'file';
+
+/** Groups of what is live, most bytes first. Their bytes sum to the counters' allocated bytes. */
+export function group(live: Live, by: GroupBy, names: Names, tags: readonly Tags[]): Group[] {
+  const name = namer(by, names, tags);
+  const groups = new Map<string, Group & { most: number }>();
+  for (let i = 0; i < live.stack.length; i++) {
+    const stack = live.stack[i];
+    const bytes = live.bytes[i];
+    let { key, label } = name(stack, live.tags[i]);
+    const origin = ORIGINS[live.origin[i]];
+    if (origin && isCode(by)) {
+      label = label === NO_STACK ? origin : `${label} (${origin})`;
+      key = `${origin}\n${key}`;
+    }
+    const known = groups.get(key);
+    if (!known) {
+      groups.set(key, { key, label, bytes, requested: live.requested[i], count: live.count[i], stack, most: bytes });
+      continue;
+    }
+    known.bytes += bytes;
+    known.requested += live.requested[i];
+    known.count += live.count[i];
+    if (bytes > known.most) {
+      known.most = bytes;
+      known.stack = stack;
+    }
+  }
+  return [...groups.values()].sort((a, b) => b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
+}
+
+export function sum(column: Iterable<number>): number {
+  let total = 0;
+  for (const n of column) total += n;
+  return total;
+}

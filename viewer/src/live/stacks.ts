@@ -1,0 +1,52 @@
+// Reading stacks and frames out of a file's names.
+
+import { NONE, type Names } from '../source/source';
+
+export const NO_STACK = '(no stack)';
+
+/** Frames of a stack, innermost first. */
+export function framesOf(names: Names, stack: number): Uint32Array {
+  if (stack === NONE || stack >= names.ends.length) return names.frames.subarray(0, 0);
+  return names.frames.subarray(stack === 0 ? 0 : names.ends[stack - 1], names.ends[stack]);
+}
+
+/** The frame that names a stack, or NONE. */
+export function ownFrame(names: Names, stack: number): number {
+  return stack === NONE || stack >= names.own.length ? NONE : names.own[stack];
+}
+
+export const isUser = (names: Names, frame: number) => names.code[frame] === 'user';
+
+/** The frames that people read: the user's; of a stack without any, the one that names it. Innermost first. */
+export function readableFrames(names: Names, stack: number): number[] {
+  const user = [...framesOf(names, stack)].filter((f) => isUser(names, f));
+  if (user.length > 0) return user;
+  const own = ownFrame(names, stack);
+  return own === NONE ? [] : [own];
+}
+
+/** The short path of a frame's file: its label without line and function. */
+export function shortFile(names: Names, frame: number): string {
+  const label = names.label[frame] ?? '';
+  const rest = `:${names.line[frame]} ${names.function[frame]}`;
+  return label.endsWith(rest) ? label.slice(0, -rest.length) : (names.file[frame] || label);
+}
+
+/** The innermost readable frame and up to two that called it: `model.py:42 forward ‹ train.py:10 main`. */
+export function stackLabel(names: Names, stack: number): string {
+  const frames = readableFrames(names, stack);
+  if (frames.length === 0) return NO_STACK;
+  const shown = frames.slice(0, 3).map((f) => names.label[f] ?? '');
+  if (frames.length > 3) shown.push('…');
+  return shown.join(' ‹ ');
+}
+
+const texts = new WeakMap<Names, string[]>();
+
+/** All frames of a stack as text: the same of the same stack in any recording. */
+export function stackText(names: Names, stack: number): string {
+  if (stack === NONE) return '';
+  let known = texts.get(names);
+  if (!known) texts.set(names, (known = []));
+  return (known[stack] ??= Array.from(framesOf(names, stack), (f) => names.label[f] ?? '').join('\n'));
+}

@@ -1,0 +1,59 @@
+// Asking the source from a component.
+
+import { useEffect, useReducer, useRef } from 'preact/hooks';
+import { newest, type Newest } from '../timeline/newest';
+
+export interface Answer<T> {
+  /** The newest there is; it may be of an older key while the next is under way. */
+  value: T | null;
+  pending: boolean;
+  error: string | null;
+}
+
+interface Question<T> {
+  scope: string;
+  key: string;
+  ask: () => Promise<T>;
+}
+
+interface Last<T> {
+  scope: string;
+  key: string;
+  value: T | null;
+  error: string | null;
+}
+
+/**
+ * Asks whenever `key` changes: one request under way at a time, and after it the newest. Until an answer comes the
+ * former one stays, unless it was of another `scope` (another recording). Without `ask` nothing is asked.
+ */
+export function useAnswer<T>(scope: string, key: string, ask: (() => Promise<T>) | null): Answer<T> {
+  const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
+  const last = useRef<Last<T> | null>(null);
+  const line = useRef<Newest<Question<T>> | null>(null);
+
+  useEffect(() => {
+    const keep = ({ scope, key }: Question<T>, value: T | null, error: string | null) => {
+      last.current = { scope, key, value, error };
+      redraw(null);
+    };
+    const made = newest<Question<T>, T>(
+      (question) => question.ask(),
+      (value, question) => keep(question, value, null),
+      (error, question) => keep(question, null, error instanceof Error ? error.message : String(error)),
+    );
+    line.current = made;
+    return () => made.stop();
+  }, []);
+
+  useEffect(() => {
+    if (ask) line.current?.want({ scope, key, ask });
+  }, [scope, key, ask !== null]);
+
+  const shown = last.current?.scope === scope ? last.current : null;
+  return {
+    value: shown?.value ?? null,
+    pending: ask !== null && shown?.key !== key,
+    error: shown?.key === key ? shown.error : null,
+  };
+}

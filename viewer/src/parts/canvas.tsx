@@ -1,0 +1,37 @@
+import type { RefObject } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { CanvasPen, type Draw } from './pen';
+
+export interface CanvasProps {
+  width: number;
+  height: number;
+  draw: Draw;
+  class?: string;
+  /** After what was asked for is on the screen. */
+  drawn?: () => void;
+  canvasRef?: RefObject<HTMLCanvasElement>;
+}
+
+/** A canvas that is drawn anew, once a frame at most, whenever it is rendered. What it shows must be told in words elsewhere. */
+export function Canvas({ width, height, draw, drawn, class: name, canvasRef }: CanvasProps) {
+  const own = useRef<HTMLCanvasElement>(null);
+  const ref = canvasRef ?? own;
+  const frame = useRef(0);
+  useLayoutEffect(() => {
+    frame.current = requestAnimationFrame(() => {
+      const canvas = ref.current;
+      if (!canvas || width <= 0 || height <= 0) return;
+      const scale = window.devicePixelRatio || 1;
+      const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+      if (canvas.width !== w) canvas.width = w;
+      if (canvas.height !== h) canvas.height = h;
+      const context = canvas.getContext('2d')!;
+      context.setTransform(scale, 0, 0, scale, 0, 0);
+      context.clearRect(0, 0, width, height);
+      draw(new CanvasPen(context));
+      drawn?.();
+    });
+    return () => cancelAnimationFrame(frame.current);
+  });
+  return <canvas ref={ref} class={name} style={{ width: `${width}px`, height: `${height}px` }} aria-hidden="true" />;
+}

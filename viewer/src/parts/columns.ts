@@ -1,0 +1,69 @@
+// Columns of tables by what they hold. A cell shows what people read; its title and the export have the exact value.
+
+import type { Cell } from '../save/csv';
+import { address, bytes, count, signedBytes } from '../text/units';
+
+export interface Column<R> {
+  /** In exports, with the unit: `allocated_bytes`. */
+  key: string;
+  title: string;
+  numeric: boolean;
+  /** What is sorted by and exported. */
+  value: (row: R) => Cell;
+  text: (row: R) => string;
+  exact: (row: R) => string;
+  /** Part of the whole, from 0 to 1, drawn behind the text. */
+  bar?: (row: R) => number;
+  /** Takes what width is left. */
+  wide?: boolean;
+}
+
+type Get<R, T> = (row: R) => T;
+
+export function textColumn<R>(key: string, title: string, get: Get<R, string>, wide = false): Column<R> {
+  return { key, title, numeric: false, value: get, text: get, exact: get, wide };
+}
+
+export function bytesColumn<R>(key: string, title: string, get: Get<R, number>, whole?: number): Column<R> {
+  const column = number(key, title, get, bytes, ' bytes');
+  return whole ? { ...column, bar: (row) => get(row) / whole } : column;
+}
+
+export function changeColumn<R>(key: string, title: string, get: Get<R, number>): Column<R> {
+  return number(key, title, get, signedBytes, ' bytes');
+}
+
+export function countColumn<R>(key: string, title: string, get: Get<R, number | null>): Column<R> {
+  return number(key, title, get, count, '');
+}
+
+export function addressColumn<R>(key: string, title: string, get: Get<R, number>): Column<R> {
+  const text = (row: R) => address(get(row));
+  return { key, title, numeric: true, value: text, text, exact: text };
+}
+
+function number<R>(key: string, title: string, get: Get<R, number | null>, human: (n: number) => string, unit: string): Column<R> {
+  const or = (row: R, show: (n: number) => string) => {
+    const n = get(row);
+    return n === null ? '–' : show(n);
+  };
+  return {
+    key,
+    title,
+    numeric: true,
+    value: get,
+    text: (row) => or(row, human),
+    exact: (row) => or(row, (n) => `${n.toLocaleString('en-US')}${unit}`),
+  };
+}
+
+/** Sorted copy; what has no value comes last either way. */
+export function sorted<R>(rows: readonly R[], column: Column<R>, descending: boolean): R[] {
+  const sign = descending ? -1 : 1;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [column.value(a), column.value(b)];
+    if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
+    if (typeof x === 'number' && typeof y === 'number') return sign * (x - y);
+    return sign * String(x).localeCompare(String(y), 'en', { numeric: true });
+  });
+}

@@ -1,0 +1,186 @@
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { css, mix, parse, textColor, unknownColor } from '../colors';
+import { follow, pathTo, type Node } from '../live/tree';
+import { drawingItems } from '../save/picture';
+import { SaveMenu } from '../save/menu';
+import { dark, inks } from '../shell/theme';
+import { bytes, count, share, signedBytes } from '../text/units';
+import { Canvas } from './canvas';
+import { boxAt, layFlame, stepInTree, type Box } from './flame';
+import type { Pen } from './pen';
+import { useSize } from './size';
+import { Facts, Tooltip } from './tooltip';
+
+const ROW = 20;
+const TEXT_FROM = 24;
+
+export interface FlameGraphProps {
+  name: string;
+  label: string;
+  root: Node;
+  /** Colour by growth since the moment compared with. */
+  compared: boolean;
+  /** What a search finds; null: nothing is looked for. */
+  matches: ((node: Node) => boolean) | null;
+}
+
+/** A call tree as an icicle: click or Enter zooms, arrows walk, Escape or Backspace zooms out. */
+export function FlameGraph(p: FlameGraphProps) {
+  const [box, { width, height }] = useSize<HTMLDivElement>();
+  // Labels along the path, so that the place outlives the tree when the moment changes.
+  const [zoomPath, setZoomPath] = useState<string[]>([]);
+  const [focusPath, setFocusPath] = useState<string[] | null>(null);
+  const [hover, setHover] = useState<{ node: Node; x: number; y: number } | null>(null);
+  const zoomed = useMemo(() => follow(p.root, zoomPath), [p.root, zoomPath]);
+  const focused = useMemo(() => focusPath && follow(p.root, focusPath), [p.root, focusPath]);
+  const boxes = useMemo(() => layFlame(zoomed, width > 0 ? 0.5 / width : 1), [zoomed, width]);
+  const rows = boxes.reduce((most, b) => Math.max(most, b.depth), 0) + 1;
+  const pathOf = (node: Node) => pathTo(node).slice(1).map((n) => n.label);
+  const zoom = (node: Node) => {
+    setZoomPath(pathOf(node));
+    setFocusPath(pathOf(node));
+  };
+  useEffect(() => setHover(null), [p.root]);
+
+  const draw = (pen: Pen) => drawFlame(pen, boxes, width, { ...p, focused });
+  const at = (e: MouseEvent): Node | null => {
+    const r = (e.currentTarget as HTMLElement).getBoundingClientRect();
+    return boxAt(boxes, (e.clientX - r.left) / width, Math.floor((e.clientY - r.top) / ROW))?.node ?? null;
+  };
+  const move = (e: MouseEvent) => {
+    const node = at(e);
+    setHover(node && { node, x: e.clientX, y: e.clientY });
+  };
+  const keys = (e: KeyboardEvent) => {
+    const from = focused ?? zoomed;
+    const next = stepInTree(from, e.key);
+    if (next) setFocusPath(pathOf(next));
+    else if (e.key === 'Enter' || e.key === ' ') zoom(from);
+    else if ((e.key === 'Escape' || e.key === 'Backspace') && zoomed.parent) zoom(zoomed.parent);
+    else if (e.key === 'Home') zoom(p.root);
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+    scrollTo(next ?? from);
+  };
+  const scrollTo = (node: Node) => {
+    const element = box.current;
+    if (!element) return;
+    const top = node.depth * ROW;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW > element.scrollTop + height) element.scrollTop = top + ROW - height;
+  };
+
+  const items = drawingItems(() => ({ width, height: rows * ROW, ground: inks.value.ground, draw }));
+  return (
+    <section class="flame" aria-label={p.label}>
+      <header class="table-head">
+        <h3>{p.label}</h3>
+        <nav class="crumbs" aria-label="Path of the zoomed node">
+          {pathTo(zoomed).map((node, i, all) => (
+            <button key={i} type="button" class="crumb" aria-current={i === all.length - 1} onClick={() => zoom(node)} title={node.label}>
+              {node.label}
+            </button>
+          ))}
+        </nav>
+        <span class="spring" />
+        {zoomed !== p.root && (
+          <button type="button" class="button" onClick={() => zoom(p.root)}>
+            Reset zoom
+          </button>
+        )}
+        <SaveMenu name={p.name} items={items} />
+      </header>
+      <div class="flame-box" ref={box}>
+        <div
+          class="flame-canvas"
+          role="application"
+          tabIndex={0}
+          aria-label={`${p.label}: arrows walk the tree, Enter zooms, Escape zooms out`}
+          onKeyDown={keys}
+          onMouseMove={move}
+          onMouseLeave={() => setHover(null)}
+          onClick={(e) => {
+            const node = at(e);
+            if (node) zoom(node);
+          }}
+        >
+          <Canvas width={width} height={rows * ROW} draw={draw} />
+        </div>
+      </div>
+      <p class="sr-only" aria-live="polite">
+        {focused && `${focused.label}, ${tell(focused, p).map(([name, value]) => `${name} ${value}`).join(', ')}`}
+      </p>
+      {hover && (
+        <Tooltip x={hover.x} y={hover.y}>
+          <p class="tooltip-title">{hover.node.label}</p>
+          <Facts facts={tell(hover.node, p)} />
+        </Tooltip>
+      )}
+    </section>
+  );
+}
+
+function tell(node: Node, p: FlameGraphProps): [string, string][] {
+  const facts: [string, string][] = [
+    ['Allocated', bytes(node.bytes)],
+    ['Share', share(node.bytes, p.root.bytes)],
+    ['Blocks', count(node.count)],
+  ];
+  if (p.compared) {
+    facts.push(['Before', bytes(node.before)], ['Change', signedBytes(node.bytes - node.before)], ['Blocks before', count(node.countBefore)]);
+  }
+  return facts;
+}
+
+/** The user's frames have the colour of their line; what is not theirs is pale. */
+function plainColor(node: Node, isDark: boolean): number {
+  const pale = unknownColor(isDark);
+  if (node.kind !== 'frame') return pale;
+  return textColor(node.label, isDark);
+}
+
+/** Red as it grew, blue as it shrank, deeper by what part of the larger moment changed. */
+function growthColor(node: Node, isDark: boolean): number {
+  const ground = isDark ? 0x3a3f49 : 0xd9dde4;
+  const most = Math.max(node.bytes, node.before);
+  if (most === 0 || node.bytes === node.before) return ground;
+  const part = Math.abs(node.bytes - node.before) / most;
+  const end = node.bytes > node.before ? 0xe0604f : 0x4f8fe0;
+  return mix(ground, end, 0.25 + 0.75 * part);
+}
+
+function drawFlame(pen: Pen, boxes: readonly Box[], width: number, p: FlameGraphProps & { focused: Node | null }): void {
+  const ink = inks.value;
+  const isDark = dark.value;
+  const ground = parse(ink.ground);
+  for (const { node, x, width: part, depth } of boxes) {
+    const left = x * width;
+    const w = part * width;
+    const found = p.matches === null || p.matches(node);
+    let color = p.compared ? growthColor(node, isDark) : plainColor(node, isDark);
+    if (!found) color = mix(color, ground, 0.75);
+    const gap = w > 3 ? 1 : 0;
+    pen.fill(left, depth * ROW, w - gap, ROW - 1, css(color));
+    if (w >= TEXT_FROM) {
+      pen.text(left + 5, depth * ROW + (ROW - 1) / 2 + 0.5, node.label, {
+        color: found ? onColor(color) : ink.quiet,
+        size: 11.5,
+        room: w - gap - 9,
+        bold: p.matches !== null && found,
+      });
+    }
+  }
+  const focus = p.focused && boxes.find((b) => b.node === p.focused);
+  if (focus) pen.outline(focus.x * width, focus.depth * ROW, Math.max(focus.width * width, 3), ROW - 1, ink.text, 2);
+}
+
+/** Black or white, whichever reads better on a colour. */
+function onColor(color: number): string {
+  const linear = (shift: number) => {
+    const c = ((color >>> shift) & 0xff) / 255;
+    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  };
+  const luminance = 0.2126 * linear(16) + 0.7152 * linear(8) + 0.0722 * linear(0);
+  return luminance > 0.179 ? '#0b0d11' : '#ffffff';
+}

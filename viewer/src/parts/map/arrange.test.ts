@@ -1,0 +1,100 @@
+import { expect, test } from 'vitest';
+import type { Layout, Tags } from '../../source/source';
+import { HEADING, LINE, arrange, drawnBytes, fittingLine, lowerBound, piecesBetween, placeAt, spans } from './arrange';
+
+const MIB = 1 << 20;
+const tags: Tags[] = [
+  { stream: 0, pool: [0, 0], category: null, compile_context: null, user_metadata: null },
+  { stream: 3, pool: [0, 1], category: null, compile_context: null, user_metadata: null },
+];
+
+/** Segments as [address, bytes, tags], blocks as [address, bytes, requested, pending], in MiB. */
+function layoutOf(segments: number[][], blocks: number[][]): Layout {
+  const f64 = (rows: number[][], i: number) => Float64Array.from(rows, (r) => (r[i] ?? 0) * MIB);
+  const zeros = (n: number) => new Uint32Array(n);
+  return {
+    moment: 1,
+    counters: { requested: 0, allocated: 0, active: 0, reserved: 0 },
+    segments: {
+      address: f64(segments, 0),
+      bytes: f64(segments, 1),
+      tags: Uint32Array.from(segments, (s) => s[2] ?? 0),
+      kind: Uint8Array.from(segments, () => 1),
+      expandable: new Uint8Array(segments.length),
+      stack: zeros(segments.length),
+      from: zeros(segments.length),
+    },
+    blocks: {
+      allocation: Uint32Array.from(blocks.keys()),
+      address: f64(blocks, 0),
+      bytes: f64(blocks, 1),
+      requested: f64(blocks, 2),
+      pending: Uint8Array.from(blocks, (b) => b[3] ?? 0),
+      stack: zeros(blocks.length),
+      tags: zeros(blocks.length),
+      from: zeros(blocks.length),
+    },
+  };
+}
+
+const layout = layoutOf(
+  [[100, 20], [200, 2, 1], [300, 250]],
+  [[100, 4, 3], [110, 2, 2, 1], [300, 100, 100], [500, 50, 50]],
+);
+
+test('groups have the sums of their segments and blocks', () => {
+  const { groups } = arrange(layout, tags, 'address', 1000, 100 * MIB);
+  expect(groups.map((g) => [g.label, g.segments, g.reserved / MIB, g.allocated / MIB, g.pending / MIB, g.free / MIB, g.largestFree / MIB])).toEqual([
+    ['default pool · default stream · large', 2, 270, 154, 2, 114, 100],
+    ['pool 0.1 · stream 3 · large', 1, 2, 0, 0, 2, 2],
+  ]);
+  expect(drawnBytes(layout)).toEqual({ requested: 153 * MIB, allocated: 154 * MIB, active: 156 * MIB, reserved: 272 * MIB });
+});
+
+test('segments flow in lines, and long ones wrap', () => {
+  const { pieces, groups } = arrange(layout, tags, 'address', 1000, 100 * MIB);
+  expect(pieces.map((p) => [p.segment, p.from / MIB, p.to / MIB, p.x, p.y, p.width])).toEqual([
+    [0, 0, 20, 0, HEADING, 200],
+    [2, 0, 100, 0, HEADING + LINE, 1000],
+    [2, 100, 200, 0, HEADING + 2 * LINE, 1000],
+    [2, 200, 250, 0, HEADING + 3 * LINE, 500],
+    [1, 0, 2, 0, groups[1].top + HEADING, 20],
+  ]);
+  expect(arrange(layout, tags, 'size', 1000, 100 * MIB).pieces[0].segment).toBe(2);
+});
+
+test('every place is a block, a free range or nothing', () => {
+  const a = arrange(layout, tags, 'address', 1000, 100 * MIB);
+  const at = (x: number, y: number) => {
+    const p = placeAt(a, layout, x, y);
+    return p && [p.segment, p.block, p.address / MIB, p.bytes / MIB];
+  };
+  expect(at(39, HEADING + 1)).toEqual([0, 0, 100, 4]);
+  expect(at(41, HEADING + 1)).toEqual([0, null, 104, 6]);
+  expect(at(125, HEADING + 1)).toEqual([0, null, 112, 8]);
+  expect(at(300, HEADING + 1)).toBeNull();
+  expect(at(250, HEADING + 3 * LINE + 1)).toEqual([2, 3, 500, 50]);
+  expect(at(10, 5)).toBeNull();
+});
+
+test('a range over several lines has a rectangle in each', () => {
+  const a = arrange(layout, tags, 'address', 1000, 100 * MIB);
+  const long = a.pieces.filter((p) => p.segment === 2);
+  expect(spans(long, 50 * MIB, 210 * MIB)).toEqual([
+    { x: 500, y: HEADING + LINE, width: 500 },
+    { x: 0, y: HEADING + 2 * LINE, width: 1000 },
+    { x: 0, y: HEADING + 3 * LINE, width: 100 },
+  ]);
+});
+
+test('only pieces between two heights are drawn', () => {
+  const a = arrange(layout, tags, 'address', 1000, 100 * MIB);
+  expect(piecesBetween(a, HEADING + 2 * LINE, HEADING + 2 * LINE + 1).map((p) => p.from / MIB)).toEqual([0, 100]);
+});
+
+test('a line is a power of two of bytes, and enough of them hold everything', () => {
+  const line = fittingLine(8 * 1024 * MIB, 500);
+  expect(Math.log2(line) % 1).toBe(0);
+  expect(Math.ceil((8 * 1024 * MIB) / line) * LINE).toBeLessThan(500);
+  expect(lowerBound([1, 3, 3, 7], 3)).toBe(1);
+});

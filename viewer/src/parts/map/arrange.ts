@@ -1,0 +1,228 @@
+// Where segments and blocks lie in the picture of a moment: segments flow like words in lines, one scale for all, long
+// ones over several lines, in groups of one pool, stream and kind.
+
+import { poolName, streamName } from '../../live/group';
+import type { Layout, Tags } from '../../source/source';
+
+export const ORDERS = ['address', 'size'] as const;
+export type Order = (typeof ORDERS)[number];
+
+export const LINE = 20;
+/** Of a line, what is drawn; the rest is space. */
+export const BAR = 16;
+export const HEADING = 28;
+const GAP = 3;
+const GROUP_GAP = 10;
+/** So that no segment vanishes. */
+const NARROWEST = 2;
+
+export interface MapGroup {
+  label: string;
+  /** Position of the heading. */
+  top: number;
+  segments: number;
+  reserved: number;
+  allocated: number;
+  /** Freed, waiting for another stream. */
+  pending: number;
+  free: number;
+  largestFree: number;
+}
+
+/** Part of a segment that lies in one line. */
+export interface Piece {
+  segment: number;
+  /** Bytes within the segment. */
+  from: number;
+  to: number;
+  x: number;
+  y: number;
+  width: number;
+}
+
+export interface Arrangement {
+  groups: MapGroup[];
+  /** From top to bottom. */
+  pieces: Piece[];
+  height: number;
+  /** Of each segment the first of its blocks, and one number more: blocks and segments both lie by address. */
+  blocks: Uint32Array;
+}
+
+const KIND_NAMES = ['small', 'large', ''] as const;
+
+function groupLabel(tags: Tags | undefined, kind: number): string {
+  const parts = [poolName(tags?.pool ?? null), streamName(tags?.stream ?? 0)];
+  if (KIND_NAMES[kind]) parts.push(KIND_NAMES[kind]);
+  return parts.join(' · ');
+}
+
+/** Position of the first of `sorted` that is not below `value`. */
+export function lowerBound(sorted: ArrayLike<number>, value: number, from = 0): number {
+  let [low, high] = [from, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function blocksOfSegments(layout: Layout): Uint32Array {
+  const { segments, blocks } = layout;
+  const firsts = new Uint32Array(segments.address.length + 1);
+  for (let s = 0; s < segments.address.length; s++) firsts[s] = lowerBound(blocks.address, segments.address[s]);
+  firsts[segments.address.length] = blocks.address.length;
+  return firsts;
+}
+
+/** Adds a segment's bytes to its group. */
+function account(group: MapGroup, layout: Layout, segment: number, firsts: Uint32Array): void {
+  const { segments, blocks } = layout;
+  const end = segments.address[segment] + segments.bytes[segment];
+  let at = segments.address[segment];
+  for (let b = firsts[segment]; b < firsts[segment + 1] && blocks.address[b] < end; b++) {
+    group.largestFree = Math.max(group.largestFree, blocks.address[b] - at);
+    at = blocks.address[b] + blocks.bytes[b];
+    if (blocks.pending[b]) group.pending += blocks.bytes[b];
+    else group.allocated += blocks.bytes[b];
+  }
+  group.largestFree = Math.max(group.largestFree, end - at);
+  group.segments += 1;
+  group.reserved += segments.bytes[segment];
+  group.free = group.reserved - group.allocated - group.pending;
+}
+
+/** Groups, most reserved first, with the positions of their segments in the order asked for. */
+function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Uint32Array): [MapGroup, number[]][] {
+  const groups = new Map<string, [MapGroup, number[]]>();
+  const { address, bytes, kind, tags: segmentTags } = layout.segments;
+  for (let s = 0; s < address.length; s++) {
+    const label = groupLabel(tags[segmentTags[s]], kind[s]);
+    let found = groups.get(label);
+    if (!found) {
+      const empty = { label, top: 0, segments: 0, reserved: 0, allocated: 0, pending: 0, free: 0, largestFree: 0 };
+      groups.set(label, (found = [empty, []]));
+    }
+    account(found[0], layout, s, firsts);
+    found[1].push(s);
+  }
+  const all = [...groups.values()].sort((a, b) => b[0].reserved - a[0].reserved);
+  if (order === 'size') for (const [, members] of all) members.sort((a, b) => bytes[b] - bytes[a] || a - b);
+  return all;
+}
+
+export function arrange(layout: Layout, tags: readonly Tags[], order: Order, width: number, bytesPerLine: number): Arrangement {
+  const blocks = blocksOfSegments(layout);
+  const perPixel = bytesPerLine / Math.max(width, 1);
+  const groups: MapGroup[] = [];
+  const pieces: Piece[] = [];
+  let y = 0;
+  for (const [group, members] of grouped(layout, tags, order, blocks)) {
+    group.top = y;
+    groups.push(group);
+    y += HEADING;
+    let x = 0;
+    for (const segment of members) {
+      const bytes = layout.segments.bytes[segment];
+      const whole = Math.max(bytes / perPixel, NARROWEST);
+      if (x > 0 && x + whole > width) {
+        x = 0;
+        y += LINE;
+      }
+      for (let from = 0; from < bytes; ) {
+        const room = Math.max((width - x) * perPixel, 1);
+        const to = Math.min(from + room, bytes);
+        const last = to >= bytes;
+        pieces.push({ segment, from, to, x, y, width: Math.max((to - from) / perPixel, from === 0 ? NARROWEST : 0) });
+        x += (to - from) / perPixel;
+        if (!last) {
+          x = 0;
+          y += LINE;
+        }
+        from = to;
+      }
+      x += GAP;
+    }
+    y += LINE + GROUP_GAP;
+  }
+  return { groups, pieces, height: y, blocks };
+}
+
+/** Bytes of a line, a power of two, at which so much reserved fits into `height`, headings of some groups included. */
+export function fittingLine(reserved: number, height: number): number {
+  const lines = Math.max(Math.floor((height - 3 * (HEADING + GROUP_GAP)) / LINE), 3);
+  return 2 ** Math.ceil(Math.log2(Math.max(reserved, 1 << 20) / (lines * 0.9)));
+}
+
+/** Pieces that lie between two heights. */
+export function piecesBetween(a: Arrangement, top: number, bottom: number): Piece[] {
+  const first = firstPiece(a.pieces, top - LINE);
+  let last = first;
+  while (last < a.pieces.length && a.pieces[last].y < bottom) last += 1;
+  return a.pieces.slice(first, last);
+}
+
+function firstPiece(pieces: readonly Piece[], y: number): number {
+  let [low, high] = [0, pieces.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (pieces[middle].y < y) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** What lies at a place of the picture. */
+export interface Place {
+  segment: number;
+  /** Null: a free range. */
+  block: number | null;
+  address: number;
+  bytes: number;
+}
+
+export function placeAt(a: Arrangement, layout: Layout, x: number, y: number): Place | null {
+  const piece = piecesBetween(a, y, y + 1).find((p) => y >= p.y && y < p.y + BAR && x >= p.x && x < p.x + p.width);
+  if (!piece) return null;
+  const { segments, blocks } = layout;
+  const { segment } = piece;
+  const start = segments.address[segment];
+  const address = start + piece.from + ((x - piece.x) / piece.width) * (piece.to - piece.from);
+  const [first, end] = [a.blocks[segment], a.blocks[segment + 1]];
+  const next = Math.min(lowerBound(blocks.address, address + 1, first), end);
+  const b = next - 1;
+  if (b >= first && address < blocks.address[b] + blocks.bytes[b]) {
+    return { segment, block: b, address: blocks.address[b], bytes: blocks.bytes[b] };
+  }
+  const from = b >= first ? blocks.address[b] + blocks.bytes[b] : start;
+  const to = next < end ? blocks.address[next] : start + segments.bytes[segment];
+  return { segment, block: null, address: from, bytes: to - from };
+}
+
+/** Rectangles, without their heights, that a range of addresses covers in a segment. */
+export function spans(pieces: readonly Piece[], from: number, to: number): { x: number; y: number; width: number }[] {
+  const found = [];
+  for (const p of pieces) {
+    if (to <= p.from || from >= p.to) continue;
+    const scale = p.width / (p.to - p.from);
+    const left = p.x + (Math.max(from, p.from) - p.from) * scale;
+    const right = p.x + (Math.min(to, p.to) - p.from) * scale;
+    found.push({ x: left, y: p.y, width: right - left });
+  }
+  return found;
+}
+
+/** Exact sums of what is drawn. */
+export function drawnBytes(layout: Layout): Layout['counters'] {
+  const total = { requested: 0, allocated: 0, active: 0, reserved: 0 };
+  for (const bytes of layout.segments.bytes) total.reserved += bytes;
+  const { bytes, requested, pending } = layout.blocks;
+  for (let b = 0; b < bytes.length; b++) {
+    total.active += bytes[b];
+    if (pending[b]) continue;
+    total.allocated += bytes[b];
+    total.requested += requested[b];
+  }
+  return total;
+}

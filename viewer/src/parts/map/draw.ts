@@ -1,0 +1,109 @@
+// Drawing segments and blocks.
+
+import { css, mix, parse, type Rgb } from '../../colors';
+import type { Layout } from '../../source/source';
+import type { Token } from '../../shell/theme';
+import { bytes, count } from '../../text/units';
+import type { Pen } from '../pen';
+import { BAR, HEADING, piecesBetween, spans, type Arrangement, type MapGroup, type Piece } from './arrange';
+
+export interface MapScene {
+  layout: Layout;
+  arrangement: Arrangement;
+  width: number;
+  inks: Record<Token, string>;
+  /** Colour of each block. */
+  color: (block: number) => Rgb;
+  /** Ranges of addresses that are outlined. */
+  outlined: readonly { address: number; bytes: number; ink: Token }[];
+}
+
+/** How much of the ground is in the part of a block that nobody asked for. */
+const ROUNDING_FADE = 0.62;
+const SEPARATED_FROM = 4;
+
+/** Draws what lies between `top` and `bottom`, with `top` at the upper edge. */
+export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number): void {
+  const { arrangement, layout, inks, width } = scene;
+  for (const group of arrangement.groups) {
+    if (group.top + HEADING > top && group.top < bottom) drawHeading(pen, group, group.top - top, width, scene);
+  }
+  const pieces = piecesBetween(arrangement, top, bottom);
+  for (const piece of pieces) {
+    pen.fill(piece.x, piece.y - top, piece.width, BAR, inks.sunken);
+    drawBlocks(pen, scene, piece, top);
+    if (piece.width > SEPARATED_FROM) pen.outline(piece.x, piece.y - top, piece.width, BAR, inks.line);
+  }
+  for (const { address, bytes: size, ink } of scene.outlined) {
+    for (const piece of pieces) {
+      const start = layout.segments.address[piece.segment];
+      for (const s of spans([piece], address - start, address - start + size)) {
+        const [x, w] = s.width < 5 ? [s.x + s.width / 2 - 2.5, 5] : [s.x, s.width];
+        pen.outline(x - 1, s.y - top - 1, w + 2, BAR + 2, inks[ink], 2);
+      }
+    }
+  }
+}
+
+function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void {
+  const { layout, arrangement, inks } = scene;
+  const { address, bytes: sizes, requested, pending } = layout.blocks;
+  const start = layout.segments.address[piece.segment];
+  const scale = piece.width / (piece.to - piece.from);
+  const y = piece.y - top;
+  const ground = parse(inks.sunken);
+  const end = arrangement.blocks[piece.segment + 1];
+  for (let b = firstBlock(scene, piece); b < end; b++) {
+    const from = address[b] - start;
+    if (from >= piece.to) break;
+    const to = from + sizes[b];
+    const left = piece.x + (Math.max(from, piece.from) - piece.from) * scale;
+    const right = piece.x + (Math.min(to, piece.to) - piece.from) * scale;
+    const gap = right - left > SEPARATED_FROM ? 1 : 0;
+    const width = right - left - gap;
+    if (pending[b]) {
+      pen.hatch(left, y, width, BAR, inks.bad);
+      if (gap) pen.outline(left, y, width, BAR, inks.bad);
+      continue;
+    }
+    const color = scene.color(b);
+    pen.fill(left, y, width, BAR, css(color));
+    const asked = piece.x + (Math.max(from + requested[b], piece.from) - piece.from) * scale;
+    if (right - asked > 0.5) pen.fill(asked, y, Math.max(left + width - asked, 0.5), BAR, css(mix(color, ground, ROUNDING_FADE)));
+  }
+}
+
+/** The first block of a segment that reaches into a piece. */
+function firstBlock({ layout, arrangement }: MapScene, piece: Piece): number {
+  const { address, bytes: sizes } = layout.blocks;
+  const at = layout.segments.address[piece.segment] + piece.from;
+  let [low, high] = [arrangement.blocks[piece.segment], arrangement.blocks[piece.segment + 1]];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (address[middle] + sizes[middle] <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export function groupFacts(g: MapGroup): string {
+  const facts = [
+    `${bytes(g.reserved)} reserved`,
+    `${bytes(g.allocated)} allocated`,
+    `${bytes(g.free)} free`,
+    `largest free block ${bytes(g.largestFree)}`,
+    `${count(g.segments)} ${g.segments === 1 ? 'segment' : 'segments'}`,
+  ];
+  if (g.pending > 0) facts.splice(2, 0, `${bytes(g.pending)} pending`);
+  return facts.join('   ');
+}
+
+const TITLE = 220;
+
+function drawHeading(pen: Pen, group: MapGroup, y: number, width: number, { inks }: MapScene): void {
+  const middle = y + HEADING / 2;
+  pen.text(0, middle, group.label, { color: inks.text, bold: true, room: Math.min(TITLE, width) });
+  if (width > TITLE + 80) {
+    pen.text(TITLE + 12, middle, groupFacts(group), { color: inks.quiet, size: 11.5, room: width - TITLE - 12 });
+  }
+}

@@ -1,0 +1,64 @@
+// Events by pages: asked for as they come into sight, and the last ones kept.
+
+import { useEffect, useReducer, useRef } from 'preact/hooks';
+import type { Events } from '../source/source';
+import { source, trouble } from '../state';
+import { newest, type Newest } from '../timeline/newest';
+
+const PAGE = 512;
+const KEPT = 64;
+
+/** An event by number, as a page and its position there. */
+export interface EventAt {
+  page: Events;
+  at: number;
+}
+
+export interface EventPages {
+  get: (event: number) => EventAt | null;
+  /** Asks for what is missing of these rows. */
+  need: (first: number, last: number) => void;
+}
+
+type Span = { first: number; last: number };
+
+export function useEventPages(file: number, device: number, count: number): EventPages {
+  const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
+  const pages = useRef(new Map<number, Events>());
+  const line = useRef<Newest<Span> | null>(null);
+
+  useEffect(() => {
+    const kept = pages.current;
+    kept.clear();
+    const ask = async ({ first, last }: Span) => {
+      for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
+        if (kept.has(page)) continue;
+        const from = page * PAGE;
+        kept.set(page, await source.events(file, device, from, Math.min(PAGE, count - from)));
+        for (const old of kept.keys()) {
+          if (kept.size <= KEPT) break;
+          kept.delete(old);
+        }
+      }
+    };
+    const made = newest<Span, void>(
+      ask,
+      () => redraw(null),
+      (error) => (trouble.value = error instanceof Error ? error.message : String(error)),
+    );
+    line.current = made;
+    return () => made.stop();
+  }, [file, device, count]);
+
+  return {
+    get: (event) => {
+      const page = pages.current.get(Math.floor(event / PAGE));
+      return page && page.first <= event && event - page.first < page.action.length ? { page, at: event - page.first } : null;
+    },
+    need: (first, last) => {
+      for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
+        if (!pages.current.has(page)) return line.current?.want({ first, last });
+      }
+    },
+  };
+}

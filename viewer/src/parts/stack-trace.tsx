@@ -1,0 +1,81 @@
+import { useState } from 'preact/hooks';
+import { framesOf } from '../live/stacks';
+import { NONE, type Names } from '../source/source';
+import { names as allNames, needNames } from '../state';
+
+export interface StackTraceProps {
+  /** Null or NONE: there is none. */
+  stack: number | null;
+  file: number;
+  heading?: string;
+}
+
+type Run = { frames: number[]; folded: boolean };
+
+/** Runs of frames of one kind: the user's and the libraries' apart from native ones, which fold. */
+function runs(frames: Iterable<number>, names: Names): Run[] {
+  const found: Run[] = [];
+  for (const f of frames) {
+    const folded = names.code[f] === 'native';
+    const last = found.at(-1);
+    if (last && last.folded === folded) last.frames.push(f);
+    else found.push({ frames: [f], folded });
+  }
+  return found;
+}
+
+function Frame({ frame, names }: { frame: number; names: Names }) {
+  return (
+    <li class={`frame frame-${names.code[frame]}`}>
+      <span class="frame-name">{names.function[frame] || names.label[frame]}</span>
+      <span class="frame-place" title={`${names.file[frame]}:${names.line[frame]}`}>
+        <bdi>{names.file[frame]}</bdi>:{names.line[frame]}
+      </span>
+    </li>
+  );
+}
+
+function Frames({ stack, names }: { stack: number; names: Names }) {
+  const [native, setNative] = useState(false);
+  const all = framesOf(names, stack);
+  const parts = runs(all, names);
+  const hidden = parts.filter((r) => r.folded).reduce((n, r) => n + r.frames.length, 0);
+  // A stack of nothing but native frames has nothing else to show.
+  const onlyNative = hidden === all.length;
+  return (
+    <>
+      <ol class="frames">
+        {parts.map((run) =>
+          run.folded && !native && !onlyNative
+            ? null
+            : run.frames.map((f, i) => <Frame key={`${f}.${i}`} frame={f} names={names} />),
+        )}
+      </ol>
+      {hidden > 0 && !onlyNative && (
+        <button type="button" class="link-button" aria-expanded={native} onClick={() => setNative(!native)}>
+          {native ? 'Hide native frames' : `Show ${hidden} native ${hidden === 1 ? 'frame' : 'frames'}`}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** A stack, innermost frame first: the user's frames stand out, native ones are folded. */
+export function StackTrace({ stack, file, heading }: StackTraceProps) {
+  const names = allNames.value.get(file);
+  void needNames(file);
+  return (
+    <section class="stack-trace" aria-label={heading ?? 'Stack'}>
+      {heading && <h3>{heading}</h3>}
+      {stack === null || stack === NONE ? (
+        <p class="quiet">No stack was recorded.</p>
+      ) : !names ? (
+        <p class="quiet">Reading names.</p>
+      ) : framesOf(names, stack).length === 0 ? (
+        <p class="quiet">The stack is empty.</p>
+      ) : (
+        <Frames stack={stack} names={names} />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,167 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { sheetItems } from '../save/files';
+import { SaveMenu } from '../save/menu';
+import { count } from '../text/units';
+import { sorted, type Column } from './columns';
+import { useSize } from './size';
+import { rowsSeen, stepOf } from './virtual';
+
+const ROW_HEIGHT = 24;
+/** Longer tables have only those rows in the document that are seen. */
+const LONG = 200;
+
+export interface TableProps<R> {
+  /** In the name of saved files, and for readers of the screen. */
+  name: string;
+  caption: string;
+  columns: readonly Column<R>[];
+  rows: readonly R[];
+  rowKey: (row: R) => string | number;
+  /** Column to sort by at first; without one the order of `rows`. */
+  sortBy?: string;
+  chosen?: string | number | null;
+  choose?: (row: R) => void;
+  marked?: (row: R) => boolean;
+  /** Shown where there are no rows. */
+  empty?: string;
+  /** Controls beside the caption. */
+  children?: ComponentChildren;
+}
+
+/** A sortable table that can be saved; arrows move between rows and choose. */
+export function Table<R>(p: TableProps<R>) {
+  const [sort, setSort] = useState<{ key: string; descending: boolean } | null>(
+    p.sortBy ? { key: p.sortBy, descending: true } : null,
+  );
+  const column = sort && p.columns.find((c) => c.key === sort.key);
+  const rows = useMemo(
+    () => (column ? sorted(p.rows, column, sort.descending) : [...p.rows]),
+    [p.rows, column?.key, sort?.descending],
+  );
+
+  const [box, size] = useSize<HTMLDivElement>();
+  const [scrollTop, setScrollTop] = useState(0);
+  const long = rows.length > LONG;
+  const viewport = Math.max(size.height - ROW_HEIGHT, 0);
+  const { first, last } = long
+    ? rowsSeen({ count: rows.length, rowHeight: ROW_HEIGHT, viewport }, scrollTop, 10)
+    : { first: 0, last: rows.length };
+
+  const chosenAt = p.chosen == null ? -1 : rows.findIndex((r) => p.rowKey(r) === p.chosen);
+  const [focusAt, setFocusAt] = useState(0);
+  const tabAt = Math.min(chosenAt >= 0 ? chosenAt : focusAt, rows.length - 1);
+  const wantsFocus = useRef<number | null>(null);
+
+  const show = (row: number) => {
+    const element = box.current;
+    if (!element) return;
+    const top = row * ROW_HEIGHT;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW_HEIGHT > element.scrollTop + viewport) element.scrollTop = top + ROW_HEIGHT - viewport;
+  };
+
+  useLayoutEffect(() => {
+    if (wantsFocus.current === null) return;
+    const row = box.current?.querySelector<HTMLElement>(`tr[data-row="${wantsFocus.current}"]`);
+    if (!row) return;
+    wantsFocus.current = null;
+    row.focus({ preventScroll: true });
+  });
+  useEffect(() => {
+    if (chosenAt >= 0) show(chosenAt);
+  }, [p.chosen, size.height > 0]);
+
+  const go = (row: number) => {
+    setFocusAt(row);
+    show(row);
+    wantsFocus.current = row;
+    const at = rows[row];
+    if (at !== undefined) p.choose?.(at);
+  };
+  const keys = (e: KeyboardEvent) => {
+    if (!(e.target instanceof HTMLTableRowElement)) return;
+    const to = stepOf(e.key, Number(e.target.dataset.row), rows.length, 10);
+    if (to === null) return;
+    e.preventDefault();
+    e.stopPropagation();
+    go(to);
+  };
+
+  const sortWith = (c: Column<R>) =>
+    setSort(sort?.key === c.key ? { key: c.key, descending: !sort.descending } : { key: c.key, descending: c.numeric });
+
+  const items = sheetItems(() => ({
+    columns: p.columns.map((c) => c.key),
+    rows: rows.map((r) => p.columns.map((c) => c.value(r))),
+  }));
+
+  return (
+    <section class="table-part" aria-label={p.caption}>
+      <header class="table-head">
+        <h3>{p.caption}</h3>
+        <span class="quiet">{count(rows.length)}</span>
+        {p.children}
+        <span class="spring" />
+        {rows.length > 0 && <SaveMenu name={p.name} items={items} />}
+      </header>
+      <div class="table-box" ref={box} onScroll={() => setScrollTop(box.current!.scrollTop)}>
+        <table role="grid" aria-label={p.caption} aria-rowcount={rows.length + 1} onKeyDown={keys}>
+          <thead>
+            <tr aria-rowindex={1}>
+              {p.columns.map((c) => (
+                <th
+                  key={c.key}
+                  scope="col"
+                  class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`}
+                  aria-sort={sort?.key === c.key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
+                >
+                  <button type="button" onClick={() => sortWith(c)}>
+                    {c.title}
+                    <span class="sort-mark" aria-hidden="true">
+                      {sort?.key === c.key ? (sort.descending ? '↓' : '↑') : ''}
+                    </span>
+                  </button>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {first > 0 && <Gap rows={first} columns={p.columns.length} />}
+            {rows.slice(first, last).map((row, i) => {
+              const at = first + i;
+              return (
+                <tr
+                  key={p.rowKey(row)}
+                  data-row={at}
+                  aria-rowindex={at + 2}
+                  aria-selected={at === chosenAt}
+                  tabIndex={at === tabAt ? 0 : -1}
+                  class={p.marked?.(row) ? 'marked' : ''}
+                  onClick={() => go(at)}
+                >
+                  {p.columns.map((c) => (
+                    <td key={c.key} class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`} title={c.exact(row)}>
+                      {c.bar && <span class="cell-bar" style={{ width: `${Math.min(c.bar(row), 1) * 100}%` }} />}
+                      <span class="cell-text">{c.text(row)}</span>
+                    </td>
+                  ))}
+                </tr>
+              );
+            })}
+            {last < rows.length && <Gap rows={rows.length - last} columns={p.columns.length} />}
+          </tbody>
+        </table>
+        {rows.length === 0 && <p class="empty">{p.empty ?? 'Nothing here.'}</p>}
+      </div>
+    </section>
+  );
+}
+
+function Gap({ rows, columns }: { rows: number; columns: number }) {
+  return (
+    <tr class="table-gap" aria-hidden="true" style={{ height: `${rows * ROW_HEIGHT}px` }}>
+      <td colSpan={columns} />
+    </tr>
+  );
+}

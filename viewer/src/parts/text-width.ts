@@ -1,0 +1,50 @@
+// How wide text is when drawn, without laying it out.
+
+export const FONTS = {
+  sans: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif",
+  mono: "ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace",
+} as const;
+
+export interface Font {
+  family: keyof typeof FONTS;
+  size: number;
+  bold: boolean;
+}
+
+export const cssFont = (f: Font) => `${f.bold ? '600 ' : ''}${f.size}px ${FONTS[f.family]}`;
+
+const widths = new Map<string, Map<string, number>>();
+let context: CanvasRenderingContext2D | null = null;
+
+function charWidth(char: string, font: string): number {
+  let known = widths.get(font);
+  if (!known) widths.set(font, (known = new Map()));
+  let width = known.get(char);
+  if (width === undefined) {
+    context ??= document.createElement('canvas').getContext('2d')!;
+    context.font = font;
+    known.set(char, (width = context.measureText(char).width));
+  }
+  return width;
+}
+
+/** `text` cut with an ellipsis to at most `room` pixels; empty where not even three characters fit. */
+export function fitText(text: string, font: Font, room: number): string {
+  const css = cssFont(font);
+  const dots = charWidth('…', css);
+  let width = 0;
+  let fits = '';
+  for (const char of text) {
+    width += charWidth(char, css);
+    if (width > room) return fits.length >= 2 ? `${fits}…` : '';
+    if (width + dots <= room) fits += char;
+  }
+  return text;
+}
+
+export function textWidth(text: string, font: Font): number {
+  const css = cssFont(font);
+  let width = 0;
+  for (const char of text) width += charWidth(char, css);
+  return width;
+}

@@ -1,0 +1,117 @@
+import type { ComponentChildren, Ref } from 'preact';
+import { useEffect, useImperativeHandle, useRef, useState } from 'preact/hooks';
+import { useSize } from './size';
+import {
+  clampPosition, isScaled, physicalHeight, reveal, rowsSeen, stepOf, toPhysical, toVirtual, type Scrolling,
+} from './virtual';
+
+export interface VirtualListHandle {
+  reveal: (row: number) => void;
+}
+
+export interface VirtualListProps {
+  count: number;
+  rowHeight: number;
+  label: string;
+  /** The chosen row, or null. */
+  chosen: number | null;
+  choose: (row: number) => void;
+  row: (index: number) => ComponentChildren;
+  /** Rows that are about to be seen. */
+  seen?: (first: number, last: number) => void;
+  rowClass?: (index: number) => string;
+  handle?: Ref<VirtualListHandle>;
+  id: string;
+}
+
+/** A listbox of any number of rows of one height, with only those in the document that are seen. Up, Down, PageUp,
+ * PageDown (a hundred rows), Home and End choose. */
+export function VirtualList(p: VirtualListProps) {
+  const [box, { height }] = useSize<HTMLDivElement>();
+  const [position, setPosition] = useState(0);
+  const exact = useRef(0);
+  const scrolling: Scrolling = { count: p.count, rowHeight: p.rowHeight, viewport: height };
+
+  const moveTo = (to: number) => {
+    exact.current = clampPosition(scrolling, to);
+    setPosition(exact.current);
+    if (box.current) box.current.scrollTop = toPhysical(scrolling, exact.current);
+  };
+  useImperativeHandle(p.handle ?? null, () => ({ reveal: (row) => moveTo(reveal(scrolling, exact.current, row)) }));
+
+  useEffect(() => {
+    if (p.chosen !== null && height > 0) moveTo(reveal(scrolling, exact.current, p.chosen));
+  }, [p.chosen, p.count, height]);
+
+  const scrolled = () => {
+    const top = box.current!.scrollTop;
+    // Our own scrolling comes back rounded to pixels, which in a scaled list are many rows.
+    if (Math.abs(top - toPhysical(scrolling, exact.current)) <= 1) return;
+    exact.current = toVirtual(scrolling, top);
+    setPosition(exact.current);
+  };
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element || !isScaled(scrolling)) return;
+    // In a scaled list the wheel would jump over rows: it moves by the rows' own pixels.
+    const wheel = (e: WheelEvent) => {
+      if (e.deltaY === 0 || e.ctrlKey) return;
+      e.preventDefault();
+      const unit = [1, p.rowHeight, height][e.deltaMode] ?? 1;
+      moveTo(exact.current + e.deltaY * unit);
+    };
+    element.addEventListener('wheel', wheel, { passive: false });
+    return () => element.removeEventListener('wheel', wheel);
+  }, [p.count, p.rowHeight, height]);
+
+  const keys = (e: KeyboardEvent) => {
+    const to = stepOf(e.key, p.chosen ?? 0, p.count, 100);
+    if (to === null || p.count === 0) return;
+    e.preventDefault();
+    e.stopPropagation();
+    p.choose(to);
+  };
+
+  const { first, last } = rowsSeen(scrolling, position);
+  useEffect(() => {
+    if (height > 0) p.seen?.(first, last);
+  }, [first, last, height]);
+
+  const top = toPhysical(scrolling, position) - (position - first * p.rowHeight);
+  const rows = [];
+  for (let i = first; i < last; i++) {
+    rows.push(
+      <div
+        key={i}
+        id={`${p.id}-${i}`}
+        role="option"
+        aria-selected={i === p.chosen}
+        aria-posinset={i + 1}
+        aria-setsize={p.count}
+        class={`virtual-row ${p.rowClass?.(i) ?? ''}`}
+        style={{ top: `${top + (i - first) * p.rowHeight}px`, height: `${p.rowHeight}px` }}
+        onClick={() => p.choose(i)}
+      >
+        {p.row(i)}
+      </div>,
+    );
+  }
+  const active = p.chosen !== null && p.chosen >= first && p.chosen < last;
+  return (
+    <div
+      ref={box}
+      class="virtual-list"
+      role="listbox"
+      tabIndex={0}
+      aria-label={p.label}
+      {...(active ? { 'aria-activedescendant': `${p.id}-${p.chosen}` } : {})}
+      onScroll={scrolled}
+      onKeyDown={keys}
+    >
+      <div class="virtual-space" role="presentation" style={{ height: `${physicalHeight(scrolling)}px` }}>
+        {rows}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,68 @@
+// Lists of any length in a scrolling box: which rows are to be seen. Browsers cannot make an element of more than some
+// sixteen million pixels, so beyond MAX_HEIGHT the scrollbar stands for more than it measures.
+
+export const MAX_HEIGHT = 8_000_000;
+
+export interface Scrolling {
+  count: number;
+  rowHeight: number;
+  viewport: number;
+}
+
+/** Height of all rows. */
+export const virtualHeight = (s: Scrolling) => s.count * s.rowHeight;
+
+/** Height of the element that is scrolled. */
+export const physicalHeight = (s: Scrolling) => Math.min(virtualHeight(s), MAX_HEIGHT);
+
+const virtualRoom = (s: Scrolling) => Math.max(virtualHeight(s) - s.viewport, 0);
+const physicalRoom = (s: Scrolling) => Math.max(physicalHeight(s) - s.viewport, 0);
+
+export const isScaled = (s: Scrolling) => virtualHeight(s) > MAX_HEIGHT;
+
+export function toVirtual(s: Scrolling, scrollTop: number): number {
+  const room = physicalRoom(s);
+  return room === 0 ? 0 : clamp((scrollTop / room) * virtualRoom(s), 0, virtualRoom(s));
+}
+
+export function toPhysical(s: Scrolling, position: number): number {
+  const room = virtualRoom(s);
+  return room === 0 ? 0 : (clamp(position, 0, room) / room) * physicalRoom(s);
+}
+
+export const clampPosition = (s: Scrolling, position: number) => clamp(position, 0, virtualRoom(s));
+
+/** Rows that are at least partly to be seen, `last` not included, and some around them. */
+export function rowsSeen(s: Scrolling, position: number, around = 4): { first: number; last: number } {
+  const first = Math.floor(position / s.rowHeight) - around;
+  const last = Math.ceil((position + s.viewport) / s.rowHeight) + around;
+  return { first: clamp(first, 0, s.count), last: clamp(last, 0, s.count) };
+}
+
+/** The position nearest to `position` at which `row` is wholly to be seen; far rows come to the middle. */
+export function reveal(s: Scrolling, position: number, row: number): number {
+  const top = row * s.rowHeight;
+  const bottom = top + s.rowHeight;
+  if (top >= position && bottom <= position + s.viewport) return position;
+  const near = top >= position - s.viewport && bottom <= position + 2 * s.viewport;
+  if (!near) return clampPosition(s, top - (s.viewport - s.rowHeight) / 2);
+  return clampPosition(s, top < position ? top : bottom - s.viewport);
+}
+
+/** Where a key leads from row `at` of `count`, a page being so many rows; null: nowhere. */
+export function stepOf(key: string, at: number, count: number, page: number): number | null {
+  const to = (row: number) => clamp(row, 0, count - 1);
+  switch (key) {
+    case 'ArrowDown': return to(at + 1);
+    case 'ArrowUp': return to(at - 1);
+    case 'PageDown': return to(at + page);
+    case 'PageUp': return to(at - page);
+    case 'Home': return 0;
+    case 'End': return count - 1;
+    default: return null;
+  }
+}
+
+function clamp(n: number, low: number, high: number): number {
+  return Math.min(Math.max(n, low), high);
+}

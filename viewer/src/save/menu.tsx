@@ -1,0 +1,72 @@
+import { useId, useRef, useState } from 'preact/hooks';
+import { recording, trouble } from '../state';
+import { download, fileName, type SaveItem } from './files';
+
+export interface SaveMenuProps {
+  /** What is saved, for the file's name: `timeline`, `moment-12345`. */
+  name: string;
+  items: SaveItem[];
+}
+
+/** A button that opens a menu of forms to save in. */
+export function SaveMenu({ name, items }: SaveMenuProps) {
+  const id = useId();
+  const button = useRef<HTMLButtonElement>(null);
+  const menu = useRef<HTMLDivElement>(null);
+  const [open, setOpen] = useState(false);
+
+  const save = async (item: SaveItem) => {
+    menu.current?.hidePopover();
+    button.current?.focus();
+    try {
+      download(await item.make(), fileName(recording.value?.name ?? '', name, item.extension));
+    } catch (e) {
+      trouble.value = `Saving failed: ${e instanceof Error ? e.message : String(e)}`;
+    }
+  };
+
+  const toggled = (e: Event) => {
+    const shown = (e as ToggleEvent).newState === 'open';
+    setOpen(shown);
+    if (!shown || !menu.current || !button.current) return;
+    const at = button.current.getBoundingClientRect();
+    const size = menu.current.getBoundingClientRect();
+    const below = at.bottom + 4 + size.height < innerHeight;
+    menu.current.style.left = `${Math.max(8, Math.min(at.right - size.width, innerWidth - size.width - 8))}px`;
+    menu.current.style.top = `${below ? at.bottom + 4 : at.top - 4 - size.height}px`;
+    menu.current.querySelector('button')?.focus();
+  };
+
+  const keys = (e: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+    if (step === undefined) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const all = [...(menu.current?.querySelectorAll('button') ?? [])];
+    const at = all.indexOf(document.activeElement as HTMLButtonElement);
+    all[(at + step + all.length) % all.length]?.focus();
+  };
+
+  return (
+    <>
+      <button
+        ref={button}
+        type="button"
+        class="button save-button"
+        aria-haspopup="menu"
+        aria-expanded={open}
+        aria-label={`Save ${name}`}
+        popovertarget={id}
+      >
+        Save
+      </button>
+      <div ref={menu} id={id} class="save-menu" role="menu" aria-label={`Save ${name} as`} popover="auto" onToggle={toggled} onKeyDown={keys}>
+        {items.map((item) => (
+          <button key={item.label} type="button" role="menuitem" tabIndex={-1} onClick={() => void save(item)}>
+            {item.label}
+          </button>
+        ))}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest';
+import type { Items, Names, Tags } from '../source/source';
+import { compile, matching, parse, parseSize } from './query';
+
+const names: Names = {
+  label: ['attention.py:4 forward', 'train.py:9 main', 'c10::alloc'],
+  file: ['/home/me/model/attention.py', '/home/me/train.py', 'libc10.so'],
+  line: [4, 9, 0],
+  function: ['forward', 'main', 'c10::alloc'],
+  code: ['user', 'user', 'native'],
+  ends: Uint32Array.of(2, 3, 3, 5),
+  frames: Uint32Array.of(0, 1, 1, 2, 1),
+  own: Uint32Array.of(0, 1, 0xffffffff, 1),
+};
+const tag = (over: Partial<Tags>): Tags => ({
+  stream: 0, pool: [0, 0], category: null, compile_context: null, user_metadata: null, ...over,
+});
+const tags = [tag({}), tag({ stream: 3, category: 'GRADIENT' }), tag({ pool: [1, 0] }), tag({ pool: null })];
+const query = (text: string) => compile(parse(text), names, tags);
+
+describe('parseSize', () => {
+  test.each([['10MiB', 10 * 2 ** 20], ['1.5 KiB', 1536], ['512mb', 512e6], ['7', 7], ['2g', 2 ** 31]])('%s', (t, n) => {
+    expect(parseSize(t)).toBe(n);
+  });
+  test.each(['', 'x', '1.2.3', '5 parsecs'])('%s is none', (t) => expect(parseSize(t)).toBeNull());
+});
+
+describe('queries', () => {
+  test('nothing', () => expect(query('  ')).toBeNull());
+  test('any frame, without case', () => expect(query('FORWARD')?.stacks).toEqual([0]));
+  test('whole path', () => expect(query('me/train')?.stacks).toEqual([0, 1, 3]));
+  test('both words must hold', () => expect(query('train c10')?.stacks).toEqual([3]));
+  test('quoted', () => expect(query('"py:9 main"')?.stacks).toEqual([0, 1, 3]));
+  test('C++ names are no fields', () => expect(query('c10::alloc')?.stacks).toEqual([3]));
+  test('file and function', () => {
+    expect(query('file:attention')?.stacks).toEqual([0]);
+    expect(query('function:attention')?.stacks).toEqual([]);
+  });
+  test('sizes', () => {
+    expect(query('>=10MiB <1GiB')).toMatchObject({ min: 10 * 2 ** 20, max: 2 ** 30 - 1, stacks: null });
+    expect(query('>= 2 KiB')).toMatchObject({ min: 2048, stacks: null });
+  });
+  test('address', () => expect(query('0x7f10')).toMatchObject({ address: 0x7f10 }));
+  test('tags', () => {
+    expect(query('stream:3')?.tags).toEqual([1]);
+    expect(query('pool:default')?.tags).toEqual([0, 1]);
+    expect(query('pool:1.0')?.tags).toEqual([2]);
+    expect(query('pool:none')?.tags).toEqual([3]);
+    expect(query('category:grad')?.tags).toEqual([1]);
+    expect(query('stream:0 pool:1.0')?.tags).toEqual([2]);
+  });
+  test.each(['>=much', '0xzz', 'stream:x', 'pool:7', 'file:'])('%s is unclear', (text) => {
+    expect(parse(text).unclear).toHaveLength(1);
+  });
+});
+
+test('items', () => {
+  const items: Items = {
+    id: Uint32Array.of(1, 2, 3),
+    address: Float64Array.of(0x1000, 0x2000, 0x3000),
+    bytes: Float64Array.of(512, 2048, 4096),
+    from: Uint32Array.of(0, 0, 0),
+    to: Uint32Array.of(1, 1, 1),
+    stack: Uint32Array.of(0, 1, 2),
+    tags: Uint32Array.of(0, 1, 2),
+  };
+  const flags = (text: string) => [...matching(query(text)!, items)];
+  expect(flags('forward')).toEqual([1, 0, 0]);
+  expect(flags('>=2KiB')).toEqual([0, 1, 1]);
+  expect(flags('0x27ff')).toEqual([0, 1, 0]);
+  expect(flags('0x2800')).toEqual([0, 0, 0]);
+  expect(flags('train >1KiB')).toEqual([0, 1, 0]);
+});

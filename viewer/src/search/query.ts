@@ -1,0 +1,169 @@
+// The language of the search box. Words stand beside each other, all must hold:
+//
+//   attention            any frame of the stack: file, line or function
+//   "two words"          the same with spaces
+//   file:loss.py         any frame in such a file; function:forward likewise
+//   0x7f3a00200000       what covers this address
+//   >=10MiB  <1KiB       sizes of blocks
+//   stream:3  pool:1.0  pool:default  category:gradient  context:..  metadata:..
+
+import type { Items, Names, Query, Tags } from '../source/source';
+
+type FrameField = 'any' | 'file' | 'function';
+
+type Term =
+  | { kind: 'frame'; field: FrameField; text: string }
+  | { kind: 'tags'; field: string; text: string }
+  | { kind: 'address'; address: number }
+  | { kind: 'size'; min: number | null; max: number | null };
+
+export interface Parsed {
+  terms: Term[];
+  /** Why something was not understood, for people. */
+  unclear: string[];
+}
+
+const UNITS: Record<string, number> = {
+  '': 1, b: 1,
+  k: 2 ** 10, kib: 2 ** 10, kb: 1e3,
+  m: 2 ** 20, mib: 2 ** 20, mb: 1e6,
+  g: 2 ** 30, gib: 2 ** 30, gb: 1e9,
+  t: 2 ** 40, tib: 2 ** 40, tb: 1e12,
+};
+
+/** `1.5MiB`, `512 MB` is decimal. Null: no size. */
+export function parseSize(text: string): number | null {
+  const [, value, unit] = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text) ?? [];
+  const scale = unit === undefined ? undefined : UNITS[unit.toLowerCase()];
+  return scale === undefined ? null : Math.round(Number(value) * scale);
+}
+
+const TAG_FIELDS: Record<string, (tags: Tags, text: string) => boolean> = {
+  stream: (tags, text) => String(tags.stream) === text,
+  pool: (tags, text) => {
+    if (tags.pool === null) return text === 'none';
+    return tags.pool.join('.') === text || (text === 'default' && tags.pool[0] === 0 && tags.pool[1] === 0);
+  },
+  category: (tags, text) => (tags.category ?? 'unknown').toLowerCase().includes(text),
+  context: (tags, text) => (tags.compile_context ?? '').toLowerCase().includes(text),
+  metadata: (tags, text) => (tags.user_metadata ?? '').toLowerCase().includes(text),
+};
+
+/** Whole numbers apart, a search looks into texts, so `stream` and `pool` say how they are written. */
+const FORMS: Record<string, [RegExp, string]> = {
+  stream: [/^\d+$/, 'a number, as in stream:3'],
+  pool: [/^(\d+\.\d+|default|none)$/, 'two numbers, as in pool:1.0, or pool:default, or pool:none'],
+};
+
+/** Words apart, quoted ones whole; `>= 10 MiB` is one word as `>=10MiB` is. */
+function words(text: string): string[] {
+  return text.match(/[<>]=?\s*[\d.]+\s*[a-z]*|[a-z]+:"[^"]*"?|"[^"]*"?|\S+/gi) ?? [];
+}
+
+const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
+
+function term(word: string): Term | string {
+  const [, sign, size] = /^([<>]=?)\s*(.*)$/.exec(word) ?? [];
+  if (sign !== undefined) {
+    const bytes = parseSize(size);
+    if (bytes === null) return `${word}: a size is a number with a unit, as in ${sign}10MiB`;
+    if (sign[0] === '>') return { kind: 'size', min: sign === '>' ? bytes + 1 : bytes, max: null };
+    return { kind: 'size', min: null, max: sign === '<' ? Math.max(bytes - 1, 0) : bytes };
+  }
+  if (/^0x/i.test(word)) {
+    const address = /^0x[0-9a-f]+$/i.test(word) ? Number(word) : NaN;
+    return Number.isSafeInteger(address) ? { kind: 'address', address } : `${word}: not an address`;
+  }
+  const [, name, value] = /^([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
+  const field = name?.toLowerCase();
+  if (field === 'file' || field === 'function' || (field !== undefined && field in TAG_FIELDS)) {
+    const text = unquoted(value);
+    if (text === '') return `${field}: needs a value`;
+    if (field === 'file' || field === 'function') return { kind: 'frame', field, text };
+    const form = FORMS[field];
+    if (form && !form[0].test(text)) return `${word}: ${form[1]}`;
+    return { kind: 'tags', field, text };
+  }
+  return { kind: 'frame', field: 'any', text: unquoted(word) };
+}
+
+export function parse(text: string): Parsed {
+  const read = words(text).map(term);
+  return {
+    terms: read.filter((t) => typeof t !== 'string' && !(t.kind === 'frame' && t.text === '')) as Term[],
+    unclear: read.filter((t) => typeof t === 'string'),
+  };
+}
+
+function framesWith(names: Names, field: FrameField, text: string): Uint8Array {
+  const holds = (i: number) => {
+    if (field === 'file') return names.file[i].toLowerCase().includes(text);
+    if (field === 'function') return names.function[i].toLowerCase().includes(text);
+    return `${names.label[i]}\n${names.file[i]}:${names.line[i]} ${names.function[i]}`.toLowerCase().includes(text);
+  };
+  return Uint8Array.from(names.label, (_, i) => (holds(i) ? 1 : 0));
+}
+
+/** 1 for each stack that has one of the frames. */
+function stacksWith(names: Names, frames: Uint8Array): Uint8Array {
+  let at = 0;
+  return Uint8Array.from(names.ends, (end) => {
+    let found = 0;
+    for (; at < end; at += 1) found |= frames[names.frames[at]];
+    return found;
+  });
+}
+
+const positions = (flags: Uint8Array): number[] => {
+  const found: number[] = [];
+  flags.forEach((flag, i) => flag && found.push(i));
+  return found;
+};
+
+/** Null: nothing is looked for. */
+export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | null {
+  if (parsed.terms.length === 0) return null;
+  const query: Query = { stacks: null, tags: null, address: null, min: null, max: null };
+  let stacks: Uint8Array | null = null;
+  let tagged: boolean[] | null = null;
+  for (const t of parsed.terms) {
+    switch (t.kind) {
+      case 'frame': {
+        const having = stacksWith(names, framesWith(names, t.field, t.text));
+        stacks = stacks ? stacks.map((flag, i) => flag & having[i]) : having;
+        break;
+      }
+      case 'tags': {
+        const before: boolean[] | null = tagged;
+        tagged = tags.map((one, i) => (before?.[i] ?? true) && TAG_FIELDS[t.field](one, t.text));
+        break;
+      }
+      case 'address':
+        query.address = t.address;
+        break;
+      case 'size':
+        if (t.min !== null) query.min = Math.max(query.min ?? 0, t.min);
+        if (t.max !== null) query.max = Math.min(query.max ?? Infinity, t.max);
+        break;
+    }
+  }
+  if (stacks) query.stacks = positions(stacks);
+  if (tagged) query.tags = positions(Uint8Array.from(tagged, (flag) => (flag ? 1 : 0)));
+  return query;
+}
+
+/** 1 for each item that matches, by its bytes as stacked. */
+export function matching(query: Query, items: Items): Uint8Array {
+  const stacks = query.stacks && new Set(query.stacks);
+  const tags = query.tags && new Set(query.tags);
+  const { address, min, max } = query;
+  return Uint8Array.from(items.id, (_, i) => {
+    const bytes = items.bytes[i];
+    const matches = (stacks === null || stacks.has(items.stack[i]))
+      && (tags === null || tags.has(items.tags[i]))
+      && (address === null || (address >= items.address[i] && address < items.address[i] + bytes))
+      && (min === null || bytes >= min)
+      && (max === null || bytes <= max);
+    return matches ? 1 : 0;
+  });
+}

@@ -1,0 +1,150 @@
+// What the whole page shares: which recording, which range of time, which moment, what is selected, what is searched
+// for. All of it stands in the address, so that a view can be kept and sent.
+
+import { batch, computed, effect, signal } from '@preact/signals';
+import type { Axis, Recording, Names, Source, Stacked } from './source/source';
+
+export const VIEWS = ['overview', 'timeline', 'state', 'segments', 'moment', 'compare', 'whatif'] as const;
+export type View = (typeof VIEWS)[number];
+export const COLORS = ['stack', 'size', 'category', 'stream', 'pool'] as const;
+export type ColorBy = (typeof COLORS)[number];
+export const GROUPS = ['stack', 'line', 'function', 'file', 'category', 'stream', 'pool'] as const;
+export type GroupBy = (typeof GROUPS)[number];
+
+/** Where answers come from; set once before the page is drawn. */
+export let source: Source;
+export const recordings = signal<Recording[] | null>(null);
+/** Names of the files that were needed so far. */
+export const names = signal<ReadonlyMap<number, Names>>(new Map());
+/** What went wrong last, for people; null: nothing. */
+export const trouble = signal<string | null>(null);
+
+export const view = signal<View>('overview');
+export const file = signal(0);
+export const device = signal(0);
+export const stacked = signal<Stacked>('allocated');
+export const axis = signal<Axis>('events');
+/** Part of the axis that is shown; null: all. */
+export const range = signal<[number, number] | null>(null);
+/** Bytes shown; null: what fits. */
+export const span = signal<[number, number] | null>(null);
+/** The chosen moment; null: the peak of allocated bytes. */
+export const moment = signal<number | null>(null);
+/** A second moment to compare with; null: none. */
+export const against = signal<number | null>(null);
+/** The other recording in the comparison, as file and device; null: none. */
+export const other = signal<[number, number] | null>(null);
+/** The selected allocation. */
+export const selected = signal<number | null>(null);
+export const search = signal('');
+export const colorBy = signal<ColorBy>('stack');
+export const groupBy = signal<GroupBy>('line');
+/** The row of the what-if table whose line is drawn; null: none. */
+export const setting = signal<number | null>(null);
+
+export const recording = computed(() => recordings.value?.[file.value] ?? null);
+export const current = computed(() => recording.value?.devices[device.value] ?? null);
+/** The moment that the views show. */
+export const shownMoment = computed(() => moment.value ?? current.value?.peaks.allocated.moment ?? 0);
+/** Ends of the whole axis. */
+export const whole = computed<[number, number]>(() => {
+  const d = current.value;
+  if (!d) return [0, 1];
+  return axis.value === 'time' ? [0, Math.max(d.duration_us ?? 0, 1)] : [0, d.events + 1];
+});
+export const shownRange = computed<[number, number]>(() => range.value ?? whole.value);
+
+/** Begins with `from`: asks for the recordings, then follows the address. */
+export async function start(from: Source): Promise<void> {
+  source = from;
+  read();
+  window.addEventListener('hashchange', read);
+  try {
+    recordings.value = await source.recordings();
+    clampToRecordings();
+    effect(write);
+  } catch (e) {
+    trouble.value = String(e instanceof Error ? e.message : e);
+  }
+}
+
+/** Asks for the names of a file, once. */
+const asked = new Set<number>();
+export async function needNames(of: number): Promise<void> {
+  if (asked.has(of)) return;
+  asked.add(of);
+  const got = await source.names(of);
+  names.value = new Map(names.value).set(of, got);
+}
+
+/** Shows another device, at its own whole range. */
+export function choose(newFile: number, newDevice: number): void {
+  batch(() => {
+    file.value = newFile;
+    device.value = newDevice;
+    range.value = span.value = moment.value = against.value = selected.value = setting.value = null;
+    if (axis.value === 'time' && current.value?.origin_us == null) axis.value = 'events';
+  });
+}
+
+/** An address may name what this recording does not have. */
+function clampToRecordings(): void {
+  if (!current.value) choose(0, 0);
+  if (axis.value === 'time' && current.value?.origin_us == null) axis.value = 'events';
+}
+
+const number = (text: string | null) => (text !== null && /^\d+(\.\d+)?$/.test(text) ? Number(text) : null);
+const pair = (text: string | null): [number, number] | null => {
+  const [a, b] = (text ?? '').split('~').map((t) => number(t));
+  return a != null && b != null && a <= b ? [a, b] : null;
+};
+const oneOf = <T extends string>(all: readonly T[], text: string | null, otherwise: T): T =>
+  all.find((v) => v === text) ?? otherwise;
+
+function read(): void {
+  const p = new URLSearchParams(location.hash.slice(1));
+  batch(() => {
+    view.value = oneOf(VIEWS, p.get('view'), 'overview');
+    file.value = number(p.get('file')) ?? 0;
+    device.value = number(p.get('device')) ?? 0;
+    stacked.value = oneOf(['allocated', 'requested', 'active', 'reserved'], p.get('stacked'), 'allocated');
+    axis.value = oneOf(['events', 'time'], p.get('axis'), 'events');
+    range.value = pair(p.get('range'));
+    span.value = pair(p.get('bytes'));
+    moment.value = number(p.get('moment'));
+    against.value = number(p.get('against'));
+    const [f, d] = (p.get('other') ?? '').split('.').map((t) => number(t));
+    other.value = f != null && d != null ? [f, d] : null;
+    selected.value = number(p.get('selected'));
+    search.value = p.get('search') ?? '';
+    colorBy.value = oneOf(COLORS, p.get('color'), 'stack');
+    groupBy.value = oneOf(GROUPS, p.get('by'), 'line');
+    setting.value = number(p.get('setting'));
+    if (recordings.value) clampToRecordings();
+  });
+}
+
+function write(): void {
+  const p = new URLSearchParams();
+  const put = (key: string, value: string | number | null, silent: string | number | null = null) => {
+    if (value !== null && value !== silent) p.set(key, String(value));
+  };
+  const round = (n: number) => (axis.value === 'time' ? Math.round(n) : Math.round(n * 100) / 100);
+  put('view', view.value, 'overview');
+  put('file', file.value, 0);
+  put('device', device.value, 0);
+  put('stacked', stacked.value, 'allocated');
+  put('axis', axis.value, 'events');
+  put('range', range.value && range.value.map(round).join('~'));
+  put('bytes', span.value && span.value.map(Math.round).join('~'));
+  put('moment', moment.value);
+  put('against', against.value);
+  put('other', other.value && other.value.join('.'));
+  put('selected', selected.value);
+  put('search', search.value, '');
+  put('color', colorBy.value, 'stack');
+  put('by', groupBy.value, 'line');
+  put('setting', setting.value);
+  const hash = `#${p}`;
+  if (hash !== location.hash) history.replaceState(null, '', hash === '#' ? '#' : hash);
+}

@@ -1,0 +1,43 @@
+// Numbers as people read them.
+
+const UNITS = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+
+/** `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB. */
+export function bytes(n: number): string {
+  if (Math.abs(n) < 1024) return `${Math.round(n)} B`;
+  let value = n / 1024;
+  let unit = 0;
+  while (Math.abs(value) >= 1023.995 && unit + 1 < UNITS.length) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${value.toFixed(2)} ${UNITS[unit]}`;
+}
+
+/** `+1.62 GiB`, `-512 B`, `0 B`. */
+export function signedBytes(n: number): string {
+  return n > 0 ? `+${bytes(n)}` : bytes(n);
+}
+
+/** `1,234,567`. */
+export function count(n: number): string {
+  return Math.round(n).toLocaleString('en-US');
+}
+
+/** `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`. */
+export function duration(us: number): string {
+  if (us < 1e3) return `${Math.round(us)} us`;
+  if (us < 1e6) return `${(us / 1e3).toFixed(1)} ms`;
+  if (us < 120e6) return `${(us / 1e6).toFixed(1)} s`;
+  return `${Math.floor(us / 60e6)} min ${Math.floor(us / 1e6) % 60} s`;
+}
+
+/** `12.3%`. */
+export function share(part: number, whole: number): string {
+  return whole === 0 ? '-' : `${((part * 100) / whole).toFixed(1)}%`;
+}
+
+/** `0x7f3a00200000`. */
+export function address(n: number): string {
+  return `0x${n.toString(16)}`;
+}

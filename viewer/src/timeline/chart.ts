@@ -1,0 +1,194 @@
+// Everything around and over the painted stack: axes, regions, marks, the selection, the chosen moment. Drawn by a pen,
+// so that the screen and saved pictures are one.
+
+import { css, mix, parse, textColor } from '../colors';
+import type { Pen } from '../parts/pen';
+import { textWidth } from '../parts/text-width';
+import type { Token } from '../shell/theme';
+import type { Axis, Mark, Picture, Regions } from '../source/source';
+import { bytes, count } from '../text/units';
+import { BAND_ROW, regionEnds, STRIP, type Geometry } from './geometry';
+import { momentOf } from './moves';
+import { xOf, yOf, type Frame } from './scale';
+import { byteTicks, countTicks, timeTicks } from './ticks';
+
+export interface Scene {
+  geometry: Geometry;
+  frame: Frame;
+  axis: Axis;
+  inks: Record<Token, string>;
+  dark: boolean;
+  regions: Regions | null;
+  marks: readonly Mark[];
+  /** Where the chosen moment is on the axis, and what to say of it; null: out of sight. */
+  moment: { at: number; label: string } | null;
+  /** Rows of the selected item in the picture's pixel columns; null: none or not in this picture. */
+  outlined: { picture: Picture; rows: Uint16Array } | null;
+  /** Ends of the selected allocation's life on the axis. */
+  lifetime: readonly [number, number] | null;
+  /** Height in CSS pixels and text of what was live before recording. */
+  before: { height: number; label: string } | null;
+}
+
+const SMALL = 11;
+const FONT = { family: 'sans', size: SMALL, bold: false } as const;
+
+/** An `rgb(..)` colour, let through. */
+const clear = (color: string, alpha: number) => {
+  const rgb = parse(color);
+  return `rgba(${rgb >>> 16}, ${(rgb >>> 8) & 255}, ${rgb & 255}, ${alpha})`;
+};
+
+export function drawChart(pen: Pen, scene: Scene): void {
+  drawAxes(pen, scene);
+  drawRegions(pen, scene);
+  drawBefore(pen, scene);
+  drawLifetime(pen, scene);
+  drawOutline(pen, scene);
+  drawMarks(pen, scene);
+  drawMoment(pen, scene);
+}
+
+function drawAxes(pen: Pen, { geometry: g, frame, axis, inks }: Scene): void {
+  const bottom = g.top + g.plotHeight;
+  for (const tick of byteTicks(frame.low, frame.high, g.plotHeight / 34)) {
+    const y = Math.round(g.top + yOf(frame, tick.at));
+    if (y < g.top - 0.5) continue;
+    pen.fill(g.left, y, g.plotWidth, 1, clear(inks.quiet, 0.16));
+    pen.text(g.left - 8, Math.max(y, g.top + 5), tick.label, { color: inks.quiet, align: 'right', size: SMALL });
+  }
+  const ticks = (axis === 'time' ? timeTicks : countTicks)(frame.from, frame.to, g.plotWidth / 110);
+  for (const tick of ticks) {
+    const x = g.left + xOf(frame, tick.at);
+    pen.fill(Math.round(x), bottom, 1, 4, inks.line);
+    const half = textWidth(tick.label, FONT) / 2;
+    const middle = Math.min(Math.max(x, half + 2), g.width - half - 2);
+    pen.text(middle, bottom + 13, tick.label, { color: inks.quiet, align: 'center', size: SMALL });
+  }
+  const name = axis === 'time' ? 'time' : 'event';
+  pen.text(g.left - 8, bottom + 13, name, { color: inks.quiet, align: 'right', size: SMALL });
+  pen.fill(g.left, bottom, g.plotWidth, 1, inks.line);
+  pen.fill(g.left - 1, g.top, 1, g.plotHeight + 1, inks.line);
+}
+
+function drawRegions(pen: Pen, { geometry: g, frame, axis, inks, dark, regions }: Scene): void {
+  if (!regions || g.bandRows === 0) return;
+  const ground = parse(inks.ground);
+  /** Where each row is already full: more than one region a pixel cannot be seen. */
+  const full = new Float64Array(g.bandRows).fill(-1);
+  for (let i = 0; i < regions.name.length; i += 1) {
+    const row = regions.depth[i];
+    if (row >= g.bandRows) continue;
+    const [from, to] = regionEnds(regions, i, axis);
+    if (!(to >= frame.from && from <= frame.to)) continue;
+    const left = Math.max(xOf(frame, from), 0);
+    const right = Math.min(Math.max(xOf(frame, to), left + 1), g.plotWidth);
+    if (right <= full[row] + 0.5) continue;
+    full[row] = right;
+    const name = regions.names[regions.name[i]];
+    const y = g.bandTop + row * BAND_ROW;
+    const gap = right - left > 3 ? 1 : 0;
+    pen.fill(g.left + left, y, right - left - gap, BAND_ROW - 1, css(mix(textColor(name, dark), ground, 0.62)));
+    if (right - left > 24) {
+      pen.text(g.left + left + 5, y + BAND_ROW / 2, name, { color: inks.text, size: SMALL, room: right - left - 10 });
+    }
+  }
+}
+
+const LABEL_FROM = 18;
+
+function drawBefore(pen: Pen, { geometry: g, inks, before }: Scene): void {
+  if (!before || before.height < LABEL_FROM) return;
+  const y = g.top + g.plotHeight - Math.min(before.height / 2, 16);
+  const width = textWidth(before.label, FONT) + 12;
+  if (width > g.plotWidth - 16) return;
+  pen.fill(g.left + 8, y - 8, width, 16, clear(inks.ground, 0.9));
+  pen.text(g.left + 14, y, before.label, { color: inks.text, size: SMALL });
+}
+
+function drawLifetime(pen: Pen, { geometry: g, frame, inks, lifetime }: Scene): void {
+  if (!lifetime) return;
+  const left = Math.max(xOf(frame, lifetime[0]), 0);
+  const right = Math.min(Math.max(xOf(frame, lifetime[1]), left + 2), g.plotWidth);
+  if (right > left) pen.fill(g.left + left, g.top + g.plotHeight, right - left, 3, inks.accent);
+}
+
+/** Around the rows of the selected item, column by column. */
+function drawOutline(pen: Pen, { geometry: g, frame, inks, outlined }: Scene): void {
+  if (!outlined) return;
+  const { picture, rows } = outlined;
+  const { window, low, high } = picture;
+  const place = (x: number) => xOf(frame, window.from + (x / window.width) * (window.to - window.from));
+  const height = (row: number) => yOf(frame, low + (row / window.height) * (high - low));
+  const inside = (y: number) => Math.min(Math.max(y, 0), g.plotHeight);
+  for (const [thickness, color] of [[4, inks.ground], [2, inks.text]] as const) {
+    const side = (x: number, y: number, w: number, h: number) => {
+      const left = Math.max(x - thickness / 2, 0);
+      const right = Math.min(x + w + thickness / 2, g.plotWidth);
+      if (right > left) pen.fill(g.left + left, g.top + y - thickness / 2, right - left, h + thickness, color);
+    };
+    for (let left = 0; left < window.width; ) {
+      const bottom = rows[2 * left];
+      const top = rows[2 * left + 1];
+      let right = left + 1;
+      while (right < window.width && rows[2 * right] === bottom && rows[2 * right + 1] === top) right += 1;
+      if (top > bottom) {
+        const x = place(left);
+        const width = place(right) - x;
+        side(x, inside(height(top)), width, 0);
+        side(x, inside(height(bottom)), width, 0);
+        // Upright sides: as far as the neighbours' rows do not cover them.
+        upright(x, left === 0 ? null : [rows[2 * left - 2], rows[2 * left - 1]]);
+        upright(x + width, right === window.width ? null : [rows[2 * right], rows[2 * right + 1]]);
+      }
+      left = right;
+
+      function upright(x: number, beside: readonly [number, number] | null): void {
+        if (!beside) return;
+        const [low, high] = beside[1] > beside[0] ? beside : [bottom, bottom];
+        for (const [from, to] of [[bottom, Math.min(low, top)], [Math.max(high, bottom), top]]) {
+          if (to > from) side(x, inside(height(to)), 0, inside(height(from)) - inside(height(to)));
+        }
+      }
+    }
+  }
+}
+
+function drawMarks(pen: Pen, { geometry: g, frame, axis, inks, marks }: Scene): void {
+  let taken = -Infinity;
+  for (const mark of marks) {
+    const at = axis === 'time' ? mark.time_us : momentOf(mark);
+    if (at === null || at < frame.from || at > frame.to) continue;
+    const x = g.left + xOf(frame, at);
+    const color = mark.kind === 'oom' ? inks.bad : inks.quiet;
+    pen.fill(x - 1, STRIP - 4, mark.kind === 'oom' ? 2 : 1, g.top + g.plotHeight - STRIP + 4, color);
+    const label = mark.kind === 'oom' ? `out of memory: ${bytes(mark.bytes)}` : 'snapshot';
+    const width = textWidth(label, FONT) + 8;
+    const left = x + width > g.width ? x - width : x + 3;
+    if (left < taken) continue;
+    taken = left + width;
+    pen.text(left, STRIP / 2, label, { color, size: SMALL });
+  }
+}
+
+function drawMoment(pen: Pen, { geometry: g, frame, inks, moment }: Scene): void {
+  if (!moment || moment.at < frame.from || moment.at > frame.to) return;
+  const x = g.left + xOf(frame, moment.at);
+  pen.fill(x - 0.5, STRIP - 2, 1.5, g.top + g.plotHeight - STRIP + 2, inks.accent);
+  const width = textWidth(moment.label, FONT) + 12;
+  const left = Math.min(Math.max(x - width / 2, 2), g.width - width - 2);
+  pen.fill(left - 2, 0, width + 4, STRIP, inks.ground);
+  pen.fill(left, 1, width, STRIP - 3, inks.accent);
+  pen.text(left + 6, STRIP / 2 - 0.5, moment.label, { color: inks['on-accent'], size: SMALL });
+}
+
+/** What a screen reader is told. */
+export function description(picture: Picture): string {
+  const { stacked, axis, from, to } = picture.window;
+  const where = axis === 'events'
+    ? `events ${count(from)} to ${count(to)}`
+    : `${(from / 1e6).toFixed(3)} s to ${(to / 1e6).toFixed(3)} s`;
+  const peak = picture.highest[stacked].reduce((a, b) => Math.max(a, b), 0);
+  const what = stacked === 'reserved' ? 'reserved ranges' : `live allocations by ${stacked} bytes`;
+  return `Timeline of ${what}, ${where}: at most ${bytes(peak)} ${stacked}, ${count(picture.items.id.length)} items.`;
+}

@@ -1,0 +1,102 @@
+// The whole recording, small, with a brush over the part that is shown.
+
+import { effect, signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { abgr, parse } from '../colors';
+import { inks } from '../shell/theme';
+import { asked } from '../shell/asked';
+import { axis, current, device, file, shownRange, source, stacked, whole } from '../state';
+import { useSize } from '../parts/size';
+import { paintsOf } from './model';
+import { show, showSelected } from './moves';
+import { paintLine, paintStack } from './paint';
+import { clamped, type Range } from './scale';
+
+const size = signal({ width: 0, height: 0 });
+
+/** Asked again only when what it shows is another thing. */
+const picture = asked(() => {
+  const { width, height } = size.value;
+  if (!current.value || width === 0 || height === 0) return null;
+  return source.picture(file.value, device.value, {
+    stacked: stacked.value, axis: axis.value, from: whole.value[0], to: whole.value[1],
+    width, height, low: 0, high: null, fitReserved: true,
+  });
+});
+
+/** Nearer to an end of the brush than this is on it. */
+const GRIP = 5;
+const CLICK = 3;
+
+export function Minimap() {
+  const [box, { width, height }] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    size.value = { width: Math.round(width * devicePixelRatio), height: Math.round(height * devicePixelRatio) };
+  }, [width, height]);
+
+  useEffect(() => effect(() => {
+    const all = picture.value;
+    const target = canvas.current;
+    if (!all || !target) return;
+    const { width, height } = all.window;
+    target.width = width;
+    target.height = height;
+    const pixels = new Uint32Array(width * height);
+    paintStack(pixels, all, paintsOf(all.items));
+    const line = { values: all.highest.reserved, color: abgr(parse(inks.value.reserved)), thickness: 1, dashed: false };
+    if (all.window.stacked !== 'reserved') paintLine(pixels, all, line);
+    target.getContext('2d')!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
+  }), []);
+
+  const [from, to] = whole.value;
+  const place = (at: number) => ((at - from) / (to - from)) * width;
+  const left = place(shownRange.value[0]);
+  const right = Math.max(place(shownRange.value[1]), left + 2);
+
+  return (
+    <div ref={box} class="minimap" onPointerDown={(e) => grab(e, width)}>
+      <canvas ref={canvas} role="img" aria-label="The whole recording. Drag to choose the part that the timeline shows." />
+      <div class="minimap-hidden" style={{ left: 0, width: `${Math.max(left, 0)}px` }} />
+      <div class="minimap-hidden" style={{ left: `${right}px`, width: `${Math.max(width - right, 0)}px` }} />
+      <div class="minimap-brush" style={{ left: `${left}px`, width: `${right - left}px` }} />
+    </div>
+  );
+}
+
+/** Moves the brush, or one end of it, or chooses a new part, until the pointer is let go. */
+function grab(e: PointerEvent, width: number): void {
+  if (e.button !== 0) return;
+  const box = e.currentTarget as HTMLElement;
+  const bounds = box.getBoundingClientRect();
+  const [from, to] = whole.value;
+  const atOf = (x: number) => from + (Math.min(Math.max(x - bounds.left, 0), width) / width) * (to - from);
+  const start = shownRange.value;
+  const slack = (GRIP / width) * (to - from);
+  const first = atOf(e.clientX);
+  const all = start[0] <= from && start[1] >= to;
+  const fixed = all ? first : Math.abs(first - start[0]) < slack ? start[1] : Math.abs(first - start[1]) < slack ? start[0] : null;
+  const moving = !all && fixed === null && first > start[0] && first < start[1];
+  const ordered = (a: number, b: number): Range => (a < b ? [a, b] : [b, a]);
+
+  box.setPointerCapture(e.pointerId);
+  const move = (m: PointerEvent) => {
+    if (Math.abs(m.clientX - e.clientX) < CLICK) return;
+    const at = atOf(m.clientX);
+    if (moving) show([start[0] + at - first, start[1] + at - first]);
+    else showSelected(ordered(fixed ?? first, at));
+  };
+  const end = (m: PointerEvent) => {
+    box.removeEventListener('pointermove', move);
+    box.removeEventListener('pointerup', end);
+    box.removeEventListener('pointercancel', end);
+    // A click beside the brush moves it there.
+    if (m.type === 'pointerup' && !moving && !all && Math.abs(m.clientX - e.clientX) < CLICK) {
+      const half = (start[1] - start[0]) / 2;
+      show(clamped([first - half, first + half], whole.value));
+    }
+  };
+  box.addEventListener('pointermove', move);
+  box.addEventListener('pointerup', end);
+  box.addEventListener('pointercancel', end);
+}

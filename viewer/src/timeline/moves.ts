@@ -1,0 +1,91 @@
+// Everything that moves what the timeline shows.
+
+import { batch } from '@preact/signals';
+import { NONE, type Mark } from '../source/source';
+import { axis, current, device, file, moment, range, shownMoment, shownRange, source, span, trouble, whole } from '../state';
+import { clamped, panned, zoomed, type Range } from './scale';
+
+/** A view never shows less than this: events, or microseconds. */
+const least = () => (axis.value === 'time' ? 2 : 4);
+
+export function show(to: Range): void {
+  const [from, end] = clamped(to, whole.value);
+  range.value = from <= whole.value[0] && end >= whole.value[1] ? null : [from, end];
+}
+
+/** Of a choice by hand, which may be narrower than what is shown at least. */
+export function showSelected([from, to]: Range): void {
+  const missing = Math.max(least() - (to - from), 0) / 2;
+  batch(() => {
+    show([from - missing, to + missing]);
+    span.value = null;
+  });
+}
+
+export const zoom = (factor: number, at = (shownRange.value[0] + shownRange.value[1]) / 2) =>
+  show(zoomed(shownRange.value, whole.value, factor, at, least()));
+
+export const pan = (by: number) => show(panned(shownRange.value, whole.value, by));
+
+export const panBy = (share: number) => pan((shownRange.value[1] - shownRange.value[0]) * share);
+
+export function fit(): void {
+  batch(() => (range.value = span.value = null));
+}
+
+const BYTES_LEAST = 512;
+
+/** Bytes, from what is shown now. */
+export function zoomBytes(shown: Range, factor: number, at: number): void {
+  const everything: Range = [0, Math.max(shown[1] * Math.max(factor, 1), (current.value?.peaks.reserved.bytes ?? 0) * 4)];
+  span.value = zoomed(shown, everything, factor, at, BYTES_LEAST);
+}
+
+export function panBytes(by: number): void {
+  if (span.value) span.value = [Math.max(span.value[0] + by, 0), Math.max(span.value[0] + by, 0) + span.value[1] - span.value[0]];
+}
+
+/** Where a moment is on the axis. */
+async function placeOf(at: number): Promise<number> {
+  if (axis.value === 'events' || at === 0) return at;
+  const event = await source.events(file.value, device.value, Math.min(at, current.value!.events) - 1, 1);
+  return event.time_us[0];
+}
+
+/** Brings moments into view: moves where all of them are out of sight, and zooms only where they would be no pixel wide. */
+export async function reveal(from: number, to: number): Promise<void> {
+  const last = current.value?.events ?? 0;
+  try {
+    const start = await placeOf(from);
+    const end = await placeOf(to === NONE ? last : Math.min(to, last));
+    const [left, right] = shownRange.value;
+    if (end >= left && start <= right) return;
+    const middle = (start + end) / 2;
+    const half = (right - left) / 2;
+    batch(() => {
+      show([middle - half, middle + half]);
+      span.value = null;
+    });
+  } catch (e) {
+    trouble.value = e instanceof Error ? e.message : String(e);
+  }
+}
+
+export function chooseMoment(at: number): void {
+  const last = current.value?.events ?? 0;
+  moment.value = Math.min(Math.max(Math.round(at), 0), last);
+  void reveal(moment.value, moment.value);
+}
+
+export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);
+
+/** The moment right after a mark's event. */
+export const momentOf = (mark: Mark) => mark.event + 1;
+
+export function jumpToMark(step: 1 | -1): void {
+  const at = shownMoment.value;
+  const moments = (current.value?.marks ?? []).map(momentOf).sort((a, b) => a - b);
+  const next = step > 0 ? moments.find((m) => m > at) : moments.findLast((m) => m < at);
+  if (next !== undefined) chooseMoment(next);
+}
+

@@ -1,0 +1,84 @@
+// A picture into pixels: rows and runs, never a path an allocation. Pixels are as a canvas keeps them, one number each;
+// 0 lets the ground show.
+
+import { NONE, type Picture } from '../source/source';
+
+/** Colours of a picture's items, by position. */
+export interface Paints {
+  fill: Uint32Array;
+  /** Of the topmost row of an item that is tall enough to have one. */
+  edge: Uint32Array;
+  /** 1: hatched with the edge's colour. */
+  hatched: Uint8Array;
+}
+
+/** Items lower than this have no edge: it would hide them. */
+const EDGE_FROM = 3;
+const HATCH = 7;
+
+export function paintStack(pixels: Uint32Array, picture: Picture, paints: Paints): void {
+  const { column, start, item, end } = picture;
+  const { width, height } = picture.window;
+  pixels.fill(0);
+  for (let left = 0; left < width; ) {
+    const c = column[left];
+    let right = left + 1;
+    while (right < width && column[right] === c) right += 1;
+    let row = 0;
+    for (let r = start[c]; r < start[c + 1]; r += 1) {
+      const bottom = row;
+      const top = end[r];
+      const i = item[r];
+      if (i === NONE) {
+        row = top;
+        continue;
+      }
+      const fill = paints.fill[i];
+      const edge = paints.edge[i];
+      const plain = top - bottom >= EDGE_FROM ? top - 1 : top;
+      if (paints.hatched[i]) {
+        for (; row < plain; row += 1) {
+          const line = (height - 1 - row) * width;
+          for (let x = left; x < right; x += 1) pixels[line + x] = (x + row) % HATCH === 0 ? edge : fill;
+        }
+      } else {
+        for (; row < plain; row += 1) {
+          const line = (height - 1 - row) * width;
+          for (let x = left; x < right; x += 1) pixels[line + x] = fill;
+        }
+      }
+      for (; row < top; row += 1) {
+        const line = (height - 1 - row) * width;
+        for (let x = left; x < right; x += 1) pixels[line + x] = edge;
+      }
+    }
+    left = right;
+  }
+}
+
+export interface Line {
+  /** One value a pixel. */
+  values: Float64Array;
+  color: number;
+  /** Pixels. */
+  thickness: number;
+  dashed: boolean;
+}
+
+const DASH = 8;
+
+/** A stepped line through the values; what lies outside of the picture is cut off. */
+export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): void {
+  const { width, height } = picture.window;
+  const scale = height / (picture.high - picture.low);
+  const rowOf = (value: number) => Math.round((value - picture.low) * scale);
+  let before = rowOf(line.values[0]);
+  for (let x = 0; x < width; x += 1) {
+    const row = rowOf(line.values[x]);
+    const bottom = Math.max(Math.min(before, row), 0);
+    const top = Math.min(Math.max(before, row) + line.thickness, height);
+    before = row;
+    if (line.dashed && x % DASH >= DASH / 2) continue;
+    for (let y = bottom; y < top; y += 1) pixels[(height - 1 - y) * width + x] = line.color;
+  }
+}

@@ -1,0 +1,61 @@
+// What the chart shows now, from the shared state.
+
+import type { Picture } from '../source/source';
+import { axis, current, selected, shownMoment } from '../state';
+import { dark, inks } from '../shell/theme';
+import { bytes, count } from '../text/units';
+import type { Scene } from './chart';
+import type { Geometry } from './geometry';
+import { placeOf, rowsBeforeRecording, rowsOf } from './hit';
+import { momentBytes, regions, selection } from './model';
+import type { Frame } from './scale';
+
+/** Rows of the selected item: looked up once a picture and selection. */
+const outlines = new WeakMap<Picture, { id: number; rows: Uint16Array | null }>();
+
+function outlineOf(picture: Picture, id: number): Uint16Array | null {
+  const known = outlines.get(picture);
+  if (known?.id === id) return known.rows;
+  const item = picture.window.stacked === 'reserved' ? -1 : picture.items.id.indexOf(id);
+  const rows = item < 0 ? null : rowsOf(picture, item);
+  outlines.set(picture, { id, rows });
+  return rows;
+}
+
+function lifetimeOf(): [number, number] | null {
+  const it = selection.value;
+  const device = current.value;
+  if (!it || !device || it.id !== selected.value) return null;
+  if (axis.value === 'events') return [it.from, it.to ?? device.events + 1];
+  return [it.from_us ?? 0, it.to_us ?? device.duration_us ?? 0];
+}
+
+function momentLabel(at: number): string {
+  const there = momentBytes.value;
+  const moment = `moment ${count(at)}`;
+  if (there?.moment !== at) return moment;
+  return `${moment}: ${bytes(there.allocated)} allocated, ${bytes(there.reserved)} reserved`;
+}
+
+export function sceneOf(geometry: Geometry, frame: Frame, picture: Picture): Scene {
+  const at = placeOf(picture, shownMoment.value);
+  const rows = selected.value === null ? null : outlineOf(picture, selected.value);
+  const before = rowsBeforeRecording(picture);
+  const start = current.value?.start[picture.window.stacked] ?? 0;
+  return {
+    geometry,
+    frame,
+    axis: picture.window.axis,
+    inks: inks.value,
+    dark: dark.value,
+    regions: regions.value,
+    marks: current.value?.marks ?? [],
+    moment: at === null ? null : { at, label: momentLabel(shownMoment.value) },
+    outlined: rows && { picture, rows },
+    lifetime: lifetimeOf(),
+    before: before === 0 ? null : {
+      height: (before / picture.window.height) * geometry.plotHeight,
+      label: `${bytes(start)} live before recording began`,
+    },
+  };
+}

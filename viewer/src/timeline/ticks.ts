@@ -1,0 +1,68 @@
+// Where axes have ticks, and what these say.
+
+import { count } from '../text/units';
+
+export interface Tick {
+  at: number;
+  label: string;
+}
+
+function along(from: number, to: number, step: number, label: (at: number) => string): Tick[] {
+  const ticks: Tick[] = [];
+  // By number, not by adding: sums of steps drift.
+  for (let i = Math.ceil(from / step); i * step <= to; i += 1) ticks.push({ at: i * step, label: label(i * step) });
+  return ticks;
+}
+
+/** 1, 2 or 5 times a power of ten. */
+function decimalStep(least: number): number {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return ([1, 2, 5].find((n) => n * power >= least) ?? 10) * power;
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+const unitOf = (n: number) => Math.min(Math.max(Math.floor(Math.log2(Math.max(n, 1)) / 10), 0), UNITS.length - 1);
+
+/** Steps are powers of two, so that all labels are short in some unit. */
+export function byteTicks(low: number, high: number, most: number): Tick[] {
+  if (!(high > low)) return [];
+  const step = 2 ** Math.max(Math.ceil(Math.log2((high - low) / Math.max(most, 1))), 0);
+  return along(low, high, step, (at) => byteLabel(at, step));
+}
+
+function byteLabel(at: number, step: number): string {
+  if (at === 0) return '0 B';
+  const own = at / 1024 ** unitOf(at);
+  if (Number(own.toFixed(3)) === own) return `${own} ${UNITS[unitOf(at)]}`;
+  return `${count(at / 1024 ** unitOf(step))} ${UNITS[unitOf(step)]}`;
+}
+
+export function countTicks(from: number, to: number, most: number): Tick[] {
+  if (!(to > from)) return [];
+  return along(from, to, Math.max(decimalStep((to - from) / Math.max(most, 1)), 1), count);
+}
+
+const SECOND = 1e6;
+const LONG_STEPS = [60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400].map((s) => s * SECOND);
+
+/** Of microseconds. */
+export function timeTicks(from: number, to: number, most: number): Tick[] {
+  if (!(to > from)) return [];
+  const least = (to - from) / Math.max(most, 1);
+  const step = least <= 30 * SECOND
+    ? Math.max(decimalStep(least), 1)
+    : (LONG_STEPS.find((s) => s >= least) ?? Math.ceil(least / LONG_STEPS[8]) * LONG_STEPS[8]);
+  return along(from, to, step, (at) => timeLabel(at, step));
+}
+
+function timeLabel(us: number, step: number): string {
+  if (us === 0) return '0 s';
+  if (step >= 60 * SECOND) {
+    const minutes = Math.round(us / 60 / SECOND);
+    return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, '0')}`;
+  }
+  const [unit, name] = us >= SECOND ? [SECOND, 's'] : us >= 1e3 ? [1e3, 'ms'] : [1, 'us'];
+  const decimals = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));
+  return `${(us / unit).toFixed(decimals)} ${name}`;
+}
+

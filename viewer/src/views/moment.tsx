@@ -1,0 +1,230 @@
+// What is live at a moment: by whom, and what changed since another.
+
+import { useMemo, useState } from 'preact/hooks';
+import { difference, type Change } from '../live/difference';
+import { group, sum, type Group } from '../live/group';
+import { tree } from '../live/tree';
+import { useAnswer } from '../parts/answer';
+import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
+import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
+import { CounterRow } from '../parts/counters';
+import { momentText, useCurrent, type Current } from '../parts/current';
+import { FlameGraph } from '../parts/flame-graph';
+import { labelMatcher } from '../parts/found';
+import { StackTrace } from '../parts/stack-trace';
+import { Table } from '../parts/table';
+import { GROUPS, against, groupBy, moment, shownMoment, source, type GroupBy } from '../state';
+import { NONE, type Live } from '../source/source';
+import { bytes, count, signedBytes } from '../text/units';
+
+const GROUP_CHOICES = GROUPS.map((g) => ({ value: g, label: g[0].toUpperCase() + g.slice(1) }));
+
+export function MomentView() {
+  const shown = useCurrent();
+  if (!shown) return null;
+  return <Moment {...shown} />;
+}
+
+function useLive(shown: Current, at: number | null) {
+  const { file, device } = shown;
+  return useAnswer(shown.scope, String(at), at === null ? null : () => source.live(file, device, at));
+}
+
+function Moment(shown: Current) {
+  const [allFrames, setAllFrames] = useState(false);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const now = useLive(shown, shownMoment.value);
+  const then = useLive(shown, against.value);
+  const live = now.value;
+  const before = against.value === null ? null : then.value;
+  const { names, recording } = shown;
+  const by = groupBy.value;
+
+  const groups = useMemo(
+    () => (live && names ? group(live, by, names, recording.tags) : []),
+    [live, by, names, recording],
+  );
+  const changes = useMemo(
+    () => (before && names ? difference(group(before, by, names, recording.tags), groups) : null),
+    [before, groups],
+  );
+  const root = useMemo(
+    () => (live && names ? tree(live, names, allFrames, before) : null),
+    [live, before, names, allFrames],
+  );
+
+  if (!live || !names || !root) return <Waiting error={now.error} what="Reading what is live at this moment." />;
+  const found = labelMatcher();
+  const stack = stackOf(groups, changes, chosen);
+  const total = sum(live.bytes);
+  return (
+    <div
+      class="panel moment-view"
+      data-moment={live.moment}
+      data-total={total}
+      {...(before ? { 'data-against': before.moment } : {})}
+      aria-busy={now.pending || then.pending}
+    >
+      <Head shown={shown} live={live} before={before} total={total} allFrames={allFrames} setAllFrames={setAllFrames} />
+      {live.stack.length === 0 && !before ? (
+        <Empty title="Nothing is allocated at this moment.">
+          <p>Choose another in the timeline.</p>
+        </Empty>
+      ) : (
+        <>
+          <FlameGraph
+            name={`flame-${live.moment}`}
+            label="Call tree"
+            root={root}
+            compared={before !== null}
+            matches={found && ((node) => found(node.label))}
+          />
+          <div class="table-and-stack">
+            {changes ? (
+              <ChangeTable live={live} by={by} changes={changes} chosen={chosen} choose={setChosen} found={found} />
+            ) : (
+              <GroupTable live={live} by={by} groups={groups} total={total} chosen={chosen} choose={setChosen} found={found} />
+            )}
+            <StackTrace file={shown.file} stack={stack} heading="Stack that holds most of it" />
+          </div>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** The chosen row's stack, or that of the first. */
+function stackOf(groups: readonly Group[], changes: readonly Change[] | null, chosen: string | null): number | null {
+  if (changes) {
+    const c = changes.find((c) => c.key === chosen) ?? changes[0];
+    return c ? (c.stackAfter === NONE ? c.stackBefore : c.stackAfter) : null;
+  }
+  return (groups.find((g) => g.key === chosen) ?? groups[0])?.stack ?? null;
+}
+
+interface HeadProps {
+  shown: Current;
+  live: Live;
+  before: Live | null;
+  total: number;
+  allFrames: boolean;
+  setAllFrames: (all: boolean) => void;
+}
+
+function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps) {
+  const { recording } = shown;
+  const peak = recording.peaks.allocated.moment;
+  return (
+    <header class="panel-head">
+      <div class="panel-title">
+        <h2>
+          {bytes(total)} allocated {momentText(live.moment, recording)}
+        </h2>
+        <span class="quiet">{live.moment === peak ? 'the peak of allocated bytes' : `${count(sum(live.count))} blocks`}</span>
+        {before && (
+          <span class="compared">
+            compared with {momentText(before.moment, recording)}: {signedBytes(total - before.counters.allocated)}
+          </span>
+        )}
+      </div>
+      <CounterRow counters={live.counters} />
+      <div class="toolbar">
+        <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
+        <Check label="All frames" checked={allFrames} set={setAllFrames} />
+        <span class="spring" />
+        <CompareWith moment={live.moment} events={recording.events} peak={peak} />
+      </div>
+    </header>
+  );
+}
+
+/** Sets the second moment, or forgets it. */
+function CompareWith({ moment: at, events, peak }: { moment: number; events: number; peak: number }) {
+  const set = (to: number | null) => (against.value = to);
+  if (against.value !== null) {
+    const second = against.value;
+    const swap = () => {
+      against.value = at;
+      moment.value = second;
+    };
+    return (
+      <div class="button-row" role="group" aria-label="Comparison">
+        <Button onClick={swap}>Swap the moments</Button>
+        <Button onClick={() => set(null)}>Stop comparing</Button>
+      </div>
+    );
+  }
+  return (
+    <div class="button-row" role="group" aria-label="Compare with">
+      <span class="quiet">Compare with</span>
+      <Button onClick={() => set(at)}>this moment</Button>
+      {at !== 0 && <Button onClick={() => set(0)}>the start</Button>}
+      {at !== peak && <Button onClick={() => set(peak)}>the peak</Button>}
+      {at !== events && <Button onClick={() => set(events)}>the end</Button>}
+    </div>
+  );
+}
+
+interface RowsProps {
+  live: Live;
+  by: GroupBy;
+  chosen: string | null;
+  choose: (key: string) => void;
+  found: ((label: string) => boolean) | null;
+}
+
+function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
+  const columns: Column<Group>[] = [
+    textColumn(p.by, title(p.by), (g) => g.label, true),
+    bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, p.total),
+    {
+      key: 'share_percent',
+      title: 'Share',
+      numeric: true,
+      value: (g) => (p.total === 0 ? null : (g.bytes * 100) / p.total),
+      text: (g) => (p.total === 0 ? '–' : `${((g.bytes * 100) / p.total).toFixed(1)}%`),
+      exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${p.total.toLocaleString('en-US')} bytes`,
+    },
+    bytesColumn('requested_bytes', 'Requested', (g) => g.requested),
+    countColumn('blocks', 'Blocks', (g) => g.count),
+  ];
+  return (
+    <Table
+      name={`moment-${p.live.moment}`}
+      caption={`Allocated by ${p.by}`}
+      columns={columns}
+      rows={p.groups}
+      rowKey={(g) => g.key}
+      sortBy="allocated_bytes"
+      chosen={p.chosen ?? p.groups[0]?.key ?? null}
+      choose={(g) => p.choose(g.key)}
+      {...(p.found ? { marked: (g: Group) => p.found!(g.label) } : {})}
+    />
+  );
+}
+
+function ChangeTable(p: RowsProps & { changes: Change[] }) {
+  const columns: Column<Change>[] = [
+    textColumn(p.by, title(p.by), (c) => c.label, true),
+    changeColumn('change_bytes', 'Change', (c) => c.bytes),
+    bytesColumn('before_bytes', 'Before', (c) => c.before),
+    bytesColumn('after_bytes', 'After', (c) => c.after),
+    countColumn('blocks_before', 'Blocks before', (c) => c.countBefore),
+    countColumn('blocks_after', 'Blocks after', (c) => c.countAfter),
+  ];
+  return (
+    <Table
+      name={`moment-${against.value}-to-${p.live.moment}`}
+      caption={`Change by ${p.by}`}
+      columns={columns}
+      rows={p.changes}
+      rowKey={(c) => c.key}
+      sortBy="change_bytes"
+      chosen={p.chosen ?? p.changes[0]?.key ?? null}
+      choose={(c) => p.choose(c.key)}
+      {...(p.found ? { marked: (c: Change) => p.found!(c.label) } : {})}
+    />
+  );
+}
+
+const title = (by: GroupBy) => by[0].toUpperCase() + by.slice(1);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{Axis, ByteKind, History, LARGEST_SIDE, Moment, Origin, Window, region_spans};
+use vramscope_analysis::{Axis, ByteKind, LARGEST_SIDE, Moment, Origin, Window, region_spans};
 use vramscope_trace::{Action, SegmentKind, StackId};
 
 use crate::ViewError;
@@ -98,7 +98,7 @@ impl TryFrom<WindowQuery> for Window {
     }
 }
 
-fn stack(id: Option<StackId>) -> u32 {
+pub(crate) fn stack(id: Option<StackId>) -> u32 {
     id.map_or(NONE, |s| s.index() as u32)
 }
 
@@ -106,7 +106,7 @@ fn moment(m: Moment) -> u32 {
     m.index() as u32
 }
 
-fn kind(kind: SegmentKind) -> u8 {
+pub(crate) fn kind(kind: SegmentKind) -> u8 {
     match kind {
         SegmentKind::Small => 0,
         SegmentKind::Large => 1,
@@ -373,7 +373,7 @@ impl OpenDevice {
         struct Pools {
             pools: Vec<PoolJson>,
         }
-        Ok(Bundle::new(Pools { pools: self.pools(history) })
+        Ok(Bundle::new(Pools { pools: self.pools() })
             .bytes("address", ranges().map(|r| r.address))
             .bytes("bytes", ranges().map(|r| r.size))
             .u32("from", ranges().map(|r| moment(r.from)))
@@ -386,7 +386,8 @@ impl OpenDevice {
     }
 
     /// The highest reserved and active bytes of each pool on each stream.
-    fn pools(&self, history: &History<'_>) -> Vec<PoolJson> {
+    pub(crate) fn pools(&self) -> Vec<PoolJson> {
+        let history = self.history();
         type Key = (Option<[u64; 2]>, u64);
         let key = |tags: u32| -> Key {
             let t = &self.tags.table[tags as usize];
@@ -434,7 +435,7 @@ impl OpenDevice {
 }
 
 #[derive(Debug, Serialize)]
-struct PoolJson {
+pub(crate) struct PoolJson {
     pool: Option<[u64; 2]>,
     stream: u64,
     peak_reserved: i64,

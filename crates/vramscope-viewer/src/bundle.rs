@@ -7,7 +7,12 @@
 //! The head is `{"json": anything, "columns": [[name, "u8" | "u16" | "u32" | "f64", length], ...]}`, numbers are little
 //! endian. The page makes typed arrays of the columns without copying (`viewer/src/source/bundle.ts`).
 
+use std::borrow::Cow;
+
 use serde::Serialize;
+
+/// The name of a column.
+pub(crate) type Name = Cow<'static, str>;
 
 /// A bundle under construction.
 pub(crate) struct Bundle<J> {
@@ -18,19 +23,23 @@ pub(crate) struct Bundle<J> {
 #[derive(Serialize)]
 struct Head<J> {
     json: J,
-    columns: Vec<(&'static str, &'static str, usize)>,
+    columns: Vec<(Name, &'static str, usize)>,
 }
 
 macro_rules! column {
     ($kind:ident, $name:literal) => {
         #[doc = concat!("Adds a column of `", $name, "`.")]
-        pub(crate) fn $kind(mut self, name: &'static str, values: impl IntoIterator<Item = $kind>) -> Self {
+        pub(crate) fn $kind(
+            mut self,
+            name: impl Into<Name>,
+            values: impl IntoIterator<Item = $kind>,
+        ) -> Self {
             let begin = self.body.len();
             for value in values {
                 self.body.extend_from_slice(&value.to_le_bytes());
             }
             let length = (self.body.len() - begin) / size_of::<$kind>();
-            self.head.columns.push((name, $name, length));
+            self.head.columns.push((name.into(), $name, length));
             self.body.resize(self.body.len().next_multiple_of(8), 0);
             self
         }

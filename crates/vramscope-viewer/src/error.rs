@@ -39,6 +39,9 @@ pub enum ViewError {
     /// An answer cannot be written out.
     #[error("the answer cannot be written: {0}")]
     Json(#[from] serde_json::Error),
+    /// The data of a page cannot be compressed.
+    #[error("the page cannot be written: {0}")]
+    Io(#[from] std::io::Error),
     /// The work was stopped.
     #[error("the work was stopped: {0}")]
     Stopped(#[from] tokio::task::JoinError),
@@ -51,7 +54,7 @@ impl IntoResponse for ViewError {
             Self::Question(_) => StatusCode::BAD_REQUEST,
             Self::Unreadable { .. } | Self::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Json(_) | Self::Stopped(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Json(_) | Self::Io(_) | Self::Stopped(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
     }

@@ -13,6 +13,7 @@ mod bundle;
 mod error;
 mod guard;
 mod library;
+mod packed;
 mod page;
 mod recording;
 mod server;
@@ -21,6 +22,7 @@ mod upload;
 
 pub use error::ViewError;
 pub use library::Library;
+pub use page::self_contained;
 pub use recording::OpenRecording;
 pub use server::Server;
 pub use upload::LARGEST_UPLOAD;

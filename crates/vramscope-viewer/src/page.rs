@@ -1,7 +1,15 @@
-//! The built page.
+//! The built page, served or with recordings inside.
+
+use std::io::Write as _;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+use crate::packed::pack;
+use crate::{OpenRecording, ViewError};
 
 /// A file of the page: its name, its type, what is in it.
 struct Asset {
@@ -41,5 +49,42 @@ pub(crate) fn asset(name: &str) -> Option<Response> {
             Some((kind, bytes).into_response())
         }
         None => Some((kind, asset.bytes).into_response()),
+    }
+}
+
+/// One page with the recordings inside: it opens from disk, without a server and without a network.
+///
+/// The recordings are a bundle, deflated and written in base64, which no name in them can leave. The policy in the page lets
+/// it run its own script and nothing else, and reach nobody.
+///
+/// # Errors
+/// Where an answer cannot be written out.
+pub fn self_contained(recordings: &[OpenRecording]) -> Result<String, ViewError> {
+    let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
+    deflated.write_all(&pack(recordings)?)?;
+    let data = base64::engine::general_purpose::STANDARD.encode(deflated.finish()?);
+    let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(a.bytes));
+    // The built script holds no end of a script, see the test.
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+         style-src 'unsafe-inline'; img-src blob: data:; base-uri 'none'; form-action 'none'\">\n\
+         <title>vramscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
+         <script type=\"application/octet-stream\" id=\"recording\">{data}</script>\n\
+         <script type=\"module\">\n{script}</script>\n</body>\n</html>\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_page_can_stand_inside_of_a_page() {
+        let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(a.bytes).to_ascii_lowercase());
+        assert!(script.len() > 10_000, "viewer/ was not built");
+        assert!(!script.contains("</script") && !script.contains("<!--"));
+        assert!(!style.contains("</style"));
     }
 }

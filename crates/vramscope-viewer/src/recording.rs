@@ -41,7 +41,7 @@ impl OpenRecording {
         let devices = trace
             .devices
             .iter()
-            .filter(|d| d.events.len() > 0 || !d.segments.is_empty())
+            .filter(|d| !d.events.is_empty() || !d.segments.is_empty())
             .map(|device| {
                 let history: &'static History<'static> =
                     Box::leak(Box::new(History::replayed(trace, device)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -157,9 +157,11 @@ async fn search(
 async fn open(
     State(library): State<Arc<Library>>,
     Query(Name { name }): Query<Name>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ViewError> {
-    let recording = upload::read(&name, body).await?;
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
+    let recording = upload::read(&name, length, body).await?;
     let opened = tokio::task::spawn_blocking(move || OpenRecording::new(name, recording)).await?;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())

@@ -7,17 +7,17 @@ use vramscope_analysis::{By, Counters, Frames, History, Moment, holders_at};
 use crate::{at_line, defaults, event, recording, segment};
 
 const SEGMENT: u64 = 2 << 20;
-const SLOTS: u64 = 16;
+pub(crate) const SLOTS: u64 = 16;
 
 /// What happens to a slot of memory; what makes no sense in its state is skipped.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+pub(crate) enum Step {
     Alloc { slot: u64, size: u64 },
     Request { slot: u64 },
     Complete { slot: u64 },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let slot = 0..SLOTS;
     prop_oneof![
         3 => (slot.clone(), 1u64..60_000).prop_map(|(slot, size)| Step::Alloc { slot, size }),
@@ -27,14 +27,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Slot {
+pub(crate) enum Slot {
     Free,
     Allocated(u64),
     Pending(u64),
 }
 
 /// Runs the steps on slots of one segment; returns the events and what was so after each.
-fn simulate(steps: &[Step]) -> (Vec<Value>, Vec<[Slot; SLOTS as usize]>) {
+pub(crate) fn simulate(steps: &[Step]) -> (Vec<Value>, Vec<[Slot; SLOTS as usize]>) {
     let mut slots = [Slot::Free; SLOTS as usize];
     let (mut events, mut states) = (Vec::new(), vec![slots]);
     for &step in steps {
@@ -78,7 +78,7 @@ fn counters(slots: &[Slot]) -> Counters {
     c
 }
 
-fn end_state(slots: &[Slot]) -> Vec<Value> {
+pub(crate) fn end_state(slots: &[Slot]) -> Vec<Value> {
     let mut blocks = Vec::new();
     for (i, slot) in slots.iter().enumerate() {
         let address = SEGMENT + i as u64 * (SEGMENT / SLOTS);

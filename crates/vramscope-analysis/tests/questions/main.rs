@@ -5,6 +5,7 @@ mod counters;
 mod explained;
 mod leaks;
 mod sizes;
+mod timeline;
 
 use serde_json::{Value, json};
 use vramscope_trace::Trace;

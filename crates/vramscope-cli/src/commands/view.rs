@@ -1,17 +1,39 @@
 //! `vramscope view`
 
+use std::fs;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use vramscope::viewer::{Library, OpenRecording, Server};
+use anyhow::{Context as _, bail};
+use vramscope::report::bytes;
+use vramscope::viewer::{Library, OpenRecording, Server, self_contained};
 
 use crate::args::ViewArgs;
 use crate::input;
 
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<()> {
-    serve(args)
+    match &args.html {
+        Some(out) => write_page(args, out),
+        None => serve(args),
+    }
+}
+
+/// Writes one page with everything in it.
+fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
+    if args.files.is_empty() {
+        bail!("--html: name at least one recording");
+    }
+    let recordings = args.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let page = self_contained(&recordings)?;
+    fs::write(out, &page).with_context(|| out.display().to_string())?;
+    if args.json {
+        return super::print_json(
+            &serde_json::json!({ "page": out.display().to_string(), "bytes": page.len() }),
+        );
+    }
+    writeln!(anstream::stderr(), "{}: {}", out.display(), bytes(page.len() as u64))?;
+    Ok(())
 }
 
 /// Serves the page. The browser loads it while the files are read.
@@ -41,6 +63,6 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     }
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<OpenRecording> {
+fn read(file: &Path) -> anyhow::Result<OpenRecording> {
     Ok(OpenRecording::new(input::name(file), input::read(file)?))
 }

@@ -1,0 +1,63 @@
+//! What the server says of recordings, against the report.
+
+use serde_json::Value;
+
+use crate::server;
+
+/// The head of a bundle, and where its columns begin.
+fn head(bundle: &[u8]) -> Value {
+    let length = u32::from_le_bytes(bundle[..4].try_into().unwrap()) as usize;
+    serde_json::from_slice(&bundle[4..4 + length]).unwrap()
+}
+
+/// The sum of a column of `f64`.
+fn sum(bundle: &[u8], name: &str) -> f64 {
+    let length = u32::from_le_bytes(bundle[..4].try_into().unwrap()) as usize;
+    let mut at = (4 + length).next_multiple_of(8);
+    for column in head(bundle)["columns"].as_array().unwrap() {
+        let size = match column[1].as_str().unwrap() {
+            "u8" => 1,
+            "u16" => 2,
+            "u32" => 4,
+            _ => 8,
+        };
+        let bytes = size * column[2].as_u64().unwrap() as usize;
+        if column[0] == name {
+            let values = bundle[at..at + bytes].chunks(8);
+            return values.map(|v| f64::from_le_bytes(v.try_into().unwrap())).sum();
+        }
+        at += bytes.next_multiple_of(8);
+    }
+    panic!("no column {name}");
+}
+
+#[test]
+fn the_peak_is_that_of_the_report() {
+    let recordings: Value = serde_json::from_slice(&server().get("api/recordings").body).unwrap();
+    for file in 0..2 {
+        let report: Value =
+            serde_json::from_slice(&server().get(&format!("api/{file}/0/report")).body).unwrap();
+        let device = &recordings[file]["devices"][0];
+        for kind in ["requested", "allocated", "active", "reserved"] {
+            assert_eq!(device["peaks"][kind]["bytes"], report[format!("peak_{kind}_bytes")], "{kind}");
+        }
+        let peak = device["peaks"]["allocated"]["moment"].as_u64().unwrap();
+        let live = server().get(&format!("api/{file}/0/live?moment={peak}")).body;
+        assert_eq!(sum(&live, "bytes"), report["peak_allocated_bytes"].as_f64().unwrap());
+        let layout = server().get(&format!("api/{file}/0/layout?moment={peak}")).body;
+        let counters = &head(&layout)["json"]["counters"];
+        assert_eq!(Some(sum(&layout, "segment_bytes")), counters["reserved"].as_f64());
+        assert_eq!(Some(sum(&layout, "block_bytes")), counters["active"].as_f64());
+    }
+}
+
+#[test]
+fn a_replay_brings_its_lines() {
+    let replay: Value = serde_json::from_slice(&server().get("api/1/0/replay").body).unwrap();
+    let (rows, lines) = (replay["what_if"].as_array().unwrap(), replay["lines"].as_array().unwrap());
+    assert_eq!(rows.len(), lines.len());
+    for (row, line) in rows.iter().zip(lines) {
+        let highest = line.as_array().unwrap().iter().map(|point| point[1].as_u64().unwrap()).max();
+        assert_eq!(highest, row["peak_reserved_bytes"].as_u64());
+    }
+}

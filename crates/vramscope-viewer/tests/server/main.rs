@@ -1,0 +1,95 @@
+//! The server as others on the machine see it, over plain sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod answers;
+mod security;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::{Arc, OnceLock};
+
+use vramscope_trace::formats;
+use vramscope_viewer::{Library, OpenRecording, Server};
+
+/// The one server of these tests: where it is.
+fn server() -> &'static Address {
+    static SERVER: OnceLock<Address> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let server = Server::bind(0).unwrap();
+        let address = Address::of(&server.url());
+        let library = Arc::new(Library::default());
+        for name in ["training.pickle.zst", "oom.pickle"] {
+            library.add(example(name));
+        }
+        library.complete();
+        std::thread::spawn(move || server.serve(library));
+        address
+    })
+}
+
+fn example(name: &str) -> OpenRecording {
+    let file = std::fs::File::open(format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    OpenRecording::new(name.to_owned(), formats::read(file, &mut |_| {}).unwrap())
+}
+
+/// `http://host/secret/` in parts.
+struct Address {
+    host: String,
+    secret: String,
+}
+
+impl Address {
+    fn of(url: &str) -> Self {
+        let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        Self { host: host.to_owned(), secret: path.trim_end_matches('/').to_owned() }
+    }
+
+    /// The page's own path of `question`.
+    fn path(&self, question: &str) -> String {
+        format!("/{}/{question}", self.secret)
+    }
+
+    /// Asks as the page would, with other or more headers.
+    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|h| h.to_ascii_lowercase().starts_with("host:")) {
+            head += &format!("host: {}\r\n", self.host);
+        }
+        if !headers.iter().any(|h| h.to_ascii_lowercase().starts_with("content-length:")) {
+            head += &format!("content-length: {}\r\n", body.len());
+        }
+        for header in headers {
+            head += &format!("{header}\r\n");
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        // A server that refuses need not read the body.
+        stream.write_all(body).ok();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        Reply::of(&answer)
+    }
+
+    fn get(&self, question: &str) -> Reply {
+        self.ask("GET", &self.path(question), &[], b"")
+    }
+}
+
+struct Reply {
+    status: u16,
+    headers: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn of(answer: &[u8]) -> Self {
+        let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("an answer has a head");
+        let headers = String::from_utf8(answer[..end].to_vec()).unwrap();
+        let status = headers[9..12].parse().unwrap();
+        Self { status, headers: headers.to_ascii_lowercase(), body: answer[end + 4..].to_vec() }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}

@@ -1,0 +1,186 @@
+//! Who is refused, and what stays inert.
+
+use serde_json::json;
+use vramscope_trace::formats;
+use vramscope_viewer::{LARGEST_UPLOAD, OpenRecording, self_contained};
+
+use crate::server;
+
+#[test]
+fn the_page_itself_is_served() {
+    let reply = server().get("");
+    assert_eq!(reply.status, 200);
+    assert!(reply.text().starts_with("<!doctype html>") || reply.text().starts_with("<!DOCTYPE html>"));
+    assert_eq!(server().get("viewer.js").status, 200);
+    assert_eq!(server().get("viewer.css").status, 200);
+    assert_eq!(server().get("api/recordings").status, 200);
+}
+
+#[test]
+fn without_the_secret_there_is_nothing() {
+    let server = server();
+    let wrong: String = server.secret.chars().map(|c| if c == 'a' { 'b' } else { 'a' }).collect();
+    for path in
+        ["/", "/api/recordings", "/viewer.js", &format!("/{wrong}/"), &format!("/{wrong}/api/recordings")]
+    {
+        let reply = server.ask("GET", path, &[], b"");
+        assert_eq!((reply.status, reply.body.len()), (404, 0), "{path}");
+    }
+    assert_eq!(server.secret.len(), 32, "128 bits in hexadecimal");
+}
+
+#[test]
+fn other_names_for_this_machine_are_refused() {
+    let server = server();
+    let port = server.host.split_once(':').unwrap().1;
+    let attacker = format!("host: attacker.example:{port}");
+    for host in ["host: attacker.example", &attacker, "host: 127.0.0.1", "host: 127.0.0.1:1"] {
+        assert_eq!(server.ask("GET", &server.path("api/recordings"), &[host], b"").status, 403, "{host}");
+    }
+    let local = format!("host: localhost:{port}");
+    assert_eq!(server.ask("GET", &server.path("api/recordings"), &[&local], b"").status, 200);
+}
+
+#[test]
+fn pages_of_other_sites_are_refused() {
+    let server = server();
+    let own = format!("origin: http://{}", server.host);
+    let secure = format!("origin: https://{}", server.host);
+    for (header, status) in [
+        (own.as_str(), 200),
+        (&secure, 403),
+        ("origin: http://attacker.example", 403),
+        ("origin: null", 403),
+        ("sec-fetch-site: cross-site", 403),
+        ("sec-fetch-site: same-site", 403),
+        ("sec-fetch-site: same-origin", 200),
+        ("sec-fetch-site: none", 200),
+    ] {
+        assert_eq!(
+            server.ask("GET", &server.path("api/recordings"), &[header], b"").status,
+            status,
+            "{header}"
+        );
+    }
+    let foreign =
+        server.ask("POST", &server.path("api/open?name=x"), &["origin: http://attacker.example"], b"[]");
+    assert_eq!(foreign.status, 403);
+}
+
+#[test]
+fn paths_lead_to_no_files() {
+    let server = server();
+    for path in [
+        "../Cargo.toml",
+        "../../../../../../etc/passwd",
+        "..%2f..%2f..%2fetc%2fpasswd",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "/etc/passwd",
+        "viewer.js/../../src/lib.rs",
+        "page/index.html",
+        "api/../../../etc/passwd",
+        "api/0/../names",
+    ] {
+        let reply = server.get(path);
+        assert_eq!((reply.status, reply.body.len()), (404, 0), "{path}: {}", reply.text());
+    }
+}
+
+#[test]
+fn every_answer_forbids_what_the_page_does_not_need() {
+    let server = server();
+    for reply in [server.get(""), server.get("api/recordings"), server.ask("GET", "/", &["host: x"], b"")] {
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'",
+            "frame-ancestors 'none'",
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+            "cache-control: no-store",
+            "cross-origin-resource-policy: same-origin",
+        ] {
+            assert!(reply.headers.contains(header), "{header} in {}", reply.headers);
+        }
+        let policy = reply.headers.lines().find(|l| l.starts_with("content-security-policy")).unwrap();
+        assert!(!policy.contains("unsafe") && !policy.contains('*') && !policy.contains("http"), "{policy}");
+        assert!(!reply.headers.contains("access-control-allow"));
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused_unread() {
+    let length = format!("content-length: {}", 2u64 << 30);
+    assert!(LARGEST_UPLOAD < 2 << 30);
+    let reply = server().ask("POST", &server().path("api/open?name=huge.pickle"), &[&length], b"\x80\x04");
+    assert_eq!(reply.status, 413);
+    assert!(reply.text().contains("vramscope view FILE"), "{}", reply.text());
+}
+
+#[test]
+fn dropped_files_are_read_or_refused_with_a_reason() {
+    let server = server();
+    let path = server.path("api/open?name=dropped");
+    for (body, why) in [
+        (&b"hello"[..], "text that begins"),
+        (b"", "empty"),
+        (b"\x80\x04cos\nsystem\n(S'true'\ntR.", "dropped: "),
+    ] {
+        let reply = server.ask("POST", &path, &[], body);
+        assert_eq!(reply.status, 422, "{}", reply.text());
+        assert!(reply.text().contains(why), "{}", reply.text());
+    }
+    // One that nobody asks for must not disturb the positions of the named files.
+    let empty = br#"{"segments": [], "device_traces": []}"#;
+    let reply = server.ask("POST", &path, &[], empty);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let file = serde_json::from_slice::<serde_json::Value>(&reply.body).unwrap()["file"].as_u64().unwrap();
+    assert!(file >= 2);
+    assert_eq!(server.get(&format!("api/{file}/names")).status, 200);
+    assert_eq!(server.get(&format!("api/{file}/0/live?moment=0")).status, 404);
+}
+
+#[test]
+fn questions_without_sense_are_refused() {
+    let server = server();
+    let window = "stacked=allocated&axis=events&width=10&height=10&low=0&fit_reserved=0";
+    for (question, status) in [
+        ("api/9/names".to_owned(), 404),
+        ("api/0/9/live?moment=0".to_owned(), 404),
+        ("api/0/0/live?moment=99999999".to_owned(), 400),
+        ("api/0/0/live".to_owned(), 400),
+        ("api/0/0/live?moment=-1".to_owned(), 400),
+        ("api/0/0/allocation?id=99999999".to_owned(), 400),
+        (format!("api/0/0/picture?{window}&from=5&to=5"), 400),
+        (format!("api/0/0/picture?{window}&from=NaN&to=5"), 400),
+        (format!("api/0/0/picture?{window}&from=0&to=inf"), 400),
+        (format!("api/0/0/picture?{}&from=0&to=5", window.replace("=10", "=16000")), 400),
+        (format!("api/0/0/picture?{}&from=0&to=5", window.replace("=10", "=0")), 400),
+        (format!("api/0/0/picture?{}&from=0&to=5", window.replace("allocated", "<script>")), 400),
+        (format!("api/0/0/picture?{window}&from=-1e300&to=1e300"), 200),
+        ("api/0/0/events?first=99999999999&count=99999999999".to_owned(), 200),
+    ] {
+        let reply = server.get(&question);
+        assert_eq!(reply.status, status, "{question}: {}", reply.text());
+    }
+    assert_eq!(server.ask("POST", &server.path("api/recordings"), &[], b"").status, 405);
+    assert_eq!(server.ask("DELETE", &server.path("api/0/names"), &[], b"").status, 405);
+}
+
+/// A recording whose every name tries to leave the page it is put into.
+#[test]
+fn hostile_names_cannot_leave_their_place_in_a_page() {
+    let evil = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>";
+    let frame = json!({"name": evil, "filename": format!("/home/{evil}.py"), "line": 1});
+    let event = |action: &str| json!({"action": action, "addr": 4096, "size": 100, "stream": 0, "frames": [frame], "time_us": 5, "user_metadata": evil, "category": evil});
+    let snapshot = json!({
+        "segments": [], "device_traces": [[event("alloc"), event("free_completed")]],
+        "external_annotations": [{"stage": "START", "name": evil, "device": 0, "time_us": 1}],
+        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": evil},
+    });
+    let recording = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap();
+    let page = self_contained(&[OpenRecording::new(evil.to_owned(), recording)]).unwrap();
+    let data = page.split("id=\"recording\">").nth(1).unwrap().split("</script>").next().unwrap();
+    assert!(data.len() > 100 && data.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)));
+    assert!(!page.contains("document.title='broken'") && !page.contains("onerror=alert"));
+    assert_eq!(page.matches("<script").count(), 2);
+    assert!(page.contains("default-src 'none'"));
+}

@@ -56,13 +56,13 @@ const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: numbe
   [150, 0.68, 0.105],
   [92, 0.84, 0.115],
   [235, 0.78, 0.085],
-  [40, 0.6, 0.11],
+  [40, 0.64, 0.1],
   [340, 0.74, 0.11],
-  [275, 0.58, 0.13],
+  [275, 0.61, 0.13],
   [120, 0.76, 0.11],
 ];
 
-const DARKER = 0.08;
+const DARKER = 0.06;
 
 function swatch(index: number, dark: boolean, turn = 0, lift = 0): Rgb {
   const [hue, lightness, chroma] = PALETTE[index % PALETTE.length];

@@ -62,7 +62,7 @@ export async function start(from: Source): Promise<void> {
   try {
     recordings.value = await source.recordings();
     clampToRecordings();
-    effect(write);
+    effect(writeSoon);
   } catch (e) {
     trouble.value = String(e instanceof Error ? e.message : e);
   }
@@ -124,7 +124,19 @@ function read(): void {
   });
 }
 
-function write(): void {
+/** Browsers refuse an address that changes all the time: it follows when the hand rests. */
+const REST_MS = 200;
+let writing: ReturnType<typeof setTimeout> | undefined;
+
+function writeSoon(): void {
+  const hash = address();
+  clearTimeout(writing);
+  writing = setTimeout(() => {
+    if (hash !== location.hash) history.replaceState(null, '', hash);
+  }, REST_MS);
+}
+
+function address(): string {
   const p = new URLSearchParams();
   const put = (key: string, value: string | number | null, silent: string | number | null = null) => {
     if (value !== null && value !== silent) p.set(key, String(value));
@@ -145,6 +157,5 @@ function write(): void {
   put('color', colorBy.value, 'stack');
   put('by', groupBy.value, 'line');
   put('setting', setting.value);
-  const hash = `#${p}`;
-  if (hash !== location.hash) history.replaceState(null, '', hash === '#' ? '#' : hash);
+  return `#${p}`;
 }

@@ -9,7 +9,6 @@ use vramscope_trace::{Action, SegmentKind, StackId};
 use crate::ViewError;
 use crate::bundle::{Bundle, NONE};
 use crate::recording::{CountersJson, OpenDevice};
-use crate::tags::TagsOfDevice;
 
 /// The answer of a binary endpoint.
 pub(crate) type Answer = Result<Vec<u8>, ViewError>;
@@ -261,9 +260,20 @@ impl OpenDevice {
             .bytes("bytes", events().map(|e| e.size))
             .f64("time_us", events().map(|e| time(e.time_us)))
             .u32("stack", events().map(|e| stack(e.stack)))
-            .u32("tags", events().map(|e| TagsOfDevice::of_event(e.tags)))
+            .u32("tags", numbers.clone().map(|i| self.tags_of_event(i)))
             .u32("allocation", numbers.clone().map(|i| history.subject_id(i).unwrap_or(NONE)))
             .finish()?)
+    }
+
+    /// The tags of an event; of one that makes an allocation, the allocation's, which may tell more.
+    fn tags_of_event(&self, event: usize) -> u32 {
+        let history = self.history();
+        match history.subject_id(event) {
+            Some(id) if history.allocations[id as usize].from == Moment::after(event) => {
+                self.tags.allocations[id as usize]
+            }
+            _ => history.device.events.get(event).tags.index() as u32,
+        }
     }
 
     pub(crate) fn allocation(&self, id: usize) -> Result<AllocationJson, ViewError> {

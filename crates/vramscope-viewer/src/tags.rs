@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use vramscope_analysis::{Allocation, History, Moment, ReservedRange};
-use vramscope_trace::{PoolId, Tags, TagsId};
+use vramscope_trace::{PoolId, Tags};
 
 /// The part of [`Tags`] that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -19,7 +19,7 @@ pub(crate) struct ViewTags {
 /// The table of a device, and which entry each of its things has.
 #[derive(Debug, Clone)]
 pub(crate) struct TagsOfDevice {
-    /// The first are the trace's own tags, by [`TagsId`]; then those that only an end state or a segment tells.
+    /// The first are the trace's own tags, by their ids; then those that only an end state or a segment tells.
     pub(crate) table: Vec<ViewTags>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
@@ -49,11 +49,6 @@ impl TagsOfDevice {
             .map(|(around, a)| table.of_allocation(a, around.map(array)))
             .collect();
         Self { table: table.entries, allocations, ranges }
-    }
-
-    /// The entry of an event's tags.
-    pub(crate) fn of_event(tags: TagsId) -> u32 {
-        tags.index() as u32
     }
 }
 

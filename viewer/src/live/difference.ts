@@ -15,6 +15,8 @@ export interface Change {
   /** Of `before` and `after`, in the names of each; NONE where the group is not there. */
   stackBefore: number;
   stackAfter: number;
+  /** Whether a search finds some of it, at either. */
+  found: boolean;
 }
 
 /** What grew most first; then what stayed, then what shrank. */
@@ -31,6 +33,7 @@ export function difference(before: readonly Group[], after: readonly Group[]): C
       countAfter: g.count,
       stackBefore: NONE,
       stackAfter: g.stack,
+      found: g.found,
     });
   }
   for (const g of before) {
@@ -40,6 +43,7 @@ export function difference(before: readonly Group[], after: readonly Group[]): C
       c.bytes = c.after - g.bytes;
       c.countBefore = g.count;
       c.stackBefore = g.stack;
+      c.found ||= g.found;
     } else {
       changes.set(g.key, {
         key: g.key,
@@ -51,6 +55,7 @@ export function difference(before: readonly Group[], after: readonly Group[]): C
         countAfter: 0,
         stackBefore: g.stack,
         stackAfter: NONE,
+        found: g.found,
       });
     }
   }

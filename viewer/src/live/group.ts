@@ -13,6 +13,8 @@ export interface Group {
   count: number;
   /** The stack that holds most of it, or NONE. */
   stack: number;
+  /** Whether a search finds some of it. */
+  found: boolean;
 }
 
 /** By `Live.origin`. */
@@ -59,8 +61,17 @@ function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
 /** Whether groups are made of code: then memory live before recording stands apart, for its stack means another thing. */
 const isCode = (by: GroupBy) => by === 'stack' || by === 'line' || by === 'function' || by === 'file';
 
-/** Groups of what is live, most bytes first. Their bytes sum to the counters' allocated bytes. */
-export function group(live: Live, by: GroupBy, names: Names, tags: readonly Tags[]): Group[] {
+/**
+ * Groups of what is live, most bytes first. Their bytes sum to the counters' allocated bytes. `matches` are the entries
+ * that a search finds.
+ */
+export function group(
+  live: Live,
+  by: GroupBy,
+  names: Names,
+  tags: readonly Tags[],
+  matches: Uint8Array | null = null,
+): Group[] {
   const name = namer(by, names, tags);
   const groups = new Map<string, Group & { most: number }>();
   for (let i = 0; i < live.stack.length; i++) {
@@ -74,12 +85,14 @@ export function group(live: Live, by: GroupBy, names: Names, tags: readonly Tags
     }
     const known = groups.get(key);
     if (!known) {
-      groups.set(key, { key, label, bytes, requested: live.requested[i], count: live.count[i], stack, most: bytes });
+      const [requested, count, found] = [live.requested[i], live.count[i], matches?.[i] === 1];
+      groups.set(key, { key, label, bytes, requested, count, stack, found, most: bytes });
       continue;
     }
     known.bytes += bytes;
     known.requested += live.requested[i];
     known.count += live.count[i];
+    known.found ||= matches?.[i] === 1;
     if (bytes > known.most) {
       known.most = bytes;
       known.stack = stack;

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { NONE, type Live, type Names, type Tags } from '../source/source';
 import { difference } from './difference';
 import { group, sum } from './group';
+import { matchingEntries } from './match';
 import { shortFile, stackLabel } from './stacks';
 import { follow, pathTo, tree } from './tree';
 
@@ -92,8 +93,8 @@ test('by line, stacks with one own frame are one group, and memory live before r
   ]);
 });
 
-test('a stack is called by the innermost frames of the user', () => {
-  expect(stackLabel(names, 0)).toBe('model.py:42 forward ‹ train.py:10 main');
+test('a stack is called by its innermost frames that are not native, and the one that names it', () => {
+  expect(stackLabel(names, 0)).toBe('torch/linear.py:9 forward ‹ model.py:42 forward ‹ train.py:10 main');
   expect(stackLabel(names, 2)).toBe('alloc.cpp:1 malloc');
   expect(stackLabel(names, NONE)).toBe('(no stack)');
   expect(shortFile(names, 2)).toBe('model.py');
@@ -136,9 +137,21 @@ test('differences sum to the difference of the totals, and match recordings by t
     ['new.py:1 f', 0, 31, 31],
     ['model.py:50 backward ‹ train.py:10 main', 50, 80, 30],
     ['alloc.cpp:1 malloc', 7, 0, -7],
-    ['model.py:42 forward ‹ train.py:10 main', 100, 90, -10],
+    ['torch/linear.py:9 forward ‹ model.py:42 forward ‹ train.py:10 main', 100, 90, -10],
   ]);
   expect(sum(changes.map((c) => c.bytes))).toBe(201 - 157);
   const same = changes.find((c) => c.before === 100)!;
   expect([same.stackBefore, same.stackAfter]).toEqual([0, 1]);
+});
+
+test('a search finds bytes at every node above the matching stacks', () => {
+  const live = liveOf([[0, 100], [1, 50], [3, 20, 0, 1]]);
+  const query = { stacks: [0, 3], tags: null, address: null, min: null, max: null };
+  const matches = matchingEntries(query, live)!;
+  expect([...matches]).toEqual([1, 0, 1]);
+  const root = tree(live, names, false, null, matches);
+  expect([root.found, follow(root, ['train.py:10 main', 'model.py:50 backward']).found]).toEqual([120, 0]);
+  expect(group(live, 'line', names, [tags(0, null, null)], matches).map((g) => g.found)).toEqual([true, false]);
+  expect([...matchingEntries({ ...query, tags: [1] }, live)!]).toEqual([0, 0, 1]);
+  expect(matchingEntries({ ...query, stacks: null, min: 5 }, live)).toBeNull();
 });

@@ -32,13 +32,20 @@ export function shortFile(names: Names, frame: number): string {
   return label.endsWith(rest) ? label.slice(0, -rest.length) : (names.file[frame] || label);
 }
 
-/** The innermost readable frame and up to two that called it: `model.py:42 forward ‹ train.py:10 main`. */
+/** Frames through which every call of a torch module goes. */
+const WRAPPERS = new Set(['_call_impl', '_wrapped_call_impl']);
+const LABELLED = 3;
+
+/**
+ * A stack in a line, so that stacks of one line of the user's can be told apart: the innermost frames that are not
+ * native, and the one that names it. `activations.py:66 forward ‹ gpt2.py:240 forward ‹ train.py:10 main`.
+ */
 export function stackLabel(names: Names, stack: number): string {
-  const frames = readableFrames(names, stack);
-  if (frames.length === 0) return NO_STACK;
-  const shown = frames.slice(0, 3).map((f) => names.label[f] ?? '');
-  if (frames.length > 3) shown.push('…');
-  return shown.join(' ‹ ');
+  const inner = [...framesOf(names, stack)].filter((f) => names.code[f] !== 'native' && !WRAPPERS.has(names.function[f]));
+  const own = ownFrame(names, stack);
+  const shown = inner.slice(0, LABELLED);
+  if (own !== NONE && !shown.includes(own)) shown.push(own);
+  return shown.map((f) => names.label[f]).join(' ‹ ') || NO_STACK;
 }
 
 const texts = new WeakMap<Names, string[]>();

@@ -17,6 +17,8 @@ export interface Node {
   /** The same at the moment compared with; 0 without one. */
   before: number;
   countBefore: number;
+  /** What of its bytes a search finds. */
+  found: number;
   /** Its share of the picture: `bytes`; when comparing, the larger of both moments, added up from the leaves. */
   weight: number;
   /** Heaviest first. */
@@ -43,6 +45,7 @@ function grow(parent: Growing | null, key: string | number, label: string, kind:
     count: 0,
     before: 0,
     countBefore: 0,
+    found: 0,
     weight: 0,
     children: [],
     known: new Map(),
@@ -56,9 +59,15 @@ function grow(parent: Growing | null, key: string | number, label: string, kind:
 
 /**
  * The tree of `live`, of the user's frames or of all. With `before`, a second moment of the same recording, the tree
- * has what is live at either.
+ * has what is live at either. `matches` are the entries of `live` that a search finds.
  */
-export function tree(live: Live, names: Names, allFrames: boolean, before: Live | null = null): Node {
+export function tree(
+  live: Live,
+  names: Names,
+  allFrames: boolean,
+  before: Live | null = null,
+  matches: Uint8Array | null = null,
+): Node {
   const root = grow(null, 'root', 'all allocated', 'root');
   const add = (from: Live, earlier: boolean) => {
     for (let i = 0; i < from.stack.length; i++) {
@@ -76,6 +85,7 @@ export function tree(live: Live, names: Names, allFrames: boolean, before: Live 
           n.countBefore += from.count[i];
         } else {
           n.bytes += bytes;
+          if (matches?.[i]) n.found += bytes;
           n.count += from.count[i];
         }
       }

@@ -16,6 +16,8 @@ export interface Column<R> {
   bar?: (row: R) => number;
   /** Takes what width is left. */
   wide?: boolean;
+  /** What the title is short for. */
+  hint?: string;
 }
 
 type Get<R, T> = (row: R) => T;

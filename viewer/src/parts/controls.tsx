@@ -53,9 +53,17 @@ export function Select<T extends string>({ label, choices, value, choose }: Choi
   );
 }
 
-export function Button({ onClick, children, pressed }: { onClick: () => void; children: ComponentChildren; pressed?: boolean }) {
+export interface ButtonProps {
+  onClick: () => void;
+  children: ComponentChildren;
+  /** Where the text alone does not say it. */
+  label?: string;
+  disabled?: boolean;
+}
+
+export function Button({ onClick, children, label, disabled = false }: ButtonProps) {
   return (
-    <button type="button" class="button" onClick={onClick} {...(pressed === undefined ? {} : { 'aria-pressed': pressed })}>
+    <button type="button" class="button" onClick={onClick} disabled={disabled} {...(label ? { 'aria-label': label, title: label } : {})}>
       {children}
     </button>
   );

@@ -29,9 +29,15 @@ export function useCurrent(): Current | null {
   };
 }
 
-/** `the start`, `after event 12,344`, `the end`. */
-export function momentText(moment: number, recording: Device): string {
+/** `the start`, `event 12,344`, `the end`: what a moment follows. */
+export function momentName(moment: number, recording: Device): string {
+  if (recording.events === 0) return 'the snapshot';
   if (moment === 0) return 'the start';
-  if (moment === recording.events) return `the end, after event ${count(moment - 1)}`;
-  return `after event ${count(moment - 1)}`;
+  return moment === recording.events ? 'the end' : `event ${count(moment - 1)}`;
+}
+
+/** `at the start`, `after event 12,344`, `at the end`. */
+export function momentText(moment: number, recording: Device): string {
+  const name = momentName(moment, recording);
+  return `${name.startsWith('event') ? 'after' : 'at'} ${name}`;
 }

@@ -20,8 +20,8 @@ export interface FlameGraphProps {
   root: Node;
   /** Colour by growth since the moment compared with. */
   compared: boolean;
-  /** What a search finds; null: nothing is looked for. */
-  matches: ((node: Node) => boolean) | null;
+  /** Whether a search is on: what it does not find is pale. */
+  searched: boolean;
 }
 
 /** A call tree as an icicle: click or Enter zooms, arrows walk, Escape or Backspace zooms out. */
@@ -108,7 +108,7 @@ export function FlameGraph(p: FlameGraphProps) {
           <Canvas width={width} height={rows * ROW} draw={draw} />
         </div>
       </div>
-      <p class="sr-only" aria-live="polite">
+      <p class="visually-hidden" aria-live="polite">
         {focused && `${focused.label}, ${tell(focused, p).map(([name, value]) => `${name} ${value}`).join(', ')}`}
       </p>
       {hover && (
@@ -123,12 +123,13 @@ export function FlameGraph(p: FlameGraphProps) {
 
 function tell(node: Node, p: FlameGraphProps): [string, string][] {
   const facts: [string, string][] = [
-    ['Allocated', bytes(node.bytes)],
-    ['Share', share(node.bytes, p.root.bytes)],
-    ['Blocks', count(node.count)],
+    ['allocated', bytes(node.bytes)],
+    ['share', share(node.bytes, p.root.bytes)],
+    ['blocks', count(node.count)],
   ];
+  if (p.searched) facts.push(['found', `${bytes(node.found)}, ${share(node.found, node.bytes)} of it`]);
   if (p.compared) {
-    facts.push(['Before', bytes(node.before)], ['Change', signedBytes(node.bytes - node.before)], ['Blocks before', count(node.countBefore)]);
+    facts.push(['before', bytes(node.before)], ['change', signedBytes(node.bytes - node.before)], ['blocks before', count(node.countBefore)]);
   }
   return facts;
 }
@@ -157,17 +158,18 @@ function drawFlame(pen: Pen, boxes: readonly Box[], width: number, p: FlameGraph
   for (const { node, x, width: part, depth } of boxes) {
     const left = x * width;
     const w = part * width;
-    const found = p.matches === null || p.matches(node);
-    let color = p.compared ? growthColor(node, isDark) : plainColor(node, isDark);
-    if (!found) color = mix(color, ground, 0.75);
+    const color = p.compared ? growthColor(node, isDark) : plainColor(node, isDark);
+    const pale = mix(color, ground, 0.78);
     const gap = w > 3 ? 1 : 0;
-    pen.fill(left, depth * ROW, w - gap, ROW - 1, css(color));
+    const found = !p.searched ? 1 : node.bytes === 0 ? 0 : node.found / node.bytes;
+    if (found < 1) pen.fill(left, depth * ROW, w - gap, ROW - 1, css(pale));
+    if (found > 0) pen.fill(left, depth * ROW, (w - gap) * found, ROW - 1, css(color));
     if (w >= TEXT_FROM) {
       pen.text(left + 5, depth * ROW + (ROW - 1) / 2 + 0.5, node.label, {
-        color: found ? onColor(color) : ink.quiet,
+        color: found === 1 ? onColor(color) : ink.text,
         size: 11.5,
         room: w - gap - 9,
-        bold: p.matches !== null && found,
+        bold: p.searched && found > 0,
       });
     }
   }

@@ -4,7 +4,7 @@ import { boxAt, layFlame, stepInTree } from './flame';
 
 function node(label: string, weight: number, children: Node[] = [], depth = 0): Node {
   const made: Node = {
-    label, kind: 'frame', frame: null, parent: null, depth, bytes: weight, count: 1, before: 0, countBefore: 0, weight, children,
+    label, kind: 'frame', frame: null, parent: null, depth, bytes: weight, count: 1, before: 0, countBefore: 0, found: 0, weight, children,
   };
   for (const c of children) c.parent = made;
   return made;

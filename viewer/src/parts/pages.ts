@@ -1,9 +1,9 @@
 // Events by pages: asked for as they come into sight, and the last ones kept.
 
-import { useEffect, useReducer, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useReducer } from 'preact/hooks';
 import type { Events } from '../source/source';
 import { source, trouble } from '../state';
-import { newest, type Newest } from '../timeline/newest';
+import { newest } from '../timeline/newest';
 
 const PAGE = 512;
 const KEPT = 64;
@@ -24,12 +24,8 @@ type Span = { first: number; last: number };
 
 export function useEventPages(file: number, device: number, count: number): EventPages {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
-  const pages = useRef(new Map<number, Events>());
-  const line = useRef<Newest<Span> | null>(null);
-
-  useEffect(() => {
-    const kept = pages.current;
-    kept.clear();
+  const { kept, line } = useMemo(() => {
+    const kept = new Map<number, Events>();
     const ask = async ({ first, last }: Span) => {
       for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
         if (kept.has(page)) continue;
@@ -41,23 +37,23 @@ export function useEventPages(file: number, device: number, count: number): Even
         }
       }
     };
-    const made = newest<Span, void>(
+    const line = newest<Span, void>(
       ask,
       () => redraw(null),
       (error) => (trouble.value = error instanceof Error ? error.message : String(error)),
     );
-    line.current = made;
-    return () => made.stop();
+    return { kept, line };
   }, [file, device, count]);
+  useEffect(() => () => line.stop(), [line]);
 
   return {
     get: (event) => {
-      const page = pages.current.get(Math.floor(event / PAGE));
+      const page = kept.get(Math.floor(event / PAGE));
       return page && page.first <= event && event - page.first < page.action.length ? { page, at: event - page.first } : null;
     },
     need: (first, last) => {
       for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
-        if (!pages.current.has(page)) return line.current?.want({ first, last });
+        if (!kept.has(page)) return line.want({ first, last });
       }
     },
   };

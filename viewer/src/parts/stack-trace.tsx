@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { framesOf } from '../live/stacks';
+import { framesOf, shortFile } from '../live/stacks';
 import { NONE, type Names } from '../source/source';
 import { names as allNames, needNames } from '../state';
 
@@ -24,13 +24,19 @@ function runs(frames: Iterable<number>, names: Names): Run[] {
   return found;
 }
 
+/** Compiled code without debug information has no place. */
+const isPlace = (file: string) => file !== '' && file !== '??';
+
 function Frame({ frame, names }: { frame: number; names: Names }) {
   return (
     <li class={`frame frame-${names.code[frame]}`}>
       <span class="frame-name">{names.function[frame] || names.label[frame]}</span>
-      <span class="frame-place" title={`${names.file[frame]}:${names.line[frame]}`}>
-        <bdi>{names.file[frame]}</bdi>:{names.line[frame]}
-      </span>
+      {isPlace(names.file[frame]) && (
+        <span class="frame-place" title={`${names.file[frame]}:${names.line[frame]}`}>
+          {shortFile(names, frame)}
+          {names.line[frame] > 0 && `:${names.line[frame]}`}
+        </span>
+      )}
     </li>
   );
 }
@@ -72,7 +78,7 @@ export function StackTrace({ stack, file, heading }: StackTraceProps) {
       ) : !names ? (
         <p class="quiet">Reading names.</p>
       ) : framesOf(names, stack).length === 0 ? (
-        <p class="quiet">The stack is empty.</p>
+        <p class="quiet">The recorded stack is empty.</p>
       ) : (
         <Frames stack={stack} names={names} />
       )}

@@ -116,7 +116,7 @@ export function Table<R>(p: TableProps<R>) {
                   class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`}
                   aria-sort={sort?.key === c.key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
                 >
-                  <button type="button" onClick={() => sortWith(c)}>
+                  <button type="button" title={c.hint} onClick={() => sortWith(c)}>
                     {c.title}
                     <span class="sort-mark" aria-hidden="true">
                       {sort?.key === c.key ? (sort.descending ? '↓' : '↑') : ''}

@@ -66,7 +66,7 @@ export function VirtualList(p: VirtualListProps) {
   }, [p.count, p.rowHeight, height]);
 
   const keys = (e: KeyboardEvent) => {
-    const to = stepOf(e.key, p.chosen ?? 0, p.count, 100);
+    const to = stepOf(e.key, p.chosen ?? -1, p.count, 100);
     if (to === null || p.count === 0) return;
     e.preventDefault();
     e.stopPropagation();

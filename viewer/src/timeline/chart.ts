@@ -22,6 +22,8 @@ export interface Scene {
   marks: readonly Mark[];
   /** Where the chosen moment is on the axis, and what to say of it; null: out of sight. */
   moment: { at: number; label: string } | null;
+  /** Where the moment is that it is compared with. */
+  against: number | null;
   /** Rows of the selected item in the picture's pixel columns; null: none or not in this picture. */
   outlined: { picture: Picture; rows: Uint16Array } | null;
   /** Ends of the selected allocation's life on the axis. */
@@ -46,6 +48,7 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawLifetime(pen, scene);
   drawOutline(pen, scene);
   drawMarks(pen, scene);
+  drawAgainst(pen, scene);
   drawMoment(pen, scene);
 }
 
@@ -57,16 +60,19 @@ function drawAxes(pen: Pen, { geometry: g, frame, axis, inks }: Scene): void {
     pen.fill(g.left, y, g.plotWidth, 1, clear(inks.quiet, 0.16));
     pen.text(g.left - 8, Math.max(y, g.top + 5), tick.label, { color: inks.quiet, align: 'right', size: SMALL });
   }
+  let first = Infinity;
   const ticks = (axis === 'time' ? timeTicks : countTicks)(frame.from, frame.to, g.plotWidth / 110);
   for (const tick of ticks) {
     const x = g.left + xOf(frame, tick.at);
     pen.fill(Math.round(x), bottom, 1, 4, inks.line);
     const half = textWidth(tick.label, FONT) / 2;
-    const middle = Math.min(Math.max(x, half + 2), g.width - half - 2);
+    const middle = Math.min(x, g.width - half - 2);
+    first = Math.min(first, middle - half);
     pen.text(middle, bottom + 13, tick.label, { color: inks.quiet, align: 'center', size: SMALL });
   }
   const name = axis === 'time' ? 'time' : 'event';
-  pen.text(g.left - 8, bottom + 13, name, { color: inks.quiet, align: 'right', size: SMALL });
+  const room = Math.min(first - 8, g.left - 8);
+  pen.text(room, bottom + 13, name, { color: inks.quiet, align: 'right', size: SMALL, room });
   pen.fill(g.left, bottom, g.plotWidth, 1, inks.line);
   pen.fill(g.left - 1, g.top, 1, g.plotHeight + 1, inks.line);
 }
@@ -169,6 +175,13 @@ function drawMarks(pen: Pen, { geometry: g, frame, axis, inks, marks }: Scene): 
     taken = left + width;
     pen.text(left, STRIP / 2, label, { color, size: SMALL });
   }
+}
+
+function drawAgainst(pen: Pen, { geometry: g, frame, inks, against }: Scene): void {
+  if (against === null || against < frame.from || against > frame.to) return;
+  const x = g.left + xOf(frame, against);
+  for (let y = STRIP; y < g.top + g.plotHeight; y += 8) pen.fill(x - 0.5, y, 1.5, 4, inks.accent);
+  pen.text(x + 4, STRIP / 2, 'compared with', { color: inks.accent, size: SMALL, room: g.width - x - 4 });
 }
 
 function drawMoment(pen: Pen, { geometry: g, frame, inks, moment }: Scene): void {

@@ -1,49 +1,38 @@
 // What the timeline stacks, along what, in which colours.
 
-import { KINDS } from '../source/source';
+import { batch } from '@preact/signals';
+import { Select } from '../parts/controls';
 import { SaveMenu } from '../save/menu';
 import { drawingItems } from '../save/picture';
+import { KINDS, type Axis } from '../source/source';
 import { axis, COLORS, colorBy, current, range, span, stacked } from '../state';
-import { batch } from '@preact/signals';
 import { timelineDrawing } from './drawing';
 import { withReserved } from './model';
 import { fit } from './moves';
 
-function Choice<T extends string>({ label, all, value, choose, name = (v) => v }: {
-  label: string;
-  all: readonly T[];
-  value: T;
-  choose: (value: T) => void;
-  name?: (value: T) => string;
-}) {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      <select value={value} onChange={(e) => choose(e.currentTarget.value as T)}>
-        {all.map((v) => <option key={v} value={v}>{name(v)}</option>)}
-      </select>
-    </label>
-  );
-}
+const STACKED = KINDS.map((kind) => ({ value: kind, label: kind === 'reserved' ? 'reserved ranges' : kind }));
+const COLORED = COLORS.map((by) => ({ value: by, label: by }));
+const EVENTS = { value: 'events' as Axis, label: 'events' };
+const TIME = { value: 'time' as Axis, label: 'time' };
 
 export function TimelineControls() {
-  const untimed = current.value?.origin_us == null;
+  const timed = current.value?.origin_us != null;
   return (
     <div class="controls" role="group" aria-label="Timeline">
-      <Choice label="Stack" all={KINDS} value={stacked.value} name={(k) => (k === 'reserved' ? 'reserved ranges' : k)}
+      <Select label="Stack" choices={STACKED} value={stacked.value}
         choose={(kind) => batch(() => {
           stacked.value = kind;
           span.value = null;
         })} />
-      <Choice label="Along" all={untimed ? ['events'] : ['events', 'time']} value={axis.value}
+      <Select label="Along" choices={timed ? [EVENTS, TIME] : [EVENTS]} value={axis.value}
         choose={(along) => batch(() => {
           axis.value = along;
           range.value = null;
         })} />
-      <Choice label="Colour" all={COLORS} value={colorBy.value} choose={(by) => (colorBy.value = by)} />
-      <button type="button" class="button" aria-pressed={withReserved.value} title="Leave room for the line of reserved bytes"
-        onClick={() => (withReserved.value = !withReserved.value)}>
-        Reserved
+      <Select label="Colour" choices={COLORED} value={colorBy.value} choose={(by) => (colorBy.value = by)} />
+      <button type="button" class="button" aria-pressed={withReserved.value}
+        title="Leave room for the line of reserved bytes" onClick={() => (withReserved.value = !withReserved.value)}>
+        Fit reserved
       </button>
       <button type="button" class="button" disabled={!range.value && !span.value} title="Show everything (0)" onClick={fit}>
         Fit

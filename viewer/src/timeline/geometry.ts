@@ -24,19 +24,21 @@ export const STRIP = 19;
 export const BAND_ROW = 16;
 const AXIS = 22;
 
-export function geometry(width: number, height: number, bandRows: number, scale: number): Geometry {
+const topOf = (bandRows: number) => STRIP + (bandRows > 0 ? bandRows * BAND_ROW + 2 : 0);
+
+/** Within a box; `scale` is device pixels in a CSS pixel. */
+export function geometryIn(width: number, height: number, bandRows: number, scale: number): Geometry {
   const whole = (n: number) => Math.max(Math.floor(n * scale), 1) / scale;
-  const top = STRIP + (bandRows > 0 ? bandRows * BAND_ROW + 2 : 0);
-  return {
-    width,
-    height,
-    bandTop: STRIP,
-    bandRows,
-    left: LEFT,
-    top,
-    plotWidth: whole(width - LEFT - RIGHT),
-    plotHeight: whole(height - top - AXIS),
-  };
+  const top = topOf(bandRows);
+  const [plotWidth, plotHeight] = [whole(width - LEFT - RIGHT), whole(height - top - AXIS)];
+  return { width, height, bandTop: STRIP, bandRows, left: LEFT, top, plotWidth, plotHeight };
+}
+
+/** Around a plot. */
+export function geometryAround(plotWidth: number, plotHeight: number, bandRows: number): Geometry {
+  const top = topOf(bandRows);
+  const [width, height] = [LEFT + plotWidth + RIGHT, top + plotHeight + AXIS];
+  return { width, height, bandTop: STRIP, bandRows, left: LEFT, top, plotWidth, plotHeight };
 }
 
 /** Rows that the regions need, of `most`. */

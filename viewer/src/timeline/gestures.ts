@@ -6,21 +6,29 @@ import { shown } from './model';
 import { atOf, bytesOf, type Frame } from './scale';
 import { regionAt, regionEnds, BAND_ROW, type Geometry } from './geometry';
 import { regions } from './model';
-import { axis, selected, span } from '../state';
+import type { Picture } from '../source/source';
+import { axis, moment, selected, span } from '../state';
 
 /** What the pointer is on. */
 export type Under =
-  | { kind: 'plot'; at: number; bytes: number; item: number | null; moment: number }
+  | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
   | { kind: 'region'; region: number }
   | { kind: 'bytes' }
   | null;
+
+export interface Hover {
+  under: NonNullable<Under>;
+  x: number;
+  clientX: number;
+  clientY: number;
+}
 
 export interface Surface {
   canvas: HTMLCanvasElement;
   geometry(): Geometry;
   frame(): Frame | null;
-  /** Follows the pointer; positions are of the window. */
-  hovered(under: Under, x: number, y: number): void;
+  /** Follows the pointer: `x` in the canvas, `clientX` and `clientY` in the window. */
+  hovered(hover: Hover | null): void;
   /** Shows a choice under way, in CSS pixels of the canvas; null: none. */
   choosing(ends: [number, number] | null): void;
 }
@@ -51,7 +59,7 @@ export function underPointer(surface: Surface, x: number, y: number): Under {
   const column = Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
   if (column < 0 || column >= window.width) return null;
   const row = Math.floor(((bytes - low) / (high - low)) * window.height);
-  return { kind: 'plot', at, bytes, item: itemAt(picture, column, row), moment: momentAt(picture, column) };
+  return { kind: 'plot', picture, column, item: itemAt(picture, column, row), moment: momentAt(picture, column) };
 }
 
 export function listen(surface: Surface): () => void {
@@ -60,10 +68,14 @@ export function listen(surface: Surface): () => void {
   const { signal } = listeners;
   let drag: { kind: 'pan' | 'choose' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
 
-  const place = (e: MouseEvent): [number, number] => {
-    const box = canvas.getBoundingClientRect();
-    return [e.clientX - box.left, e.clientY - box.top];
-  };
+  // Measured when the pointer comes: in the midst of a gesture it would lay the page out anew.
+  let box = canvas.getBoundingClientRect();
+  const measure = () => (box = canvas.getBoundingClientRect());
+  canvas.addEventListener('pointerenter', measure, { signal });
+  const observer = new ResizeObserver(measure);
+  observer.observe(canvas);
+  const place = (e: MouseEvent): [number, number] => [e.clientX - box.left, e.clientY - box.top];
+  let before = { moment: moment.value, selected: selected.value };
   const perPixel = (frame: Frame) => (frame.to - frame.from) / frame.width;
 
   canvas.addEventListener('pointerdown', (e) => {
@@ -81,7 +93,7 @@ export function listen(surface: Surface): () => void {
     if (!drag || !frame) {
       const under = underPointer(surface, x, y);
       canvas.style.cursor = under?.kind === 'bytes' ? 'ns-resize' : under?.kind === 'region' ? 'pointer' : '';
-      surface.hovered(under, e.clientX, e.clientY);
+      surface.hovered(under && { under, x, clientX: e.clientX, clientY: e.clientY });
       return;
     }
     const [dx, dy] = [x - drag.x, y - drag.y];
@@ -89,7 +101,7 @@ export function listen(surface: Surface): () => void {
     drag.x = x;
     drag.y = y;
     if (drag.moved < CLICK) return;
-    surface.hovered(null, 0, 0);
+    surface.hovered(null);
     if (drag.kind === 'choose') surface.choosing(ends(drag.startX, x));
     if (drag.kind === 'bytes') zoomBytes([frame.low, frame.high], Math.exp(-dy * 0.01), frame.low);
     if (drag.kind === 'pan') {
@@ -108,7 +120,9 @@ export function listen(surface: Surface): () => void {
     const frame = surface.frame();
     if (!done || !frame) return;
     if (done.moved < CLICK) {
-      if (e.detail < 2) click(underPointer(surface, x, y));
+      if (e.detail > 1) return;
+      before = { moment: moment.value, selected: selected.value };
+      click(underPointer(surface, x, y));
     } else if (done.kind === 'choose') {
       const g = surface.geometry();
       const [left, right] = ends(done.startX, x);
@@ -120,9 +134,11 @@ export function listen(surface: Surface): () => void {
     drag = null;
     surface.choosing(null);
   }, { signal });
-  canvas.addEventListener('pointerleave', () => surface.hovered(null, 0, 0), { signal });
+  canvas.addEventListener('pointerleave', () => surface.hovered(null), { signal });
 
   canvas.addEventListener('dblclick', (e) => {
+    // Its first click was no choice.
+    [moment.value, selected.value] = [before.moment, before.selected];
     if (underPointer(surface, ...place(e))?.kind === 'bytes') span.value = null;
     else fit();
   }, { signal });
@@ -145,7 +161,8 @@ export function listen(surface: Surface): () => void {
       // A pinch on a trackpad is a wheel with ctrl, in smaller steps.
       zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(frame, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
     }
-    surface.hovered(underPointer(surface, x, y), e.clientX, e.clientY);
+    // What it was on has moved away.
+    surface.hovered(null);
   }, { signal, passive: false });
 
   function ends(a: number, b: number): [number, number] {
@@ -154,7 +171,10 @@ export function listen(surface: Surface): () => void {
     return [inside(Math.min(a, b)), inside(Math.max(a, b))];
   }
 
-  return () => listeners.abort();
+  return () => {
+    listeners.abort();
+    observer.disconnect();
+  };
 }
 
 function click(under: Under): void {
@@ -162,7 +182,7 @@ function click(under: Under): void {
     showSelected(regionEnds(regions.value, under.region, axis.value));
   } else if (under?.kind === 'plot') {
     chooseMoment(under.moment);
-    const picture = shown.value!.picture;
+    const { picture } = under;
     // Reserved ranges are no allocations: they have no details.
     if (picture.window.stacked === 'reserved') return;
     selected.value = under.item === null ? null : picture.items.id[under.item];

@@ -79,6 +79,42 @@ export function rowsBeforeRecording(picture: Picture): number {
   return rows;
 }
 
+/** Active bytes that stand out from the stack by less than this many rows are its top itself. */
+const STANDS_OUT = 3;
+
+export interface StackLine {
+  kind: 'active' | 'reserved';
+  values: Float64Array;
+  apart: boolean;
+}
+
+/** The lines over a stack: reserved bytes, and active bytes where these are not the top of the stack itself. */
+export function linesOf(picture: Picture): StackLine[] {
+  const { window, highest } = picture;
+  if (window.stacked === 'reserved') {
+    return [{ kind: 'active', values: highest.active, apart: isRestless(picture, highest.active) }];
+  }
+  return [
+    { kind: 'active', values: standingOut(picture), apart: true },
+    { kind: 'reserved', values: highest.reserved, apart: isRestless(picture, highest.reserved) },
+  ];
+}
+
+/** NaN where they do not stand out, or in a single pixel only: a block is active a moment longer at every free. */
+function standingOut({ window, low, high, highest }: Picture): Float64Array {
+  const top = highest[window.stacked];
+  const least = ((high - low) / window.height) * STANDS_OUT;
+  const stands = (x: number) => highest.active[x] > top[x] + least;
+  return highest.active.map((bytes, x) => (stands(x) && (stands(x - 1) || stands(x + 1)) ? bytes : NaN));
+}
+
+/** Whether steps, joined, would cover the picture. */
+function isRestless({ low, high }: Picture, values: Float64Array): boolean {
+  let way = 0;
+  for (let x = 1; x < values.length; x += 1) way += Math.abs(values[x] - values[x - 1]);
+  return way > 12 * (high - low);
+}
+
 /** An overlay's value at each pixel: the highest of what holds from the pixel before up to this one. */
 export function overlayValues(picture: Picture, points: Overlay['points']): Float64Array {
   const values = new Float64Array(picture.window.width);

@@ -1,11 +1,11 @@
 // What items are coloured by: a key for each item, and what each key is called.
 
-import { NO_STACK, stackLabel } from '../live/stacks';
+import { framesOf, NO_STACK, ownFrame } from '../live/stacks';
 import { poolName, streamName } from '../live/group';
 import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../colors';
 import { NONE, type Items, type Names, type Tags } from '../source/source';
 import type { ColorBy } from '../state';
-import { bytes } from '../text/units';
+import { byteLabel } from './ticks';
 
 export interface Keying {
   keyOf(items: Items, item: number): number;
@@ -37,18 +37,26 @@ function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tag
   };
 }
 
+/** The innermost frame that is not native, and the one that names the stack. */
+export function stackTitle(names: Names, stack: number): string {
+  const inner = framesOf(names, stack).find((frame) => names.code[frame] !== 'native');
+  const own = ownFrame(names, stack);
+  const shown = [inner, own].filter((frame, i, both) => frame !== undefined && frame !== NONE && both.indexOf(frame) === i);
+  return shown.map((frame) => names.label[frame!]).join(' ‹ ') || NO_STACK;
+}
+
 export function keying(by: ColorBy, names: Names | undefined, tags: readonly Tags[], dark: boolean): Keying {
   switch (by) {
     case 'stack':
       return {
         keyOf: (items, item) => items.stack[item],
-        label: (key) => (!names || key === NONE ? NO_STACK : stackLabel(names, key)),
+        label: (key) => (names ? stackTitle(names, key) : NO_STACK),
         color: remembered((key) => stackColor(names, key, dark)),
       };
     case 'size':
       return {
         keyOf: (items, item) => Math.floor(Math.log2(Math.max(items.bytes[item], 1))),
-        label: (key) => `${bytes(2 ** key)} and more`,
+        label: (key) => `${byteLabel(2 ** key, 1)} to ${byteLabel(2 ** (key + 1), 1)}`,
         color: remembered((key) => sizeColor(2 ** key, dark)),
       };
     case 'category':

@@ -1,12 +1,12 @@
 // Names of the lines and of the largest groups in the picture.
 
 import { css } from '../colors';
-import { names, colorBy, current, file, search, stacked } from '../state';
+import { names, colorBy, current, file, search } from '../state';
 import { readableFrames } from '../live/stacks';
 import { share } from '../text/units';
-import { areas } from './hit';
+import { areas, linesOf } from './hit';
 import { largest } from './keys';
-import { keys, shown } from './model';
+import { keys, settled } from './model';
 import { overlay } from './overlay';
 
 const MOST = 12;
@@ -32,11 +32,11 @@ function queryOf(key: number): string | null {
 }
 
 export function Legend() {
-  const picture = shown.value?.picture;
+  const picture = settled.value?.picture;
   const groups = picture ? largest(keys.value, picture.items, areas(picture), MOST) : [];
   return (
     <ul class="legend" aria-label="Legend">
-      {(['active', 'reserved'] as const).filter((kind) => kind !== stacked.value).map((kind) => (
+      {picture && linesOf(picture).filter(({ values }) => values.some((v) => !Number.isNaN(v))).map(({ kind }) => (
         <li key={kind}><span class={`legend-line ink-${kind}`} />{kind}</li>
       ))}
       {overlay.value && <li><span class="legend-line legend-dashed" />{overlay.value.label}</li>}

@@ -6,8 +6,8 @@ import { matching } from '../search/query';
 import { query } from '../search/found';
 import { asked } from '../shell/asked';
 import { dark, inks } from '../shell/theme';
-import type { Items, Picture } from '../source/source';
-import { axis, colorBy, current, device, file, names, selected, shownMoment, shownRange, source, span, stacked, view } from '../state';
+import type { Items, Picture, Regions } from '../source/source';
+import { axis, colorBy, current, device, file, names, selected, shownMoment, shownRange, source, span, stacked, trouble, view } from '../state';
 import { keying } from './keys';
 import type { Paints } from './paint';
 
@@ -20,12 +20,31 @@ export interface Shown {
 
 /** The last picture that was drawn for exactly the window that was wanted. */
 export const shown = signal<Shown | null>(null);
+/** The same when the hand rests: for what is read, not steered by. */
+export const settled = signal<Shown | null>(null);
 /** Whether the plot leaves room for the reserved line. */
 export const withReserved = signal(true);
 /** Whether the timeline is the view itself, or a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
 
-export const regions = asked(() => (current.value ? source.regions(file.value, device.value) : null));
+/** Null until they are known: the plot leaves room for them. */
+export const regions = asked(() => {
+  if (!current.value) return null;
+  return source.regions(file.value, device.value).catch((e: unknown) => {
+    trouble.value = e instanceof Error ? e.message : String(e);
+    return NO_REGIONS;
+  });
+});
+
+const NO_REGIONS: Regions = {
+  names: [],
+  name: new Uint32Array(),
+  depth: new Uint8Array(),
+  from: new Uint32Array(),
+  to: new Uint32Array(),
+  from_us: new Float64Array(),
+  to_us: new Float64Array(),
+};
 
 /** Everything about the selected allocation. */
 export const selection = asked(() => {
@@ -48,24 +67,37 @@ export const keys = computed(() => keying(colorBy.value, names.value.get(file.va
 
 /** How much of the ground is in what a search does not match. */
 const FADED = 0.86;
+/** How much darker the upper edge of an item is. */
 const EDGE = 0.22;
+const FADED_EDGE = 0.05;
 
-/** How items look now. */
-export function paintsOf(items: Items): Paints {
+interface ItemColors {
+  color: Uint32Array;
+  /** 1: a search does not match it. */
+  faded: Uint8Array;
+}
+
+export function itemColors(items: Items): ItemColors {
   const keying = keys.value;
   const ground = parseColor(inks.value.ground);
-  const rim = dark.value ? 0x000000 : 0x10131a;
   const matches = query.value && matching(query.value, items);
-  const count = items.id.length;
-  const paints: Paints = { fill: new Uint32Array(count), edge: new Uint32Array(count), hatched: new Uint8Array(count) };
-  for (let i = 0; i < count; i += 1) {
+  const faded = new Uint8Array(items.id.length);
+  if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
+  const color = Uint32Array.from(items.id, (_, i) => {
     const own = keying.color(keying.keyOf(items, i));
-    const fill = matches && !matches[i] ? mix(own, ground, FADED) : own;
-    paints.fill[i] = abgr(fill);
-    paints.edge[i] = abgr(mix(fill, rim, EDGE));
-    paints.hatched[i] = items.from[i] === 0 ? 1 : 0;
-  }
-  return paints;
+    return faded[i] ? mix(own, ground, FADED) : own;
+  });
+  return { color, faded };
+}
+
+export function paintsOf(items: Items): Paints {
+  const { color, faded } = itemColors(items);
+  const rim = dark.value ? 0x000000 : 0x10131a;
+  return {
+    fill: color.map((c) => abgr(c)),
+    edge: color.map((c, i) => abgr(mix(c, rim, faded[i] ? FADED_EDGE : EDGE))),
+    hatched: Uint8Array.from(items.from, (from) => (from === 0 ? 1 : 0)),
+  };
 }
 
 /** The window that the shared state asks for, at a size in device pixels. */

@@ -63,11 +63,13 @@ export interface Line {
   /** Pixels. */
   thickness: number;
   dashed: boolean;
+  /** Whether steps stay apart: joined, values that jump at every pixel would hide what is behind. */
+  apart?: boolean;
 }
 
 const DASH = 8;
 
-/** A stepped line through the values; what lies outside of the picture is cut off. */
+/** A stepped line through the values; what lies outside of the picture is cut off, and NaN leaves a gap. */
 export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): void {
   const { width, height } = picture.window;
   const scale = height / (picture.high - picture.low);
@@ -75,9 +77,10 @@ export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): vo
   let before = rowOf(line.values[0]);
   for (let x = 0; x < width; x += 1) {
     const row = rowOf(line.values[x]);
-    const bottom = Math.max(Math.min(before, row), 0);
-    const top = Math.min(Math.max(before, row) + line.thickness, height);
+    const from = line.apart ? row : before;
     before = row;
+    const bottom = Math.max(Math.min(from, row), 0);
+    const top = Math.min(Math.max(from, row) + line.thickness, height);
     if (line.dashed && x % DASH >= DASH / 2) continue;
     for (let y = bottom; y < top; y += 1) pixels[(height - 1 - y) * width + x] = line.color;
   }

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { NONE, type Picture } from '../source/source';
-import { areas, itemAt, momentAt, overlayValues, placeOf, rowsBeforeRecording, rowsOf } from './hit';
+import { areas, itemAt, linesOf, momentAt, overlayValues, placeOf, rowsBeforeRecording, rowsOf } from './hit';
 import { paintLine, paintStack } from './paint';
+import { rectangles } from './rectangles';
 
 // Four pixels wide, six high, and three distinct columns: item 0 (4 rows), then item 1 (2 rows) on it, a hole, nothing.
 const picture: Picture = {
@@ -58,6 +59,13 @@ test('a line is cut off at the edges', () => {
   ]);
 });
 
+test('a line may have gaps', () => {
+  const pixels = new Uint32Array(24);
+  const values = Float64Array.of(1, NaN, 3, 4);
+  paintLine(pixels, picture, { values, color: 5, thickness: 1, dashed: false, apart: true });
+  expect(rows(pixels)).toEqual([[0, 0, 0, 0], [0, 0, 0, 5], [0, 0, 5, 0], [0, 0, 0, 0], [5, 0, 0, 0], [0, 0, 0, 0]]);
+});
+
 test('hits', () => {
   expect([itemAt(picture, 0, 0), itemAt(picture, 0, 4), itemAt(picture, 2, 4), itemAt(picture, 3, 3), itemAt(picture, 3, 5)])
     .toEqual([0, null, 1, null, 1]);
@@ -77,4 +85,20 @@ test('moments', () => {
 
 test('an overlay keeps its peaks', () => {
   expect([...overlayValues(picture, [[0, 3], [2, 9], [3, 4], [6, 1]])]).toEqual([3, 3, 9, 4]);
+});
+
+test('neighbouring columns of an item are one rectangle', () => {
+  expect(rectangles(picture)).toEqual([
+    { item: 0, left: 0, right: 3, bottom: 0, top: 4 },
+    { item: 1, left: 2, right: 4, bottom: 4, top: 6 },
+  ]);
+});
+
+test('active bytes are a line where they stand out', () => {
+  const active = Float64Array.of(4, 8, 8, 2);
+  const large: Picture = { ...picture, window: { ...picture.window, height: 60 }, highest: { ...picture.highest, active } };
+  const [line, reserved] = linesOf(large);
+  expect([...line.values]).toEqual([NaN, 8, 8, NaN]);
+  expect(reserved.values).toBe(picture.highest.reserved);
+  expect(linesOf({ ...large, window: { ...large.window, stacked: 'reserved' } }).map((l) => l.kind)).toEqual(['active']);
 });

@@ -1,7 +1,7 @@
 // What the chart shows now, from the shared state.
 
 import type { Picture } from '../source/source';
-import { axis, current, selected, shownMoment } from '../state';
+import { against, axis, current, selected, shownMoment } from '../state';
 import { dark, inks } from '../shell/theme';
 import { bytes, count } from '../text/units';
 import type { Scene } from './chart';
@@ -22,7 +22,8 @@ function outlineOf(picture: Picture, id: number): Uint16Array | null {
   return rows;
 }
 
-function lifetimeOf(): [number, number] | null {
+/** Ends of the selected allocation's life on the axis; null: nothing is selected, or its answer is not there. */
+export function lifetime(): [number, number] | null {
   const it = selection.value;
   const device = current.value;
   if (!it || !device || it.id !== selected.value) return null;
@@ -51,8 +52,9 @@ export function sceneOf(geometry: Geometry, frame: Frame, picture: Picture): Sce
     regions: regions.value,
     marks: current.value?.marks ?? [],
     moment: at === null ? null : { at, label: momentLabel(shownMoment.value) },
+    against: against.value === null ? null : placeOf(picture, against.value),
     outlined: rows && { picture, rows },
-    lifetime: lifetimeOf(),
+    lifetime: lifetime(),
     before: before === 0 ? null : {
       height: (before / picture.window.height) * geometry.plotHeight,
       label: `${bytes(start)} live before recording began`,

@@ -1,15 +1,15 @@
 // The canvases of the timeline: asks for pictures, paints them, and follows the hand while the next one is under way.
 
-import { batch, computed, effect, signal, untracked, type ReadonlySignal } from '@preact/signals';
+import { computed, effect, signal, untracked, type ReadonlySignal } from '@preact/signals';
 import { abgr, parse } from '../colors';
 import { CanvasPen } from '../parts/pen';
-import { inks } from '../shell/theme';
+import { inks, type Token } from '../shell/theme';
 import type { Picture, Window } from '../source/source';
-import { current, device, file, source, stacked, trouble } from '../state';
+import { current, device, file, source, trouble } from '../state';
 import { description, drawChart } from './chart';
-import { bandRowsOf, geometry, type Geometry } from './geometry';
-import { overlayValues } from './hit';
-import { paintsOf, regions, shown, tall, windowOf, type Shown } from './model';
+import { bandRowsOf, geometryIn, type Geometry } from './geometry';
+import { linesOf, overlayValues } from './hit';
+import { paintsOf, regions, settled, shown, tall, windowOf } from './model';
 import { newest } from './newest';
 import { overlay } from './overlay';
 import { paintLine, paintStack } from './paint';
@@ -29,141 +29,132 @@ export interface Stage {
   stop(): void;
 }
 
-const ROWS_TALL = 4;
+export interface StageElements {
+  box: HTMLElement;
+  /** Cuts off what moves out of the plot. */
+  plot: HTMLElement;
+  base: HTMLCanvasElement;
+  over: HTMLCanvasElement;
+}
 
-const keyOf = (wanted: Wanted) => JSON.stringify(wanted);
+const ROWS_TALL = 4;
+/** The hand rests when nothing new was drawn for so long. */
+const REST_MS = 120;
 
 /** Whether a picture can stand in for another window: it shows the same thing, elsewhere. */
 const isAkin = (a: Wanted, b: Wanted) =>
   a.file === b.file && a.device === b.device && a.window.stacked === b.window.stacked && a.window.axis === b.window.axis;
 
-export function mountStage(box: HTMLElement, base: HTMLCanvasElement, over: HTMLCanvasElement): Stage {
-  const size = signal({ width: box.clientWidth, height: box.clientHeight, scale: devicePixelRatio });
-  const observer = new ResizeObserver(() => {
-    size.value = { width: box.clientWidth, height: box.clientHeight, scale: devicePixelRatio };
-  });
+export function mountStage({ box, plot, base, over }: StageElements): Stage {
+  const measured = () => ({ width: box.clientWidth, height: box.clientHeight, scale: devicePixelRatio });
+  const size = signal(measured());
+  const observer = new ResizeObserver(() => (size.value = measured()));
   observer.observe(box);
 
   const places = computed(() => {
     const { width, height, scale } = size.value;
-    return geometry(width, height, bandRowsOf(regions.value, tall.value ? ROWS_TALL : 1), scale);
+    return geometryIn(width, height, bandRowsOf(regions.value, tall.value ? ROWS_TALL : 1), scale);
   });
 
   const wanted = computed<Wanted | null>(() => {
     const { plotWidth, plotHeight } = places.value;
     const { scale, width } = size.value;
-    if (!current.value || width === 0) return null;
+    if (!current.value || !regions.value || width === 0) return null;
     const window = windowOf(Math.round(plotWidth * scale), Math.round(plotHeight * scale));
     return { file: file.value, device: device.value, window };
   });
 
   /** The last answer, and what it answered. */
-  const picture = signal<{ wanted: Wanted; picture: Picture } | null>(null);
-  /** The painted picture; stretched it is the preview of the next. */
-  const sheet = document.createElement('canvas');
-  const sheetContext = sheet.getContext('2d')!;
-  const baseContext = base.getContext('2d')!;
-  const overContext = over.getContext('2d')!;
-  const pen = new CanvasPen(overContext);
-
+  const answer = signal<{ wanted: Wanted; picture: Picture } | null>(null);
   const queue = newest(
     (w: Wanted) => source.picture(w.file, w.device, w.window),
-    (answer, w) => (picture.value = { wanted: w, picture: answer }),
+    (picture, wanted) => (answer.value = { wanted, picture }),
     (e) => (trouble.value = e instanceof Error ? e.message : String(e)),
   );
 
   const frame = computed<Frame | null>(() => {
-    const last = picture.value;
+    const last = answer.value;
     const want = wanted.value;
     if (!last || !want || !isAkin(last.wanted, want)) return null;
     const { from, to, low, high } = want.window;
-    const fitted = high === null;
-    return {
-      from,
-      to,
-      low: fitted ? last.picture.low : low,
-      high: fitted ? last.picture.high : high,
-      width: places.value.plotWidth,
-      height: places.value.plotHeight,
-    };
+    const { plotWidth: width, plotHeight: height } = places.value;
+    if (high === null) return { from, to, low: last.picture.low, high: last.picture.high, width, height };
+    return { from, to, low, high, width, height };
+  });
+
+  const stopPlacing = effect(() => {
+    const { left, top, plotWidth, plotHeight } = places.value;
+    Object.assign(plot.style, { left: `${left}px`, top: `${top}px`, width: `${plotWidth}px`, height: `${plotHeight}px` });
   });
 
   const stopAsking = effect(() => {
     if (wanted.value) queue.want(wanted.value);
   });
 
-  let painted: { picture: Picture; image: ImageData; pixels: Uint32Array<ArrayBuffer> } | null = null;
+  const baseContext = base.getContext('2d')!;
+  let image: ImageData | null = null;
+  let pixels = new Uint32Array();
   /** Counts paintings, so that drawing follows them. */
   const paintings = signal(0);
   const stopPainting = effect(() => {
-    const last = picture.value;
-    if (!last) return;
-    const { width, height } = last.picture.window;
-    if (!painted || painted.image.width !== width || painted.image.height !== height) {
-      const pixels = new Uint32Array(width * height);
-      painted = { picture: last.picture, image: new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), pixels };
-      sheet.width = width;
-      sheet.height = height;
+    const picture = answer.value?.picture;
+    if (!picture) return;
+    const { width, height } = picture.window;
+    if (image?.width !== width || image.height !== height) {
+      pixels = new Uint32Array(width * height);
+      image = new ImageData(new Uint8ClampedArray(pixels.buffer), width, height);
+      base.width = width;
+      base.height = height;
     }
-    painted.picture = last.picture;
-    paintStack(painted.pixels, last.picture, paintsOf(last.picture.items));
-    paintLines(painted.pixels, last.picture, size.value.scale);
-    sheetContext.putImageData(painted.image, 0, 0);
+    paintStack(pixels, picture, paintsOf(picture.items));
+    paintLines(pixels, picture, size.value.scale);
+    baseContext.putImageData(image, 0, 0);
     paintings.value = untracked(() => paintings.value) + 1;
   });
 
+  const overContext = over.getContext('2d')!;
+  const pen = new CanvasPen(overContext);
   let request = 0;
-  let told = '';
+  let told: Wanted | null = null;
   const stopDrawing = effect(() => {
     void paintings.value;
-    const last = picture.value;
+    const last = answer.value;
     const now = frame.value;
     const { scale } = size.value;
     // Until something akin arrives, what was drawn stays.
     if (!last || !now) return;
     const scene = sceneOf(places.value, now, last.picture);
-    const key = wanted.value && keyOf(wanted.value);
-    cancelAnimationFrame(request);
-    const exact = key === keyOf(last.wanted);
+    const exact = isSame(last.wanted.window, wanted.value!.window);
     const draw = () => {
-      drawPicture(last.picture, now, places.value, scale);
+      stretch(base, last.picture, now, exact);
       fit(over, scene.geometry.width * scale, scene.geometry.height * scale);
       overContext.setTransform(scale, 0, 0, scale, 0, 0);
       overContext.clearRect(0, 0, scene.geometry.width, scene.geometry.height);
+      // A canvas that changes its size forgets this.
       overContext.textBaseline = 'middle';
       drawChart(pen, scene);
-      if (!exact || told === key) return;
-      told = key!;
-      tell(last.picture, last.wanted);
+      if (exact && told !== last.wanted) tell(last.picture, (told = last.wanted));
     };
+    cancelAnimationFrame(request);
     // An answer is drawn at once; what follows the hand once a frame.
-    if (exact && told !== key) draw();
+    if (exact && told !== last.wanted) draw();
     else request = requestAnimationFrame(draw);
   });
 
-  function drawPicture(of: Picture, now: Frame, g: Geometry, scale: number): void {
-    const width = Math.round(g.plotWidth * scale);
-    const height = Math.round(g.plotHeight * scale);
-    fit(base, width, height);
-    const { from, to } = of.window;
-    const left = ((from - now.from) / (now.to - now.from)) * width;
-    const wide = ((to - from) / (now.to - now.from)) * width;
-    const top = (1 - (of.high - now.low) / (now.high - now.low)) * height;
-    const tallness = ((of.high - of.low) / (now.high - now.low)) * height;
-    baseContext.clearRect(0, 0, width, height);
-    baseContext.imageSmoothingEnabled = false;
-    baseContext.drawImage(sheet, left, top, wide, tallness);
-  }
-
+  let rest: ReturnType<typeof setTimeout> | undefined;
   /** The drawing is there: for tests, measuring and screen readers. */
-  function tell(of: Picture, w: Wanted): void {
-    over.setAttribute('aria-label', description(of));
+  function tell(picture: Picture, { file, device }: Wanted): void {
     const root = document.documentElement;
     const drawings = Number(root.dataset.drawn ?? 0) + 1;
     root.dataset.drawn = String(drawings);
     if (drawings === 1) performance.mark('vramscope:drawn');
-    const next: Shown = { file: w.file, device: w.device, picture: of };
-    batch(() => (shown.value = next));
+    const now = { file, device, picture };
+    shown.value = now;
+    clearTimeout(rest);
+    rest = setTimeout(() => {
+      over.setAttribute('aria-label', description(picture));
+      settled.value = now;
+    }, settled.value ? REST_MS : 0);
   }
 
   return {
@@ -173,9 +164,25 @@ export function mountStage(box: HTMLElement, base: HTMLCanvasElement, over: HTML
       observer.disconnect();
       queue.stop();
       cancelAnimationFrame(request);
-      [stopAsking, stopPainting, stopDrawing].forEach((stop) => stop());
+      clearTimeout(rest);
+      [stopPlacing, stopAsking, stopPainting, stopDrawing].forEach((stop) => stop());
     },
   };
+}
+
+const isSame = (a: Window, b: Window) => (Object.keys(a) as (keyof Window)[]).every((key) => a[key] === b[key]);
+
+/** Moves and scales a painted picture to where it belongs in another frame. */
+function stretch(base: HTMLCanvasElement, { window, low, high }: Picture, now: Frame, exact: boolean): void {
+  if (exact) {
+    base.style.transform = '';
+    return;
+  }
+  const left = ((window.from - now.from) / (now.to - now.from)) * now.width;
+  const wide = (window.to - window.from) / (now.to - now.from);
+  const top = (1 - (high - now.low) / (now.high - now.low)) * now.height;
+  const tallness = (high - low) / (now.high - now.low);
+  base.style.transform = `translate(${left}px, ${top}px) scale(${wide}, ${tallness})`;
 }
 
 function fit(canvas: HTMLCanvasElement, width: number, height: number): void {
@@ -186,12 +193,8 @@ function fit(canvas: HTMLCanvasElement, width: number, height: number): void {
 /** Exact lines over the stack, one value a pixel. */
 function paintLines(pixels: Uint32Array, picture: Picture, scale: number): void {
   const thickness = Math.round(1.5 * scale);
-  for (const kind of ['active', 'reserved'] as const) {
-    if (kind === stacked.value) continue;
-    const color = abgr(parse(inks.value[kind]));
-    paintLine(pixels, picture, { values: picture.highest[kind], color, thickness, dashed: false });
-  }
-  if (!overlay.value) return;
-  const color = abgr(parse(inks.value.accent));
-  paintLine(pixels, picture, { values: overlayValues(picture, overlay.value.points), color, thickness, dashed: true });
+  const line = (values: Float64Array, token: Token, how: { dashed: boolean; apart: boolean }) =>
+    paintLine(pixels, picture, { values, color: abgr(parse(inks.value[token])), thickness, ...how });
+  for (const { kind, values, apart } of linesOf(picture)) line(values, kind, { dashed: false, apart });
+  if (overlay.value) line(overlayValues(picture, overlay.value.points), 'accent', { dashed: true, apart: false });
 }

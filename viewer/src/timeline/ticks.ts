@@ -30,7 +30,8 @@ export function byteTicks(low: number, high: number, most: number): Tick[] {
   return along(low, high, step, (at) => byteLabel(at, step));
 }
 
-function byteLabel(at: number, step: number): string {
+/** `16 MiB`, `1.5 GiB`: exact with at most three decimals, else in the unit of `step`. */
+export function byteLabel(at: number, step: number): string {
   if (at === 0) return '0 B';
   const own = at / 1024 ** unitOf(at);
   if (Number(own.toFixed(3)) === own) return `${own} ${UNITS[unitOf(at)]}`;

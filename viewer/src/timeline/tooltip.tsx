@@ -1,29 +1,40 @@
 // What the pointer is on, from the picture's own items: nothing is asked.
 
-import { framesOf, readableFrames, stackLabel } from '../live/stacks';
-import { poolName, streamName } from '../live/group';
+import { framesOf, readableFrames } from '../live/stacks';
 import { Facts, Tooltip } from '../parts/tooltip';
-import { NONE, type Items } from '../source/source';
-import { axis, current, file, names } from '../state';
+import { KINDS, NONE, type Picture } from '../source/source';
+import { current, file, names } from '../state';
 import { address, bytes, count, duration } from '../text/units';
-import type { Under } from './gestures';
-import { regions, selection, shown } from './model';
+import type { Hover } from './gestures';
+import { stackTitle } from './keys';
+import { regions, selection } from './model';
+import { tagFacts } from './tag-facts';
 
 type Fact = [name: string, value: string];
 
 const FRAMES = 4;
 
-export function TimelineTooltip({ under, x, y }: { under: Under; x: number; y: number }) {
-  if (under?.kind === 'region') return <Tooltip x={x} y={y}><RegionFacts region={under.region} /></Tooltip>;
-  if (under?.kind !== 'plot' || !shown.value) return null;
+export function TimelineTooltip({ under, clientX: x, clientY: y }: Hover) {
+  if (under.kind === 'region') return <Tooltip x={x} y={y}><RegionFacts region={under.region} /></Tooltip>;
+  if (under.kind !== 'plot') return null;
   return (
     <Tooltip x={x} y={y}>
       {under.item === null ? (
-        <p class="quiet">{axis.value === 'time' ? duration(under.at) : `Moment ${count(under.moment)}`}, at {bytes(under.bytes)}: nothing here</p>
+        <NothingHere picture={under.picture} column={under.column} moment={under.moment} />
       ) : (
-        <ItemFacts items={shown.value.picture.items} item={under.item} />
+        <ItemFacts picture={under.picture} item={under.item} />
       )}
     </Tooltip>
+  );
+}
+
+/** Highest bytes in the pixel's part of the recording. */
+function NothingHere({ picture, column, moment }: { picture: Picture; column: number; moment: number }) {
+  return (
+    <>
+      <p class="tooltip-title">Moment {count(moment)}</p>
+      <Facts facts={KINDS.map((kind) => [kind, bytes(picture.highest[kind][column])] as const)} />
+    </>
   );
 }
 
@@ -41,10 +52,11 @@ function RegionFacts({ region }: { region: number }) {
   );
 }
 
-function ItemFacts({ items, item }: { items: Items; item: number }) {
+function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
+  const { items, window } = picture;
   const device = current.value;
   const known = names.value.get(file.value);
-  const reserved = shown.value!.picture.window.stacked === 'reserved';
+  const reserved = window.stacked === 'reserved';
   const tags = device?.tags[items.tags[item]];
   const stack = items.stack[item];
   const facts: Fact[] = [
@@ -55,12 +67,7 @@ function ItemFacts({ items, item }: { items: Items; item: number }) {
   if (asked?.id === items.id[item] && !reserved && asked.from_us !== null && asked.to_us !== null) {
     facts.push(['for', duration(asked.to_us - asked.from_us)]);
   }
-  if (tags) {
-    facts.push(['stream', streamName(tags.stream)], ['pool', poolName(tags.pool)]);
-    if (tags.category) facts.push(['category', tags.category]);
-    if (tags.compile_context) facts.push(['context', tags.compile_context]);
-    if (tags.user_metadata) facts.push(['metadata', tags.user_metadata]);
-  }
+  if (tags) facts.push(...tagFacts(tags));
   const frames = known ? readableFrames(known, stack) : [];
   return (
     <>
@@ -73,7 +80,7 @@ function ItemFacts({ items, item }: { items: Items; item: number }) {
         </ol>
       )}
       {known && frames.length === 0 && (
-        <p class="quiet">{framesOf(known, stack).length === 0 ? 'No stack was recorded.' : stackLabel(known, stack)}</p>
+        <p class="quiet">{framesOf(known, stack).length === 0 ? 'No stack was recorded.' : stackTitle(known, stack)}</p>
       )}
     </>
   );

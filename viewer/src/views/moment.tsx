@@ -3,16 +3,17 @@
 import { useMemo, useState } from 'preact/hooks';
 import { difference, type Change } from '../live/difference';
 import { group, sum, type Group } from '../live/group';
+import { matchingEntries } from '../live/match';
 import { tree } from '../live/tree';
 import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
-import { momentText, useCurrent, type Current } from '../parts/current';
+import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
-import { labelMatcher } from '../parts/found';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
+import { query } from '../search/found';
 import { GROUPS, against, groupBy, moment, shownMoment, source, type GroupBy } from '../state';
 import { NONE, type Live } from '../source/source';
 import { bytes, count, signedBytes } from '../text/units';
@@ -40,21 +41,22 @@ function Moment(shown: Current) {
   const { names, recording } = shown;
   const by = groupBy.value;
 
+  const looked = query.value;
+  const matches = useMemo(() => live && matchingEntries(looked, live), [looked, live]);
   const groups = useMemo(
-    () => (live && names ? group(live, by, names, recording.tags) : []),
-    [live, by, names, recording],
+    () => (live && names ? group(live, by, names, recording.tags, matches) : []),
+    [live, by, names, recording, matches],
   );
-  const changes = useMemo(
-    () => (before && names ? difference(group(before, by, names, recording.tags), groups) : null),
-    [before, groups],
-  );
+  const changes = useMemo(() => {
+    if (!before || !names) return null;
+    return difference(group(before, by, names, recording.tags, matchingEntries(looked, before)), groups);
+  }, [before, groups]);
   const root = useMemo(
-    () => (live && names ? tree(live, names, allFrames, before) : null),
-    [live, before, names, allFrames],
+    () => (live && names ? tree(live, names, allFrames, before, matches) : null),
+    [live, before, names, allFrames, matches],
   );
 
   if (!live || !names || !root) return <Waiting error={now.error} what="Reading what is live at this moment." />;
-  const found = labelMatcher();
   const stack = stackOf(groups, changes, chosen);
   const total = sum(live.bytes);
   return (
@@ -77,13 +79,13 @@ function Moment(shown: Current) {
             label="Call tree"
             root={root}
             compared={before !== null}
-            matches={found && ((node) => found(node.label))}
+            searched={matches !== null}
           />
           <div class="table-and-stack">
             {changes ? (
-              <ChangeTable live={live} by={by} changes={changes} chosen={chosen} choose={setChosen} found={found} />
+              <ChangeTable live={live} by={by} changes={changes} chosen={chosen} choose={setChosen} />
             ) : (
-              <GroupTable live={live} by={by} groups={groups} total={total} chosen={chosen} choose={setChosen} found={found} />
+              <GroupTable live={live} by={by} groups={groups} total={total} chosen={chosen} choose={setChosen} />
             )}
             <StackTrace file={shown.file} stack={stack} heading="Stack that holds most of it" />
           </div>
@@ -120,10 +122,10 @@ function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps
         <h2>
           {bytes(total)} allocated {momentText(live.moment, recording)}
         </h2>
-        <span class="quiet">{live.moment === peak ? 'the peak of allocated bytes' : `${count(sum(live.count))} blocks`}</span>
+        <span class="quiet">{live.moment === peak && 'the peak of allocated bytes, '}{count(sum(live.count))} blocks</span>
         {before && (
           <span class="compared">
-            compared with {momentText(before.moment, recording)}: {signedBytes(total - before.counters.allocated)}
+            compared with {momentName(before.moment, recording)}: {signedBytes(total - before.counters.allocated)}
           </span>
         )}
       </div>
@@ -170,7 +172,6 @@ interface RowsProps {
   by: GroupBy;
   chosen: string | null;
   choose: (key: string) => void;
-  found: ((label: string) => boolean) | null;
 }
 
 function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
@@ -198,7 +199,7 @@ function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
       sortBy="allocated_bytes"
       chosen={p.chosen ?? p.groups[0]?.key ?? null}
       choose={(g) => p.choose(g.key)}
-      {...(p.found ? { marked: (g: Group) => p.found!(g.label) } : {})}
+      marked={(g) => g.found}
     />
   );
 }
@@ -222,7 +223,7 @@ function ChangeTable(p: RowsProps & { changes: Change[] }) {
       sortBy="change_bytes"
       chosen={p.chosen ?? p.changes[0]?.key ?? null}
       choose={(c) => p.choose(c.key)}
-      {...(p.found ? { marked: (c: Change) => p.found!(c.label) } : {})}
+      marked={(c) => c.found}
     />
   );
 }

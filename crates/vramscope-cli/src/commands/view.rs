@@ -38,6 +38,10 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
 
 /// Serves the page. The browser loads it while the files are read.
 fn serve(args: &ViewArgs) -> anyhow::Result<()> {
+    // Before a browser opens.
+    for file in args.files.iter().filter(|f| *f != Path::new("-")) {
+        fs::File::open(file).with_context(|| input::name(file))?;
+    }
     let server = Server::bind(args.port).with_context(|| format!("port {}", args.port))?;
     let url = server.url();
     let library = Arc::new(Library::default());

@@ -7,6 +7,7 @@ mod examples;
 mod options;
 mod pool;
 mod replay;
+mod view;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

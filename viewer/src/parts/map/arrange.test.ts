@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Layout, Tags } from '../../source/source';
 import { HEADING, LINE, arrange, drawnBytes, fittingLine, lowerBound, piecesBetween, placeAt, spans } from './arrange';
+import { joinExpandable } from './join';
 
 const MIB = 1 << 20;
 const tags: Tags[] = [
@@ -48,7 +49,7 @@ test('groups have the sums of their segments and blocks', () => {
     ['default pool · default stream · large', 2, 270, 154, 2, 114, 100],
     ['pool 0.1 · stream 3 · large', 1, 2, 0, 0, 2, 2],
   ]);
-  expect(drawnBytes(layout)).toEqual({ requested: 153 * MIB, allocated: 154 * MIB, active: 156 * MIB, reserved: 272 * MIB });
+  expect(drawnBytes(layout)).toEqual({ requested: 155 * MIB, allocated: 154 * MIB, active: 156 * MIB, reserved: 272 * MIB });
 });
 
 test('segments flow in lines, and long ones wrap', () => {
@@ -97,4 +98,13 @@ test('a line is a power of two of bytes, and enough of them hold everything', ()
   expect(Math.log2(line) % 1).toBe(0);
   expect(Math.ceil((8 * 1024 * MIB) / line) * LINE).toBeLessThan(500);
   expect(lowerBound([1, 3, 3, 7], 3)).toBe(1);
+});
+
+test('touching pieces of an expandable segment are one, so that blocks may reach over them', () => {
+  const pieces = layoutOf([[100, 20], [120, 20], [140, 20], [200, 20]], [[110, 25, 25]]);
+  pieces.segments.expandable.set([1, 1, 0, 1]);
+  const { segments } = joinExpandable(pieces);
+  expect([...segments.address].map((a) => a / MIB)).toEqual([100, 140, 200]);
+  expect([...segments.bytes].map((b) => b / MIB)).toEqual([40, 20, 20]);
+  expect(joinExpandable(layout)).toBe(layout);
 });

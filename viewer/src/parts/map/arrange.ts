@@ -15,6 +15,8 @@ const GAP = 3;
 const GROUP_GAP = 10;
 /** So that no segment vanishes. */
 const NARROWEST = 2;
+/** Before it is laid out, the picture has no width. */
+const NARROWEST_LINE = 40;
 
 export interface MapGroup {
   label: string;
@@ -114,9 +116,10 @@ function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Ui
 
 export function arrange(layout: Layout, tags: readonly Tags[], order: Order, width: number, bytesPerLine: number): Arrangement {
   const blocks = blocksOfSegments(layout);
-  const perPixel = bytesPerLine / Math.max(width, 1);
   const groups: MapGroup[] = [];
   const pieces: Piece[] = [];
+  if (width < NARROWEST_LINE) return { groups, pieces, height: 0, blocks };
+  const perPixel = bytesPerLine / width;
   let y = 0;
   for (const [group, members] of grouped(layout, tags, order, blocks)) {
     group.top = y;
@@ -213,16 +216,15 @@ export function spans(pieces: readonly Piece[], from: number, to: number): { x: 
   return found;
 }
 
-/** Exact sums of what is drawn. */
+/** Exact sums of what is drawn; as PyTorch counts, a block that waits for another stream is still requested. */
 export function drawnBytes(layout: Layout): Layout['counters'] {
   const total = { requested: 0, allocated: 0, active: 0, reserved: 0 };
   for (const bytes of layout.segments.bytes) total.reserved += bytes;
   const { bytes, requested, pending } = layout.blocks;
   for (let b = 0; b < bytes.length; b++) {
     total.active += bytes[b];
-    if (pending[b]) continue;
-    total.allocated += bytes[b];
     total.requested += requested[b];
+    if (!pending[b]) total.allocated += bytes[b];
   }
   return total;
 }

@@ -5,6 +5,7 @@ import type { Layout } from '../../source/source';
 import type { Token } from '../../shell/theme';
 import { bytes, count } from '../../text/units';
 import type { Pen } from '../pen';
+import { textWidth, type Font } from '../text-width';
 import { BAR, HEADING, piecesBetween, spans, type Arrangement, type MapGroup, type Piece } from './arrange';
 
 export interface MapScene {
@@ -98,12 +99,11 @@ export function groupFacts(g: MapGroup): string {
   return facts.join('   ');
 }
 
-const TITLE = 220;
+const TITLE: Font = { family: 'sans', size: 12, bold: true };
 
 function drawHeading(pen: Pen, group: MapGroup, y: number, width: number, { inks }: MapScene): void {
   const middle = y + HEADING / 2;
-  pen.text(0, middle, group.label, { color: inks.text, bold: true, room: Math.min(TITLE, width) });
-  if (width > TITLE + 80) {
-    pen.text(TITLE + 12, middle, groupFacts(group), { color: inks.quiet, size: 11.5, room: width - TITLE - 12 });
-  }
+  pen.text(0, middle, group.label, { ...TITLE, color: inks.text, room: width });
+  const left = textWidth(group.label, TITLE) + 18;
+  if (width - left > 80) pen.text(left, middle, groupFacts(group), { color: inks.quiet, size: 11.5, room: width - left });
 }

@@ -1,23 +1,27 @@
 import { useMemo, useState } from 'preact/hooks';
 import { mix, parse } from '../../colors';
 import { poolName, streamName } from '../../live/group';
-import { stackLabel } from '../../live/stacks';
+import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
-import type { SaveItem } from '../../save/files';
 import { query } from '../../search/found';
 import { matching } from '../../search/query';
 import { inks, type Token } from '../../shell/theme';
 import { NONE, type Items, type Layout, type Names, type Tags } from '../../source/source';
+import { stackTitle } from '../../timeline/keys';
 import { keys as colorKeys } from '../../timeline/model';
 import { address, bytes } from '../../text/units';
 import { Canvas } from '../canvas';
+import { Button, Segmented } from '../controls';
 import type { Pen } from '../pen';
 import { useSize } from '../size';
 import { Facts, Tooltip } from '../tooltip';
-import { arrange, placeAt, type Order, type Place } from './arrange';
+import { arrange, fittingLine, placeAt, type Order, type Place } from './arrange';
+import { joinExpandable } from './join';
 import { drawMap, groupFacts, type MapScene } from './draw';
 
 const FADED = 0.86;
+/** Room for outlines at the edges. */
+const MARGIN = 4;
 
 export interface Outline {
   address: number;
@@ -29,15 +33,22 @@ export interface SegmentMapProps {
   layout: Layout;
   tags: readonly Tags[];
   names: Names | null;
-  order: Order;
-  bytesPerLine: number;
+  /** The most that is ever reserved: the scale holds for all moments. */
+  peakReserved: number;
   outlined: readonly Outline[];
   choose: (allocation: number) => void;
   keys: (e: KeyboardEvent) => void;
   drawn: () => void;
-  /** Called when the picture's items to save change hands. */
-  saves: (items: SaveItem[]) => void;
 }
+
+const ORDER_CHOICES: { value: Order; label: string }[] = [
+  { value: 'address', label: 'Address' },
+  { value: 'size', label: 'Size' },
+];
+/** A line never stands for less. */
+const FINEST = 1 << 16;
+/** Beyond it scrolling would go wrong; see virtual.ts. */
+const HIGHEST = 6_000_000;
 
 /** Blocks as the timeline's colours take them. */
 function itemsOf({ blocks }: Layout): Items {
@@ -47,14 +58,19 @@ function itemsOf({ blocks }: Layout): Items {
 
 /** Segments and blocks at a moment. */
 export function SegmentMap(p: SegmentMapProps) {
+  const layout = useMemo(() => joinExpandable(p.layout), [p.layout]);
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
   const [hover, setHover] = useState<{ place: Place; x: number; y: number } | null>(null);
-  const { layout, tags } = p;
-  const width = Math.max(size.width - 2, 0);
+  const [order, setOrder] = useState<Order>('address');
+  /** Halvings of a line's bytes since all fitted. */
+  const [zoom, setZoom] = useState(0);
+  const { tags } = p;
+  const width = Math.max(size.width - 2 * MARGIN, 0);
+  const bytesPerLine = fittingLine(p.peakReserved, size.height) / 2 ** zoom;
   const arrangement = useMemo(
-    () => arrange(layout, tags, p.order, width, p.bytesPerLine),
-    [layout, tags, p.order, width, p.bytesPerLine],
+    () => arrange(layout, tags, order, width, bytesPerLine),
+    [layout, tags, order, width, bytesPerLine],
   );
   const items = useMemo(() => itemsOf(layout), [layout]);
   const ink = inks.value;
@@ -73,18 +89,17 @@ export function SegmentMap(p: SegmentMapProps) {
     outlined: p.outlined,
   };
   const draw = (pen: Pen) => drawMap(pen, scene, scrollTop, scrollTop + size.height);
-  p.saves(
-    drawingItems(() => ({
-      width,
-      height: arrangement.height,
-      ground: ink.ground,
-      draw: (pen) => drawMap(pen, scene, 0, arrangement.height),
-    })),
-  );
+  const saved = drawingItems(() => ({
+    width,
+    height: arrangement.height,
+    ground: ink.ground,
+    draw: (pen) => drawMap(pen, scene, 0, arrangement.height),
+  }));
+  const canFiner = bytesPerLine > FINEST && arrangement.height < HIGHEST;
 
   const at = (e: MouseEvent) => {
     const r = box.current!.getBoundingClientRect();
-    return placeAt(arrangement, layout, e.clientX - r.left, e.clientY - r.top + scrollTop);
+    return placeAt(arrangement, layout, e.clientX - r.left - MARGIN, e.clientY - r.top + scrollTop);
   };
   const move = (e: MouseEvent) => {
     const place = at(e);
@@ -96,27 +111,52 @@ export function SegmentMap(p: SegmentMapProps) {
   };
 
   return (
-    <div
-      ref={box}
-      class="map-box"
-      role="application"
-      tabIndex={0}
-      aria-label={`Segments and blocks. ${arrangement.groups.map((g) => `${g.label}: ${groupFacts(g)}`).join('. ')}`}
-      onScroll={() => setScrollTop(box.current!.scrollTop)}
-      onMouseMove={move}
-      onMouseLeave={() => setHover(null)}
-      onClick={click}
-      onKeyDown={p.keys}
-    >
-      <div class="map-space" style={{ height: `${Math.max(arrangement.height, size.height)}px` }}>
-        <Canvas class="map-canvas" width={size.width} height={size.height} draw={draw} drawn={p.drawn} />
+    <section class="map" aria-label="Segments and blocks">
+      <header class="toolbar">
+        <Segmented label="Order by" choices={ORDER_CHOICES} value={order} choose={setOrder} />
+        <div class="button-row" role="group" aria-label="Scale">
+          <Button label="Coarser scale" onClick={() => setZoom(zoom - 1)}>−</Button>
+          <span class="scale" title={`${bytesPerLine.toLocaleString('en-US')} bytes`}>one line is {bytes(bytesPerLine)}</span>
+          <Button label="Finer scale" disabled={!canFiner} onClick={() => setZoom(zoom + 1)}>+</Button>
+          {zoom !== 0 && <Button onClick={() => setZoom(0)}>Fit</Button>}
+        </div>
+        <Legend />
+        <span class="spring" />
+        <SaveMenu name={`state-${layout.moment}`} items={saved} />
+      </header>
+      <div
+        ref={box}
+        class="map-box"
+        role="application"
+        tabIndex={0}
+        aria-label={`Segments and blocks. ${arrangement.groups.map((g) => `${g.label}: ${groupFacts(g)}`).join('. ')}`}
+        onScroll={() => setScrollTop(box.current!.scrollTop)}
+        onMouseMove={move}
+        onMouseLeave={() => setHover(null)}
+        onClick={click}
+        onKeyDown={p.keys}
+      >
+        <div class="map-space" style={{ height: `${Math.max(arrangement.height, size.height)}px` }}>
+          <Canvas class="map-canvas" width={width} height={size.height} draw={draw} drawn={p.drawn} />
+        </div>
       </div>
       {hover && (
         <Tooltip x={hover.x} y={hover.y}>
-          <PlaceFacts place={hover.place} {...p} />
+          <PlaceFacts place={hover.place} {...p} layout={layout} />
         </Tooltip>
       )}
-    </div>
+    </section>
+  );
+}
+
+/** What is not told by colours of stacks. */
+function Legend() {
+  return (
+    <ul class="map-legend">
+      <li><span class="swatch swatch-free" />free</li>
+      <li><span class="swatch swatch-rounding" />lost to rounding</li>
+      <li><span class="swatch swatch-pending" />freed, pending</li>
+    </ul>
   );
 }
 
@@ -124,16 +164,16 @@ function PlaceFacts({ place, layout, tags, names }: SegmentMapProps & { place: P
   const { segments, blocks } = layout;
   const s = place.segment;
   const own = tags[segments.tags[s]];
-  const kind = [['small ', 'large ', ''][segments.kind[s]], segments.expandable[s] ? 'expandable ' : ''].join('');
+  const kind = [['small, ', 'large, ', ''][segments.kind[s]], segments.expandable[s] ? 'expandable, ' : ''].join('');
   const segment: [string, string][] = [
-    ['Segment', `${address(segments.address[s])}, ${bytes(segments.bytes[s])}`],
+    ['segment', `${address(segments.address[s])}, ${bytes(segments.bytes[s])}`],
     ['', `${kind}${poolName(own?.pool ?? null)}, ${streamName(own?.stream ?? 0)}`],
   ];
   if (place.block === null) {
     return (
       <>
         <p class="tooltip-title">Free</p>
-        <Facts facts={[['Address', address(place.address)], ['Size', bytes(place.bytes)], ...segment]} />
+        <Facts facts={[['address', address(place.address)], ['size', bytes(place.bytes)], ...segment]} />
       </>
     );
   }
@@ -141,13 +181,13 @@ function PlaceFacts({ place, layout, tags, names }: SegmentMapProps & { place: P
   const rounding = blocks.bytes[b] - blocks.requested[b];
   return (
     <>
-      <p class="tooltip-title">{names ? stackLabel(names, blocks.stack[b]) : 'Block'}</p>
+      <p class="tooltip-title">{names ? stackTitle(names, blocks.stack[b]) : 'Block'}</p>
       <Facts
         facts={[
-          ['Address', address(place.address)],
-          ['Size', bytes(blocks.bytes[b])],
-          ['Requested', rounding > 0 ? `${bytes(blocks.requested[b])}, ${bytes(rounding)} lost to rounding` : bytes(blocks.requested[b])],
-          ...(blocks.pending[b] ? ([['State', 'freed, waiting for another stream']] as [string, string][]) : []),
+          ['address', address(place.address)],
+          ['size', bytes(blocks.bytes[b])],
+          ['requested', rounding > 0 ? `${bytes(blocks.requested[b])}, ${bytes(rounding)} lost to rounding` : bytes(blocks.requested[b])],
+          ...(blocks.pending[b] ? ([['state', 'freed, waiting for another stream']] as [string, string][]) : []),
           ...segment,
         ]}
       />

@@ -1,0 +1,223 @@
+// What a person waits for in the page: the first drawing, a step of zooming or panning, a jump in the state history, the
+// stack under the pointer; and the memory the page holds. Chromium runs before the clock starts.
+//
+// A step counts until the exact picture is on the screen: from the wheel event to the first frame after the page says that
+// it drew what is wanted (`data-drawn`), not the stretched picture that it shows meanwhile.
+
+import { spawn, execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { createRequire } from 'node:module';
+
+const root = resolve(import.meta.dirname, '..');
+const { chromium } = createRequire(join(root, 'viewer/package.json'))('playwright-core');
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    runs: { type: 'string', default: '5' },
+    long: { type: 'string', default: '10' },
+    'memory-viz': { type: 'string' },
+  },
+});
+const large = join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
+const release = (name) => join(root, 'target/release', name);
+const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
+
+const browser = await chromium.launch({
+  executablePath: process.env.VRAMSCOPE_CHROMIUM ?? '/usr/bin/chromium',
+  args: [
+    '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync',
+  ],
+});
+
+async function viewer(recording) {
+  if (!existsSync(recording)) throw new Error(`no recording at ${recording}; name one`);
+  console.log(`${recording.split('/').pop()}, ${options.runs} runs`);
+  const opened = [];
+  for (let run = 0; run <= Number(options.runs); run += 1) {
+    const page = await open(recording);
+    // The first run warms the caches.
+    if (run > 0) opened.push(page.opened);
+    if (run < Number(options.runs)) await page.close();
+    else await measure(page, opened);
+  }
+  const times = Number(options.long);
+  if (times > 1) {
+    const long = join(folder, 'long.pickle');
+    const plain = recording.endsWith('.zst') ? unpacked(recording) : recording;
+    execFileSync(release('repeat'), [plain, long, String(times)]);
+    console.log(`the same events ${times} times over`);
+    const page = await open(long);
+    await measure(page, [page.opened]);
+  }
+  const gpt2 = join(root, '../shared/data/phantom/gpt2-torch2.11-default.pickle');
+  if (existsSync(gpt2)) size(gpt2);
+}
+
+function unpacked(recording) {
+  const plain = join(folder, 'plain.pickle');
+  execFileSync('zstd', ['-q', '-d', recording, '-o', plain]);
+  return plain;
+}
+
+/** Starts the command and opens its page. */
+async function open(recording) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  const tab = await context.newPage();
+  const start = Date.now();
+  const command = spawn(release('vramscope'), ['view', '--no-open', recording], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const url = await new Promise((told) => command.stdout.once('data', (line) => told(String(line).trim())));
+  await tab.goto(`${url}#view=timeline`, { waitUntil: 'commit' });
+  await tab.waitForFunction(() => Number(document.documentElement.dataset.drawn) >= 1, null, { polling: 'raf', timeout: 120_000 });
+  const drawn = await tab.evaluate(() => performance.timeOrigin + performance.getEntriesByName('vramscope:drawn')[0].startTime);
+  const close = async () => {
+    await context.close();
+    command.kill();
+  };
+  return { tab, opened: drawn - start, close };
+}
+
+async function measure({ tab, close }, opened) {
+  line('start of the command to the first drawing', opened);
+  const box = await tab.getByRole('img').first().boundingBox();
+  const steps = [];
+  for (const [count, wheel] of [[20, [0, -120]], [15, [90, 0]], [15, [-90, 0]], [20, [0, 120]]]) {
+    for (let i = 0; i < count; i += 1) {
+      const at = [box.x + box.width * (0.2 + 0.6 * ((i * 0.37) % 1)), box.y + box.height / 2];
+      steps.push(await step(tab, at, wheel));
+    }
+  }
+  line('a step of zooming or panning', steps);
+
+  const hovers = [];
+  for (let i = 0; i < 40; i += 1) {
+    hovers.push(await hover(tab, [box.x + box.width * (0.1 + 0.8 * ((i * 0.618) % 1)), box.y + box.height * (0.85 - 0.1 * (i % 3))]));
+  }
+  line('pointer to stack', hovers);
+
+  const events = await tab.evaluate(async () => (await (await fetch('api/recordings')).json())[0].devices[0].events);
+  await tab.evaluate(() => (location.hash = '#view=state&moment=1'));
+  await tab.waitForSelector('[data-moment="1"][data-reserved]');
+  const jumps = [];
+  for (let i = 0; i < 40; i += 1) jumps.push(await jump(tab, 1 + Math.floor(events * ((i * 0.618034) % 1))));
+  line('a jump in the state history', jumps);
+
+  const session = await tab.context().newCDPSession(tab);
+  await session.send('HeapProfiler.collectGarbage');
+  const heap = await session.send('Runtime.getHeapUsage');
+  const held = heap.usedSize + heap.embedderHeapUsedSize + heap.backingStorageSize;
+  console.log(`  ${'memory the page holds'.padEnd(44)}${(held / 1e6).toFixed(1).padStart(9)} MB`);
+  await close();
+}
+
+/** One turn of the wheel, in milliseconds until the exact picture is on the screen. */
+const step = (tab, at, wheel) =>
+  tab.evaluate(
+    ([[x, y], [deltaX, deltaY]]) =>
+      new Promise((done) => {
+        const root = document.documentElement;
+        const [before, start] = [root.dataset.drawn, performance.now()];
+        const event = { clientX: x, clientY: y, deltaX, deltaY, bubbles: true, cancelable: true };
+        document.elementFromPoint(x, y).dispatchEvent(new WheelEvent('wheel', event));
+        const look = () => {
+          if (root.dataset.drawn !== before) requestAnimationFrame(() => done(performance.now() - start));
+          // At an end of the recording nothing moves.
+          else if (performance.now() - start > 1000) done(0);
+          else setTimeout(look);
+        };
+        look();
+      }),
+    [at, wheel],
+  );
+
+/** In milliseconds from the pointer's move until the tooltip shows a stack. */
+async function hover(tab, [x, y]) {
+  await tab.mouse.move(0, 0);
+  const shown = tab.evaluate(
+    () =>
+      new Promise((done) => {
+        let start = null;
+        addEventListener('pointermove', () => (start = performance.now()), { capture: true, once: true });
+        const began = performance.now();
+        const look = () => {
+          if (start !== null && document.querySelector('.part-tooltip li')) requestAnimationFrame(() => done(performance.now() - start));
+          else if (performance.now() - began > 1000) done(0);
+          else setTimeout(look);
+        };
+        look();
+      }),
+  );
+  await tab.mouse.move(x, y);
+  return shown;
+}
+
+/** In milliseconds until the blocks of another moment are drawn. */
+const jump = (tab, moment) =>
+  tab.evaluate(
+    (moment) =>
+      new Promise((done) => {
+        const start = performance.now();
+        location.hash = `#view=state&moment=${moment}`;
+        const look = () => {
+          if (document.querySelector(`[data-moment="${moment}"][data-reserved]`)) requestAnimationFrame(() => done(performance.now() - start));
+          else setTimeout(look);
+        };
+        look();
+      }),
+    moment,
+  );
+
+function size(recording) {
+  const page = join(folder, 'page.html');
+  execFileSync(release('vramscope'), ['view', recording, '--html', page], { stdio: 'pipe' });
+  const client = ['viewer.js', 'viewer.css'].map((f) => statSync(join(root, 'crates/vramscope-viewer/page', f)).size);
+  const data = statSync(page).size - client[0] - client[1];
+  const zst = Number(execFileSync('sh', ['-c', 'zstd -q -c "$1" | wc -c', 'sh', recording]));
+  console.log(`a self-contained page of ${recording.split('/').pop()}`);
+  console.log(`  ${data} bytes beside the client's ${client[0] + client[1]}; its pickle as .zst: ${zst}; ratio ${(data / zst).toFixed(2)}`);
+}
+
+/** memory_viz: the same browser, the same kind of steps, on a page of `_memory_viz.py trace_plot`. */
+async function memoryViz(file) {
+  const tab = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+  const start = Date.now();
+  await tab.goto(`file://${resolve(file)}`, { waitUntil: 'commit' });
+  await tab.waitForSelector('svg polygon', { timeout: 600_000 });
+  line('opening the page to the first drawing', [Date.now() - start]);
+  const steps = [];
+  for (let i = 0; i < 10; i += 1) {
+    steps.push(
+      await tab.evaluate(
+        () =>
+          new Promise((done) => {
+            const polygon = document.querySelector('svg polygon');
+            const { x, y, width, height } = polygon.ownerSVGElement.getBoundingClientRect();
+            const event = { clientX: x + width / 2, clientY: y + height / 2, deltaY: -120, bubbles: true, cancelable: true };
+            const start = performance.now();
+            polygon.dispatchEvent(new WheelEvent('wheel', event));
+            requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - start)));
+          }),
+      ),
+    );
+  }
+  line('a step of zooming', steps);
+}
+
+function line(name, values) {
+  const sorted = values.filter((v) => v > 0).sort((a, b) => a - b);
+  const median = sorted[sorted.length >> 1];
+  const all = sorted.length > 1 ? `   (${sorted[0].toFixed(0)} to ${sorted.at(-1).toFixed(0)}, ${sorted.length} times)` : '';
+  console.log(`  ${name.padEnd(44)}${median.toFixed(1).padStart(9)} ms${all}`);
+}
+
+try {
+  if (options['memory-viz']) await memoryViz(options['memory-viz']);
+  else await viewer(positionals[0] ?? large);
+} finally {
+  await browser.close();
+  rmSync(folder, { recursive: true });
+}

@@ -1,0 +1,111 @@
+//! `vramscope view`, as far as it goes without a browser; `viewer/browser` has the page.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+
+use insta_cmd::assert_cmd_snapshot;
+
+use crate::{run, vramscope};
+
+/// A command that serves, ended with the test.
+struct Serving {
+    child: Child,
+    line: String,
+}
+
+impl Serving {
+    fn start(args: &[&str]) -> Self {
+        let all = [&["view", "--no-open"], args].concat();
+        let mut child = vramscope(&all).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, line: line.trim().to_owned() }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn get(url: &str) -> String {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn help() {
+    assert_cmd_snapshot!(vramscope(&["view", "--help"]));
+}
+
+#[test]
+fn the_printed_address_leads_to_the_recordings() {
+    let serving = Serving::start(&["examples/oom.pickle", "examples/leak.pickle"]);
+    let answer = get(&format!("{}api/recordings", serving.line));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let body = answer.split("\r\n\r\n").nth(1).unwrap();
+    let recordings: serde_json::Value = serde_json::from_str(body).unwrap();
+    let names: Vec<&str> = recordings.as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
+    assert_eq!(names, ["examples/oom.pickle", "examples/leak.pickle"]);
+}
+
+#[test]
+fn a_port_of_ones_choice_and_json() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut child = vramscope(&["view", "--no-open", "--json", "--port", &free.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = serde_json::Deserializer::from_reader(child.stdout.take().unwrap()).into_iter();
+    let said: serde_json::Value = said.next().unwrap().unwrap();
+    let url = said["url"].as_str().unwrap();
+    assert!(url.starts_with(&format!("http://127.0.0.1:{free}/")), "{url}");
+    // Nobody named a file: the page waits for one to be dropped.
+    assert!(get(&format!("{url}api/recordings")).ends_with("[]"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_port_that_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&["view", "--no-open", "--port", &port, "examples/oom.pickle"]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with(&format!("error: port {port}: ")) && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
+fn files_that_cannot_be_shown() {
+    assert_cmd_snapshot!(vramscope(&["view", "--no-open", "examples/none.pickle"]));
+    assert_cmd_snapshot!(vramscope(&["view", "--html", "page.html"]));
+    assert_cmd_snapshot!(vramscope(&["view", "--html", "page.html", "README.md"]));
+    assert_cmd_snapshot!(vramscope(&["view", "--html", "no/such/folder.html", "examples/leak.pickle"]));
+    // Found out after the address was printed.
+    let output = run(&["view", "--no-open", "README.md"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: README.md: "));
+}
+
+#[test]
+fn a_page_with_everything_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    let output = run(&["view", "examples/leak.pickle", "--html", page, "--json"]);
+    assert!(output.status.success());
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let written = std::fs::read_to_string(page).unwrap();
+    assert_eq!(said["bytes"].as_u64(), Some(written.len() as u64));
+    assert!(written.starts_with("<!doctype html>") && written.ends_with("</html>\n"));
+    // Nothing is loaded from anywhere.
+    assert!(!written.contains("src=\"") && !written.contains("href=\"http"));
+}

@@ -1,0 +1,71 @@
+// The built command: where it is, and what it makes of recordings.
+
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/** The command under test: VRAMSCOPE, or what cargo built last. */
+export const command = process.env['VRAMSCOPE'] ?? newest();
+
+function newest(): string {
+  const found = ['release', 'debug'].map((kind) => join(root, 'target', kind, 'vramscope')).find(existsSync);
+  if (!found) throw new Error('build the command first: cargo build --release');
+  return found;
+}
+
+/** A recording in the repository. */
+export const example = (name: string) => join(root, 'examples', name);
+
+/** Larger recordings, where they lie beside the checkout; else null. */
+export const data: string | null =
+  [process.env['VRAMSCOPE_DATA'], join(root, '../shared/data')].find((d) => d !== undefined && existsSync(d)) ?? null;
+
+export const scratch = () => mkdtempSync(join(tmpdir(), 'vramscope-'));
+
+/** A served page; `stop` ends the command. */
+export interface Served {
+  url: string;
+  process: ChildProcess;
+  stop: () => void;
+}
+
+export async function serve(...files: string[]): Promise<Served> {
+  const process = spawn(command, ['view', '--no-open', ...files], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const url = await new Promise<string>((told, failed) => {
+    process.stdout!.once('data', (line: Buffer) => told(line.toString().trim()));
+    process.once('exit', (code) => failed(new Error(`vramscope view ended with ${code}`)));
+  });
+  return { url, process, stop: () => process.kill() };
+}
+
+/** Writes a self-contained page and tells where it is. */
+export function writePage(...files: string[]): string {
+  const page = join(scratch(), 'page.html');
+  execFileSync(command, ['view', '--html', page, ...files], { stdio: 'pipe' });
+  const folder = process.env['VRAMSCOPE_PAGE'];
+  if (folder) writeFileSync(page, withPage(readFileSync(page, 'utf8'), folder));
+  return page;
+}
+
+/** The command writes the page it was built with: here is a newer one, as `vramscope view` serves it. */
+function withPage(written: string, folder: string): string {
+  const [script, style] = ['viewer.js', 'viewer.css'].map((name) => readFileSync(join(folder, name), 'utf8'));
+  return written
+    .replace(/<style>[^]*?<\/style>/, () => `<style>\n${style}</style>`)
+    .replace(/<script type="module">[^]*?<\/script>/, () => `<script type="module">\n${script}</script>`);
+}
+
+/** What the command answers with `--json`. */
+function answer(...words: string[]): any {
+  const told = spawnSync(command, [...words, '--json'], { encoding: 'utf8', maxBuffer: 1 << 28 });
+  // 1 is an answer, too: something was found.
+  if (told.status !== 0 && told.status !== 1) throw new Error(told.stderr);
+  return JSON.parse(told.stdout);
+}
+
+export const report = (file: string, ...words: string[]): any => answer('report', file, ...words);
+
+export const replay = (file: string): any => answer('replay', file);

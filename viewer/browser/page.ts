@@ -1,0 +1,152 @@
+// The page in a browser. What it complains of, and what it asks of anybody but its own server, fails the test.
+
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
+import { afterAll, expect, test as plain } from 'vitest';
+import { VIEW_NAMES } from '../src/shell/names';
+import { serve, type Served } from './command';
+
+export type View = keyof typeof VIEW_NAMES;
+export const VIEWS = Object.keys(VIEW_NAMES) as View[];
+
+const EXECUTABLE = process.env['VRAMSCOPE_CHROMIUM'] ?? '/usr/bin/chromium';
+const ARGUMENTS = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+
+export const launch = (): Promise<Browser> => chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS });
+
+export interface OpenOptions extends BrowserContextOptions {
+  /** What the test itself makes the browser complain of. */
+  expected?: RegExp;
+  /** Runs in the page before anything of it does. */
+  before?: string;
+  /** Whether there is something to draw. */
+  draws?: boolean;
+}
+
+export type Open = (address: string, options?: OpenOptions) => Promise<Page>;
+
+/** Writes down what a page must not do. */
+function watch(page: Page, address: string, problems: string[], expected: RegExp | undefined): void {
+  const problem = (text: string) => {
+    if (!expected?.test(text)) problems.push(text);
+  };
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') problem(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => problem(`error: ${error.stack ?? error.message}`));
+  page.on('dialog', (dialog) => {
+    problem(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    const asked = new URL(request.url());
+    const own = new URL(address);
+    const allowed = own.protocol === 'file:' ? asked.pathname === own.pathname : asked.origin === own.origin;
+    if (!allowed && asked.protocol !== 'blob:' && asked.protocol !== 'data:') problem(`request: ${request.url()}`);
+  });
+}
+
+/** A test with a browser: `open` shows an address. */
+export const test = plain.extend<{ open: Open; browser: Browser }>({
+  browser: [
+    async ({}, use) => {
+      const browser = await launch();
+      await use(browser);
+      await browser.close();
+    },
+    { scope: 'file' },
+  ],
+  open: async ({ browser }, use) => {
+    const contexts: BrowserContext[] = [];
+    const problems: string[] = [];
+    await use(async (address, { expected, before, draws = true, ...options } = {}) => {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', ...options });
+      context.setDefaultTimeout(15_000);
+      contexts.push(context);
+      if (before) await context.addInitScript(before);
+      const page = await context.newPage();
+      watch(page, address, problems, expected);
+      await page.goto(address);
+      if (draws) await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+      return page;
+    });
+    await Promise.all(contexts.map((context) => context.close()));
+    expect(problems).toEqual([]);
+  },
+});
+
+const running = new Map<string, Promise<Served>>();
+afterAll(async () => {
+  for (const served of running.values()) (await served).stop();
+});
+
+/** The address of a page with these files; they are served until the test file ends. */
+export async function serving(...files: string[]): Promise<string> {
+  const key = files.join('\n');
+  const served = running.get(key) ?? serve(...files);
+  running.set(key, served);
+  return (await served).url;
+}
+
+/** The timeline's drawings so far. */
+export const drawings = (page: Page): Promise<number> =>
+  page.evaluate(() => Number(document.documentElement.dataset['drawn'] ?? 0));
+
+/** Does something and waits until the timeline has drawn what came of it. */
+export async function redrawn(page: Page, act: () => Promise<unknown>): Promise<void> {
+  const before = await drawings(page);
+  await act();
+  await expect.poll(() => drawings(page)).toBeGreaterThan(before);
+}
+
+/** What the address holds after its #. */
+export async function state(page: Page): Promise<Record<string, string>> {
+  return Object.fromEntries(new URLSearchParams((await page.evaluate(() => location.hash)).slice(1)));
+}
+
+/** `from~to`, as `range` and `bytes` are written. */
+export const pair = (text: string | undefined): [number, number] => {
+  const [from, to] = (text ?? '').split('~').map(Number);
+  return [from ?? NaN, to ?? NaN];
+};
+
+export const panel = (page: Page) => page.getByRole('tabpanel');
+
+export async function show(page: Page, view: View): Promise<void> {
+  await page.getByRole('tab', { name: VIEW_NAMES[view] }).click();
+  await ready(page, view);
+}
+
+/** What a view looks like once it has all its answers. */
+const READY: Record<View, string> = {
+  overview: '.overview[aria-busy="false"]',
+  timeline: 'aside.details',
+  state: '.state-view[aria-busy="false"][data-moment]',
+  segments: '.segments-view[data-segments], .panel-empty',
+  moment: '.moment-view[aria-busy="false"]',
+  compare: '.compare-view .growth[data-a], .panel-empty',
+  whatif: '.whatif-view[data-settings], .panel-empty',
+};
+
+export const ready = (page: Page, view: View) => page.locator('#panel').locator(READY[view]).waitFor();
+
+/** A number in an attribute. */
+export const numberOf = async (page: Page, selector: string, attribute: string): Promise<number> =>
+  Number((await page.locator(selector).getAttribute(attribute)) ?? NaN);
+
+/** Rows of a table, as exact values: cells' titles. Long tables have only those in sight. */
+export const tableRows = (page: Page, caption: string | RegExp): Promise<string[][]> =>
+  page
+    .getByRole('grid', { name: caption })
+    .locator('tr[data-row]')
+    .evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.title)));
+
+/** `1,234 bytes` as a number. */
+export const exact = (text: string): number => Number(text.replace(/[,+]|bytes|\s/g, ''));
+
+/** The timeline's plot in the window. */
+export async function plotBox(page: Page): Promise<{ x: number; y: number; width: number; height: number }> {
+  return (await page.locator('.timeline-plot').boundingBox())!;
+}

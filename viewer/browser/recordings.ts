@@ -1,0 +1,104 @@
+// Small recordings made up for tests, written as PyTorch's JSON.
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { scratch } from './command';
+
+export interface Frame {
+  name: string;
+  filename: string;
+  line: number;
+}
+
+export type Entry = Record<string, unknown>;
+
+const MIB = 1 << 20;
+const BASE = 0x7f0000000000;
+
+export const frame = (name: string, filename = '/work/train.py', line = 10): Frame => ({ name, filename, line });
+
+/** Writes a snapshot and tells where it is. */
+export function write(name: string, snapshot: object): string {
+  const file = join(scratch(), name);
+  writeFileSync(file, JSON.stringify(snapshot));
+  return file;
+}
+
+export const block = (address: number, size: number, state = 'active_allocated', more: Entry = {}): Entry => ({
+  address, size, requested_size: size, state, frames: [], ...more,
+});
+
+export const segment = (address: number, size: number, blocks: Entry[], more: Entry = {}): Entry => ({
+  device: 0, address, total_size: size, stream: 0, segment_type: 'large', segment_pool_id: [0, 0], is_expandable: false,
+  allocated_size: 0, active_size: 0, requested_size: 0, frames: [], blocks, ...more,
+});
+
+export interface Made {
+  bytes: number;
+  address: number;
+  stream: number;
+  line: number;
+}
+
+/** `count` allocations in segments of their own, of which every second is freed at once. What it holds is known. */
+export function known(count: number, { times = true, stacks = true } = {}): { file: string; made: Made[] } {
+  const trace: Entry[] = [];
+  const segments: Entry[] = [];
+  const made: Made[] = [];
+  let time = 1_700_000_000_000_000;
+  const put = (entry: Entry) => trace.push(times ? { ...entry, time_us: (time += 1000) } : entry);
+  for (let i = 0; i < count; i += 1) {
+    const bytes = (12 + (i % 5)) * 2 * MIB;
+    const address = BASE + i * 64 * MIB;
+    const stream = i % 3;
+    const line = 10 + (i % 4);
+    const frames = stacks ? [frame(`layer${i % 4}`, '/work/model.py', line), frame('main', '/work/train.py', 99)] : [];
+    put({ action: 'segment_alloc', addr: address, size: bytes, stream, frames });
+    put({ action: 'alloc', addr: address, size: bytes, stream, frames });
+    made.push({ bytes, address, stream, line });
+    const freed = i % 2 === 1;
+    if (freed) {
+      put({ action: 'free_requested', addr: address, size: bytes, stream, frames });
+      put({ action: 'free_completed', addr: address, size: bytes, stream, frames });
+    }
+    segments.push(segment(address, bytes, [block(address, bytes, freed ? 'inactive' : 'active_allocated', { frames })], { stream, frames }));
+  }
+  return { file: write('known.json', { segments, device_traces: [trace] }), made };
+}
+
+export const empty = () => write('empty.json', { segments: [], device_traces: [[]] });
+
+/** What `_dump_snapshot` writes where no history was recorded. */
+export const segmentsOnly = () =>
+  write('segments.json', {
+    segments: [
+      segment(BASE, 20 * MIB, [block(BASE, 12 * MIB), block(BASE + 12 * MIB, 8 * MIB, 'inactive')]),
+      segment(BASE + 64 * MIB, 2 * MIB, [block(BASE + 64 * MIB, 2 * MIB)], { segment_type: 'small', stream: 7 }),
+    ],
+    device_traces: [[]],
+  });
+
+/** Text that would run where it was taken for markup or a script. */
+export const HOSTILE = `</script><script>document.title='broken'</script><img src=x onerror="document.title='broken'"><!--`;
+
+/** A recording in which every name is HOSTILE. */
+export function hostile(): string {
+  const frames = [frame(`${HOSTILE}0`, `/work/${HOSTILE}.py`, 1), frame(HOSTILE, HOSTILE, 2)];
+  const tags = { stream: 0, frames, compile_context: HOSTILE, user_metadata: HOSTILE, category: HOSTILE };
+  const trace: Entry[] = [];
+  const segments: Entry[] = [];
+  for (let i = 0; i < 8; i += 1) {
+    const address = BASE + i * 64 * MIB;
+    trace.push({ action: 'segment_alloc', addr: address, size: 20 * MIB, time_us: 1000 + 100 * i, ...tags });
+    trace.push({ action: 'alloc', addr: address, size: 20 * MIB, time_us: 1010 + 100 * i, ...tags });
+    segments.push(segment(address, 20 * MIB, [block(address, 20 * MIB, 'active_allocated', { frames })], { frames }));
+  }
+  trace.push({ action: 'oom', size: 80 * MIB, device_free: 4096, time_us: 1900, ...tags });
+  const annotation = (stage: string, time_us: number) => ({ device: 0, stage, name: HOSTILE, time_us });
+  return write('hostile.json', {
+    segments,
+    device_traces: [trace],
+    external_annotations: [annotation('START', 1005), annotation('END', 1800)],
+    allocator_settings: { PYTORCH_CUDA_ALLOC_CONF: HOSTILE },
+  });
+}

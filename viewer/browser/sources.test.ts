@@ -1,0 +1,86 @@
+// The server and the data inside a page give the same answers.
+
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { http } from '../src/source/http';
+import { local } from '../src/source/local';
+import type { Axis, Query, Source, Stacked, Window } from '../src/source/source';
+import { data, example, serve, writePage, type Served } from './command';
+
+const files = [example('training.pickle.zst'), example('oom.pickle'), example('leak.pickle')];
+if (data) {
+  const phantom = readdirSync(join(data, 'phantom')).filter((f) => /^(streams|mempool|two_gpus|mlp).*pickle$/.test(f));
+  files.push(...phantom.map((f) => join(data, 'phantom', f)));
+  files.push(...readdirSync(join(data, 'real')).map((f) => join(data, 'real', f)));
+}
+
+const running: Served[] = [];
+afterAll(() => running.forEach((r) => r.stop()));
+
+/** A source that asks the server at `url`: its questions are relative to the page. */
+function asking(url: string): Source {
+  const plain = globalThis.fetch;
+  globalThis.fetch = (path, init) => plain(new URL(String(path), url), init);
+  return http();
+}
+
+function inside(page: string): Promise<Source> {
+  const text = readFileSync(page, 'utf8');
+  return local(/id="recording">([^<]*)</.exec(text)![1]!);
+}
+
+let seed = 1;
+const random = (below: number) => {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  return Math.floor((seed / 2 ** 32) * below);
+};
+
+const plain = (answer: unknown): unknown =>
+  JSON.parse(JSON.stringify(answer, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v as Uint8Array, String) : v)));
+
+describe.each(files)('%s', (file) => {
+  test('answers are the same', async () => {
+    const served = await serve(file);
+    running.push(served);
+    const [a, b] = [asking(served.url), await inside(writePage(file))];
+    const recordings = await a.recordings();
+    expect(plain(await b.recordings())).toEqual(plain(recordings));
+    expect(plain(await b.names(0))).toEqual(plain(await a.names(0)));
+    for (const [d, device] of recordings[0]!.devices.entries()) {
+      const same = async <T>(ask: (source: Source) => Promise<T>) => expect(plain(await ask(b))).toEqual(plain(await ask(a)));
+      const moments = [0, device.events, device.peaks.allocated.moment, ...Array.from({ length: 5 }, () => random(device.events + 1))];
+      for (const moment of moments) {
+        await same((s) => s.live(0, d, moment));
+        await same((s) => s.layout(0, d, moment));
+      }
+      await same((s) => s.events(0, d, Math.max(device.events - 300, 0), 400));
+      const first = random(device.events + 1);
+      await same((s) => s.events(0, d, first, 100));
+      await same((s) => s.regions(0, d));
+      await same((s) => s.segments(0, d));
+      await same((s) => s.report(0, d));
+      for (let i = 0; i < Math.min(device.allocations, 20); i += 1) {
+        const id = random(device.allocations);
+        await same((s) => s.allocation(0, d, id));
+      }
+      const query: Query = { stacks: null, tags: null, address: null, min: null, max: null };
+      await same((s) => s.search(0, d, query));
+      await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
+      await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));
+      for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as Stacked[]) {
+        for (const axis of (device.origin_us === null ? ['events'] : ['events', 'time']) as Axis[]) {
+          const whole = axis === 'time' ? Math.max(device.duration_us ?? 0, 1) : device.events + 1;
+          for (const zoom of [1, 1.2, 0.1, 0.003]) {
+            const from = zoom > 1 ? -0.1 * whole : random(1000) / 1000 * (1 - zoom) * whole;
+            const window: Window = {
+              stacked, axis, from, to: from + zoom * whole, width: 200 + random(300), height: 50 + random(100),
+              low: zoom === 0.1 ? 1e6 : 0, high: zoom === 0.1 ? 5e8 : null, fitReserved: zoom === 1,
+            };
+            await same((s) => s.picture(0, d, window));
+          }
+        }
+      }
+    }
+  });
+});

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+// Tests that start the built command, most of them with a browser.
+export default defineConfig({
+  test: {
+    include: ['browser/**/*.test.ts'],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    fileParallelism: false,
+    expect: { poll: { timeout: 10_000, interval: 25 } },
+  },
+});

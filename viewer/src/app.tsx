@@ -1,0 +1,72 @@
+import { useEffect } from 'preact/hooks';
+import { DropTarget } from './shell/drop';
+import { Help } from './shell/help';
+import { Tabs } from './shell/tabs';
+import { TopBar } from './shell/top-bar';
+import { Trouble } from './shell/trouble';
+import { current, file, needNames, recordings, trouble, view, type View } from './state';
+import { TimelineControls } from './timeline/controls';
+import { tall } from './timeline/model';
+import { Timeline } from './timeline/timeline';
+import { CompareView } from './views/compare';
+import { MomentView } from './views/moment';
+import { OverviewView } from './views/overview';
+import { SegmentsView } from './views/segments';
+import { StateView } from './views/state';
+import { TimelineView } from './views/timeline';
+import { WhatIfView } from './views/whatif';
+
+const PANELS: Record<View, () => preact.JSX.Element | null> = {
+  overview: OverviewView,
+  timeline: TimelineView,
+  state: StateView,
+  segments: SegmentsView,
+  moment: MomentView,
+  compare: CompareView,
+  whatif: WhatIfView,
+};
+
+function Nothing() {
+  if (recordings.value === null) {
+    return <p class="page-note" role="status">{trouble.value === null ? 'Reading the recording.' : 'No recording is open.'}</p>;
+  }
+  return (
+    <div class="page-note">
+      <h2>No recording is open</h2>
+      <p>Drop a snapshot here: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.</p>
+    </div>
+  );
+}
+
+export function App() {
+  const number = file.value;
+  const open = current.value !== null;
+  useEffect(() => {
+    if (open) needNames(number).catch((e: unknown) => (trouble.value = e instanceof Error ? e.message : String(e)));
+  }, [number, open]);
+  const Panel = PANELS[view.value];
+  return (
+    <div class="page">
+      <header class="bars">
+        <TopBar />
+        {open && (
+          <div class="second-bar">
+            <Tabs />
+            <TimelineControls />
+          </div>
+        )}
+        <Trouble />
+      </header>
+      {!open ? <main class="stage"><Nothing /></main> : (
+        <main class={tall.value ? 'stage stage-tall' : 'stage'}>
+          <Timeline />
+          <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${view.value}`}>
+            <Panel />
+          </div>
+        </main>
+      )}
+      <DropTarget />
+      <Help />
+    </div>
+  );
+}

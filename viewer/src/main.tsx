@@ -1,0 +1,27 @@
+import { render } from 'preact';
+import { App } from './app';
+import { followKeys } from './shell/keys';
+import { followTheme } from './shell/theme';
+import { http } from './source/http';
+import { local } from './source/local';
+import { start, trouble } from './state';
+import './style/tokens.css';
+import './style/shell.css';
+import './style/timeline.css';
+import './style/overview.css';
+import './style/views.css';
+
+async function begin(): Promise<void> {
+  // A self-contained page carries its recording.
+  const carried = document.getElementById('recording');
+  try {
+    await start(carried ? await local(carried.textContent) : http());
+  } catch (e) {
+    trouble.value = e instanceof Error ? e.message : String(e);
+  }
+}
+
+followTheme();
+followKeys();
+render(<App />, document.getElementById('app')!);
+void begin();

@@ -1,0 +1,76 @@
+import { ACTIONS, NONE, type Events, type Names } from '../source/source';
+import { NO_STACK, ownFrame } from '../live/stacks';
+import { bytes, count } from '../text/units';
+import type { EventPages } from './pages';
+import { VirtualList } from './virtual-list';
+
+export type Action = (typeof ACTIONS)[number];
+
+export const ACTION_NAMES: Record<Action, string> = {
+  alloc: 'alloc',
+  free_requested: 'free requested',
+  free_completed: 'free completed',
+  segment_alloc: 'segment alloc',
+  segment_free: 'segment free',
+  segment_map: 'segment map',
+  segment_unmap: 'segment unmap',
+  snapshot: 'snapshot',
+  oom: 'out of memory',
+  user_metadata: 'user metadata',
+  annotation: 'annotation',
+  free: 'free',
+  unknown: 'unknown',
+};
+
+export const actionOf = (events: Events, at: number): Action => ACTIONS[events.action[at]] ?? 'unknown';
+
+const TAKES = new Set<Action>(['alloc', 'segment_alloc', 'segment_map']);
+const GIVES = new Set<Action>(['free', 'free_requested', 'free_completed', 'segment_free', 'segment_unmap']);
+
+export function effectOf(action: Action): 'takes' | 'gives' | 'fails' | 'other' {
+  if (TAKES.has(action)) return 'takes';
+  if (GIVES.has(action)) return 'gives';
+  return action === 'oom' ? 'fails' : 'other';
+}
+
+export interface EventListProps {
+  count: number;
+  pages: EventPages;
+  names: Names | null;
+  chosen: number | null;
+  choose: (event: number) => void;
+}
+
+/** Every event of the recording, whatever their number. */
+export function EventList({ count: total, pages, names, chosen, choose }: EventListProps) {
+  const row = (event: number) => {
+    const found = pages.get(event);
+    if (!found) return <span class="event-number">{count(event)}</span>;
+    const { page, at } = found;
+    const action = actionOf(page, at);
+    const frame = names && ownFrame(names, page.stack[at]);
+    const label = names === null || frame === null ? '' : frame === NONE ? NO_STACK : names.label[frame];
+    return (
+      <>
+        <span class="event-number">{count(event)}</span>
+        <span class={`event-action effect-${effectOf(action)}`}>{ACTION_NAMES[action]}</span>
+        <span class="event-bytes">{page.bytes[at] > 0 ? bytes(page.bytes[at]) : ''}</span>
+        <span class="event-label" title={label}>
+          {label}
+        </span>
+      </>
+    );
+  };
+  return (
+    <VirtualList
+      id="event"
+      label="Events: arrows, PageUp, PageDown, Home and End choose"
+      count={total}
+      rowHeight={22}
+      chosen={chosen}
+      choose={choose}
+      row={row}
+      seen={(first, last) => pages.need(first, last)}
+    />
+  );
+}

@@ -1,0 +1,37 @@
+// Expandable segments are reserved in pieces, over which blocks reach: pieces that touch are one segment here.
+
+import type { Layout } from '../../source/source';
+
+type SegmentColumns = Layout['segments'];
+
+function continues(s: SegmentColumns, piece: number, before: number): boolean {
+  return (
+    s.expandable[piece] === 1 &&
+    s.expandable[before] === 1 &&
+    s.tags[piece] === s.tags[before] &&
+    s.kind[piece] === s.kind[before] &&
+    s.address[before] + s.bytes[before] === s.address[piece]
+  );
+}
+
+/** The same layout with every expandable segment whole; segments lie by address before and after. */
+export function joinExpandable(layout: Layout): Layout {
+  const s = layout.segments;
+  const firsts: number[] = [];
+  for (let i = 0; i < s.address.length; i++) if (i === 0 || !continues(s, i, i - 1)) firsts.push(i);
+  if (firsts.length === s.address.length) return layout;
+  const bytes = Float64Array.from(firsts, (first, n) => {
+    const last = (firsts[n + 1] ?? s.address.length) - 1;
+    return s.address[last] + s.bytes[last] - s.address[first];
+  });
+  const segments: SegmentColumns = {
+    address: Float64Array.from(firsts, (i) => s.address[i]),
+    bytes,
+    tags: Uint32Array.from(firsts, (i) => s.tags[i]),
+    kind: Uint8Array.from(firsts, (i) => s.kind[i]),
+    expandable: Uint8Array.from(firsts, (i) => s.expandable[i]),
+    stack: Uint32Array.from(firsts, (i) => s.stack[i]),
+    from: Uint32Array.from(firsts, (i) => s.from[i]),
+  };
+  return { ...layout, segments };
+}

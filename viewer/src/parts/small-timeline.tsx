@@ -1,0 +1,119 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { abgr, mix, parse } from '../colors';
+import { dark, inks } from '../shell/theme';
+import type { Device, Names, Picture } from '../source/source';
+import { axis, colorBy, source } from '../state';
+import { bytes } from '../text/units';
+import { geometryIn } from '../timeline/geometry';
+import { momentAt, placeOf } from '../timeline/hit';
+import { keying } from '../timeline/keys';
+import { paintLine, paintStack, type Paints } from '../timeline/paint';
+import { useAnswer } from './answer';
+import { momentText } from './current';
+import { useSize } from './size';
+
+export interface SmallTimelineProps {
+  file: number;
+  device: number;
+  recording: Device;
+  names: Names | null;
+  title: string;
+  /** Bytes at the top: one scale for all that are compared. */
+  high: number;
+  moment: number;
+  choose: (moment: number) => void;
+}
+
+const LEAST_WIDTH = 50;
+
+/** Allocated bytes of a whole recording, with its reserved line; a click chooses a moment. */
+export function SmallTimeline(p: SmallTimelineProps) {
+  const [box, size] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const scale = window.devicePixelRatio || 1;
+  const left = geometryIn(size.width, size.height, 0, scale).left;
+  const [width, height] = [Math.floor((size.width - left) * scale), Math.floor(size.height * scale)];
+  const over = axis.value === 'time' && p.recording.duration_us !== null ? 'time' : 'events';
+  const to = over === 'time' ? Math.max(p.recording.duration_us!, 1) : p.recording.events + 1;
+  const ready = width > LEAST_WIDTH && height > 0;
+  const answer = useAnswer(
+    `${p.file}.${p.device}`,
+    `${width}.${height}.${over}.${p.high}`,
+    ready
+      ? () =>
+          source.picture(p.file, p.device, {
+            stacked: 'allocated', axis: over, from: 0, to, width, height, low: 0, high: p.high, fitReserved: true,
+          })
+      : null,
+  );
+  const picture = answer.value;
+  const by = colorBy.value;
+  const isDark = dark.value;
+  const ink = inks.value;
+
+  useEffect(() => {
+    if (!picture || !canvas.current) return;
+    paint(canvas.current, picture, keying(by, p.names ?? undefined, p.recording.tags, isDark), parse(ink.reserved), isDark);
+  }, [picture, p.names, by, isDark, ink]);
+
+  const at = picture && placeOf(picture, p.moment);
+  const cursor = picture && at !== null ? left + (at / to) * (size.width - left) : null;
+  const click = (e: MouseEvent) => {
+    if (!picture) return;
+    const r = box.current!.getBoundingClientRect();
+    const x = Math.floor(((e.clientX - r.left - left) / (size.width - left)) * picture.window.width);
+    if (x >= 0 && x < picture.window.width) p.choose(momentAt(picture, x));
+  };
+  const keys = (e: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, PageDown: 100, PageUp: -100 }[e.key];
+    if (!step) return;
+    e.preventDefault();
+    e.stopPropagation();
+    p.choose(Math.min(Math.max(p.moment + step, 0), p.recording.events));
+  };
+  return (
+    <div class="small-timeline">
+      <p class="small-title">
+        <b>{p.title}</b> <span class="quiet">{momentText(p.moment, p.recording)}</span>
+      </p>
+      <div
+        ref={box}
+        class="small-box"
+        role="slider"
+        tabIndex={0}
+        aria-label={`Moment of ${p.title}`}
+        aria-valuemin={0}
+        aria-valuemax={p.recording.events}
+        aria-valuenow={p.moment}
+        aria-valuetext={momentText(p.moment, p.recording)}
+        onClick={click}
+        onKeyDown={keys}
+      >
+        <span class="small-high">{bytes(p.high)}</span>
+        <span class="small-low">0</span>
+        <canvas ref={canvas} aria-hidden="true" style={{ left: `${left}px`, width: `${width / scale}px`, height: `${height / scale}px` }} />
+        {cursor !== null && <span class="small-cursor" style={{ left: `${cursor}px` }} />}
+      </div>
+    </div>
+  );
+}
+
+function paint(canvas: HTMLCanvasElement, picture: Picture, colors: ReturnType<typeof keying>, reserved: number, isDark: boolean): void {
+  const { items, window } = picture;
+  const length = items.id.length;
+  const rim = isDark ? 0x000000 : 0x10131a;
+  const paints: Paints = { fill: new Uint32Array(length), edge: new Uint32Array(length), hatched: new Uint8Array(length) };
+  for (let i = 0; i < length; i++) {
+    const color = colors.color(colors.keyOf(items, i));
+    paints.fill[i] = abgr(color);
+    paints.edge[i] = abgr(mix(color, rim, 0.22));
+    paints.hatched[i] = items.from[i] === 0 ? 1 : 0;
+  }
+  canvas.width = window.width;
+  canvas.height = window.height;
+  const image = new ImageData(window.width, window.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  paintStack(pixels, picture, paints);
+  paintLine(pixels, picture, { values: picture.highest.reserved, color: abgr(reserved), thickness: Math.ceil(1.5 * devicePixelRatio), dashed: false });
+  canvas.getContext('2d')!.putImageData(image, 0, 0);
+}

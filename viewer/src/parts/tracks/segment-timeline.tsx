@@ -1,0 +1,171 @@
+import { useMemo, useState } from 'preact/hooks';
+import { css, mix, parse } from '../../colors';
+import { SaveMenu } from '../../save/menu';
+import { drawingItems } from '../../save/picture';
+import { dark, inks } from '../../shell/theme';
+import { NONE, type Items, type Segments, type Tags } from '../../source/source';
+import { axis, shownMoment, shownRange } from '../../state';
+import { address, bytes, count } from '../../text/units';
+import { geometryIn } from '../../timeline/geometry';
+import { placeOf } from '../../timeline/hit';
+import { keys as colorKeys, shown } from '../../timeline/model';
+import { Canvas } from '../canvas';
+import type { Pen } from '../pen';
+import { useSize } from '../size';
+import { Facts, Tooltip } from '../tooltip';
+import { HEADING, KIND_NAMES, barsBetween, layTracks, segmentPool, type Bar } from './tracks';
+
+export interface SegmentTimelineProps {
+  segments: Segments;
+  tags: readonly Tags[];
+  events: number;
+  chosen: number | null;
+  choose: (segment: number) => void;
+}
+
+/** A moment in pixels from the plot's left end, as the timeline above has it; null: out of its picture. */
+function momentToX(width: number): (moment: number) => number {
+  const [from, to] = shownRange.value;
+  if (axis.value === 'events') return (moment) => ((moment - from) / (to - from)) * width;
+  const picture = shown.value?.picture;
+  if (!picture || picture.window.axis !== 'time') return () => NaN;
+  const { window, column } = picture;
+  const first = picture.moment[column[0]];
+  return (moment) => {
+    const at = placeOf(picture, moment);
+    if (at === null) return moment < first ? -1 : width + 1;
+    return ((at - window.from) / (window.to - window.from)) * width;
+  };
+}
+
+function itemsOf(s: Segments): Items {
+  return { id: s.from, address: s.address, bytes: s.bytes, from: s.from, to: s.to, stack: s.stack, tags: s.tags };
+}
+
+/** Reserved ranges over the timeline's axis. */
+export function SegmentTimeline(p: SegmentTimelineProps) {
+  const [box, size] = useSize<HTMLDivElement>();
+  const [scrollTop, setScrollTop] = useState(0);
+  const [hover, setHover] = useState<{ segment: number; x: number; y: number } | null>(null);
+  const { segments, tags } = p;
+  const laid = useMemo(() => layTracks(segments, tags), [segments, tags]);
+  const items = useMemo(() => itemsOf(segments), [segments]);
+  const g = geometryIn(size.width, 100, 0, window.devicePixelRatio || 1);
+  const toX = momentToX(g.plotWidth);
+  const ends = (i: number): [number, number] => {
+    const clip = (x: number) => Math.min(Math.max(x, 0), g.plotWidth);
+    const from = clip(toX(segments.from[i]));
+    const to = segments.to[i] === NONE ? g.plotWidth : clip(toX(segments.to[i]));
+    return [g.left + from, g.left + Math.max(to, from + 1)];
+  };
+
+  const drawAll = (pen: Pen, top: number, bottom: number) => {
+    const ink = inks.value;
+    const keying = colorKeys.value;
+    const rim = dark.value ? 0x000000 : 0x10131a;
+    const ground = parse(ink.ground);
+    const cursor = toX(shownMoment.value + (axis.value === 'events' ? 0.5 : 0));
+    for (const track of laid.tracks) {
+      if (track.top + track.height < top || track.top > bottom || track.height < 3) continue;
+      pen.fill(g.left, track.top - top, g.plotWidth, track.height, css(mix(parse(ink.sunken), ground, 0.4)));
+    }
+    for (const bar of barsBetween(laid.bars, top, bottom)) {
+      const [from, to] = ends(bar.segment);
+      const color = keying.color(keying.keyOf(items, bar.segment));
+      pen.fill(from, bar.y - top, to - from, Math.max(bar.height - (bar.height > 4 ? 0.5 : 0), 1), css(color));
+      if (bar.height > 3) pen.fill(from, bar.y - top, 1, bar.height, css(mix(color, rim, 0.4)));
+    }
+    for (const group of laid.groups) {
+      if (group.top + HEADING < top || group.top > bottom) continue;
+      const y = group.top - top + HEADING / 2 + 2;
+      pen.text(g.left, y, group.label, { color: ink.text, bold: true });
+      pen.text(g.left + 260, y, `${count(group.ranges)} ${group.ranges === 1 ? 'range' : 'ranges'}`, { color: ink.quiet });
+    }
+    if (cursor >= 0 && cursor <= g.plotWidth) pen.fill(g.left + cursor, 0, 1, bottom - top, ink.text);
+    const chosen = laid.bars.find((b) => b.segment === p.chosen);
+    if (chosen) {
+      const [from, to] = ends(chosen.segment);
+      pen.outline(from - 1, chosen.y - top - 1, Math.max(to - from, 3) + 2, Math.max(chosen.height, 3) + 2, ink.text, 2);
+    }
+  };
+
+  const at = (e: MouseEvent): Bar | null => {
+    const r = box.current!.getBoundingClientRect();
+    const [x, y] = [e.clientX - r.left, e.clientY - r.top + scrollTop];
+    const under = barsBetween(laid.bars, y - 1, y + 1).filter((b) => {
+      const [from, to] = ends(b.segment);
+      return x >= from - 1 && x <= to + 1;
+    });
+    return under.findLast((b) => y >= b.y && y < b.y + b.height) ?? under[0] ?? null;
+  };
+  const keys = (e: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+    if (!step || laid.bars.length === 0) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const now = laid.bars.findIndex((b) => b.segment === p.chosen);
+    const next = laid.bars[Math.min(Math.max(now + step, 0), laid.bars.length - 1)];
+    const element = box.current!;
+    if (next.y < element.scrollTop || next.y + next.height > element.scrollTop + size.height) element.scrollTop = next.y - size.height / 2;
+    p.choose(next.segment);
+  };
+  const saved = drawingItems(() => ({
+    width: size.width,
+    height: laid.height,
+    ground: inks.value.ground,
+    draw: (pen) => drawAll(pen, 0, laid.height),
+  }));
+
+  return (
+    <section class="tracks" aria-label="Reserved ranges over time">
+      <header class="table-head">
+        <h3>Reserved ranges over {axis.value === 'time' ? 'time' : 'events'}</h3>
+        <span class="quiet">one track a place in memory; heights grow with the logarithm of the bytes</span>
+        <span class="spring" />
+        <SaveMenu name="segments" items={saved} />
+      </header>
+      <div
+        ref={box}
+        class="map-box"
+        role="application"
+        tabIndex={0}
+        aria-label={`Reserved ranges: ${laid.groups.map((t) => `${t.label} ${count(t.ranges)}`).join(', ')}. Arrows choose.`}
+        onScroll={() => setScrollTop(box.current!.scrollTop)}
+        onMouseMove={(e) => {
+          const bar = at(e);
+          setHover(bar && { segment: bar.segment, x: e.clientX, y: e.clientY });
+        }}
+        onMouseLeave={() => setHover(null)}
+        onClick={(e) => {
+          const bar = at(e);
+          if (bar) p.choose(bar.segment);
+        }}
+        onKeyDown={keys}
+      >
+        <div class="map-space" style={{ height: `${Math.max(laid.height, size.height)}px` }}>
+          <Canvas
+            class="map-canvas"
+            width={size.width}
+            height={size.height}
+            draw={(pen) => drawAll(pen, scrollTop, scrollTop + size.height)}
+          />
+        </div>
+      </div>
+      {hover && (
+        <Tooltip x={hover.x} y={hover.y}>
+          <Facts facts={segmentFacts(segments, hover.segment, tags)} />
+        </Tooltip>
+      )}
+    </section>
+  );
+}
+
+export function segmentFacts(s: Segments, i: number, tags: readonly Tags[]): [string, string][] {
+  return [
+    ['address', address(s.address[i])],
+    ['size', bytes(s.bytes[i])],
+    ['pool', segmentPool(tags[s.tags[i]])],
+    ['kind', `${KIND_NAMES[s.kind[i]]}${s.expandable[i] ? ', expandable' : ''}`],
+    ['reserved', s.to[i] === NONE ? `from moment ${count(s.from[i])} to the end` : `moments ${count(s.from[i])} to ${count(s.to[i])}`],
+  ];
+}

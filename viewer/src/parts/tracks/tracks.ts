@@ -1,0 +1,143 @@
+// Reserved ranges as tracks beneath each other: one of each place in memory, and one of each expandable segment, whose
+// pieces are mapped and unmapped within it.
+
+import { poolName, streamName } from '../../live/group';
+import type { Segments, Tags } from '../../source/source';
+
+export const HEADING = 24;
+const GAP = 2;
+const GROUP_GAP = 8;
+const MIB = 1 << 20;
+
+export interface Track {
+  expandable: boolean;
+  /** Positions in `Segments`. */
+  members: number[];
+  top: number;
+  height: number;
+}
+
+/** Rectangle of a range without its ends in time. */
+export interface Bar {
+  segment: number;
+  y: number;
+  height: number;
+}
+
+export interface TrackGroup {
+  label: string;
+  top: number;
+  ranges: number;
+}
+
+export interface Tracks {
+  groups: TrackGroup[];
+  tracks: Track[];
+  /** Of every range, from top to bottom. */
+  bars: Bar[];
+  height: number;
+}
+
+export const KIND_NAMES = ['small', 'large', 'unknown'] as const;
+
+export function segmentPool(tags: Tags | undefined): string {
+  return `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;
+}
+
+/** Logarithmic, so that 2 MiB are seen beside 10 GiB. */
+function heightOf(bytes: number, expandable: boolean): number {
+  const doublings = Math.max(Math.log2(Math.max(bytes, 1) / (2 * MIB)), 0);
+  return expandable ? Math.min(24 + 9 * doublings, 160) : Math.min(Math.round(4 + 2 * doublings), 26);
+}
+
+/** Ranges of one place: what overlaps; of expandable segments all of one kind. Members must lie by address. */
+function places(members: readonly number[], s: Segments): { expandable: boolean; members: number[] }[] {
+  const found: { expandable: boolean; members: number[] }[] = [];
+  const expandable = new Map<number, number[]>();
+  let end = -1;
+  for (const i of members) {
+    if (s.expandable[i]) {
+      const known = expandable.get(s.kind[i]);
+      if (known) known.push(i);
+      else {
+        const first = [i];
+        expandable.set(s.kind[i], first);
+        found.push({ expandable: true, members: first });
+      }
+      continue;
+    }
+    if (s.address[i] < end) found.findLast((p) => !p.expandable)!.members.push(i);
+    else found.push({ expandable: false, members: [i] });
+    end = Math.max(end, s.address[i] + s.bytes[i]);
+  }
+  return found;
+}
+
+/** The union of ranges by address, with what of it lies before each. */
+function coverage(members: readonly number[], s: Segments) {
+  const ends: { from: number; to: number; before: number }[] = [];
+  let total = 0;
+  for (const i of members) {
+    const [from, to] = [s.address[i], s.address[i] + s.bytes[i]];
+    const last = ends.at(-1);
+    if (last && from <= last.to) {
+      total += Math.max(to - last.to, 0);
+      last.to = Math.max(last.to, to);
+    } else {
+      ends.push({ from, to, before: total });
+      total += to - from;
+    }
+  }
+  let at = 0;
+  /** Asked for by rising address. */
+  const before = (address: number) => {
+    while (ends[at].to < address || (ends[at + 1]?.from ?? Infinity) <= address) at += 1;
+    return ends[at].before + address - ends[at].from;
+  };
+  return { total, before };
+}
+
+export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
+  const groups = new Map<string, number[]>();
+  for (let i = 0; i < s.address.length; i++) {
+    const label = segmentPool(tags[s.tags[i]]);
+    const known = groups.get(label);
+    if (known) known.push(i);
+    else groups.set(label, [i]);
+  }
+  const laid: Tracks = { groups: [], tracks: [], bars: [], height: 0 };
+  let y = 0;
+  for (const [label, members] of [...groups].sort((a, b) => b[1].length - a[1].length)) {
+    laid.groups.push({ label, top: y, ranges: members.length });
+    y += HEADING;
+    members.sort((a, b) => s.address[a] - s.address[b] || s.from[a] - s.from[b]);
+    for (const place of places(members, s)) {
+      const { total, before } = coverage(place.members, s);
+      const height = heightOf(total, place.expandable);
+      laid.tracks.push({ ...place, top: y, height });
+      for (const i of place.members) {
+        const from = (before(s.address[i]) / total) * height;
+        laid.bars.push({ segment: i, y: y + from, height: Math.max((s.bytes[i] / total) * height, 1) });
+      }
+      y += height + GAP;
+    }
+    y += GROUP_GAP;
+  }
+  laid.height = y;
+  return laid;
+}
+
+/** Bars that may reach into a range of heights; no track is higher than this. */
+const HIGHEST = 160;
+
+export function barsBetween(bars: readonly Bar[], top: number, bottom: number): Bar[] {
+  let [low, high] = [0, bars.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (bars[middle].y < top - HIGHEST) low = middle + 1;
+    else high = middle;
+  }
+  const seen: Bar[] = [];
+  for (let i = low; i < bars.length && bars[i].y < bottom; i++) if (bars[i].y + bars[i].height > top) seen.push(bars[i]);
+  return seen;
+}

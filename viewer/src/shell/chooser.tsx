@@ -1,0 +1,32 @@
+// Which file and which device is shown.
+
+import { choose, current, device, file, recording, recordings } from '../state';
+import { bytes } from '../text/units';
+
+/** The last part of a path. */
+export const baseName = (path: string) => path.split(/[/\\]/).pop() || path;
+
+export function Chooser() {
+  const all = recordings.value;
+  if (!all || !recording.value || !current.value) return null;
+  const devices = recording.value.devices;
+  return (
+    <div class="chooser">
+      <label class="field">
+        <span class="visually-hidden">File</span>
+        <select class="file-select" title={recording.value.name} value={file.value}
+          onChange={(e) => choose(Number(e.currentTarget.value), 0)}>
+          {all.map((one, i) => <option key={i} value={i}>{baseName(one.name)}</option>)}
+        </select>
+      </label>
+      <label class="field">
+        <span class="visually-hidden">Device</span>
+        <select value={device.value} onChange={(e) => choose(file.value, Number(e.currentTarget.value))}>
+          {devices.map((one, i) => (
+            <option key={i} value={i}>{`GPU ${one.device}: ${bytes(one.peaks.allocated.bytes)} peak`}</option>
+          ))}
+        </select>
+      </label>
+    </div>
+  );
+}

@@ -1,0 +1,85 @@
+// Files that are dropped on the page, or chosen with its button.
+
+import { batch, signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { choose, recordings, source, trouble } from '../state';
+
+const dragged = signal(false);
+/** Name of the file that is being read; null: none. */
+const opening = signal<string | null>(null);
+
+export const CANNOT_OPEN = 'This page holds its own recording and cannot read others. Run "vramscope view FILE" to open a file.';
+
+async function open(files: FileList | null | undefined): Promise<void> {
+  if (!files || files.length === 0) return;
+  if (!source?.open) {
+    trouble.value = CANNOT_OPEN;
+    return;
+  }
+  try {
+    let last = 0;
+    for (const file of files) {
+      opening.value = file.name;
+      last = await source.open(file);
+    }
+    const all = await source.recordings();
+    batch(() => {
+      trouble.value = null;
+      recordings.value = all;
+      choose(last, 0);
+    });
+  } catch (e) {
+    trouble.value = e instanceof Error ? e.message : String(e);
+  } finally {
+    opening.value = null;
+  }
+}
+
+const carriesFiles = (e: DragEvent) => e.dataTransfer?.types.includes('Files') ?? false;
+
+export function DropTarget() {
+  useEffect(() => {
+    const listeners = new AbortController();
+    const { signal } = listeners;
+    const over = (e: DragEvent) => {
+      if (!carriesFiles(e)) return;
+      e.preventDefault();
+      dragged.value = true;
+    };
+    window.addEventListener('dragenter', over, { signal });
+    window.addEventListener('dragover', over, { signal });
+    window.addEventListener('dragleave', (e) => {
+      // Leaving the window, not an element within it.
+      if (e.relatedTarget === null) dragged.value = false;
+    }, { signal });
+    window.addEventListener('drop', (e) => {
+      if (!carriesFiles(e)) return;
+      e.preventDefault();
+      dragged.value = false;
+      void open(e.dataTransfer?.files);
+    }, { signal });
+    return () => listeners.abort();
+  }, []);
+
+  if (opening.value !== null) {
+    return <div class="drop" role="status"><p>Reading {opening.value}</p></div>;
+  }
+  if (!dragged.value) return null;
+  return <div class="drop"><p>{source?.open ? 'Drop a snapshot to open it beside the others' : CANNOT_OPEN}</p></div>;
+}
+
+export function OpenButton() {
+  const input = useRef<HTMLInputElement>(null);
+  // Before there are recordings there is no source, either.
+  if (!recordings.value || !source.open) return null;
+  return (
+    <>
+      <button type="button" class="button" onClick={() => input.current?.click()}>Open</button>
+      <input ref={input} type="file" hidden multiple aria-label="Open a snapshot"
+        onChange={(e) => {
+          const chosen = e.currentTarget;
+          void open(chosen.files).then(() => (chosen.value = ''));
+        }} />
+    </>
+  );
+}

@@ -1,0 +1,86 @@
+// Keys of the whole page. Parts with keys of their own (tables, tabs, lists) stop theirs from getting here.
+
+import { signal } from '@preact/signals';
+import { search, selected, view, VIEWS } from '../state';
+import { fit, jumpToMark, panBy, stepMoment, zoom } from '../timeline/moves';
+import { VIEW_NAMES } from './names';
+
+export const helpShown = signal(false);
+
+/** Set by the search box. */
+export const SEARCH_ID = 'search';
+
+interface Binding {
+  /** As `KeyboardEvent.key` says them. */
+  keys: string[];
+  /** How they are written for people. */
+  shown: string;
+  does: string;
+  /** Arrows belong to whatever has the focus; these bindings hold only where nothing else wants them. */
+  plain?: boolean;
+  act: (e: KeyboardEvent) => void;
+}
+
+const focus = (id: string) => document.getElementById(id)?.focus();
+
+export const BINDINGS: Binding[] = [
+  { keys: ['ArrowLeft', 'ArrowRight'], shown: '← →', does: 'Move along; with Shift farther', plain: true,
+    act: (e) => panBy((e.key === 'ArrowLeft' ? -1 : 1) * (e.shiftKey ? 0.5 : 0.1)) },
+  { keys: ['ArrowUp', 'ArrowDown'], shown: '↑ ↓', does: 'The moment before, the one after; with Shift by 100', plain: true,
+    act: (e) => stepMoment((e.key === 'ArrowUp' ? -1 : 1) * (e.shiftKey ? 100 : 1)) },
+  { keys: [',', '.'], shown: ', .', does: 'The same, wherever the focus is',
+    act: (e) => stepMoment(e.key === ',' ? -1 : 1) },
+  { keys: ['+', '=', '-'], shown: '+ −', does: 'Zoom in and out', act: (e) => zoom(e.key === '-' ? 1.5 : 1 / 1.5) },
+  { keys: ['0', 'Home'], shown: '0, Home', does: 'Show everything', act: fit },
+  { keys: ['[', ']'], shown: '[ ]', does: 'The mark before, the next: out of memory, snapshot',
+    act: (e) => jumpToMark(e.key === '[' ? -1 : 1) },
+  { keys: VIEWS.map((_, i) => String(i + 1)), shown: '1 to 7', does: VIEWS.map((v) => VIEW_NAMES[v]).join(', '),
+    act: (e) => (view.value = VIEWS[Number(e.key) - 1]) },
+  { keys: ['/'], shown: '/', does: 'Search; then Enter for the next match, Shift Enter for the one before',
+    act: () => focus(SEARCH_ID) },
+  { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: () => focus('timeline') },
+  { keys: ['Escape'], shown: 'Esc', does: 'Clear the selection, then the search', act: clear },
+  { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
+];
+
+function clear(): void {
+  if (selected.value !== null) selected.value = null;
+  else search.value = '';
+}
+
+/** What the pointer does on the timeline, for the help. */
+export const GESTURES: [string, string][] = [
+  ['Click', 'Choose the moment and the allocation'],
+  ['Drag', 'Move along'],
+  ['Wheel', 'Zoom at the pointer; sideways moves along'],
+  ['Shift wheel', 'Zoom bytes, as does dragging the axis of bytes'],
+  ['Alt drag', 'Show only a part; so does dragging in the small picture'],
+  ['Double click', 'Show everything; on the axis of bytes what fits'],
+];
+
+const TYPING = 'input:not([type=radio]):not([type=checkbox]):not([type=button]), textarea, [contenteditable]';
+/** These use arrows themselves. */
+const OWN_ARROWS = 'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
+
+function pressed(e: KeyboardEvent): void {
+  if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || !(e.target instanceof Element)) return;
+  if (e.target.closest(TYPING) || document.querySelector('dialog[open]')) return;
+  const binding = BINDINGS.find((b) => b.keys.includes(e.key));
+  if (!binding) return;
+  if (e.target.closest('select') || (binding.plain && e.target.closest(OWN_ARROWS))) return;
+  // Arrows scroll a panel that has more than fits.
+  if (binding.plain && e.target !== document.body && !e.target.closest('#timeline') && scrolls(e.target)) return;
+  e.preventDefault();
+  binding.act(e);
+}
+
+function scrolls(from: Element): boolean {
+  for (let at: Element | null = from; at; at = at.parentElement) {
+    if (at.scrollHeight > at.clientHeight + 1 && getComputedStyle(at).overflowY === 'auto') return true;
+  }
+  return false;
+}
+
+export function followKeys(): void {
+  window.addEventListener('keydown', pressed);
+}

@@ -1,0 +1,75 @@
+import { useEffect, useState } from 'preact/hooks';
+import { cycle, found, parsed, position, query } from '../search/found';
+import { search } from '../state';
+import { bytes, count } from '../text/units';
+import { SEARCH_ID } from './keys';
+
+/** The language of queries, as far as the box has to tell. */
+const FORMS: [string, string][] = [
+  ['attention', 'a file, line or function anywhere in the stack'],
+  ['"two words"', 'the same with spaces'],
+  ['file:loss.py', 'only files; function:forward only functions'],
+  ['0x7f3a00200000', 'what covers this address'],
+  ['>=10MiB <1GiB', 'sizes'],
+  ['stream:3', 'also pool:1.0, pool:default, category:gradient'],
+];
+
+/** Typing is looked for when it rests. */
+const REST_MS = 120;
+
+export function SearchBox() {
+  const [text, setText] = useState(search.value);
+  const [focused, setFocused] = useState(false);
+  useEffect(() => setText(search.value), [search.value]);
+  useEffect(() => {
+    const timer = setTimeout(() => (search.value = text), REST_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+
+  const keys = (e: KeyboardEvent) => {
+    if (e.key === 'Enter') {
+      search.value = text;
+      cycle(e.shiftKey ? -1 : 1);
+    } else if (e.key === 'Escape') {
+      if (text) setText('');
+      else (e.currentTarget as HTMLElement).blur();
+    } else return;
+    e.preventDefault();
+  };
+
+  const { unclear } = parsed.value;
+  return (
+    <search class="search">
+      <label class="visually-hidden" for={SEARCH_ID}>Search allocations</label>
+      <input id={SEARCH_ID} type="search" value={text} placeholder="Search: function, file, 0x…, >=10MiB, stream:3"
+        autocomplete="off" spellcheck={false} aria-describedby="search-result"
+        onInput={(e) => setText(e.currentTarget.value)} onKeyDown={keys}
+        onFocus={() => setFocused(true)} onBlur={() => setFocused(false)} />
+      <span id="search-result" class="search-result" role="status"><Result /></span>
+      {focused && (text === '' || unclear.length > 0) && (
+        <div class="search-help" role="note">
+          {unclear.map((reason) => <p key={reason} class="search-unclear">{reason}</p>)}
+          <dl>
+            {FORMS.map(([form, meaning]) => <div key={form}><dt>{form}</dt><dd>{meaning}</dd></div>)}
+          </dl>
+          <p class="quiet">Words beside each other must all hold. Enter selects the largest match, then the next.</p>
+        </div>
+      )}
+    </search>
+  );
+}
+
+function Result() {
+  const { unclear } = parsed.value;
+  if (!query.value) return unclear.length > 0 ? <span class="search-unclear">not understood</span> : null;
+  const all = found.value;
+  if (!all) return <>searching</>;
+  const at = position.value;
+  const which = at === null ? '' : `${count(at + 1)} of `;
+  return (
+    <span data-matches={all.count} data-bytes={all.bytes} title={`${count(all.count)} allocations, ${count(all.bytes)} bytes in sum over the recording`}>
+      {which}{count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)}
+      {unclear.length > 0 && <span class="search-unclear">, partly understood</span>}
+    </span>
+  );
+}

@@ -1,0 +1,15 @@
+import { trouble } from '../state';
+
+/** What went wrong, until it is dismissed. */
+export function Trouble() {
+  return (
+    <div class="trouble-place" role="alert">
+      {trouble.value !== null && (
+        <div class="trouble">
+          <p>{trouble.value}</p>
+          <button type="button" class="button" onClick={() => (trouble.value = null)}>Dismiss</button>
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,66 @@
+// The timeline, shared by all views: tall in its own, a strip above the others.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { useSignalEffect } from '@preact/signals';
+import { current, recordings } from '../state';
+import { SelectionBar } from './details';
+import { listen, type Hover } from './gestures';
+import { Legend } from './legend';
+import { Minimap } from './minimap';
+import { shown, tall } from './model';
+import { mountStage, type Stage } from './stage';
+import { TimelineTooltip } from './tooltip';
+
+export function Timeline() {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<HTMLDivElement>(null);
+  const base = useRef<HTMLCanvasElement>(null);
+  const over = useRef<HTMLCanvasElement>(null);
+  const stage = useRef<Stage | null>(null);
+  const [hover, setHover] = useState<Hover | null>(null);
+  const [choice, setChoice] = useState<[number, number] | null>(null);
+
+  useEffect(() => {
+    const mounted = mountStage({ box: box.current!, plot: plot.current!, base: base.current!, over: over.current! });
+    stage.current = mounted;
+    const stopListening = listen({
+      canvas: over.current!,
+      geometry: () => mounted.geometry.value,
+      frame: () => mounted.frame.value,
+      hovered: setHover,
+      choosing: setChoice,
+    });
+    return () => {
+      stopListening();
+      mounted.stop();
+    };
+  }, []);
+
+  // What the pointer was on is of a former picture.
+  useSignalEffect(() => {
+    void shown.value;
+    setHover(null);
+  });
+
+  const g = stage.current?.geometry.value;
+  const hair = hover?.under.kind === 'plot' ? hover.x : null;
+  return (
+    <section class={tall.value ? 'timeline timeline-tall' : 'timeline'} aria-label="Timeline">
+      <div ref={box} class="timeline-box" id="timeline" tabIndex={-1}>
+        <div ref={plot} class="timeline-plot"><canvas ref={base} aria-hidden="true" /></div>
+        <canvas ref={over} class="timeline-over" role="img" aria-label="Timeline, not drawn yet." />
+        {g && hair !== null && <div class="timeline-hair" style={{ left: `${hair}px`, top: `${g.top}px`, height: `${g.plotHeight}px` }} />}
+        {g && choice && <div class="timeline-choice" style={{ left: `${choice[0]}px`, width: `${choice[1] - choice[0]}px`, top: `${g.top}px`, height: `${g.plotHeight}px` }} />}
+        {recordings.value && current.value?.events === 0 && (
+          <p class="timeline-note">No events were recorded: this is what the file says of the moment it was made.</p>
+        )}
+      </div>
+      <Minimap />
+      <div class="timeline-foot">
+        <Legend />
+        {!tall.value && <SelectionBar />}
+      </div>
+      {hover && <TimelineTooltip {...hover} />}
+    </section>
+  );
+}

@@ -1,0 +1,229 @@
+// Two recordings beside each other: their shapes, what grew, their settings and peaks.
+
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { difference, type Change } from '../live/difference';
+import { group } from '../live/group';
+import { matchingEntries } from '../live/match';
+import { useAnswer } from '../parts/answer';
+import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
+import { Button, Empty, Segmented, Select, Waiting } from '../parts/controls';
+import { useCurrent, type Current } from '../parts/current';
+import { SmallTimeline } from '../parts/small-timeline';
+import { StackTrace } from '../parts/stack-trace';
+import { Table } from '../parts/table';
+import { GROUPS, current, groupBy, moment, names, needNames, other, recording, recordings, shownMoment, source } from '../state';
+import { parsed } from '../search/found';
+import { compile } from '../search/query';
+import { baseName } from '../shell/chooser';
+import { KINDS, NONE, type Device, type Live, type Recording } from '../source/source';
+import { bytes, signedBytes } from '../text/units';
+
+const GROUP_CHOICES = GROUPS.map((g) => ({ value: g, label: g[0].toUpperCase() + g.slice(1) }));
+
+/** One of the two that are compared. */
+interface Side extends Current {
+  title: string;
+  of: Recording;
+}
+
+/** The file's name, with its path where another has the same. */
+function titleOf(r: Recording, d: Device): string {
+  const base = baseName(r.name);
+  const unique = (recordings.value ?? []).every((o) => o === r || baseName(o.name) !== base);
+  const name = unique ? base : r.name;
+  return r.devices.length > 1 ? `${name}, GPU ${d.device}` : name;
+}
+
+/** Every device of every file but the one that is shown. */
+function others(first: Current): { value: string; label: string }[] {
+  return (recordings.value ?? []).flatMap((r, f) =>
+    r.devices.flatMap((d, i) => (f === first.file && i === first.device ? [] : [{ value: `${f}.${i}`, label: titleOf(r, d) }])),
+  );
+}
+
+export function CompareView() {
+  const first = useCurrent();
+  if (!first) return null;
+  const choices = others(first);
+  if (choices.length === 0) {
+    return (
+      <Empty title="There is nothing to compare with yet.">
+        <p>
+          Give two recordings, as in <code>vramscope view before.pickle after.pickle</code>
+          {source.open ? ', or drop a second one onto this page' : ''}.
+        </p>
+      </Empty>
+    );
+  }
+  const wanted = other.value?.join('.');
+  const chosen = choices.find((c) => c.value === wanted) ?? choices[0];
+  return <Compare key={`${first.scope}/${chosen.value}`} first={first} choices={choices} chosen={chosen.value} />;
+}
+
+interface CompareProps {
+  first: Current;
+  choices: { value: string; label: string }[];
+  chosen: string;
+}
+
+function Compare({ first, choices, chosen }: CompareProps) {
+  const [file, device] = chosen.split('.').map(Number);
+  const of = recordings.value![file];
+  const shown = of.devices[device];
+  useEffect(() => void needNames(file), [file]);
+  const a: Side = { ...first, of: recording.value!, title: titleOf(recording.value!, first.recording) };
+  const b: Side = { file, device, scope: chosen, recording: shown, names: names.value.get(file) ?? null, of, title: titleOf(of, shown) };
+  const [momentB, setMomentB] = useState<number | null>(null);
+  const atA = shownMoment.value;
+  const atB = momentB ?? b.recording.peaks.allocated.moment;
+  const high = Math.max(a.recording.peaks.reserved.bytes, b.recording.peaks.reserved.bytes) * 1.04;
+  const atPeaks = atA === current.value!.peaks.allocated.moment && atB === b.recording.peaks.allocated.moment;
+  return (
+    <div class="panel compare-view" data-other={chosen}>
+      <header class="panel-head">
+        <h2 class="visually-hidden">Comparison of two recordings</h2>
+        <div class="toolbar">
+          <Select
+            label="Compare with"
+            choices={choices}
+            value={chosen}
+            choose={(value) => (other.value = value.split('.').map(Number) as [number, number])}
+          />
+          <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
+          <span class="spring" />
+          {!atPeaks && (
+            <Button
+              onClick={() => {
+                moment.value = null;
+                setMomentB(null);
+              }}
+            >
+              Both at their peaks
+            </Button>
+          )}
+        </div>
+      </header>
+      <div class="small-timelines">
+        <SmallTimeline {...a} title={`A  ${a.title}`} high={high} moment={atA} choose={(m) => (moment.value = m)} />
+        <SmallTimeline {...b} title={`B  ${b.title}`} high={high} moment={atB} choose={setMomentB} />
+      </div>
+      <div class="compare-body">
+        <Growth a={a} b={b} atA={atA} atB={atB} />
+        <div class="compare-side">
+          <Peaks a={a.recording} b={b.recording} />
+          <Settings a={a.of} b={b.of} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** What is more in B than in A. */
+function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number }) {
+  const [chosen, setChosen] = useState<string | null>(null);
+  const liveA = useAnswer(a.scope, String(atA), () => source.live(a.file, a.device, atA));
+  const liveB = useAnswer(b.scope, String(atB), () => source.live(b.file, b.device, atB));
+  const by = groupBy.value;
+  const looked = parsed.value;
+  const changes = useMemo(() => {
+    if (!liveA.value || !liveB.value || !a.names || !b.names) return null;
+    const grouped = (side: Side, live: Live) => {
+      const matches = matchingEntries(compile(looked, side.names!, side.recording.tags), live);
+      return group(live, by, side.names!, side.recording.tags, matches);
+    };
+    return difference(grouped(a, liveA.value), grouped(b, liveB.value));
+  }, [liveA.value, liveB.value, a.names, b.names, by, looked]);
+  if (!changes || !liveA.value || !liveB.value) {
+    return <Waiting error={liveA.error ?? liveB.error} what="Reading what is live in both." />;
+  }
+  const [totalA, totalB] = [liveA.value.counters.allocated, liveB.value.counters.allocated];
+  const row = changes.find((c) => c.key === chosen) ?? changes[0];
+  const inB = row !== undefined && row.stackAfter !== NONE;
+  const columns: Column<Change>[] = [
+    textColumn(by, by[0].toUpperCase() + by.slice(1), (c) => c.label, true),
+    changeColumn('change_bytes', 'B − A', (c) => c.bytes),
+    bytesColumn('a_bytes', 'A', (c) => c.before),
+    bytesColumn('b_bytes', 'B', (c) => c.after),
+    countColumn('a_blocks', 'Blocks A', (c) => c.countBefore),
+    countColumn('b_blocks', 'Blocks B', (c) => c.countAfter),
+  ];
+  return (
+    <div class="growth" data-a={totalA} data-b={totalB}>
+      <Table
+        name={`compare-${atA}-${atB}`}
+        caption={`Allocated by ${by}`}
+        columns={columns}
+        rows={changes}
+        rowKey={(c) => c.key}
+        sortBy="change_bytes"
+        chosen={row?.key ?? null}
+        choose={(c) => setChosen(c.key)}
+        marked={(c) => c.found}
+      >
+        <span class="compared">
+          A {bytes(totalA)}, B {bytes(totalB)}: {signedBytes(totalB - totalA)}
+        </span>
+      </Table>
+      {row && (
+        <StackTrace
+          file={inB ? b.file : a.file}
+          stack={inB ? row.stackAfter : row.stackBefore}
+          heading={`Stack that holds most of it in ${inB ? 'B' : 'A'}`}
+        />
+      )}
+    </div>
+  );
+}
+
+interface PeakRow {
+  kind: string;
+  a: number;
+  b: number;
+}
+
+function Peaks({ a, b }: { a: Device; b: Device }) {
+  const columns: Column<PeakRow>[] = [
+    textColumn('kind', 'Peak', (r) => r.kind, true),
+    bytesColumn('a_bytes', 'A', (r) => r.a),
+    bytesColumn('b_bytes', 'B', (r) => r.b),
+    changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
+  ];
+  const rows = KINDS.map((kind) => ({ kind, a: a.peaks[kind].bytes, b: b.peaks[kind].bytes }));
+  return <Table name="compare-peaks" caption="Peaks" columns={columns} rows={rows} rowKey={(r) => r.kind} />;
+}
+
+interface SettingRow {
+  name: string;
+  a: string | null;
+  b: string | null;
+}
+
+function settingRows(a: Recording, b: Recording): SettingRow[] {
+  const [inA, inB] = [a, b].map((r) => new Map([...r.facts, ...r.settings]));
+  const rows = [...new Set([...inA.keys(), ...inB.keys()])].map((name) => ({
+    name,
+    a: inA.get(name) ?? null,
+    b: inB.get(name) ?? null,
+  }));
+  return [...rows.filter((r) => r.a !== r.b), ...rows.filter((r) => r.a === r.b)];
+}
+
+function Settings({ a, b }: { a: Recording; b: Recording }) {
+  const rows = useMemo(() => settingRows(a, b), [a, b]);
+  const columns: Column<SettingRow>[] = [
+    textColumn('setting', 'Setting', (r) => r.name),
+    textColumn('a', 'A', (r) => r.a ?? '–'),
+    textColumn('b', 'B', (r) => r.b ?? '–'),
+    textColumn('differs', 'Differs', (r) => (r.a === r.b ? 'no' : 'yes')),
+  ];
+  return (
+    <Table
+      name="compare-settings"
+      caption="Settings and facts"
+      columns={columns}
+      rows={rows}
+      rowKey={(r) => r.name}
+      marked={(r) => r.a !== r.b}
+    />
+  );
+}

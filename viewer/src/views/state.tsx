@@ -1,0 +1,184 @@
+// The allocator after any event: its segments and blocks, and the event itself.
+
+import { useRef } from 'preact/hooks';
+import { useAnswer } from '../parts/answer';
+import { Empty, Waiting } from '../parts/controls';
+import { CounterRow } from '../parts/counters';
+import { momentText, useCurrent, type Current } from '../parts/current';
+import { ACTION_NAMES, EventList, actionOf, effectOf } from '../parts/event-list';
+import { drawnBytes } from '../parts/map/arrange';
+import { SegmentMap, type Outline } from '../parts/map/segment-map';
+import { useEventPages, type EventAt } from '../parts/pages';
+import { StackTrace } from '../parts/stack-trace';
+import { Facts } from '../parts/tooltip';
+import { stepOf } from '../parts/virtual';
+import { NONE, type Layout, type Tags } from '../source/source';
+import { selected, shownMoment, source } from '../state';
+import { address, bytes, count, duration } from '../text/units';
+import { selection } from '../timeline/model';
+import { chooseMoment } from '../timeline/moves';
+import { tagFacts } from '../timeline/tag-facts';
+
+const PAGE = 100;
+
+export function StateView() {
+  const shown = useCurrent();
+  if (!shown) return null;
+  return <State key={shown.scope} {...shown} />;
+}
+
+function State(shown: Current) {
+  const { file, device, recording, names } = shown;
+  const panel = useRef<HTMLDivElement>(null);
+  const at = shownMoment.value;
+  const layout = useAnswer(shown.scope, String(at), () => source.layout(file, device, at));
+  const pages = useEventPages(file, device, recording.events);
+  const event = at === 0 ? null : at - 1;
+  if (event !== null) pages.need(event, event + 1);
+  const it = event === null ? null : pages.get(event);
+
+  const keys = (e: KeyboardEvent) => {
+    const to = stepOf(e.key, at, recording.events + 1, PAGE);
+    if (to === null) return;
+    e.preventDefault();
+    e.stopPropagation();
+    chooseMoment(to);
+  };
+  const drawn = (what: Layout) => {
+    const data = panel.current?.dataset;
+    if (!data) return;
+    const total = drawnBytes(what);
+    data.moment = String(what.moment);
+    for (const [kind, n] of Object.entries(total)) data[kind] = String(n);
+  };
+
+  return (
+    <div ref={panel} class="panel state-view" aria-busy={layout.pending}>
+      <header class="panel-head state-head">
+        <div class="panel-title">
+          <h2>State {momentText(at, recording)}</h2>
+        </div>
+        {layout.value && <CounterRow counters={layout.value.counters} />}
+        <label class="slider">
+          <span class="visually-hidden">Moment</span>
+          <input
+            type="range"
+            min={0}
+            max={recording.events}
+            step={1}
+            value={at}
+            aria-valuetext={momentText(at, recording)}
+            onInput={(e) => chooseMoment(Number(e.currentTarget.value))}
+            onKeyDown={keys}
+          />
+        </label>
+      </header>
+      <div class="state-events">
+        {recording.events === 0 ? (
+          <Empty title="No history was recorded.">
+            <p>The file holds only the state when the snapshot was taken.</p>
+          </Empty>
+        ) : (
+          <EventList
+            count={recording.events}
+            pages={pages}
+            names={names}
+            chosen={event}
+            choose={(e) => chooseMoment(e + 1)}
+          />
+        )}
+        {(it || selected.value !== null) && (
+          <div class="state-details">
+            {it && <EventDetails file={file} event={event!} it={it} tags={recording.tags} />}
+            <SelectedDetails file={file} />
+          </div>
+        )}
+      </div>
+      {layout.value ? (
+        <SegmentMap
+          layout={layout.value}
+          tags={recording.tags}
+          names={names}
+          peakReserved={recording.peaks.reserved.bytes}
+          outlined={outlines(layout.value, it)}
+          choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
+          keys={keys}
+          drawn={() => drawn(layout.value!)}
+        />
+      ) : (
+        <Waiting error={layout.error} what="Reading the state at this moment." />
+      )}
+    </div>
+  );
+}
+
+/** What the event is about, and the selected allocation. */
+function outlines({ blocks }: Layout, it: EventAt | null): Outline[] {
+  const found: Outline[] = [];
+  if (it && it.page.bytes[it.at] > 0 && it.page.address[it.at] > 0) {
+    found.push({ address: it.page.address[it.at], bytes: it.page.bytes[it.at], ink: 'accent' });
+  }
+  const b = selected.value === null ? -1 : blocks.allocation.indexOf(selected.value);
+  if (b >= 0) found.push({ address: blocks.address[b], bytes: blocks.bytes[b], ink: 'text' });
+  return found;
+}
+
+interface EventDetailsProps {
+  file: number;
+  event: number;
+  it: EventAt;
+  tags: readonly Tags[];
+}
+
+function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps) {
+  const action = actionOf(page, at);
+  const own = tags[page.tags[at]];
+  const size = page.bytes[at];
+  const facts: [string, string, string?][] = [];
+  const where = page.address[at];
+  // An out of memory has what the device had free in the place of an address.
+  if (action === 'oom') facts.push(['free on device', bytes(where), `${count(where)} bytes`]);
+  else if (where > 0) facts.push(['address', address(where)]);
+  if (size > 0) facts.push(['size', bytes(size), `${count(size)} bytes`]);
+  if (!Number.isNaN(page.time_us[at])) facts.push(['time', duration(page.time_us[at]), `${count(page.time_us[at])} us after the first event`]);
+  // Events of older releases name no pool; their allocations may.
+  if (own) facts.push(...tagFacts(own).filter(([name]) => own.pool !== null || name !== 'pool'));
+  const allocation = page.allocation[at];
+  return (
+    <section class="fact-section" aria-label="Event">
+      <h3>
+        Event {count(event)} <span class={`event-action effect-${effectOf(action)}`}>{ACTION_NAMES[action]}</span>
+        {allocation !== NONE && selected.value !== allocation && (
+          <button type="button" class="link-button" onClick={() => (selected.value = allocation)}>
+            Select its allocation
+          </button>
+        )}
+      </h3>
+      <Facts facts={facts} />
+      <StackTrace file={file} stack={page.stack[at]} />
+    </section>
+  );
+}
+
+function SelectedDetails({ file }: { file: number }) {
+  const it = selection.value;
+  if (!it || selected.value !== it.id) return null;
+  const facts: [string, string, string?][] = [
+    ['address', address(it.address)],
+    ['size', bytes(it.bytes), `${count(it.bytes)} bytes`],
+    ['requested', bytes(it.requested), `${count(it.requested)} bytes`],
+    ['live', it.to === null ? `from moment ${count(it.from)} to the end` : `moments ${count(it.from)} to ${count(it.to)}`],
+  ];
+  return (
+    <section class="fact-section" aria-label="Selected allocation">
+      <h3>
+        Selected allocation
+        <button type="button" class="link-button" onClick={() => (selected.value = null)}>
+          Clear
+        </button>
+      </h3>
+      <Facts facts={facts} />
+      <StackTrace file={file} stack={it.stack} />
+    </section>
+  );
+}

@@ -1,0 +1,261 @@
+// The same history under other allocator settings.
+
+import { effect } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { useAnswer } from '../parts/answer';
+import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
+import { Button, Empty, Waiting } from '../parts/controls';
+import { useCurrent, type Current } from '../parts/current';
+import { doubtText } from '../parts/doubts';
+import { Table } from '../parts/table';
+import type { ReplayDevice } from '../source/source';
+import { setting, source } from '../state';
+import { bytes, count, signedBytes } from '../text/units';
+import { overlay } from '../timeline/overlay';
+
+const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
+
+interface Row {
+  index: number;
+  conf: string;
+  recorded: boolean;
+  peak_reserved_bytes: number;
+  external_fragmentation_bytes: number;
+  device_allocs: number;
+  device_frees: number;
+  num_alloc_retries: number;
+  fits: boolean | null;
+  oom_event: number | null;
+}
+
+// The line belongs to the chosen setting, whichever view is shown.
+effect(() => {
+  if (setting.value === null) overlay.value = null;
+});
+
+export function WhatIfView() {
+  const shown = useCurrent();
+  if (!shown) return null;
+  return <WhatIf key={shown.scope} {...shown} />;
+}
+
+function WhatIf({ file, device, scope, recording }: Current) {
+  const answer = useAnswer(scope, scope, recording.events === 0 ? null : () => source.replay(file, device));
+  const replay = answer.value;
+  const chosen = setting.value;
+  useEffect(() => {
+    const row = chosen === null ? null : replay?.what_if[chosen];
+    if (replay && row) overlay.value = { label: `reserved with ${nameOf(row.conf)}`, points: replay.lines[chosen!] };
+  }, [replay, chosen]);
+
+  if (recording.events === 0) {
+    return (
+      <Empty title="There is no history to replay.">
+        <p>
+          The file holds only the state when the snapshot was taken. Call
+          torch.cuda.memory._record_memory_history() before the run, and other settings can be tried on it.
+        </p>
+      </Empty>
+    );
+  }
+  if (!replay) {
+    return <Waiting error={answer.error} what="Replaying the recording under other settings. This can take some seconds." />;
+  }
+  const rows: Row[] = replay.what_if.map((row, index) => ({ ...(row as Omit<Row, 'index'>), index }));
+  return (
+    <div class="panel whatif-view" data-settings={rows.length}>
+      <Verdict replay={replay} rows={rows} />
+      <div class="whatif-body">
+        <SettingTable rows={rows} />
+        <aside class="whatif-side">
+          <Chosen row={rows.find((r) => r.index === chosen) ?? null} recorded={rows.find((r) => r.recorded) ?? null} />
+          <Floors replay={replay} />
+          <Trust replay={replay} />
+        </aside>
+      </div>
+    </div>
+  );
+}
+
+const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);
+
+function verdictOf(row: Row): string {
+  if (row.oom_event !== null) return `out of memory at event ${count(row.oom_event)}`;
+  return row.fits === null ? 'no limit known' : 'fits';
+}
+
+/** What the table says, in a sentence. */
+function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
+  const best = rows[0];
+  const recorded = rows.find((r) => r.recorded);
+  const isBest = best?.recorded ?? true;
+  return (
+    <header class="panel-head">
+      <div class="panel-title">
+        <h2>
+          {!best ? 'No other settings apply to this recording.'
+            : isBest ? 'No setting serves better than the recorded one.'
+            : `${nameOf(best.conf)} would peak at ${bytes(best.peak_reserved_bytes)} reserved`}
+        </h2>
+        {best && !isBest && recorded && (
+          <span class="quiet">
+            {signedBytes(best.peak_reserved_bytes - recorded.peak_reserved_bytes)} against the recorded settings
+            {recorded.oom_event !== null && best.oom_event === null ? ', and would not have run out of memory' : ''}
+          </span>
+        )}
+      </div>
+      <p class="quiet">
+        {count(replay.events)} events replayed{replay.torch ? ` by the rules of PyTorch ${replay.torch}` : ''}
+        {replay.capacity_bytes == null ? '; the size of the device is not known' : ` on a device of ${bytes(replay.capacity_bytes)}`}.
+      </p>
+    </header>
+  );
+}
+
+function SettingTable({ rows }: { rows: Row[] }) {
+  const recorded = rows.find((r) => r.recorded);
+  const most = Math.max(...rows.map((r) => r.peak_reserved_bytes), 1);
+  const columns: Column<Row>[] = [
+    textColumn('setting', 'Setting', (r) => (r.recorded ? `${nameOf(r.conf)} (recorded)` : nameOf(r.conf)), true),
+    bytesColumn('peak_reserved_bytes', 'Peak reserved', (r) => r.peak_reserved_bytes, most),
+    ...(recorded
+      ? [changeColumn<Row>('change_bytes', 'Change', (r) => r.peak_reserved_bytes - recorded.peak_reserved_bytes)]
+      : []),
+    {
+      ...bytesColumn<Row>('external_fragmentation_bytes', 'Fragmentation', (r) => r.external_fragmentation_bytes),
+      hint: 'External fragmentation: reserved and not active where active bytes peak',
+    },
+    {
+      ...countColumn<Row>('device_calls', 'Device calls', (r) => r.device_allocs + r.device_frees),
+      hint: 'Calls that take memory from the device or give it back',
+    },
+    countColumn('retries', 'Retries', (r) => r.num_alloc_retries),
+    textColumn('verdict', 'Verdict', verdictOf),
+  ];
+  return (
+    <Table
+      name="what-if"
+      caption="Settings, the best first"
+      columns={columns}
+      rows={rows}
+      rowKey={(r) => r.index}
+      chosen={setting.value}
+      choose={(r) => (setting.value = r.index)}
+      marked={(r) => r.recorded}
+    />
+  );
+}
+
+function Chosen({ row, recorded }: { row: Row | null; recorded: Row | null }) {
+  if (!row) {
+    return (
+      <section class="fact-section" aria-label="Chosen setting">
+        <h3>No setting is chosen</h3>
+        <p class="quiet">Choose a row: its reserved bytes are drawn over the recorded ones in the timeline.</p>
+      </section>
+    );
+  }
+  const change = recorded && row !== recorded ? row.peak_reserved_bytes - recorded.peak_reserved_bytes : null;
+  return (
+    <section class="fact-section" aria-label="Chosen setting">
+      <h3>
+        {row.recorded ? 'The recorded setting' : 'To run with this setting'}
+        <button type="button" class="link-button" onClick={() => (setting.value = null)}>
+          Remove its line
+        </button>
+      </h3>
+      {row.conf === '' ? (
+        <p>Leave {VARIABLE} unset: these are PyTorch's defaults.</p>
+      ) : (
+        <CopyLine text={`${VARIABLE}=${row.conf}`} />
+      )}
+      {change !== null && (
+        <p class="quiet">
+          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} against the recorded settings. Its line in
+          the timeline is drawn over the recorded reserved bytes.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function CopyLine({ text }: { text: string }) {
+  const line = useRef<HTMLElement>(null);
+  const [copied, setCopied] = useState<string | null>(null);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(text);
+    } catch {
+      // Without leave to write the clipboard the line is at least selected.
+      getSelection()?.selectAllChildren(line.current!);
+    }
+  };
+  return (
+    <div class="copy-line">
+      <code ref={line}>{text}</code>
+      <Button onClick={() => void copy()}>Copy</Button>
+      <span class="visually-hidden" aria-live="polite">{copied === text ? 'Copied.' : ''}</span>
+      {copied === text && <span class="quiet" aria-hidden="true">copied</span>}
+    </div>
+  );
+}
+
+function Floors({ replay: { floors } }: { replay: ReplayDevice }) {
+  if (!floors) return null;
+  return (
+    <section class="fact-section" aria-label="Floors">
+      <h3>What no setting can beat</h3>
+      <dl class="facts">
+        <div title={`${count(floors.active_bytes)} bytes`}>
+          <dt>in use at one time</dt>
+          <dd>{bytes(floors.active_bytes)}</dd>
+        </div>
+        <div title={`${count(floors.packed_bytes)} bytes`}>
+          <dt>best packing{floors.packed_is_optimal ? '' : ' found'}</dt>
+          <dd>{bytes(floors.packed_bytes)}</dd>
+        </div>
+      </dl>
+      <p class="quiet">
+        No allocator can do with less than is in use at one time. The packing knows every lifetime in advance
+        {floors.packed_is_optimal ? ', and there is no better one.' : '; a better one may exist.'}
+      </p>
+    </section>
+  );
+}
+
+/** How far to trust it. */
+function Trust({ replay }: { replay: ReplayDevice }) {
+  const own = replay.approximate_because as string[];
+  const others = (replay.what_if_approximate_because as string[]).filter((d) => !own.includes(d));
+  return (
+    <section class="fact-section" aria-label="How far to trust it">
+      <h3>
+        {replay.reproduces_recording === true ? 'Exact: the replay reproduces the recording'
+          : own.length > 0 || others.length > 0 ? 'Approximate' : 'How far to trust it'}
+      </h3>
+      {replay.reproduces_recording === true && (
+        <p class="quiet">
+          Under its own settings the replay gives every address and every segment event
+          {replay.compared_end ? ' and the layout at the end' : ''} as they were recorded.
+        </p>
+      )}
+      <Reasons title={null} doubts={own} />
+      <Reasons title="Of settings other than the recorded ones:" doubts={others} />
+    </section>
+  );
+}
+
+function Reasons({ title, doubts }: { title: string | null; doubts: string[] }) {
+  if (doubts.length === 0) return null;
+  return (
+    <>
+      {title && <p>{title}</p>}
+      <ul class="reasons">
+        {doubts.map((d) => (
+          <li key={d}>{doubtText(d)}</li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -4,7 +4,7 @@ import { Help } from './shell/help';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
-import { current, file, needNames, recordings, trouble, view, type View } from './state';
+import { current, file, needNames, recording, recordings, trouble, view, type View } from './state';
 import { TimelineControls } from './timeline/controls';
 import { tall } from './timeline/model';
 import { Timeline } from './timeline/timeline';
@@ -30,6 +30,7 @@ function Nothing() {
   if (recordings.value === null) {
     return <p class="page-note" role="status">{trouble.value === null ? 'Reading the recording.' : 'No recording is open.'}</p>;
   }
+  if (recording.value) return <p class="page-note">This file tells of no device: there is nothing to show.</p>;
   return (
     <div class="page-note">
       <h2>No recording is open</h2>

@@ -1,6 +1,8 @@
 //! The built page, served or with recordings inside.
 
+use std::borrow::Cow;
 use std::io::Write as _;
+use std::path::Path;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -37,18 +39,18 @@ const ASSETS: [Asset; 3] = [
     },
 ];
 
-/// The file of this name.
-///
-/// Where `VRAMSCOPE_PAGE` names a directory, files are read from there: for who works on the page.
+/// The answer that is the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {
     let asset = ASSETS.iter().find(|a| a.name == name)?;
-    let kind = [(header::CONTENT_TYPE, asset.kind)];
-    match std::env::var_os("VRAMSCOPE_PAGE") {
-        Some(folder) => {
-            let bytes = std::fs::read(std::path::Path::new(&folder).join(asset.name)).ok()?;
-            Some((kind, bytes).into_response())
-        }
-        None => Some((kind, asset.bytes).into_response()),
+    Some(([(header::CONTENT_TYPE, asset.kind)], asset.read()).into_response())
+}
+
+impl Asset {
+    /// What is in it. Where `VRAMSCOPE_PAGE` names a directory, it is read from there: for who works on the page.
+    fn read(&self) -> Cow<'static, [u8]> {
+        let folder = std::env::var_os("VRAMSCOPE_PAGE");
+        let newer = folder.and_then(|folder| std::fs::read(Path::new(&folder).join(self.name)).ok());
+        newer.map_or(Cow::Borrowed(self.bytes), Cow::Owned)
     }
 }
 
@@ -63,7 +65,7 @@ pub fn self_contained(recordings: &[OpenRecording]) -> Result<String, ViewError>
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&pack(recordings)?)?;
     let data = base64::engine::general_purpose::STANDARD.encode(deflated.finish()?);
-    let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(a.bytes));
+    let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(&a.read()).into_owned());
     // The built script holds no end of a script, see the test.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -2,7 +2,7 @@
 
 import type { GroupBy } from '../state';
 import { NONE, type Live, type Names, type Tags } from '../source/source';
-import { NO_STACK, ownFrame, shortFile, stackLabel, stackText } from './stacks';
+import { NO_STACK, isNative, isPlace, ownFrame, shortFile, stackLabel, stackText } from './stacks';
 
 export interface Group {
   /** The same text for the same thing in any recording. */
@@ -46,9 +46,10 @@ function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
     case 'line':
       return byFrame((f) => names.label[f] ?? '');
     case 'function':
-      return byFrame((f) => `${shortFile(names, f)} ${names.function[f]}`);
+      // Labels of compiled functions are short; their names are whole signatures.
+      return byFrame((f) => (isNative(names, f) ? names.label[f] : `${shortFile(names, f)} ${names.function[f]}`));
     case 'file':
-      return byFrame((f) => shortFile(names, f));
+      return byFrame((f) => (isPlace(names.file[f]) ? shortFile(names, f) : 'compiled code'));
     case 'category':
       return (_, t) => same(tags[t]?.category ?? 'no category');
     case 'stream':

@@ -17,6 +17,11 @@ export function ownFrame(names: Names, stack: number): number {
 
 export const isUser = (names: Names, frame: number) => names.code[frame] === 'user';
 
+export const isNative = (names: Names, frame: number) => names.code[frame] === 'native';
+
+/** Compiled code without debug information has no place. */
+export const isPlace = (file: string) => file !== '' && file !== '??';
+
 /** The frames that people read: the user's; of a stack without any, the one that names it. Innermost first. */
 export function readableFrames(names: Names, stack: number): number[] {
   const user = [...framesOf(names, stack)].filter((f) => isUser(names, f));
@@ -41,7 +46,7 @@ const LABELLED = 3;
  * native, and the one that names it. `activations.py:66 forward ‹ gpt2.py:240 forward ‹ train.py:10 main`.
  */
 export function stackLabel(names: Names, stack: number): string {
-  const inner = [...framesOf(names, stack)].filter((f) => names.code[f] !== 'native' && !WRAPPERS.has(names.function[f]));
+  const inner = [...framesOf(names, stack)].filter((f) => !isNative(names, f) && !WRAPPERS.has(names.function[f]));
   const own = ownFrame(names, stack);
   const shown = inner.slice(0, LABELLED);
   if (own !== NONE && !shown.includes(own)) shown.push(own);

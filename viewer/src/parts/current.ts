@@ -1,6 +1,5 @@
-import { useEffect } from 'preact/hooks';
 import type { Device, Names } from '../source/source';
-import { current, device, file, names, needNames } from '../state';
+import { current, device, file, names } from '../state';
 import { count } from '../text/units';
 
 export interface Current {
@@ -16,9 +15,6 @@ export interface Current {
 export function useCurrent(): Current | null {
   const number = file.value;
   const shown = current.value;
-  useEffect(() => {
-    if (shown) void needNames(number);
-  }, [number, shown !== null]);
   if (!shown) return null;
   return {
     file: number,

@@ -141,7 +141,7 @@ export class SvgPen implements Pen {
         `<rect width="1.5" height="${HATCH}" fill="${escapeXml(color)}"/></pattern>`,
     );
     return (
-      `<svg xmlns="http://www.w3.org/2000/svg" width="${short(width)}" height="${short(height)}" viewBox="0 0 ${short(width)} ${short(height)}">` +
+      `<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" width="${short(width)}" height="${short(height)}" viewBox="0 0 ${short(width)} ${short(height)}">` +
       `<defs>${hatches.join('')}</defs>${this.parts.join('\n')}</svg>\n`
     );
   }

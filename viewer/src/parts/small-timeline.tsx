@@ -1,5 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { abgr, mix, parse } from '../colors';
+import { SaveMenu } from '../save/menu';
+import { toPng } from '../save/picture';
 import { dark, inks } from '../shell/theme';
 import type { Device, Names, Picture } from '../source/source';
 import { axis, colorBy, source } from '../state';
@@ -73,9 +75,15 @@ export function SmallTimeline(p: SmallTimelineProps) {
   };
   return (
     <div class="small-timeline">
-      <p class="small-title">
-        <b>{p.title}</b> <span class="quiet">{momentText(p.moment, p.recording)}</span>
-      </p>
+      <div class="small-title">
+        <b>{p.title}</b>
+        <span class="quiet">{momentText(p.moment, p.recording)}</span>
+        <span class="spring" />
+        <SaveMenu
+          name={`compare-${p.recording.device}-${p.moment}`}
+          items={[{ label: 'Picture as PNG', extension: 'png', make: () => toPng(canvas.current!) }]}
+        />
+      </div>
       <div
         ref={box}
         class="small-box"

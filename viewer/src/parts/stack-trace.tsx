@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { framesOf, shortFile } from '../live/stacks';
+import { framesOf, isNative, isPlace, shortFile } from '../live/stacks';
 import { NONE, type Names } from '../source/source';
-import { names as allNames, needNames } from '../state';
+import { names as allNames } from '../state';
 
 export interface StackTraceProps {
   /** Null or NONE: there is none. */
@@ -16,16 +16,13 @@ type Run = { frames: number[]; folded: boolean };
 function runs(frames: Iterable<number>, names: Names): Run[] {
   const found: Run[] = [];
   for (const f of frames) {
-    const folded = names.code[f] === 'native';
+    const folded = isNative(names, f);
     const last = found.at(-1);
     if (last && last.folded === folded) last.frames.push(f);
     else found.push({ frames: [f], folded });
   }
   return found;
 }
-
-/** Compiled code without debug information has no place. */
-const isPlace = (file: string) => file !== '' && file !== '??';
 
 function Frame({ frame, names }: { frame: number; names: Names }) {
   return (
@@ -69,7 +66,6 @@ function Frames({ stack, names }: { stack: number; names: Names }) {
 /** A stack, innermost frame first: the user's frames stand out, native ones are folded. */
 export function StackTrace({ stack, file, heading }: StackTraceProps) {
   const names = allNames.value.get(file);
-  void needNames(file);
   return (
     <section class="stack-trace" aria-label={heading ?? 'Stack'}>
       {heading && <h3>{heading}</h3>}

@@ -62,11 +62,13 @@ export function Table<R>(p: TableProps<R>) {
   };
 
   useLayoutEffect(() => {
-    if (wantsFocus.current === null) return;
-    const row = box.current?.querySelector<HTMLElement>(`tr[data-row="${wantsFocus.current}"]`);
-    if (!row) return;
+    const wanted = wantsFocus.current;
+    const row = wanted === null ? null : box.current?.querySelector<HTMLElement>(`tr[data-row="${wanted}"]`);
+    if (wanted === null || !row) return;
     wantsFocus.current = null;
     row.focus({ preventScroll: true });
+    // While rows were exchanged the box may have been shorter, and was scrolled back.
+    show(wanted);
   });
   useEffect(() => {
     if (chosenAt >= 0) show(chosenAt);

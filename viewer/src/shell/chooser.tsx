@@ -6,27 +6,31 @@ import { bytes } from '../text/units';
 /** The last part of a path. */
 export const baseName = (path: string) => path.split(/[/\\]/).pop() || path;
 
+/** The host's memory is recorded as device -1. */
+const deviceName = (number: number) => (number < 0 ? 'Host' : `GPU ${number}`);
+
 export function Chooser() {
   const all = recordings.value;
-  if (!all || !recording.value || !current.value) return null;
-  const devices = recording.value.devices;
+  if (!all || !recording.value) return null;
   return (
     <div class="chooser">
-      <label class="field">
+      <label>
         <span class="visually-hidden">File</span>
         <select class="file-select" title={recording.value.name} value={file.value}
           onChange={(e) => choose(Number(e.currentTarget.value), 0)}>
           {all.map((one, i) => <option key={i} value={i}>{baseName(one.name)}</option>)}
         </select>
       </label>
-      <label class="field">
-        <span class="visually-hidden">Device</span>
-        <select value={device.value} onChange={(e) => choose(file.value, Number(e.currentTarget.value))}>
-          {devices.map((one, i) => (
-            <option key={i} value={i}>{`GPU ${one.device}: ${bytes(one.peaks.allocated.bytes)} peak`}</option>
-          ))}
-        </select>
-      </label>
+      {current.value && (
+        <label>
+          <span class="visually-hidden">Device</span>
+          <select value={device.value} onChange={(e) => choose(file.value, Number(e.currentTarget.value))}>
+            {recording.value.devices.map((one, i) => (
+              <option key={i} value={i}>{`${deviceName(one.device)}: ${bytes(one.peaks.allocated.bytes)} peak`}</option>
+            ))}
+          </select>
+        </label>
+      )}
     </div>
   );
 }

@@ -8,7 +8,7 @@ const dragged = signal(false);
 /** Name of the file that is being read; null: none. */
 const opening = signal<string | null>(null);
 
-export const CANNOT_OPEN = 'This page holds its own recording and cannot read others. Run "vramscope view FILE" to open a file.';
+const CANNOT_OPEN = 'This page holds its own recording and cannot read others. Run "vramscope view FILE" to open a file.';
 
 async function open(files: FileList | null | undefined): Promise<void> {
   if (!files || files.length === 0) return;

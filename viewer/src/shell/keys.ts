@@ -7,7 +7,7 @@ import { VIEW_NAMES } from './names';
 
 export const helpShown = signal(false);
 
-/** Set by the search box. */
+/** Of the search box. */
 export const SEARCH_ID = 'search';
 
 interface Binding {
@@ -58,13 +58,13 @@ export const GESTURES: [string, string][] = [
   ['Double click', 'Show everything; on the axis of bytes what fits'],
 ];
 
-const TYPING = 'input:not([type=radio]):not([type=checkbox]):not([type=button]), textarea, [contenteditable]';
+const TYPING = 'input:not([type=radio], [type=checkbox], [type=range]), textarea, [contenteditable]';
 /** These use arrows themselves. */
 const OWN_ARROWS = 'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
 
 function pressed(e: KeyboardEvent): void {
   if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || !(e.target instanceof Element)) return;
-  if (e.target.closest(TYPING) || document.querySelector('dialog[open]')) return;
+  if (e.target.closest(TYPING) || document.querySelector('dialog[open], :popover-open')) return;
   const binding = BINDINGS.find((b) => b.keys.includes(e.key));
   if (!binding) return;
   if (e.target.closest('select') || (binding.plain && e.target.closest(OWN_ARROWS))) return;

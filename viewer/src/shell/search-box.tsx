@@ -68,7 +68,7 @@ function Result() {
   const which = at === null ? '' : `${count(at + 1)} of `;
   return (
     <span data-matches={all.count} data-bytes={all.bytes} title={`${count(all.count)} allocations, ${count(all.bytes)} bytes in sum over the recording`}>
-      {which}{count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)}
+      {which}{count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)} in sum
       {unclear.length > 0 && <span class="search-unclear">, partly understood</span>}
     </span>
   );

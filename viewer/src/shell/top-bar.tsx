@@ -1,3 +1,4 @@
+import { current } from '../state';
 import { Chooser } from './chooser';
 import { OpenButton } from './drop';
 import { helpShown } from './keys';
@@ -27,7 +28,7 @@ export function TopBar() {
       <h1 class="brand">vramscope</h1>
       <Chooser />
       <OpenButton />
-      <SearchBox />
+      {current.value ? <SearchBox /> : <span class="spring" />}
       <ThemeButton />
       <button type="button" class="button icon-button" aria-haspopup="dialog" aria-label="Keys" title="Keys (?)" onClick={() => (helpShown.value = true)}>?</button>
     </div>

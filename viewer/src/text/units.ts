@@ -19,9 +19,11 @@ export function signedBytes(n: number): string {
   return n > 0 ? `+${bytes(n)}` : bytes(n);
 }
 
+const WHOLE = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
 /** `1,234,567`. */
 export function count(n: number): string {
-  return Math.round(n).toLocaleString('en-US');
+  return WHOLE.format(n);
 }
 
 /** `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`. */

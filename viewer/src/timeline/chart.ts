@@ -9,6 +9,7 @@ import type { Axis, Mark, Picture, Regions } from '../source/source';
 import { bytes, count } from '../text/units';
 import { BAND_ROW, regionEnds, STRIP, type Geometry } from './geometry';
 import { momentOf } from './moves';
+import { edges } from './outline';
 import { xOf, yOf, type Frame } from './scale';
 import { byteTicks, countTicks, timeTicks } from './ticks';
 
@@ -119,43 +120,22 @@ function drawLifetime(pen: Pen, { geometry: g, frame, inks, lifetime }: Scene): 
   if (right > left) pen.fill(g.left + left, g.top + g.plotHeight, right - left, 3, inks.accent);
 }
 
-/** Around the rows of the selected item, column by column. */
+/** Around the selected item: dark within a light rim, to be seen on any colour. */
 function drawOutline(pen: Pen, { geometry: g, frame, inks, outlined }: Scene): void {
   if (!outlined) return;
-  const { picture, rows } = outlined;
-  const { window, low, high } = picture;
+  const { window, low, high } = outlined.picture;
   const place = (x: number) => xOf(frame, window.from + (x / window.width) * (window.to - window.from));
   const height = (row: number) => yOf(frame, low + (row / window.height) * (high - low));
-  const inside = (y: number) => Math.min(Math.max(y, 0), g.plotHeight);
+  const lines = edges(outlined.rows).map((edge) => ({
+    left: place(edge.left), right: place(edge.right), top: height(edge.top), bottom: height(edge.bottom),
+  }));
   for (const [thickness, color] of [[4, inks.ground], [2, inks.text]] as const) {
-    const side = (x: number, y: number, w: number, h: number) => {
-      const left = Math.max(x - thickness / 2, 0);
-      const right = Math.min(x + w + thickness / 2, g.plotWidth);
-      if (right > left) pen.fill(g.left + left, g.top + y - thickness / 2, right - left, h + thickness, color);
-    };
-    for (let left = 0; left < window.width; ) {
-      const bottom = rows[2 * left];
-      const top = rows[2 * left + 1];
-      let right = left + 1;
-      while (right < window.width && rows[2 * right] === bottom && rows[2 * right + 1] === top) right += 1;
-      if (top > bottom) {
-        const x = place(left);
-        const width = place(right) - x;
-        side(x, inside(height(top)), width, 0);
-        side(x, inside(height(bottom)), width, 0);
-        // Upright sides: as far as the neighbours' rows do not cover them.
-        upright(x, left === 0 ? null : [rows[2 * left - 2], rows[2 * left - 1]]);
-        upright(x + width, right === window.width ? null : [rows[2 * right], rows[2 * right + 1]]);
-      }
-      left = right;
-
-      function upright(x: number, beside: readonly [number, number] | null): void {
-        if (!beside) return;
-        const [low, high] = beside[1] > beside[0] ? beside : [bottom, bottom];
-        for (const [from, to] of [[bottom, Math.min(low, top)], [Math.max(high, bottom), top]]) {
-          if (to > from) side(x, inside(height(to)), 0, inside(height(from)) - inside(height(to)));
-        }
-      }
+    for (const line of lines) {
+      const left = Math.max(line.left - thickness / 2, 0);
+      const right = Math.min(line.right + thickness / 2, g.plotWidth);
+      const top = Math.max(line.top - thickness / 2, 0);
+      const bottom = Math.min(line.bottom + thickness / 2, g.plotHeight);
+      if (right > left && bottom > top) pen.fill(g.left + left, g.top + top, right - left, bottom - top, color);
     }
   }
 }

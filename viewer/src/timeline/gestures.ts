@@ -37,7 +37,7 @@ export interface Surface {
 const CLICK = 4;
 const LINE = 16;
 
-export function underPointer(surface: Surface, x: number, y: number): Under {
+function underPointer(surface: Surface, x: number, y: number): Under {
   const frame = surface.frame();
   const picture = shown.value?.picture;
   if (!frame || !picture) return null;

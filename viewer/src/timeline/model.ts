@@ -6,9 +6,10 @@ import { matching } from '../search/query';
 import { query } from '../search/found';
 import { asked } from '../shell/asked';
 import { dark, inks } from '../shell/theme';
-import type { Items, Picture, Regions } from '../source/source';
+import type { Items, Picture, Regions, Window } from '../source/source';
 import { axis, colorBy, current, device, file, names, selected, shownMoment, shownRange, source, span, stacked, trouble, view } from '../state';
 import { keying } from './keys';
+import { overlay } from './overlay';
 import type { Paints } from './paint';
 
 /** A picture as it was drawn, and of which recording it is. */
@@ -100,8 +101,15 @@ export function paintsOf(items: Items): Paints {
   };
 }
 
+/** Where a picture would fit itself to less than the overlay needs: the room that it needs. */
+const overlayRoom = computed(() => {
+  if (!overlay.value || !withReserved.value) return null;
+  const peak = overlay.value.points.reduce((highest, [, bytes]) => Math.max(highest, bytes), 0);
+  return peak > (current.value?.peaks.reserved.bytes ?? 0) ? peak * 1.04 : null;
+});
+
 /** The window that the shared state asks for, at a size in device pixels. */
-export const windowOf = (width: number, height: number) => ({
+export const windowOf = (width: number, height: number): Window => ({
   stacked: stacked.value,
   axis: axis.value,
   from: shownRange.value[0],
@@ -109,6 +117,6 @@ export const windowOf = (width: number, height: number) => ({
   width,
   height,
   low: span.value?.[0] ?? 0,
-  high: span.value?.[1] ?? null,
+  high: span.value?.[1] ?? overlayRoom.value,
   fitReserved: withReserved.value,
 });

@@ -52,29 +52,40 @@ async function placeOf(at: number): Promise<number> {
   return event.time_us[0];
 }
 
-/** Brings moments into view: moves where all of them are out of sight, and zooms only where they would be no pixel wide. */
-export async function reveal(from: number, to: number): Promise<void> {
-  const last = current.value?.events ?? 0;
+/** Moves there where it is out of sight; what would be too narrow to see becomes this share of what is shown. */
+function bring([start, end]: Range, share: number): void {
+  const [left, right] = shownRange.value;
+  const narrow = end - start < (right - left) * NARROW;
+  const width = narrow && share > 0 ? Math.max((end - start) / share, least()) : right - left;
+  if (end >= left && start <= right && width === right - left) return;
+  const middle = (start + end) / 2;
+  batch(() => {
+    show([middle - width / 2, middle + width / 2]);
+    span.value = null;
+  });
+}
+
+const NARROW = 0.003;
+const REVEALED = 0.1;
+
+async function afterPlacing(moments: number[], then: (places: number[]) => void): Promise<void> {
   try {
-    const start = await placeOf(from);
-    const end = await placeOf(to === NONE ? last : Math.min(to, last));
-    const [left, right] = shownRange.value;
-    if (end >= left && start <= right) return;
-    const middle = (start + end) / 2;
-    const half = (right - left) / 2;
-    batch(() => {
-      show([middle - half, middle + half]);
-      span.value = null;
-    });
+    then(await Promise.all(moments.map(placeOf)));
   } catch (e) {
     trouble.value = e instanceof Error ? e.message : String(e);
   }
 }
 
+/** Brings a life into view; `to` may be NONE. */
+export function reveal(from: number, to: number): void {
+  const end = to === NONE ? (current.value?.events ?? 0) : to;
+  void afterPlacing([from, end], ([a, b]) => bring([a, b], REVEALED));
+}
+
 export function chooseMoment(at: number): void {
   const last = current.value?.events ?? 0;
   moment.value = Math.min(Math.max(Math.round(at), 0), last);
-  void reveal(moment.value, moment.value);
+  void afterPlacing([moment.value], ([place]) => bring([place, place], 0));
 }
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);

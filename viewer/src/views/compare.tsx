@@ -11,7 +11,7 @@ import { useCurrent, type Current } from '../parts/current';
 import { SmallTimeline } from '../parts/small-timeline';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { GROUPS, current, groupBy, moment, names, needNames, other, recording, recordings, shownMoment, source } from '../state';
+import { GROUPS, current, groupBy, moment, names, needNames, other, recording, recordings, shownMoment, source, trouble } from '../state';
 import { parsed } from '../search/found';
 import { compile } from '../search/query';
 import { baseName } from '../shell/chooser';
@@ -70,7 +70,9 @@ function Compare({ first, choices, chosen }: CompareProps) {
   const [file, device] = chosen.split('.').map(Number);
   const of = recordings.value![file];
   const shown = of.devices[device];
-  useEffect(() => void needNames(file), [file]);
+  useEffect(() => {
+    needNames(file).catch((e: unknown) => (trouble.value = e instanceof Error ? e.message : String(e)));
+  }, [file]);
   const a: Side = { ...first, of: recording.value!, title: titleOf(recording.value!, first.recording) };
   const b: Side = { file, device, scope: chosen, recording: shown, names: names.value.get(file) ?? null, of, title: titleOf(of, shown) };
   const [momentB, setMomentB] = useState<number | null>(null);

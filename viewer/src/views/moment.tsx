@@ -87,7 +87,9 @@ function Moment(shown: Current) {
             ) : (
               <GroupTable live={live} by={by} groups={groups} total={total} chosen={chosen} choose={setChosen} />
             )}
-            <StackTrace file={shown.file} stack={stack} heading="Stack that holds most of it" />
+            <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
+              <StackTrace file={shown.file} stack={stack} heading="Stack that holds most of it" />
+            </div>
           </div>
         </>
       )}
@@ -125,7 +127,9 @@ function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps
         <span class="quiet">{live.moment === peak && 'the peak of allocated bytes, '}{count(sum(live.count))} blocks</span>
         {before && (
           <span class="compared">
-            compared with {momentName(before.moment, recording)}: {signedBytes(total - before.counters.allocated)}
+            {before.moment === live.moment
+              ? 'kept to compare with: choose another moment in the timeline'
+              : `compared with ${momentName(before.moment, recording)}: ${signedBytes(total - before.counters.allocated)}`}
           </span>
         )}
       </div>

@@ -88,7 +88,7 @@ function State(shown: Current) {
           />
         )}
         {(it || selected.value !== null) && (
-          <div class="state-details">
+          <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
             {it && <EventDetails file={file} event={event!} it={it} tags={recording.tags} />}
             <SelectedDetails file={file} />
           </div>
@@ -155,7 +155,7 @@ function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps
         )}
       </h3>
       <Facts facts={facts} />
-      <StackTrace file={file} stack={page.stack[at]} />
+      <StackTrace file={file} stack={page.stack[at]} heading="Stack of the event" />
     </section>
   );
 }
@@ -178,7 +178,7 @@ function SelectedDetails({ file }: { file: number }) {
         </button>
       </h3>
       <Facts facts={facts} />
-      <StackTrace file={file} stack={it.stack} />
+      <StackTrace file={file} stack={it.stack} heading="Stack of the allocation" />
     </section>
   );
 }

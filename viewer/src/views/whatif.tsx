@@ -67,7 +67,7 @@ function WhatIf({ file, device, scope, recording }: Current) {
       <Verdict replay={replay} rows={rows} />
       <div class="whatif-body">
         <SettingTable rows={rows} />
-        <aside class="whatif-side">
+        <aside class="whatif-side" aria-label="The chosen setting, floors and doubts" tabIndex={0}>
           <Chosen row={rows.find((r) => r.index === chosen) ?? null} recorded={rows.find((r) => r.recorded) ?? null} />
           <Floors replay={replay} />
           <Trust replay={replay} />

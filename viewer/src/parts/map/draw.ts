@@ -92,7 +92,7 @@ export function groupFacts(g: MapGroup): string {
     `${bytes(g.reserved)} reserved`,
     `${bytes(g.allocated)} allocated`,
     `${bytes(g.free)} free`,
-    `largest free block ${bytes(g.largestFree)}`,
+    `largest free ${bytes(g.largestFree)}`,
     `${count(g.segments)} ${g.segments === 1 ? 'segment' : 'segments'}`,
   ];
   if (g.pending > 0) facts.splice(2, 0, `${bytes(g.pending)} pending`);

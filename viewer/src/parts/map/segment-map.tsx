@@ -61,7 +61,7 @@ export function SegmentMap(p: SegmentMapProps) {
   const layout = useMemo(() => joinExpandable(p.layout), [p.layout]);
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
-  const [hover, setHover] = useState<{ place: Place; x: number; y: number } | null>(null);
+  const [pointer, setPointer] = useState<{ x: number; y: number } | null>(null);
   const [order, setOrder] = useState<Order>('address');
   /** Halvings of a line's bytes since all fitted. */
   const [zoom, setZoom] = useState(0);
@@ -97,16 +97,14 @@ export function SegmentMap(p: SegmentMapProps) {
   }));
   const canFiner = bytesPerLine > FINEST && arrangement.height < HIGHEST;
 
-  const at = (e: MouseEvent) => {
-    const r = box.current!.getBoundingClientRect();
-    return placeAt(arrangement, layout, e.clientX - r.left - MARGIN, e.clientY - r.top + scrollTop);
+  const placeUnder = (x: number, y: number) => {
+    const r = box.current?.getBoundingClientRect();
+    return r ? placeAt(arrangement, layout, x - r.left - MARGIN, y - r.top + scrollTop) : null;
   };
-  const move = (e: MouseEvent) => {
-    const place = at(e);
-    setHover(place && { place, x: e.clientX, y: e.clientY });
-  };
+  // Looked up when drawn: the moment may change under a pointer that rests.
+  const hovered = pointer && placeUnder(pointer.x, pointer.y);
   const click = (e: MouseEvent) => {
-    const place = at(e);
+    const place = placeUnder(e.clientX, e.clientY);
     if (place?.block != null) p.choose(layout.blocks.allocation[place.block]);
   };
 
@@ -131,8 +129,8 @@ export function SegmentMap(p: SegmentMapProps) {
         tabIndex={0}
         aria-label={`Segments and blocks. ${arrangement.groups.map((g) => `${g.label}: ${groupFacts(g)}`).join('. ')}`}
         onScroll={() => setScrollTop(box.current!.scrollTop)}
-        onMouseMove={move}
-        onMouseLeave={() => setHover(null)}
+        onMouseMove={(e) => setPointer({ x: e.clientX, y: e.clientY })}
+        onMouseLeave={() => setPointer(null)}
         onClick={click}
         onKeyDown={p.keys}
       >
@@ -140,9 +138,9 @@ export function SegmentMap(p: SegmentMapProps) {
           <Canvas class="map-canvas" width={width} height={size.height} draw={draw} drawn={p.drawn} />
         </div>
       </div>
-      {hover && (
-        <Tooltip x={hover.x} y={hover.y}>
-          <PlaceFacts place={hover.place} {...p} layout={layout} />
+      {pointer && hovered && (
+        <Tooltip {...pointer}>
+          <PlaceFacts place={hovered} {...p} layout={layout} />
         </Tooltip>
       )}
     </section>

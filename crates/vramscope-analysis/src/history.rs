@@ -184,6 +184,11 @@ impl<'t> History<'t> {
         self.allocations.get(self.subjects[event] as usize)
     }
 
+    /// Its number in [`allocations`](Self::allocations).
+    pub fn subject_number(&self, event: usize) -> Option<usize> {
+        Some(self.subjects[event]).filter(|&id| id != NOTHING).map(|id| id as usize)
+    }
+
     /// Every allocation whose life begins or changes at `moment`, which is after an event; `silent` is where
     /// the last call left off.
     pub(crate) fn changing_at(

@@ -2,9 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_trace::{Stage, StringId};
+use vramscope_trace::{DeviceTrace, Stage, StringId, Trace};
 
 use crate::history::History;
+
+/// One run of an annotated region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionRun {
+    /// The name, with its number.
+    pub name: StringId,
+    /// When it began, in microseconds since the Unix epoch.
+    pub start_us: i64,
+    /// When it ended.
+    pub end_us: i64,
+}
+
+/// The runs of regions on `device`, in order of their ends. An end without a start, or the other way round, is
+/// left out; so are regions of other devices and those without a time.
+pub fn region_runs(trace: &Trace, device: &DeviceTrace) -> Vec<RegionRun> {
+    let mut open: BTreeMap<StringId, Vec<i64>> = BTreeMap::new();
+    let mut runs = Vec::new();
+    for a in trace.annotations.iter().flatten().filter(|a| a.device == device.device || a.device < 0) {
+        let Some(time) = a.time_us else { continue };
+        match a.stage {
+            Stage::Start => open.entry(a.name).or_default().push(time),
+            Stage::End => {
+                if let Some(start) = open.get_mut(&a.name).and_then(Vec::pop) {
+                    runs.push(RegionRun { name: a.name, start_us: start, end_us: time });
+                }
+            }
+        }
+    }
+    runs
+}
 
 /// All runs of the regions of one name; a number at its end, as in `ProfilerStep#12`, is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,78 +55,54 @@ pub struct Region {
     pub total_us: i64,
 }
 
-/// The regions of a device in order of first start. An end without a start, or the other way round, is left
-/// out; so are regions of other devices.
+/// The regions of a device in order of first start. What [`region_runs`] leaves out is left out here.
 ///
 /// Regions and events share no number, only the clock: an event counts to a region that was open when it
 /// happened, to the microsecond.
 pub fn regions(history: &History<'_>) -> Vec<Region> {
-    let Some(annotations) = history.trace.annotations.as_ref().filter(|a| !a.is_empty()) else {
+    if history.trace.annotations.as_ref().is_none_or(Vec::is_empty) {
         return Vec::new();
-    };
-    let Some(times) = times(history) else { return Vec::new() };
+    }
+    let Some(times) = event_times(history.device) else { return Vec::new() };
     let allocated: Vec<u64> = history.walk().map(|(_, c)| c.allocated).collect();
     let highest = RangeMax::new(&allocated);
 
-    let mut open: BTreeMap<StringId, Vec<i64>> = BTreeMap::new();
     let mut found: BTreeMap<String, (usize, Region)> = BTreeMap::new();
-    for a in annotations.iter().filter(|a| a.device == history.device.device || a.device < 0) {
-        let Some(time) = a.time_us else { continue };
-        match a.stage {
-            Stage::Start => open.entry(a.name).or_default().push(time),
-            Stage::End => {
-                let Some(start) = open.get_mut(&a.name).and_then(Vec::pop) else { continue };
-                // Moment n lies after event n - 1.
-                let first = times.partition_point(|&t| t < start);
-                let last = times.partition_point(|&t| t <= time).max(first);
-                let peak = highest.of(first, last);
-                let name = without_number(history.trace.strings.get(a.name));
-                let order = found.len();
-                let (_, region) = found.entry(name.to_owned()).or_insert_with(|| {
-                    let name = name.to_owned();
-                    (
-                        order,
-                        Region {
-                            name,
-                            count: 0,
-                            peak: 0,
-                            peak_run: 0,
-                            peak_above_start: 0,
-                            net: 0,
-                            total_us: 0,
-                        },
-                    )
-                });
-                if peak > region.peak {
-                    region.peak = peak;
-                    region.peak_run = region.count;
-                }
-                region.count += 1;
-                region.peak_above_start = region.peak_above_start.max(peak - allocated[first]);
-                region.net += allocated[last] as i64 - allocated[first] as i64;
-                region.total_us = region.total_us.saturating_add(time.saturating_sub(start));
-            }
+    for run in region_runs(history.trace, history.device) {
+        // Moment n lies after event n - 1.
+        let first = times.partition_point(|&t| t < run.start_us);
+        let last = times.partition_point(|&t| t <= run.end_us).max(first);
+        let peak = highest.of(first, last);
+        let name = without_number(history.trace.strings.get(run.name));
+        let order = found.len();
+        let (_, region) = found.entry(name.to_owned()).or_insert_with(|| {
+            let name = name.to_owned();
+            let none = Region { name, count: 0, peak: 0, peak_run: 0, peak_above_start: 0, net: 0, total_us: 0 };
+            (order, none)
+        });
+        if peak > region.peak {
+            region.peak = peak;
+            region.peak_run = region.count;
         }
+        region.count += 1;
+        region.peak_above_start = region.peak_above_start.max(peak - allocated[first]);
+        region.net += allocated[last] as i64 - allocated[first] as i64;
+        region.total_us = region.total_us.saturating_add(run.end_us.saturating_sub(run.start_us));
     }
     let mut out: Vec<(usize, Region)> = found.into_values().collect();
     out.sort_by_key(|(order, _)| *order);
     out.into_iter().map(|(_, region)| region).collect()
 }
 
-/// The time of each event, never falling: the recorder's clock may step back by a little.
-fn times(history: &History<'_>) -> Option<Vec<i64>> {
+/// The time of each event in microseconds since the Unix epoch, never falling: the recorder's clock may step
+/// back by a little. `None` where an event has none.
+pub fn event_times(device: &DeviceTrace) -> Option<Vec<i64>> {
     let mut latest = i64::MIN;
     let rise = |t: i64| {
         latest = latest.max(t);
         latest
     };
-    history
-        .device
-        .events
-        .iter()
-        .map(|e| e.time_us)
-        .collect::<Option<Vec<_>>>()
-        .map(|t| t.into_iter().map(rise).collect())
+    device.events.iter().map(|e| e.time_us).collect::<Option<Vec<_>>>().map(|t| t.into_iter().map(rise).collect())
 }
 
 fn without_number(name: &str) -> &str {

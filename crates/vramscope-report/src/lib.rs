@@ -7,6 +7,7 @@ mod text;
 mod units;
 
 pub use json::{InfoJson, ReplayJson, ReportJson};
+pub use names::{Names, clean};
 pub use text::{TextOptions, info, replay, report};
 pub use units::{bytes, count};
 

@@ -6,16 +6,18 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use vramscope_analysis::{Code, Frames, HolderKey, NodeKind, Unusable};
 use vramscope_trace::{FrameId, PoolId, SegmentKind, Trace};
 
-/// Names things of one trace.
-#[derive(Clone, Copy)]
-pub(crate) struct Names<'r> {
-    pub(crate) trace: &'r Trace,
-    pub(crate) frames: &'r Frames,
+/// Names things of one trace as the reports do. No name can steer a terminal.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'r> {
+    /// The trace.
+    pub trace: &'r Trace,
+    /// Whose code its frames are.
+    pub frames: &'r Frames,
 }
 
 impl Names<'_> {
     /// `model/attention.py:42 forward`; of compiled code the function alone.
-    pub(crate) fn frame(&self, id: FrameId) -> String {
+    pub fn frame(&self, id: FrameId) -> String {
         let frame = self.trace.frames.get(id);
         let name = self.trace.strings.get(frame.name);
         if self.frames.code(id) == Code::Native {
@@ -31,7 +33,8 @@ impl Names<'_> {
         clean(&format!("{file}:{} {name}", frame.line))
     }
 
-    pub(crate) fn node(&self, kind: NodeKind) -> String {
+    /// What a node of the tree of calls stands for.
+    pub fn node(&self, kind: NodeKind) -> String {
         match kind {
             NodeKind::Frame(id) => self.frame(id),
             NodeKind::NoStack => "(no stack)".to_owned(),
@@ -94,7 +97,9 @@ pub(crate) fn unusable(why: Unusable) -> &'static str {
 }
 
 /// Names come from a file that may be hostile: nothing in them may move the cursor or change colours.
-pub(crate) fn clean(name: &str) -> String {
+///
+/// Control characters and those that turn the direction of writing are written as `\u{1b}`.
+pub fn clean(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         if c.is_control()

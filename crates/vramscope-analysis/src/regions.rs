@@ -77,7 +77,8 @@ pub fn regions(history: &History<'_>) -> Vec<Region> {
         let order = found.len();
         let (_, region) = found.entry(name.to_owned()).or_insert_with(|| {
             let name = name.to_owned();
-            let none = Region { name, count: 0, peak: 0, peak_run: 0, peak_above_start: 0, net: 0, total_us: 0 };
+            let none =
+                Region { name, count: 0, peak: 0, peak_run: 0, peak_above_start: 0, net: 0, total_us: 0 };
             (order, none)
         });
         if peak > region.peak {
@@ -102,7 +103,12 @@ pub fn event_times(device: &DeviceTrace) -> Option<Vec<i64>> {
         latest = latest.max(t);
         latest
     };
-    device.events.iter().map(|e| e.time_us).collect::<Option<Vec<_>>>().map(|t| t.into_iter().map(rise).collect())
+    device
+        .events
+        .iter()
+        .map(|e| e.time_us)
+        .collect::<Option<Vec<_>>>()
+        .map(|t| t.into_iter().map(rise).collect())
 }
 
 fn without_number(name: &str) -> &str {

@@ -24,10 +24,18 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
         stacks_bytes: 0,
         field: Vec::new(),
     };
-    sink.out.write_record(sink.columns.iter().map(|c| c.name)).map_err(io::Error::from)?;
+    sink.out.write_record(sink.columns.iter().map(|c| c.name)).map_err(broken)?;
     let count = rows(source, table, &mut sink)?;
     sink.out.flush()?;
     Ok(count)
+}
+
+/// The output's own error, so that a reader who has seen enough is known as one.
+fn broken(e: csv::Error) -> io::Error {
+    match e.into_kind() {
+        csv::ErrorKind::Io(e) => e,
+        e => io::Error::other(format!("{e:?}")),
+    }
 }
 
 /// The most bytes of stacks kept as text.
@@ -81,9 +89,9 @@ impl<W: Write> Csv<'_, W> {
 impl<W: Write> Sink for Csv<'_, W> {
     fn row(&mut self, values: &[Value]) -> Result<(), ExportError> {
         for (column, &value) in self.columns.iter().zip(values) {
-            self.field(column.kind, value).map_err(io::Error::from)?;
+            self.field(column.kind, value).map_err(broken)?;
         }
-        self.out.write_record(None::<&[u8]>).map_err(io::Error::from)?;
+        self.out.write_record(None::<&[u8]>).map_err(broken)?;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
 //! - [`report`]: answers as text and JSON
+//! - `export` (feature `export`): recordings in other tools' formats
 //!
 //! ```
 //! use vramscope::prelude::*;
@@ -23,6 +24,8 @@
 
 pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
+#[cfg(feature = "export")]
+pub use vramscope_export as export;
 pub use vramscope_report as report;
 pub use vramscope_trace as trace;
 

@@ -162,7 +162,7 @@ impl<W: Write> Writer<'_, W> {
     ) -> io::Result<()> {
         let tags = a.tags.map(|t| history.trace.tags.get(t));
         let name = self.labels.own_frame(a.stack).to_owned();
-        let text = |id| clean(history.trace.strings.get(id));
+        let text = |id| Some(clean(history.trace.strings.get(id))).filter(|t| !t.is_empty());
         let args = AllocationArgs {
             requested_bytes: a.requested,
             block_bytes: a.size,
@@ -173,7 +173,7 @@ impl<W: Write> Writer<'_, W> {
             alloc_event: a.from.event(),
             free_event: event(a.freed),
             available_event: event(a.to),
-            user_metadata: tags.and_then(|t| t.user_metadata).map(text),
+            user_metadata: tags.and_then(|t| t.user_metadata).and_then(text),
             stack: a.stack.map(|s| self.labels.users_stack(s)),
         };
         self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, args)
@@ -216,6 +216,7 @@ impl<W: Write> Writer<'_, W> {
             let tags = trace.tags.get(e.tags);
             let text = |id| clean(trace.strings.get(id));
             let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(text);
+            let metadata = tags.user_metadata.map(text).filter(|t| !t.is_empty());
             let is_oom = action == Action::Oom;
             let args = InstantArgs {
                 event: number,
@@ -223,7 +224,7 @@ impl<W: Write> Writer<'_, W> {
                 address: (!is_oom).then(|| hex(e.address)),
                 device_free_bytes: is_oom.then_some(e.address),
                 stream: hex(tags.stream),
-                user_metadata: tags.user_metadata.map(text),
+                user_metadata: metadata,
                 stack: e.stack.map(|s| self.labels.users_stack(s)),
             };
             let name = match action {

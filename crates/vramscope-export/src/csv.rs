@@ -6,7 +6,6 @@
 use std::io::{self, BufWriter, Write};
 
 use hashbrown::HashMap;
-use vramscope_report::clean;
 use vramscope_trace::StackId;
 
 use crate::error::ExportError;
@@ -75,9 +74,7 @@ impl<W: Write> Csv<'_, W> {
             (Value::Signed(n), _) => write!(self.field, "{n}")?,
             (Value::Bool(b), _) => write!(self.field, "{b}")?,
             (Value::Word(word), _) => return self.out.write_field(word),
-            (Value::Text(id), _) => {
-                return self.out.write_field(clean(self.labels.names.trace.strings.get(id)));
-            }
+            (Value::Text(id), _) => return self.out.write_field(self.labels.text(id)),
             (Value::Pool(id), _) => return self.out.write_field(pool(id)),
             (Value::Line(id), _) => return self.out.write_field(self.labels.own_frame(Some(id))),
             (Value::Stack(id), _) => return self.stack(id),

@@ -11,8 +11,8 @@ use crate::source::Source;
 /// Draws what is allocated at the moment; returns the number of stacks.
 pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write) -> Result<u64, ExportError> {
     let mut stacks = Vec::new();
-    let lines = folded::write(source, at, &mut stacks)?;
-    if lines == 0 {
+    let folded = folded::write(source, at, &mut stacks)?;
+    if folded.bytes == 0 {
         return Err(ExportError::NothingAllocated);
     }
     let mut options = Options::default();
@@ -27,7 +27,7 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write)
     let mut svg = Vec::new();
     flamegraph::from_reader(&mut options, &stacks[..], &mut svg)?;
     out.write_all(&svg)?;
-    Ok(lines)
+    Ok(folded.lines)
 }
 
 #[cfg(test)]

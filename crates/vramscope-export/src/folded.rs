@@ -8,14 +8,21 @@ use crate::error::ExportError;
 use crate::labels::{Labels, NO_STACK, one_frame};
 use crate::source::{Source, moment};
 
-/// Writes what is allocated at the moment; returns the number of lines.
+/// Lines written, and the bytes that stand in them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Folded {
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Writes what is allocated at the moment.
 ///
 /// Memory that was live before recording stands under a frame of its own, as in the report's tree, and with
 /// several devices each has a frame of its own.
-pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> Result<u64, ExportError> {
+pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> Result<Folded, ExportError> {
     let mut out = BufWriter::new(out);
     let mut labels = Labels::new(source.names());
-    let mut lines = 0;
+    let mut written = Folded::default();
     for history in source.histories() {
         for holder in holders_at(&history, source.frames, moment(&history, at), By::Stack) {
             if source.devices.len() > 1 {
@@ -33,11 +40,12 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> 
                 HolderKey::Stack(stack) => writeln!(out, "{} {}", labels.stack(stack), holder.bytes)?,
                 _ => writeln!(out, "{NO_STACK} {}", holder.bytes)?,
             }
-            lines += 1;
+            written.lines += 1;
+            written.bytes = written.bytes.saturating_add(holder.bytes);
         }
     }
     out.flush()?;
-    Ok(lines)
+    Ok(written)
 }
 
 #[cfg(test)]

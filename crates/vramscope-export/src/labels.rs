@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use hashbrown::HashMap;
 use vramscope_report::{Names, clean};
-use vramscope_trace::{FrameId, PoolId, StackId};
+use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
-/// The most bytes of text for one stack. A few bytes of a hostile file can name a stack of gigabytes; no known
-/// recording comes near.
+/// The most bytes of text for one stack, and for any other text of an event. A few bytes of a hostile file can name
+/// a stack of gigabytes; no known recording comes near.
 pub const LONGEST_STACK: usize = 64 << 10;
 
 /// The name of what has no stack.
@@ -37,6 +37,13 @@ impl<'r> Labels<'r> {
             Some(frame) => self.frame(frame),
             None => NO_STACK,
         }
+    }
+
+    /// A text of an event, on one line and of a bounded length.
+    pub(crate) fn text(&self, id: StringId) -> String {
+        let mut text = clean(self.names.trace.strings.get(id));
+        cut(&mut text, LONGEST_STACK);
+        text
     }
 
     /// A whole stack, outermost frame first, with `;` between frames.

@@ -76,7 +76,7 @@ pub fn write(
     let rows = match format {
         Format::Chrome => chrome::write(source, &mut out),
         Format::Pprof => pprof::write(source, options.at, &mut out),
-        Format::Folded => folded::write(source, options.at, &mut out),
+        Format::Folded => folded::write(source, options.at, &mut out).map(|f| f.lines),
         Format::Flamegraph => flamegraph::write(source, options.at, &mut out),
         Format::Csv => csv::write(source, options.table, &mut out),
         Format::Parquet => parquet::write(source, options.table, &mut out),

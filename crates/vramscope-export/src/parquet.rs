@@ -10,7 +10,6 @@ use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::Type;
 use hashbrown::HashMap;
-use vramscope_report::clean;
 
 use crate::error::ExportError;
 use crate::labels::{Labels, pool};
@@ -129,7 +128,7 @@ impl<W: Write + Send> Parquet<'_, W> {
         let make = || {
             let text = match value {
                 Value::Word(word) => word.to_owned(),
-                Value::Text(id) => clean(labels.names.trace.strings.get(id)),
+                Value::Text(id) => labels.text(id),
                 Value::Pool(id) => pool(id),
                 Value::Line(id) => labels.own_frame(Some(id)).to_owned(),
                 Value::Stack(id) => labels.stack(id),

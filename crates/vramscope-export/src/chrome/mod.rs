@@ -13,7 +13,6 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use vramscope_analysis::{Allocation, Counters, History, Moment, ReservedRange, region_runs};
-use vramscope_report::clean;
 use vramscope_trace::{Action, StackId};
 
 use crate::error::ExportError;
@@ -102,7 +101,7 @@ impl<W: Write> Writer<'_, W> {
             self.name("thread_name", pid, Some(REGIONS + lane as u64), &name)?;
         }
         for (lane, run) in placed {
-            let name = clean(trace.strings.get(run.name));
+            let name = self.labels.text(run.name);
             self.put(&Record::<()> {
                 tid: Some(REGIONS + lane as u64),
                 cat: Some("region"),
@@ -162,7 +161,8 @@ impl<W: Write> Writer<'_, W> {
     ) -> io::Result<()> {
         let tags = a.tags.map(|t| history.trace.tags.get(t));
         let name = self.labels.own_frame(a.stack).to_owned();
-        let text = |id| Some(clean(history.trace.strings.get(id))).filter(|t| !t.is_empty());
+        let text = |id| Some(self.labels.text(id)).filter(|t| !t.is_empty());
+        let user_metadata = tags.and_then(|t| t.user_metadata).and_then(text);
         let args = AllocationArgs {
             requested_bytes: a.requested,
             block_bytes: a.size,
@@ -173,7 +173,7 @@ impl<W: Write> Writer<'_, W> {
             alloc_event: a.from.event(),
             free_event: event(a.freed),
             available_event: event(a.to),
-            user_metadata: tags.and_then(|t| t.user_metadata).and_then(text),
+            user_metadata,
             stack: a.stack.map(|s| self.labels.users_stack(s)),
         };
         self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, args)
@@ -214,7 +214,7 @@ impl<W: Write> Writer<'_, W> {
             };
             let e = history.device.events.get(number);
             let tags = trace.tags.get(e.tags);
-            let text = |id| clean(trace.strings.get(id));
+            let text = |id| self.labels.text(id);
             let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(text);
             let metadata = tags.user_metadata.map(text).filter(|t| !t.is_empty());
             let is_oom = action == Action::Oom;

@@ -1,9 +1,10 @@
-//! Any bytes, through the reader, every question and every report; what was read must be written and read
-//! again as it was. Panics, hangs and runaway memory are findings.
+//! Any bytes, through the reader, every question, every report and every export; what was read must be written and
+//! read again as it was. Panics, hangs and runaway memory are findings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use vramscope::analysis::{Capacity, DeviceReplay, Facts, ReplayOptions};
+use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -43,6 +44,7 @@ fn check(bytes: &[u8]) {
         assert_eq!(held, s.counters.allocated, "holders sum to what is allocated");
         assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
     }
+    export(trace, &frames, devices.iter().map(|s| s.counters.allocated).sum());
     let answers =
         Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
@@ -57,4 +59,30 @@ fn check(bytes: &[u8]) {
             assert!(s.allocated.peak <= s.active.peak && s.active.peak <= s.reserved.peak);
         }
     }
+}
+
+/// Every format and table; what stands in the folded stacks sums to what is allocated.
+fn export(trace: &Trace, frames: &Frames, allocated: u64) {
+    let source = Source { trace, frames, devices: trace.devices.iter().collect() };
+    let write = |format, table| {
+        let mut out = Vec::new();
+        let options = ExportOptions { table, ..ExportOptions::default() };
+        match vramscope::export::write(&source, format, &options, &mut out) {
+            Ok(written) => assert_eq!(written.bytes, out.len() as u64),
+            Err(ExportError::NothingAllocated) => assert_eq!(allocated, 0),
+            Err(e) => panic!("writing into memory cannot fail: {e}"),
+        }
+        out
+    };
+    for format in Format::ALL {
+        write(format, Table::Events);
+    }
+    for table in [Table::Allocations, Table::Segments] {
+        write(Format::Csv, table);
+        write(Format::Parquet, table);
+    }
+    let folded = String::from_utf8(write(Format::Folded, Table::Events)).expect("it is text");
+    let bytes =
+        folded.lines().map(|l| l.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a count"));
+    assert_eq!(bytes.sum::<u64>(), allocated, "stacks sum to what is allocated");
 }

@@ -179,14 +179,14 @@ impl<'t> History<'t> {
         this
     }
 
-    /// The number of the allocation that event number `event` makes or frees.
-    pub fn subject_id(&self, event: usize) -> Option<u32> {
-        Some(self.subjects[event]).filter(|&id| id != NOTHING)
-    }
-
     /// The allocation that event number `event` makes or frees.
     pub fn subject(&self, event: usize) -> Option<&Allocation> {
         self.allocations.get(self.subjects[event] as usize)
+    }
+
+    /// Its number in [`allocations`](Self::allocations).
+    pub fn subject_number(&self, event: usize) -> Option<usize> {
+        Some(self.subjects[event]).filter(|&id| id != NOTHING).map(|id| id as usize)
     }
 
     /// Every allocation whose life begins or changes at `moment`, which is after an event; `silent` is where

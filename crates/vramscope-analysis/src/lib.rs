@@ -40,7 +40,7 @@ pub use leaks::{LeakSuspect, WINDOWS, leak_suspects};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use packing::{Effort, Item, Packing, pack};
-pub use regions::{Region, Span, region_spans, regions};
+pub use regions::{Region, RegionRun, event_times, region_runs, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
     Happened, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,

@@ -2,11 +2,59 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_trace::{Stage, StringId};
+use vramscope_trace::{DeviceTrace, Stage, StringId, Trace};
 
 use crate::history::History;
-use crate::moment::Moment;
 use crate::range_max::RangeMax;
+
+/// One run of an annotated region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionRun {
+    /// The name, with its number.
+    pub name: StringId,
+    /// How many regions were open around it.
+    pub depth: usize,
+    /// When it began, in microseconds since the Unix epoch.
+    pub start_us: i64,
+    /// When it ended.
+    pub end_us: i64,
+}
+
+impl RegionRun {
+    /// The last moments before anything happened inside, and inside, by the [times](event_times) of the events.
+    ///
+    /// Regions and events share no number, only the clock: an event counts to a region that was open when it
+    /// happened, to the microsecond.
+    pub fn moments(&self, times: &[i64]) -> (usize, usize) {
+        // Moment n lies after event n - 1.
+        let first = times.partition_point(|&t| t < self.start_us);
+        (first, times.partition_point(|&t| t <= self.end_us).max(first))
+    }
+}
+
+/// The runs of regions on `device`, in order of their ends. An end without a start, or the other way round, is
+/// left out; so are regions of other devices and those without a time.
+pub fn region_runs(trace: &Trace, device: &DeviceTrace) -> Vec<RegionRun> {
+    let mut open: BTreeMap<StringId, Vec<(usize, i64)>> = BTreeMap::new();
+    let mut depth = 0;
+    let mut runs = Vec::new();
+    for a in trace.annotations.iter().flatten().filter(|a| a.device == device.device || a.device < 0) {
+        let Some(time) = a.time_us else { continue };
+        match a.stage {
+            Stage::Start => {
+                open.entry(a.name).or_default().push((depth, time));
+                depth += 1;
+            }
+            Stage::End => {
+                if let Some((outside, start)) = open.get_mut(&a.name).and_then(Vec::pop) {
+                    depth = depth.saturating_sub(1);
+                    runs.push(RegionRun { name: a.name, depth: outside, start_us: start, end_us: time });
+                }
+            }
+        }
+    }
+    runs
+}
 
 /// All runs of the regions of one name; a number at its end, as in `ProfilerStep#12`, is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,74 +75,17 @@ pub struct Region {
     pub total_us: i64,
 }
 
-/// One run of a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// Its name, whole.
-    pub name: StringId,
-    /// How many regions were open around it.
-    pub depth: usize,
-    /// The last moment before anything happened inside.
-    pub from: Moment,
-    /// The last moment inside.
-    pub to: Moment,
-    /// When it began, in microseconds since the Unix epoch.
-    pub from_us: i64,
-    /// When it ended.
-    pub to_us: i64,
-}
-
-/// The runs of the regions of a device, in the order in which they ended. An end without a start, or the other way
-/// round, is left out; so are regions of other devices.
-///
-/// Regions and events share no number, only the clock: an event counts to a region that was open when it
-/// happened, to the microsecond.
-pub fn region_spans(history: &History<'_>) -> Vec<Span> {
-    let annotations = history.trace.annotations.as_deref().unwrap_or_default();
-    let Some(times) = event_times(history).filter(|_| !annotations.is_empty()) else { return Vec::new() };
-    let mut open: BTreeMap<StringId, Vec<(usize, i64)>> = BTreeMap::new();
-    let mut depth = 0;
-    let mut spans = Vec::new();
-    for a in annotations.iter().filter(|a| a.device == history.device.device || a.device < 0) {
-        let Some(time) = a.time_us else { continue };
-        match a.stage {
-            Stage::Start => {
-                open.entry(a.name).or_default().push((depth, time));
-                depth += 1;
-            }
-            Stage::End => {
-                let Some((outside, start)) = open.get_mut(&a.name).and_then(Vec::pop) else { continue };
-                depth = depth.saturating_sub(1);
-                // Moment n lies after event n - 1.
-                let first = times.partition_point(|&t| t < start);
-                let last = times.partition_point(|&t| t <= time).max(first);
-                spans.push(Span {
-                    name: a.name,
-                    depth: outside,
-                    from: Moment::from_index(first),
-                    to: Moment::from_index(last),
-                    from_us: start,
-                    to_us: time,
-                });
-            }
-        }
-    }
-    spans
-}
-
-/// The regions of a device in order of their first end.
+/// The regions of a device in order of their first end. What [`region_runs`] leaves out is left out here.
 pub fn regions(history: &History<'_>) -> Vec<Region> {
-    let spans = region_spans(history);
-    if spans.is_empty() {
-        return Vec::new();
-    }
+    let runs = region_runs(history.trace, history.device);
+    let Some(times) = event_times(history.device).filter(|_| !runs.is_empty()) else { return Vec::new() };
     let allocated = RangeMax::new(history.walk().map(|(_, c)| c.allocated).collect());
     let mut found: BTreeMap<String, (usize, Region)> = BTreeMap::new();
-    for span in spans {
-        let (first, last) = (span.from.index(), span.to.index());
+    for run in runs {
+        let (first, last) = run.moments(&times);
         let peak = allocated.highest(first, last);
         let [before, after] = [first, last].map(|m| allocated.values()[m]);
-        let name = without_number(history.trace.strings.get(span.name));
+        let name = without_number(history.trace.strings.get(run.name));
         let order = found.len();
         let (_, region) = found.entry(name.to_owned()).or_insert_with(|| (order, Region::named(name)));
         if peak > region.peak {
@@ -104,7 +95,7 @@ pub fn regions(history: &History<'_>) -> Vec<Region> {
         region.count += 1;
         region.peak_above_start = region.peak_above_start.max(peak - before);
         region.net += after as i64 - before as i64;
-        region.total_us = region.total_us.saturating_add(span.to_us.saturating_sub(span.from_us));
+        region.total_us = region.total_us.saturating_add(run.end_us.saturating_sub(run.start_us));
     }
     let mut out: Vec<(usize, Region)> = found.into_values().collect();
     out.sort_by_key(|(order, _)| *order);
@@ -118,15 +109,15 @@ impl Region {
     }
 }
 
-/// The time of each event, never falling: the recorder's clock may step back by a little.
-pub(crate) fn event_times(history: &History<'_>) -> Option<Vec<i64>> {
+/// The time of each event in microseconds since the Unix epoch, never falling: the recorder's clock may step
+/// back by a little. `None` where an event has none.
+pub fn event_times(device: &DeviceTrace) -> Option<Vec<i64>> {
     let mut latest = i64::MIN;
     let rise = |t: i64| {
         latest = latest.max(t);
         latest
     };
-    history
-        .device
+    device
         .events
         .iter()
         .map(|e| e.time_us)

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, GPUS, gpu_capacity};
+use vramscope::export::{Format, Table};
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     Replay(ReplayArgs),
     View(ViewArgs),
+    Export(ExportArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -235,6 +237,89 @@ pub(crate) struct ViewArgs {
     /// Print the address, or what was written, as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The recording in the format of another tool
+#[derive(Debug, Args)]
+#[command(after_help = "Formats, the file names that stand for them, and what opens them:
+  chrome      .json     https://ui.perfetto.dev, chrome://tracing
+  pprof       .pb.gz    go tool pprof, and other readers of heap profiles
+  folded      .folded   inferno-flamegraph, flamegraph.pl, speedscope
+  flamegraph  .svg      a browser
+  csv         .csv      spreadsheets, pandas, DuckDB
+  parquet     .parquet  pandas, polars, DuckDB, Spark
+  pickle      .pickle   torch.cuda._memory_viz, https://pytorch.org/memory_viz
+
+Examples:
+  vramscope export snapshot.pickle -o run.json
+  vramscope export snapshot.pickle -o peak.svg
+  vramscope export snapshot.pickle --format csv --what allocations | head
+  vramscope export recording.vramscope -o snapshot.pickle --json")]
+pub(crate) struct ExportArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// The format [default: as the name of OUT says]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<FormatArg>,
+    /// Where to write; replaced only once all is written [default: standard output]
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// The table, for csv and parquet [default: events]
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) what: Option<TableArg>,
+    /// What is live after event number EVENT, from 0, instead of at the peak; for pprof, folded and flamegraph
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) at: Option<usize>,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i64>,
+    /// Print what was written, as JSON; needs --output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The format of another tool.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FormatArg {
+    Chrome,
+    Pprof,
+    Folded,
+    Flamegraph,
+    Csv,
+    Parquet,
+    Pickle,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Chrome => Self::Chrome,
+            FormatArg::Pprof => Self::Pprof,
+            FormatArg::Folded => Self::Folded,
+            FormatArg::Flamegraph => Self::Flamegraph,
+            FormatArg::Csv => Self::Csv,
+            FormatArg::Parquet => Self::Parquet,
+            FormatArg::Pickle => Self::Pickle,
+        }
+    }
+}
+
+/// A table of a recording.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TableArg {
+    Events,
+    Allocations,
+    Segments,
+}
+
+impl From<TableArg> for Table {
+    fn from(table: TableArg) -> Self {
+        match table {
+            TableArg::Events => Self::Events,
+            TableArg::Allocations => Self::Allocations,
+            TableArg::Segments => Self::Segments,
+        }
+    }
 }
 
 /// The bare facts of a file: format, age, what it has, counts

@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod input;
+mod output;
+mod progress;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
+        Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };

@@ -9,7 +9,7 @@ mod units;
 
 pub use doubts::doubts;
 pub use json::{InfoJson, ReplayJson, ReportJson};
-pub use names::Names;
+pub use names::{Names, clean};
 pub use text::{TextOptions, info, replay, report};
 pub use units::{bytes, count};
 

@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use vramscope_analysis::{Code, Frames, HolderKey, NodeKind, Unusable};
 use vramscope_trace::{FrameId, PoolId, SegmentKind, Trace};
 
-/// Names things of one trace, as people read them.
+/// Names things of one trace as the reports do. No name can steer a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'r> {
     /// The trace.
@@ -33,7 +33,8 @@ impl Names<'_> {
         clean(&format!("{file}:{} {name}", frame.line))
     }
 
-    pub(crate) fn node(&self, kind: NodeKind) -> String {
+    /// What a node of the tree of calls stands for.
+    pub fn node(&self, kind: NodeKind) -> String {
         match kind {
             NodeKind::Frame(id) => self.frame(id),
             NodeKind::NoStack => "(no stack)".to_owned(),
@@ -96,7 +97,9 @@ pub(crate) fn unusable(why: Unusable) -> &'static str {
 }
 
 /// Names come from a file that may be hostile: nothing in them may move the cursor or change colours.
-pub(crate) fn clean(name: &str) -> String {
+///
+/// Control characters and those that turn the direction of writing are written as `\u{1b}`.
+pub fn clean(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         if c.is_control()

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{Axis, ByteKind, LARGEST_SIDE, Moment, Origin, Window, region_spans};
+use vramscope_analysis::{Axis, ByteKind, LARGEST_SIDE, Moment, Origin, Window, event_times, region_runs};
 use vramscope_trace::{Action, SegmentKind, StackId};
 
 use crate::ViewError;
@@ -261,17 +261,18 @@ impl OpenDevice {
             .f64("time_us", events().map(|e| time(e.time_us)))
             .u32("stack", events().map(|e| stack(e.stack)))
             .u32("tags", numbers.clone().map(|i| self.tags_of_event(i)))
-            .u32("allocation", numbers.clone().map(|i| history.subject_id(i).unwrap_or(NONE)))
+            .u32(
+                "allocation",
+                numbers.clone().map(|i| history.subject_number(i).map_or(NONE, |id| id as u32)),
+            )
             .finish()?)
     }
 
     /// The tags of an event; of one that makes an allocation, the allocation's, which may tell more.
     fn tags_of_event(&self, event: usize) -> u32 {
         let history = self.history();
-        match history.subject_id(event) {
-            Some(id) if history.allocations[id as usize].from == Moment::after(event) => {
-                self.tags.allocations[id as usize]
-            }
+        match history.subject_number(event) {
+            Some(id) if history.allocations[id].from == Moment::after(event) => self.tags.allocations[id],
             _ => history.device.events.get(event).tags.index() as u32,
         }
     }
@@ -284,7 +285,7 @@ impl OpenDevice {
         let time = |m: Moment| self.timeline.time_of(m);
         let end = |m: Moment| Some(m).filter(|&m| m != Moment::NEVER);
         let freed = end(a.freed);
-        let free_event = freed.and_then(Moment::event).filter(|&e| history.subject_id(e) == Some(id as u32));
+        let free_event = freed.and_then(Moment::event).filter(|&e| history.subject_number(e) == Some(id));
         Ok(AllocationJson {
             id,
             address: a.address,
@@ -345,11 +346,12 @@ impl OpenDevice {
 
     pub(crate) fn regions(&self) -> Answer {
         let history = self.history();
-        let mut spans = region_spans(history);
-        spans.sort_by_key(|s| (s.from_us, s.depth));
+        let mut runs = region_runs(history.trace, history.device);
+        runs.sort_by_key(|r| (r.start_us, r.depth));
+        let times = event_times(history.device).unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         let mut index = HashMap::new();
-        let name: Vec<u32> = spans
+        let name: Vec<u32> = runs
             .iter()
             .map(|s| {
                 *index.entry(s.name).or_insert_with(|| {
@@ -366,11 +368,11 @@ impl OpenDevice {
         }
         Ok(Bundle::new(Names { names })
             .u32("name", name)
-            .u8("depth", spans.iter().map(|s| s.depth.min(255) as u8))
-            .u32("from", spans.iter().map(|s| moment(s.from)))
-            .u32("to", spans.iter().map(|s| moment(s.to)))
-            .f64("from_us", spans.iter().map(|s| since(s.from_us)))
-            .f64("to_us", spans.iter().map(|s| since(s.to_us)))
+            .u8("depth", runs.iter().map(|r| r.depth.min(255) as u8))
+            .u32("from", runs.iter().map(|r| r.moments(&times).0 as u32))
+            .u32("to", runs.iter().map(|r| r.moments(&times).1 as u32))
+            .f64("from_us", runs.iter().map(|r| since(r.start_us)))
+            .f64("to_us", runs.iter().map(|r| since(r.end_us)))
             .finish()?)
     }
 

@@ -129,12 +129,12 @@ fn columns(device: &OpenDevice) -> Result<Vec<(&'static str, Vec<u8>)>, ViewErro
         })
         .collect::<Vec<_>>();
 
-    let subject = |event: usize| history.subject_id(event);
+    let subject = |event: usize| history.subject_number(event);
     // 0 is none, 1 a new one, 2 the newest, 3 the one before it ...
     let mut seen = 0;
     let subjects = Numbers::of((0..events.len()).map(|e| {
         let Some(id) = subject(e) else { return 0 };
-        let back = 1 + u64::from(seen - id.min(seen));
+        let back = 1 + (seen - id.min(seen)) as u64;
         seen = seen.max(id + 1);
         back
     }));
@@ -142,7 +142,7 @@ fn columns(device: &OpenDevice) -> Result<Vec<(&'static str, Vec<u8>)>, ViewErro
     // Of the events about an allocation only frees say something new: their stack and tags.
     let frees = || {
         (0..events.len()).filter_map(|e| {
-            let a = &allocations[subject(e)? as usize];
+            let a = &allocations[subject(e)?];
             (a.from != Moment::after(e)).then(|| events.get(e))
         })
     };

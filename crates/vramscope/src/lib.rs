@@ -7,6 +7,7 @@
 //! - [`analysis`]: questions asked of a recording
 //! - [`report`]: answers as text and JSON
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
+//! - `export` (feature `export`): recordings in other tools' formats
 //!
 //! ```
 //! use vramscope::prelude::*;
@@ -24,6 +25,8 @@
 
 pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
+#[cfg(feature = "export")]
+pub use vramscope_export as export;
 pub use vramscope_report as report;
 pub use vramscope_trace as trace;
 #[cfg(feature = "viewer")]

@@ -8,17 +8,16 @@ import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Button, Empty, Segmented, Select, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
+import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { SmallTimeline } from '../parts/small-timeline';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { GROUPS, current, groupBy, moment, names, needNames, other, recording, recordings, shownMoment, source, trouble } from '../state';
+import { current, groupBy, moment, names, needNames, other, recording, recordings, shownMoment, source, trouble } from '../state';
 import { parsed } from '../search/found';
 import { compile } from '../search/query';
 import { baseName } from '../shell/chooser';
 import { KINDS, NONE, type Device, type Live, type Recording } from '../source/source';
 import { bytes, signedBytes } from '../text/units';
-
-const GROUP_CHOICES = GROUPS.map((g) => ({ value: g, label: g[0].toUpperCase() + g.slice(1) }));
 
 /** One of the two that are compared. */
 interface Side extends Current {
@@ -142,7 +141,7 @@ function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number
   const row = changes.find((c) => c.key === chosen) ?? changes[0];
   const inB = row !== undefined && row.stackAfter !== NONE;
   const columns: Column<Change>[] = [
-    textColumn(by, by[0].toUpperCase() + by.slice(1), (c) => c.label, true),
+    textColumn(by, groupTitle(by), (c) => c.label, true),
     changeColumn('change_bytes', 'B − A', (c) => c.bytes),
     bytesColumn('a_bytes', 'A', (c) => c.before),
     bytesColumn('b_bytes', 'B', (c) => c.after),

@@ -11,14 +11,13 @@ import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
+import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { query } from '../search/found';
-import { GROUPS, against, groupBy, moment, shownMoment, source, type GroupBy } from '../state';
+import { against, groupBy, moment, shownMoment, source, type GroupBy } from '../state';
 import { NONE, type Live } from '../source/source';
 import { bytes, count, signedBytes } from '../text/units';
-
-const GROUP_CHOICES = GROUPS.map((g) => ({ value: g, label: g[0].toUpperCase() + g.slice(1) }));
 
 export function MomentView() {
   const shown = useCurrent();
@@ -180,7 +179,7 @@ interface RowsProps {
 
 function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
   const columns: Column<Group>[] = [
-    textColumn(p.by, title(p.by), (g) => g.label, true),
+    textColumn(p.by, groupTitle(p.by), (g) => g.label, true),
     bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, p.total),
     {
       key: 'share_percent',
@@ -210,7 +209,7 @@ function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
 
 function ChangeTable(p: RowsProps & { changes: Change[] }) {
   const columns: Column<Change>[] = [
-    textColumn(p.by, title(p.by), (c) => c.label, true),
+    textColumn(p.by, groupTitle(p.by), (c) => c.label, true),
     changeColumn('change_bytes', 'Change', (c) => c.bytes),
     bytesColumn('before_bytes', 'Before', (c) => c.before),
     bytesColumn('after_bytes', 'After', (c) => c.after),
@@ -231,5 +230,3 @@ function ChangeTable(p: RowsProps & { changes: Change[] }) {
     />
   );
 }
-
-const title = (by: GroupBy) => by[0].toUpperCase() + by.slice(1);

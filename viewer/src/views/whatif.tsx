@@ -80,29 +80,33 @@ function WhatIf({ file, device, scope, recording }: Current) {
 const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);
 
 function verdictOf(row: Row): string {
-  if (row.oom_event !== null) return `out of memory at event ${count(row.oom_event)}`;
+  if (row.oom_event !== null) return `fails at event ${count(row.oom_event)}`;
   return row.fits === null ? 'no limit known' : 'fits';
 }
 
-/** What the table says, in a sentence. */
-function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
+/** What the table says, in a sentence, and the one that belongs to it. */
+function verdictSentences(rows: Row[]): [string, string] {
   const best = rows[0];
   const recorded = rows.find((r) => r.recorded);
-  const isBest = best?.recorded ?? true;
+  if (!best) return ['No other settings apply to this recording.', ''];
+  if (best.oom_event !== null) return ['None of these settings makes the run fit.', ''];
+  if (best.recorded) return ['No setting serves better than the recorded one.', ''];
+  const peak = bytes(best.peak_reserved_bytes);
+  if (!recorded) return [`${nameOf(best.conf)} would peak at ${peak} reserved`, ''];
+  if (recorded.oom_event !== null && best.oom_event === null) {
+    return [`With ${nameOf(best.conf)} this run would not have run out of memory`, `it peaks at ${peak} reserved`];
+  }
+  const change = signedBytes(best.peak_reserved_bytes - recorded.peak_reserved_bytes);
+  return [`${nameOf(best.conf)} would peak at ${peak} reserved`, `${change} against the recorded settings`];
+}
+
+function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
+  const [verdict, more] = verdictSentences(rows);
   return (
     <header class="panel-head">
       <div class="panel-title">
-        <h2>
-          {!best ? 'No other settings apply to this recording.'
-            : isBest ? 'No setting serves better than the recorded one.'
-            : `${nameOf(best.conf)} would peak at ${bytes(best.peak_reserved_bytes)} reserved`}
-        </h2>
-        {best && !isBest && recorded && (
-          <span class="quiet">
-            {signedBytes(best.peak_reserved_bytes - recorded.peak_reserved_bytes)} against the recorded settings
-            {recorded.oom_event !== null && best.oom_event === null ? ', and would not have run out of memory' : ''}
-          </span>
-        )}
+        <h2>{verdict}</h2>
+        {more && <span class="quiet">{more}</span>}
       </div>
       <p class="quiet">
         {count(replay.events)} events replayed{replay.torch ? ` by the rules of PyTorch ${replay.torch}` : ''}

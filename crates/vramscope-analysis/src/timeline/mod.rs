@@ -114,7 +114,7 @@ impl<'h, 't> Timeline<'h, 't> {
         }
         let allocations = || (0u32..).zip(&history.allocations);
         let ranges = (0u32..).zip(&history.reserved);
-        let times = event_times(history).filter(|t| !t.is_empty());
+        let times = event_times(history.device).filter(|t| !t.is_empty());
         Self {
             history,
             counters: columns.map(RangeMax::new),

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub(crate) mod completions;
+pub(crate) mod export;
 pub(crate) mod info;
 pub(crate) mod replay;
 pub(crate) mod report;
@@ -33,6 +34,15 @@ fn devices<'t>(name: &str, trace: &'t Trace, only: Option<i64>) -> anyhow::Resul
         );
     }
     Ok(devices)
+}
+
+/// Complains where no device has as many events as `--at` asks for.
+fn check_event(name: &str, devices: &[&DeviceTrace], at: Option<usize>) -> anyhow::Result<()> {
+    let longest = devices.iter().map(|d| d.events.len()).max().unwrap_or(0);
+    if let Some(at) = at.filter(|&at| at >= longest) {
+        bail!("{name}: has no event {at}; its events are numbered from 0 and there are {longest}");
+    }
+    Ok(())
 }
 
 /// Prints an answer as JSON, whole.

@@ -13,7 +13,8 @@ use vramscope::trace::{Trace, conf_with};
 
 use crate::Found;
 use crate::args::ReplayArgs;
-use crate::input::{self, PATIENCE};
+use crate::input;
+use crate::progress::PATIENCE;
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     let capacity = args.capacity.or(args.gpu).map(|total| Capacity { total, overhead: args.overhead });

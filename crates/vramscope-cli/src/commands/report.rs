@@ -1,6 +1,5 @@
 //! `vramscope report`
 
-use anyhow::bail;
 use vramscope::analysis::{Frames, Options, Summary};
 use vramscope::report::{Answers, ReportJson, TextOptions, report};
 
@@ -12,12 +11,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let trace = &recording.trace;
     let name = input::name(&args.file);
     let devices = super::devices(&name, trace, args.device)?;
-    if let Some(at) = args.at {
-        let longest = devices.iter().map(|d| d.events.len()).max().unwrap_or(0);
-        if at >= longest {
-            bail!("{name}: has no event {at}; its events are numbered from 0 and there are {longest}");
-        }
-    }
+    super::check_event(&name, &devices, args.at)?;
     let frames = Frames::of(trace);
     let options = Options { at: args.at, by: args.by.map(Into::into), filter: args.filter.clone() };
     let answers = Answers {

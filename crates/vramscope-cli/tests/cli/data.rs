@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{json, root, run};
 
 /// The folder of recordings; `None`, with a word on stderr, where it is not.
-fn data() -> Option<PathBuf> {
+pub(crate) fn data() -> Option<PathBuf> {
     let folder =
         std::env::var_os("VRAMSCOPE_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
     if !folder.is_dir() {
@@ -17,7 +17,7 @@ fn data() -> Option<PathBuf> {
     Some(folder)
 }
 
-fn recordings(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn recordings(folder: &Path) -> Vec<PathBuf> {
     let is_recording = |p: &PathBuf| {
         let name = p.file_name().unwrap().to_string_lossy();
         name.ends_with(".pickle") || name.ends_with(".pickle.zst")

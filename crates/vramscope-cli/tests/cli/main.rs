@@ -4,6 +4,7 @@
 mod bad_input;
 mod data;
 mod examples;
+mod export;
 mod options;
 mod pool;
 mod replay;

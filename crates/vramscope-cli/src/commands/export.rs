@@ -1,0 +1,101 @@
+//! `vramscope export`
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use vramscope::analysis::Frames;
+use vramscope::export::{Format, Options, Source, Written, write};
+
+use crate::args::ExportArgs;
+use crate::input;
+use crate::output::Output;
+
+/// What was written, for `--json`.
+#[derive(Serialize)]
+struct ExportJson {
+    file: String,
+    format: &'static str,
+    output: String,
+    output_bytes: u64,
+    rows: u64,
+    table: Option<&'static str>,
+    at_event: Option<usize>,
+    devices: Vec<i64>,
+}
+
+pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
+    // `-o -` is standard output, as `-` is standard input.
+    let output = args.output.as_deref().filter(|&o| o != Path::new("-"));
+    let format = format(args, output)?;
+    check(args, format, output)?;
+
+    let recording = input::read(&args.file)?;
+    let name = input::name(&args.file);
+    let trace = &recording.trace;
+    let devices = super::devices(&name, trace, args.device)?;
+    super::check_event(&name, &devices, args.at)?;
+    let options = Options { at: args.at, table: args.what.map(Into::into).unwrap_or_default() };
+    let numbers = devices.iter().map(|d| d.device).collect();
+    let frames = Frames::of(trace);
+    let source = Source { trace, frames: &frames, devices };
+
+    let mut out = output.map_or_else(|| Ok(Output::stdout()), Output::file)?;
+    let target = output.map_or_else(|| "standard output".to_owned(), |o| o.display().to_string());
+    let Written { bytes, rows } =
+        write(&source, format, &options, &mut out).with_context(|| target.clone())?;
+    out.finish()?;
+    if args.json {
+        super::print_json(&ExportJson {
+            file: name,
+            format: format.name(),
+            output: target,
+            output_bytes: bytes,
+            rows,
+            table: format.is_table().then(|| options.table.name()),
+            at_event: args.at,
+            devices: numbers,
+        })?;
+    }
+    Ok(())
+}
+
+/// The format asked for, or that of the output's name.
+fn format(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<Format> {
+    if let Some(format) = args.format {
+        return Ok(format.into());
+    }
+    let known = || Format::ALL.map(Format::extension).join(" ");
+    let Some(output) = output else {
+        bail!("name a format with --format, or a file with --output whose name ends in one of {}", known());
+    };
+    let name = output.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+    match Format::of_file_name(&name) {
+        Some(format) => Ok(format),
+        None => {
+            bail!("{}: does not end in one of {}; name a format with --format", output.display(), known())
+        }
+    }
+}
+
+/// Complains about options that do not go together, before anything is read.
+fn check(args: &ExportArgs, format: Format, output: Option<&Path>) -> anyhow::Result<()> {
+    let name = format.name();
+    if args.at.is_some() && !format.shows_a_moment() {
+        bail!("--at chooses the moment of pprof, folded and flamegraph; {name} holds the whole recording");
+    }
+    if args.what.is_some() && !format.is_table() {
+        bail!("--what chooses the table of csv and parquet; {name} is none");
+    }
+    if args.json && output.is_none() {
+        bail!("--json says what was written: name a file with --output");
+    }
+    if output.is_none() && format.is_binary() && io::stdout().is_terminal() {
+        bail!(
+            "{name} is not for a terminal: name a file with --output, as in `-o out{}`, or use a pipe",
+            format.extension()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Slices of one thread must nest; regions of several threads need not. They are dealt out to lanes, in each of
+//! which they do.
+
+use vramscope_analysis::RegionRun;
+
+/// Each run with its lane, from 0, in order of start, the longer first.
+pub(super) fn place(mut runs: Vec<RegionRun>) -> Vec<(usize, RegionRun)> {
+    runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us)));
+    // Of each lane, when the runs end that are open, innermost last.
+    let mut lanes: Vec<Vec<i64>> = Vec::new();
+    let mut placed = Vec::with_capacity(runs.len());
+    for run in runs {
+        let mut free = None;
+        for (i, open) in lanes.iter_mut().enumerate() {
+            while open.last().is_some_and(|&end| end <= run.start_us) {
+                open.pop();
+            }
+            if open.last().is_none_or(|&end| run.end_us <= end) {
+                free = Some(i);
+                break;
+            }
+        }
+        let lane = free.unwrap_or_else(|| {
+            lanes.push(Vec::new());
+            lanes.len() - 1
+        });
+        lanes[lane].push(run.end_us);
+        placed.push((lane, run));
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_trace::StringTable;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_nest_gets_a_lane_of_its_own() {
+        let name = StringTable::default().intern("step").unwrap();
+        let runs = [(0, 10), (2, 5), (5, 9), (8, 12), (12, 13), (12, 12)];
+        let runs = runs.map(|(start_us, end_us)| RegionRun { name, depth: 0, start_us, end_us });
+        let placed: Vec<(usize, i64, i64)> =
+            place(runs.to_vec()).iter().map(|(lane, r)| (*lane, r.start_us, r.end_us)).collect();
+        assert_eq!(placed, [(0, 0, 10), (0, 2, 5), (0, 5, 9), (1, 8, 12), (0, 12, 13), (0, 12, 12)]);
+    }
+}

@@ -1,0 +1,271 @@
+//! The Trace Event Format of Chrome and Perfetto, as JSON.
+//!
+//! Each device is a process: counters of bytes, each allocation and each segment as an asynchronous slice from
+//! the event that made it to the one that gave it back, regions as slices, and out of memory as an instant. A
+//! whole stack is told once, in `stackFrames`; `args` names the user's frames.
+
+mod clock;
+mod lanes;
+mod record;
+mod stack_frames;
+
+use std::io::{self, BufWriter, Write};
+
+use serde::Serialize;
+use vramscope_analysis::{Allocation, Counters, History, Moment, ReservedRange, region_runs};
+use vramscope_trace::{Action, StackId};
+
+use crate::error::ExportError;
+use crate::labels::{self, Labels};
+use crate::source::Source;
+use crate::tables::allocations::origin;
+use crate::tables::segments::kind;
+use clock::{Clock, Times};
+use record::{AllocationArgs, CounterArgs, InstantArgs, NameArgs, Record, SegmentArgs, SortArgs};
+use stack_frames::StackFrames;
+
+/// Writes a trace; returns the number of trace events.
+pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportError> {
+    let clock = Clock::of(source);
+    let mut writer = Writer {
+        out: BufWriter::new(out),
+        events: 0,
+        next_id: 0,
+        clock,
+        labels: Labels::new(source.names()),
+        stacks: StackFrames::default(),
+    };
+    writer.out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":")?;
+    to_json(&mut writer.out, &clock.metadata())?;
+    writer.out.write_all(b",\"traceEvents\":[")?;
+    for history in source.histories() {
+        writer.device(&history)?;
+    }
+    writer.out.write_all(b"\n],\"stackFrames\":")?;
+    writer.stacks.write(&mut writer.out, &mut writer.labels)?;
+    writer.out.write_all(b"}\n")?;
+    writer.out.flush()?;
+    Ok(writer.events)
+}
+
+/// The thread of events that belong to none.
+const EVENTS: u64 = 1;
+
+/// The thread of the first lane of regions.
+const REGIONS: u64 = 2;
+
+struct Writer<'r, W: Write> {
+    out: BufWriter<W>,
+    events: u64,
+    /// Ids of slices, unique in the file.
+    next_id: u64,
+    clock: Clock,
+    labels: Labels<'r>,
+    stacks: StackFrames,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn device(&mut self, history: &History<'_>) -> Result<(), ExportError> {
+        let device = history.device.device;
+        // Number 0 is the idle process to some viewers.
+        let pid = device.saturating_add(1);
+        let times = self.clock.times(history.device);
+        self.name("process_name", pid, None, &format!("device {device}"))?;
+        let sort = SortArgs { sort_index: device };
+        self.put(&Record { args: Some(sort), ..Record::new("M", "process_sort_index", pid, 0) })?;
+        self.name("thread_name", pid, Some(EVENTS), "events")?;
+        self.regions(history, pid)?;
+        self.counters(history, pid, &times)?;
+        for segment in &history.reserved {
+            self.segment(segment, pid, &times)?;
+        }
+        for a in &history.allocations {
+            self.allocation(history, a, pid, &times)?;
+        }
+        self.instants(history, pid, &times)
+    }
+
+    fn name(&mut self, what: &'static str, pid: i64, tid: Option<u64>, name: &str) -> io::Result<()> {
+        self.put(&Record { tid, args: Some(NameArgs { name }), ..Record::new("M", what, pid, 0) })
+    }
+
+    fn regions(&mut self, history: &History<'_>, pid: i64) -> io::Result<()> {
+        if !self.clock.is_recorded() {
+            return Ok(());
+        }
+        let trace = history.trace;
+        let placed = lanes::place(region_runs(trace, history.device));
+        let lanes = placed.iter().map(|(lane, _)| lane + 1).max().unwrap_or(0);
+        for lane in 0..lanes {
+            let name = if lane == 0 { "regions".to_owned() } else { format!("regions {}", lane + 1) };
+            self.name("thread_name", pid, Some(REGIONS + lane as u64), &name)?;
+        }
+        for (lane, run) in placed {
+            let name = self.labels.text(run.name);
+            self.put(&Record::<()> {
+                tid: Some(REGIONS + lane as u64),
+                cat: Some("region"),
+                dur: Some(run.end_us.saturating_sub(run.start_us).max(0)),
+                ..Record::new("X", &name, pid, self.clock.since_origin(run.start_us))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// One counter for each kind of bytes, a value wherever it changes.
+    fn counters(&mut self, history: &History<'_>, pid: i64, times: &Times) -> io::Result<()> {
+        let of = |c: &Counters| {
+            [
+                ("requested bytes", c.requested),
+                ("allocated bytes", c.allocated),
+                ("active bytes", c.active),
+                ("reserved bytes", c.reserved),
+            ]
+        };
+        let mut before: Option<Counters> = None;
+        for (moment, now) in history.walk() {
+            let changed = of(&now).into_iter().zip(before.as_ref().map_or([None; 4], |b| of(b).map(Some)));
+            for ((name, bytes), _) in changed.filter(|&(now, before)| Some(now) != before) {
+                let args = Some(CounterArgs { bytes });
+                self.put(&Record { args, ..Record::new("C", name, pid, times.at(moment)) })?;
+            }
+            before = Some(now);
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, r: &ReservedRange, pid: i64, times: &Times) -> io::Result<()> {
+        let name = if r.expandable {
+            format!("{} mapped range", kind(r.kind))
+        } else {
+            format!("{} segment", kind(r.kind))
+        };
+        let args = SegmentArgs {
+            bytes: r.size,
+            address: hex(r.address),
+            stream: hex(r.stream),
+            pool: r.pool.map(labels::pool),
+            alloc_event: r.from.event(),
+            free_event: event(r.to),
+            stack: r.stack.map(|s| self.labels.users_stack(s)),
+        };
+        self.slice("segment", &name, pid, (times.at(r.from), times.at(r.to)), r.stack, args)
+    }
+
+    fn allocation(
+        &mut self,
+        history: &History<'_>,
+        a: &Allocation,
+        pid: i64,
+        times: &Times,
+    ) -> io::Result<()> {
+        let tags = a.tags.map(|t| history.trace.tags.get(t));
+        let name = self.labels.own_frame(a.stack).to_owned();
+        let text = |id| Some(self.labels.text(id)).filter(|t| !t.is_empty());
+        let user_metadata = tags.and_then(|t| t.user_metadata).and_then(text);
+        let args = AllocationArgs {
+            requested_bytes: a.requested,
+            block_bytes: a.size,
+            address: hex(a.address),
+            stream: hex(a.stream),
+            pool: tags.and_then(|t| t.pool).map(labels::pool),
+            origin: origin(a.origin),
+            alloc_event: a.from.event(),
+            free_event: event(a.freed),
+            available_event: event(a.to),
+            user_metadata,
+            stack: a.stack.map(|s| self.labels.users_stack(s)),
+        };
+        self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, args)
+    }
+
+    /// A slice of its own row, from one time to another.
+    fn slice(
+        &mut self,
+        cat: &'static str,
+        name: &str,
+        pid: i64,
+        (from, to): (i64, i64),
+        stack: Option<StackId>,
+        args: impl Serialize,
+    ) -> io::Result<()> {
+        let id = Some(hex(self.next_id));
+        self.next_id += 1;
+        let sf = stack.and_then(|s| self.stacks.of(self.labels.names.trace.stacks.get(s)));
+        let record = Record {
+            cat: Some(cat),
+            id: id.clone(),
+            sf,
+            args: Some(args),
+            ..Record::new("b", name, pid, from)
+        };
+        self.put(&record)?;
+        self.put(&Record::<()> { cat: Some(cat), id, ..Record::new("e", name, pid, to.max(from)) })
+    }
+
+    /// What is neither an allocation nor a segment: out of memory, snapshots, remarks.
+    fn instants(&mut self, history: &History<'_>, pid: i64, times: &Times) -> Result<(), ExportError> {
+        let trace = history.trace;
+        for (number, &action) in history.device.events.actions().iter().enumerate() {
+            let (Action::Oom | Action::Snapshot | Action::Annotate | Action::UserDefined | Action::Unknown) =
+                action
+            else {
+                continue;
+            };
+            let e = history.device.events.get(number);
+            let tags = trace.tags.get(e.tags);
+            let text = |id| self.labels.text(id);
+            let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(text);
+            let metadata = tags.user_metadata.map(text).filter(|t| !t.is_empty());
+            let is_oom = action == Action::Oom;
+            let args = InstantArgs {
+                event: number,
+                size_bytes: e.size,
+                address: (!is_oom).then(|| hex(e.address)),
+                device_free_bytes: is_oom.then_some(e.address),
+                stream: hex(tags.stream),
+                user_metadata: metadata,
+                stack: e.stack.map(|s| self.labels.users_stack(s)),
+            };
+            let name = match action {
+                Action::Oom => "out of memory",
+                _ => unknown.as_deref().unwrap_or(action.name()),
+            };
+            let sf = e.stack.and_then(|s| self.stacks.of(trace.stacks.get(s)));
+            let ts = times.at(Moment::after(number));
+            let instant = Record::new("i", name, pid, ts);
+            self.put(&Record {
+                tid: Some(EVENTS),
+                cat: Some("event"),
+                s: Some("p"),
+                sf,
+                args: Some(args),
+                ..instant
+            })?;
+        }
+        Ok(())
+    }
+
+    fn put<A: Serialize>(&mut self, record: &Record<'_, A>) -> io::Result<()> {
+        self.out.write_all(if self.events == 0 { b"\n" } else { b",\n" })?;
+        self.events += 1;
+        to_json(&mut self.out, record)
+    }
+}
+
+fn to_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(out, value).map_err(io::Error::from)
+}
+
+/// The event that ends a life, where it ended.
+fn event(moment: Moment) -> Option<usize> {
+    moment.event().filter(|_| moment != Moment::NEVER)
+}
+
+/// 64-bit numbers are text: JavaScript would round them.
+fn hex(n: u64) -> String {
+    format!("{n:#x}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! `stackFrames`: every stack that an event refers to, each frame naming its caller. Stacks share their callers.
+
+use std::io::{self, Write};
+
+use hashbrown::HashMap;
+use serde::Serialize;
+use vramscope_trace::FrameId;
+
+use super::to_json;
+use crate::labels::Labels;
+
+/// Frames by caller and place; the number of one is its position.
+#[derive(Default)]
+pub(super) struct StackFrames {
+    nodes: Vec<(Option<usize>, FrameId)>,
+    index: HashMap<(Option<usize>, FrameId), usize>,
+}
+
+#[derive(Serialize)]
+struct Node<'a> {
+    category: &'static str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<usize>,
+}
+
+impl StackFrames {
+    /// The number of the innermost frame of a stack; none of an empty one.
+    pub(super) fn of(&mut self, innermost_first: &[FrameId]) -> Option<usize> {
+        let Self { nodes, index } = self;
+        innermost_first.iter().rev().fold(None, |caller, &frame| {
+            let at = index.entry((caller, frame)).or_insert_with(|| {
+                nodes.push((caller, frame));
+                nodes.len() - 1
+            });
+            Some(*at)
+        })
+    }
+
+    /// Writes them as one JSON object.
+    pub(super) fn write(&self, out: &mut impl Write, labels: &mut Labels<'_>) -> io::Result<()> {
+        out.write_all(b"{")?;
+        for (i, &(parent, frame)) in self.nodes.iter().enumerate() {
+            out.write_all(if i == 0 { b"\n" } else { b",\n" })?;
+            write!(out, "\"{i}\":")?;
+            to_json(out, &Node { category: "frame", name: labels.frame(frame), parent })?;
+        }
+        out.write_all(b"\n}")
+    }
+}

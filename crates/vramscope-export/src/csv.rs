@@ -1,0 +1,148 @@
+//! Tables as comma-separated values (RFC 4180): a header, empty fields for what is not known, `\n` at line ends.
+//!
+//! Text stands as it is but for characters that steer a terminal and line breaks, which are written as `\u{a}`. A
+//! field may begin with `=`: guarding spreadsheets against formulas would change the data for everybody else.
+
+use std::io::{self, BufWriter, Write};
+
+use hashbrown::HashMap;
+use vramscope_trace::StackId;
+
+use crate::error::ExportError;
+use crate::labels::{Labels, pool};
+use crate::source::Source;
+use crate::tables::{Column, Kind, Sink, Table, Value, rows};
+
+/// Writes a table; returns the number of rows, the header not counted.
+pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Result<u64, ExportError> {
+    let mut sink = Csv {
+        out: csv::Writer::from_writer(BufWriter::new(out)),
+        columns: table.columns(),
+        labels: Labels::new(source.names()),
+        stacks: HashMap::new(),
+        stacks_bytes: 0,
+        field: Vec::new(),
+    };
+    sink.out.write_record(sink.columns.iter().map(|c| c.name)).map_err(broken)?;
+    let count = rows(source, table, &mut sink)?;
+    sink.out.flush()?;
+    Ok(count)
+}
+
+/// The output's own error, so that a reader who has seen enough is known as one.
+fn broken(e: csv::Error) -> io::Error {
+    match e.into_kind() {
+        csv::ErrorKind::Io(e) => e,
+        e => io::Error::other(format!("{e:?}")),
+    }
+}
+
+/// The most bytes of stacks kept as text.
+const STACKS_KEPT: usize = 32 << 20;
+
+struct Csv<'r, W: Write> {
+    out: csv::Writer<W>,
+    columns: &'static [Column],
+    labels: Labels<'r>,
+    stacks: HashMap<StackId, Box<str>>,
+    stacks_bytes: usize,
+    field: Vec<u8>,
+}
+
+impl<W: Write> Csv<'_, W> {
+    fn stack(&mut self, id: StackId) -> Result<(), csv::Error> {
+        if let Some(text) = self.stacks.get(&id) {
+            return self.out.write_field(text.as_bytes());
+        }
+        let text = self.labels.stack(id);
+        self.out.write_field(text.as_bytes())?;
+        self.stacks_bytes += text.len();
+        if self.stacks_bytes > STACKS_KEPT {
+            self.stacks.clear();
+            self.stacks_bytes = text.len();
+        }
+        self.stacks.insert(id, text.into());
+        Ok(())
+    }
+
+    fn field(&mut self, kind: Kind, value: Value) -> Result<(), csv::Error> {
+        self.field.clear();
+        match (value, kind) {
+            (Value::Null, _) => {}
+            (Value::Unsigned(n), Kind::Hex) => write!(self.field, "{n:#x}")?,
+            (Value::Unsigned(n), _) => write!(self.field, "{n}")?,
+            (Value::Signed(n), _) => write!(self.field, "{n}")?,
+            (Value::Bool(b), _) => write!(self.field, "{b}")?,
+            (Value::Word(word), _) => return self.out.write_field(word),
+            (Value::Text(id), _) => return self.out.write_field(self.labels.text(id)),
+            (Value::Pool(id), _) => return self.out.write_field(pool(id)),
+            (Value::Line(id), _) => return self.out.write_field(self.labels.own_frame(Some(id))),
+            (Value::Stack(id), _) => return self.stack(id),
+        }
+        self.out.write_field(&self.field)
+    }
+}
+
+impl<W: Write> Sink for Csv<'_, W> {
+    fn row(&mut self, values: &[Value]) -> Result<(), ExportError> {
+        for (column, &value) in self.columns.iter().zip(values) {
+            self.field(column.kind, value).map_err(broken)?;
+        }
+        self.out.write_record(None::<&[u8]>).map_err(broken)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, Options, Table, testing};
+
+    fn table(table: Table) -> Vec<Vec<String>> {
+        let options = Options { table, ..Options::default() };
+        let (bytes, written) = testing::export(&testing::two_devices(), Format::Csv, &options);
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&bytes[..]);
+        let rows: Vec<Vec<String>> =
+            reader.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect();
+        assert_eq!(written.rows as usize, rows.len() - 1);
+        assert_eq!(rows[0], table.columns().iter().map(|c| c.name).collect::<Vec<_>>());
+        rows
+    }
+
+    #[test]
+    fn every_event_is_a_row() {
+        let rows = table(Table::Events);
+        assert_eq!(rows.len(), 9);
+        assert_eq!(
+            rows[2][..18],
+            [
+                "0", "1", "10", "alloc", "0x200000", "1000", "1024", "0x0", "0:0", "0", "1", "3", "20", "",
+                "1000", "1024", "1024", "2097152"
+            ]
+        );
+        assert_eq!(rows[2][19], "a;b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x' 12");
+        assert_eq!(rows[2][22], "train.py:70 main;train.py:7 a,b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x'_12");
+        // An out of memory has no address; what it holds instead is what the device had free.
+        assert_eq!(rows[6][3..7], ["oom", "", "1073741824", ""]);
+        assert_eq!(rows[6][13], "4096");
+    }
+
+    #[test]
+    fn every_allocation_and_segment_is_a_row() {
+        let rows = table(Table::Allocations);
+        assert_eq!(rows.len(), 4);
+        assert_eq!(
+            rows[1][..16],
+            [
+                "0", "0", "0x200000", "1000", "1024", "false", "recorded", "1", "3", "4", "10", "30", "40",
+                "20", "0x0", "0:0"
+            ]
+        );
+        assert_eq!(rows[2][7..14], ["2", "", "", "20", "", "", ""]);
+        let rows = table(Table::Segments);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(
+            rows[1][..11],
+            ["0", "0x200000", "2097152", "false", "0", "", "10", "", "", "0x0", "small"]
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! A flame graph as SVG, made by `inferno` from the folded stacks.
+
+use std::io::Write;
+
+use inferno::flamegraph::{self, Options};
+
+use crate::error::ExportError;
+use crate::folded;
+use crate::source::Source;
+
+/// Draws what is allocated at the moment; returns the number of stacks.
+pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write) -> Result<u64, ExportError> {
+    let mut stacks = Vec::new();
+    let folded = folded::write(source, at, &mut stacks)?;
+    if folded.bytes == 0 {
+        return Err(ExportError::NothingAllocated);
+    }
+    let mut options = Options::default();
+    options.title = match at {
+        None => "Allocated bytes at their peak".to_owned(),
+        Some(event) => format!("Allocated bytes after event {event}"),
+    };
+    options.count_name = "bytes".to_owned();
+    // The same recording gives the same picture.
+    options.deterministic = true;
+    // The picture is small, for what is too narrow to be seen is left out; its errors are not the output's.
+    let mut svg = Vec::new();
+    flamegraph::from_reader(&mut options, &stacks[..], &mut svg)?;
+    out.write_all(&svg)?;
+    Ok(folded.lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, testing};
+
+    #[test]
+    fn it_is_xml_whatever_the_names() {
+        let svg = testing::text(&testing::two_devices(), Format::Flamegraph);
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        let document = roxmltree::Document::parse_with_options(&svg, options).unwrap();
+        let titles: Vec<String> = document
+            .descendants()
+            .filter(|n| n.has_tag_name("title"))
+            .filter_map(|n| n.text().map(str::to_owned))
+            .collect();
+        assert!(titles.iter().any(|t| t.starts_with("all (3,584 bytes")), "{titles:?}");
+        assert!(titles.iter().any(|t| t.contains("a,b\"\\<&>\\u{1b}[31m")), "{titles:?}");
+        assert_eq!(svg, testing::text(&testing::two_devices(), Format::Flamegraph));
+    }
+}

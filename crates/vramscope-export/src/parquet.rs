@@ -1,0 +1,220 @@
+//! Tables as Apache Parquet: Zstandard, a dictionary for each column of text, row groups of a bounded size.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use ::parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use ::parquet::schema::types::Type;
+use hashbrown::HashMap;
+
+use crate::error::ExportError;
+use crate::labels::{Labels, pool};
+use crate::source::Source;
+use crate::tables::{Column, Kind, Sink, Table, Value, rows};
+
+/// Rows of a row group.
+const ROWS: usize = 1 << 16;
+
+/// The most bytes of distinct text in a row group.
+const TEXT: usize = 32 << 20;
+
+/// Writes a table; returns the number of rows.
+pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write + Send) -> Result<u64, ExportError> {
+    let columns = table.columns();
+    let fields = columns.iter().map(|c| field(c).map(Arc::new)).collect::<Result<_, ParquetError>>()?;
+    let schema = Type::group_type_builder(table.name()).with_fields(fields).build()?;
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("vramscope ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        // Text of a row group fits its dictionary, so that no stack is written twice.
+        .set_dictionary_page_size_limit(TEXT + (4 * ROWS) + (1 << 20))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .build();
+    let mut sink = Parquet {
+        out: SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?,
+        labels: Labels::new(source.names()),
+        columns: columns.iter().map(Buffer::new).collect(),
+        rows: 0,
+        texts: HashMap::new(),
+        text_bytes: 0,
+    };
+    let count = rows(source, table, &mut sink)?;
+    sink.write_group()?;
+    sink.out.close()?;
+    Ok(count)
+}
+
+/// A column's type in the file.
+fn field(column: &Column) -> Result<Type, ParquetError> {
+    let (physical, logical) = match column.kind {
+        Kind::Signed => (Physical::INT64, Some(LogicalType::integer(64, true))),
+        Kind::Unsigned | Kind::Hex => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
+        Kind::Bool => (Physical::BOOLEAN, None),
+        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+    };
+    let repetition = if column.required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+    Type::primitive_type_builder(column.name, physical)
+        .with_logical_type(logical)
+        .with_repetition(repetition)
+        .build()
+}
+
+struct Parquet<'r, W: Write + Send> {
+    out: SerializedFileWriter<W>,
+    labels: Labels<'r>,
+    columns: Vec<Buffer>,
+    /// Rows in the buffers.
+    rows: usize,
+    /// Text in the buffers, each once.
+    texts: HashMap<Value, ByteArray>,
+    text_bytes: usize,
+}
+
+/// The values of a column since the last row group.
+struct Buffer {
+    /// For each row of a column that may be empty, 1 where there is a value.
+    levels: Option<Vec<i16>>,
+    values: Values,
+}
+
+enum Values {
+    Numbers(Vec<i64>),
+    Bools(Vec<bool>),
+    Texts(Vec<ByteArray>),
+}
+
+impl Buffer {
+    fn new(column: &Column) -> Self {
+        let values = match column.kind {
+            Kind::Signed | Kind::Unsigned | Kind::Hex | Kind::Time => Values::Numbers(Vec::new()),
+            Kind::Bool => Values::Bools(Vec::new()),
+            Kind::Text => Values::Texts(Vec::new()),
+        };
+        Self { levels: (!column.required).then(Vec::new), values }
+    }
+
+    fn write(&mut self, column: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = self.levels.as_deref();
+        match &mut self.values {
+            Values::Numbers(v) => {
+                column.typed::<Int64Type>().write_batch(v, levels, None)?;
+                v.clear();
+            }
+            Values::Bools(v) => {
+                column.typed::<BoolType>().write_batch(v, levels, None)?;
+                v.clear();
+            }
+            Values::Texts(v) => {
+                column.typed::<ByteArrayType>().write_batch(v, levels, None)?;
+                v.clear();
+            }
+        }
+        if let Some(levels) = &mut self.levels {
+            levels.clear();
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> Parquet<'_, W> {
+    /// Text, made once for each row group.
+    fn text(&mut self, value: Value) -> ByteArray {
+        let Self { labels, texts, text_bytes, .. } = self;
+        let make = || {
+            let text = match value {
+                Value::Word(word) => word.to_owned(),
+                Value::Text(id) => labels.text(id),
+                Value::Pool(id) => pool(id),
+                Value::Line(id) => labels.own_frame(Some(id)).to_owned(),
+                Value::Stack(id) => labels.stack(id),
+                Value::Null | Value::Signed(_) | Value::Unsigned(_) | Value::Bool(_) => String::new(),
+            };
+            *text_bytes += text.len();
+            ByteArray::from(text.into_bytes())
+        };
+        texts.entry(value).or_insert_with(make).clone()
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.out.next_row_group()?;
+        for buffer in &mut self.columns {
+            let Some(mut column) = group.next_column()? else { break };
+            buffer.write(&mut column)?;
+            column.close()?;
+        }
+        group.close()?;
+        self.rows = 0;
+        self.texts.clear();
+        self.text_bytes = 0;
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> Sink for Parquet<'_, W> {
+    fn row(&mut self, values: &[Value]) -> Result<(), ExportError> {
+        for (i, &value) in values.iter().enumerate() {
+            let text = match value {
+                Value::Word(_) | Value::Text(_) | Value::Pool(_) | Value::Line(_) | Value::Stack(_) => {
+                    Some(self.text(value))
+                }
+                _ => None,
+            };
+            let buffer = &mut self.columns[i];
+            if let Some(levels) = &mut buffer.levels {
+                levels.push(i16::from(value != Value::Null));
+            }
+            match (&mut buffer.values, value) {
+                (Values::Numbers(v), Value::Signed(n)) => v.push(n),
+                // The bits of an unsigned number are its value in the file.
+                (Values::Numbers(v), Value::Unsigned(n)) => v.push(n.cast_signed()),
+                (Values::Bools(v), Value::Bool(b)) => v.push(b),
+                (Values::Texts(v), _) => v.extend(text),
+                _ => {}
+            }
+        }
+        self.rows += 1;
+        if self.rows >= ROWS || self.text_bytes >= TEXT {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use ::parquet::record::Field;
+
+    use crate::{Format, Options, Table, testing};
+
+    /// pyarrow reads it too, in the tests of the command.
+    #[test]
+    fn it_reads_back_with_its_types() {
+        for table in [Table::Events, Table::Allocations, Table::Segments] {
+            let options = Options { table, ..Options::default() };
+            let (bytes, written) = testing::export(&testing::two_devices(), Format::Parquet, &options);
+            let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+            assert_eq!(reader.metadata().file_metadata().num_rows() as u64, written.rows);
+            let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+            assert_eq!(rows.len() as u64, written.rows);
+            if table == Table::Events {
+                let row: Vec<(String, Field)> =
+                    rows[1].get_column_iter().map(|(n, f)| (n.clone(), f.clone())).collect();
+                let value = |name: &str| row.iter().find(|(n, _)| n == name).unwrap().1.clone();
+                assert_eq!(value("time_us"), Field::TimestampMicros(10));
+                assert_eq!(value("address"), Field::ULong(0x20_0000));
+                assert_eq!(value("action"), Field::Str("alloc".to_owned()));
+                assert_eq!(value("device_free_bytes"), Field::Null);
+                assert_eq!(value("block_bytes"), Field::ULong(1024));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! PyTorch's own snapshot, by the writer beside the reader.
+
+use std::io::Write;
+
+use vramscope_trace::{Trace, formats};
+
+use crate::error::ExportError;
+use crate::source::Source;
+
+/// Writes the recording; returns the number of events.
+///
+/// Where some devices are left out, so are their segments and annotations, and pinned host memory.
+pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportError> {
+    let whole = source.trace;
+    if source.devices.len() == whole.devices.len() {
+        formats::write_pickle(whole, out)?;
+        let host = whole.host.iter();
+        return Ok(whole.devices.iter().chain(host).map(|d| d.events.len() as u64).sum());
+    }
+    let is_kept = |device: i64| device < 0 || source.devices.iter().any(|d| d.device == device);
+    let annotations = whole.annotations.as_ref();
+    let part = Trace {
+        devices: source.devices.iter().map(|&d| d.clone()).collect(),
+        host: None,
+        annotations: annotations.map(|a| a.iter().filter(|a| is_kept(a.device)).copied().collect()),
+        settings: whole.settings.clone(),
+        strings: whole.strings.clone(),
+        string_lists: whole.string_lists.clone(),
+        frames: whole.frames.clone(),
+        stacks: whole.stacks.clone(),
+        tags: whole.tags.clone(),
+    };
+    formats::write_pickle(&part, out)?;
+    Ok(part.devices.iter().map(|d| d.events.len() as u64).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_analysis::Frames;
+    use vramscope_trace::formats;
+
+    use crate::{Format, Options, Source, testing, write};
+
+    #[test]
+    fn it_reads_back_as_the_same_trace() {
+        let trace = testing::two_devices();
+        let (pickle, written) = testing::export(&trace, Format::Pickle, &Options::default());
+        assert_eq!(written.rows, 8);
+        assert!(formats::read(&pickle[..], &mut |_| {}).unwrap().trace == trace);
+    }
+
+    #[test]
+    fn one_device_alone_keeps_its_number() {
+        let trace = testing::two_devices();
+        let frames = Frames::of(&trace);
+        let source = Source { trace: &trace, frames: &frames, devices: vec![&trace.devices[1]] };
+        let mut pickle = Vec::new();
+        let written = write(&source, Format::Pickle, &Options::default(), &mut pickle).unwrap();
+        assert_eq!(written.rows, 1);
+        let read = formats::read(&pickle[..], &mut |_| {}).unwrap().trace;
+        assert_eq!((read.devices[0].events.len(), read.devices[1].events.len()), (0, 1));
+        assert!(read.devices[0].segments.is_empty());
+        assert_eq!(read.annotations.as_ref().map(Vec::len), Some(0));
+    }
+}

@@ -1,0 +1,74 @@
+//! One row an allocation.
+
+use vramscope_analysis::{History, Layout, Origin};
+
+use super::{Column, Kind, Sink, Times, Value, event_before};
+use crate::error::ExportError;
+
+pub(super) const COLUMNS: [Column; 21] = [
+    Column::always("device", Kind::Signed),
+    Column::always("allocation", Kind::Unsigned),
+    Column::always("address", Kind::Hex),
+    Column::always("requested_bytes", Kind::Unsigned),
+    Column::always("block_bytes", Kind::Unsigned),
+    Column::always("block_inferred", Kind::Bool),
+    Column::always("origin", Kind::Text),
+    Column::maybe("alloc_event", Kind::Unsigned),
+    Column::maybe("free_event", Kind::Unsigned),
+    Column::maybe("available_event", Kind::Unsigned),
+    Column::maybe("alloc_time_us", Kind::Time),
+    Column::maybe("free_time_us", Kind::Time),
+    Column::maybe("available_time_us", Kind::Time),
+    Column::maybe("lifetime_us", Kind::Unsigned),
+    Column::always("stream", Kind::Hex),
+    Column::maybe("pool", Kind::Text),
+    Column::maybe("compile_context", Kind::Text),
+    Column::maybe("user_metadata", Kind::Text),
+    Column::maybe("category", Kind::Text),
+    Column::maybe("line", Kind::Text),
+    Column::maybe("stack", Kind::Text),
+];
+
+/// The name of an origin in the table.
+pub(crate) fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Recorded => "recorded",
+        Origin::EndState => "end_state",
+        Origin::FreeOnly => "free_only",
+    }
+}
+
+pub(super) fn rows(history: &History<'_>, sink: &mut dyn Sink) -> Result<u64, ExportError> {
+    let times = Times::of(history);
+    let end = Layout::at(history, history.end());
+    for (number, a) in history.allocations.iter().enumerate() {
+        let tags = a.tags.map(|t| history.trace.tags.get(t));
+        // Of what is there at the end, the segments know the pool.
+        let at_end = || end.range_around(a.address).filter(|_| a.is_active_at(history.end()))?.pool;
+        let row: [Value; COLUMNS.len()] = [
+            Value::Signed(history.device.device),
+            Value::Unsigned(number as u64),
+            Value::Unsigned(a.address),
+            Value::Unsigned(a.requested),
+            Value::Unsigned(a.size),
+            Value::Bool(a.size_inferred),
+            Value::Word(origin(a.origin)),
+            event_before(a.from),
+            event_before(a.freed),
+            event_before(a.to),
+            times.value(a.from),
+            times.value(a.freed),
+            times.value(a.to),
+            times.between(a.from, a.freed),
+            Value::Unsigned(a.stream),
+            Value::or_null(tags.and_then(|t| t.pool).or_else(at_end), Value::Pool),
+            Value::or_null(tags.and_then(|t| t.compile_context), Value::Text),
+            Value::or_null(tags.and_then(|t| t.user_metadata), Value::Text),
+            Value::or_null(tags.and_then(|t| t.category), Value::Text),
+            Value::or_null(a.stack, Value::Line),
+            Value::or_null(a.stack, Value::Stack),
+        ];
+        sink.row(&row)?;
+    }
+    Ok(history.allocations.len() as u64)
+}

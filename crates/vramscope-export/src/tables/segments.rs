@@ -1,0 +1,59 @@
+//! One row a range taken from the device.
+
+use vramscope_analysis::{History, Moment};
+use vramscope_trace::SegmentKind;
+
+use super::{Column, Kind, Sink, Times, Value, event_before};
+use crate::error::ExportError;
+
+pub(super) const COLUMNS: [Column; 15] = [
+    Column::always("device", Kind::Signed),
+    Column::always("address", Kind::Hex),
+    Column::always("size_bytes", Kind::Unsigned),
+    Column::always("before_recording", Kind::Bool),
+    Column::maybe("alloc_event", Kind::Unsigned),
+    Column::maybe("free_event", Kind::Unsigned),
+    Column::maybe("alloc_time_us", Kind::Time),
+    Column::maybe("free_time_us", Kind::Time),
+    Column::maybe("lifetime_us", Kind::Unsigned),
+    Column::always("stream", Kind::Hex),
+    Column::always("kind", Kind::Text),
+    Column::maybe("pool", Kind::Text),
+    Column::always("expandable", Kind::Bool),
+    Column::maybe("line", Kind::Text),
+    Column::maybe("stack", Kind::Text),
+];
+
+/// The name of a kind in the table, as in a snapshot.
+pub(crate) fn kind(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Small => "small",
+        SegmentKind::Large => "large",
+        SegmentKind::Unknown => "unknown",
+    }
+}
+
+pub(super) fn rows(history: &History<'_>, sink: &mut dyn Sink) -> Result<u64, ExportError> {
+    let times = Times::of(history);
+    for r in &history.reserved {
+        let row: [Value; COLUMNS.len()] = [
+            Value::Signed(history.device.device),
+            Value::Unsigned(r.address),
+            Value::Unsigned(r.size),
+            Value::Bool(r.from == Moment::START),
+            event_before(r.from),
+            event_before(r.to),
+            times.value(r.from),
+            times.value(r.to),
+            times.between(r.from, r.to),
+            Value::Unsigned(r.stream),
+            Value::Word(kind(r.kind)),
+            Value::or_null(r.pool, Value::Pool),
+            Value::Bool(r.expandable),
+            Value::or_null(r.stack, Value::Line),
+            Value::or_null(r.stack, Value::Stack),
+        ];
+        sink.row(&row)?;
+    }
+    Ok(history.reserved.len() as u64)
+}

@@ -1,0 +1,74 @@
+//! Recordings for tests.
+
+use vramscope_analysis::Frames;
+use vramscope_trace::{Trace, formats};
+
+use crate::{Format, Options, Source, Written, write};
+
+/// Reads a snapshot written as JSON.
+pub(crate) fn read(snapshot: &serde_json::Value) -> Trace {
+    formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
+}
+
+/// One live allocation with `depth` frames.
+pub(crate) fn deep_stack(depth: usize) -> Trace {
+    let frames: Vec<_> =
+        (0..depth).map(|i| serde_json::json!({"name": "f", "filename": "a.py", "line": i})).collect();
+    let event = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0, "frames": frames});
+    read(&serde_json::json!({"segments": [], "device_traces": [[event]]}))
+}
+
+/// Two devices, one with hostile names, every kind of event and times, the other with a stack and no more.
+pub(crate) fn two_devices() -> Trace {
+    let hostile = "a;b\"\\<&>\u{1b}[31m\n=1+1, 'x' 12";
+    let frames = serde_json::json!([
+        {"name": hostile, "filename": "/home/user/train.py", "line": 7},
+        {"name": "main", "filename": "/home/user/train.py", "line": 70},
+    ]);
+    let event = |action: &str, addr: u64, size: u64, time: i64| {
+        serde_json::json!({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": time,
+            "frames": frames, "user_metadata": hostile, "pool_id": [0, 0]})
+    };
+    let mut oom = event("oom", 0, 1 << 30, 50);
+    oom["device_free"] = 4096.into();
+    let first = serde_json::json!([
+        event("segment_alloc", 0x20_0000, 2 << 20, 10),
+        event("alloc", 0x20_0000, 1000, 10),
+        event("alloc", 0x20_0400, 2000, 20),
+        event("free_requested", 0x20_0000, 1000, 30),
+        event("free_completed", 0x20_0000, 1000, 40),
+        oom,
+        event("snapshot", 0, 2048, 60),
+    ]);
+    let second = serde_json::json!([
+        {"action": "alloc", "addr": 1u64 << 40, "size": 512, "stream": 17, "time_us": 35,
+         "frames": [{"name": "main", "filename": "/home/user/train.py", "line": 70}]},
+    ]);
+    let note = |stage: &str, name: &str, time: i64| serde_json::json!({"stage": stage, "name": name, "device": 0, "time_us": time});
+    read(&serde_json::json!({
+        "segments": [{"device": 0, "address": 0x20_0000, "total_size": 2 << 20, "stream": 0,
+            "segment_type": "small", "segment_pool_id": [0, 0], "allocated_size": 2048, "active_size": 2048,
+            "blocks": [
+                {"address": 0x20_0000, "size": 1024, "requested_size": 0, "state": "inactive"},
+                {"address": 0x20_0400, "size": 2048, "requested_size": 2000, "state": "active_allocated"},
+                {"address": 0x20_0c00, "size": (2 << 20) - 3072, "requested_size": 0, "state": "inactive"}]}],
+        "device_traces": [first, second],
+        "external_annotations": [note("START", "step#1", 15), note("START", hostile, 18),
+            note("END", "step#1", 30), note("END", hostile, 45)],
+    }))
+}
+
+/// Exports `trace` whole.
+pub(crate) fn export(trace: &Trace, format: Format, options: &Options) -> (Vec<u8>, Written) {
+    let frames = Frames::of(trace);
+    let source = Source { trace, frames: &frames, devices: trace.devices.iter().collect() };
+    let mut out = Vec::new();
+    let written = write(&source, format, options, &mut out).unwrap();
+    assert_eq!(written.bytes, out.len() as u64);
+    (out, written)
+}
+
+/// Exports `trace` whole, as text.
+pub(crate) fn text(trace: &Trace, format: Format) -> String {
+    String::from_utf8(export(trace, format, &Options::default()).0).unwrap()
+}

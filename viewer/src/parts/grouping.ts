@@ -1,0 +1,8 @@
+// What live memory is grouped by, in words.
+
+import { GROUPS, type GroupBy } from '../state';
+import type { Choice } from './controls';
+
+export const groupTitle = (by: GroupBy) => by[0].toUpperCase() + by.slice(1);
+
+export const GROUP_CHOICES: Choice<GroupBy>[] = GROUPS.map((by) => ({ value: by, label: groupTitle(by) }));

@@ -15,6 +15,7 @@ import { SegmentsView } from './views/segments';
 import { StateView } from './views/state';
 import { TimelineView } from './views/timeline';
 import { WhatIfView } from './views/whatif';
+import { reason } from './text/reason';
 
 const PANELS: Record<View, () => preact.JSX.Element | null> = {
   overview: OverviewView,
@@ -43,7 +44,7 @@ export function App() {
   const number = file.value;
   const open = current.value !== null;
   useEffect(() => {
-    if (open) needNames(number).catch((e: unknown) => (trouble.value = e instanceof Error ? e.message : String(e)));
+    if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, open]);
   const Panel = PANELS[view.value];
   return (

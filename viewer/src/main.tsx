@@ -5,6 +5,7 @@ import { followTheme } from './shell/theme';
 import { http } from './source/http';
 import { local } from './source/local';
 import { start, trouble } from './state';
+import { reason } from './text/reason';
 import './style/tokens.css';
 import './style/shell.css';
 import './style/timeline.css';
@@ -17,7 +18,7 @@ async function begin(): Promise<void> {
   try {
     await start(carried ? await local(carried.textContent) : http());
   } catch (e) {
-    trouble.value = e instanceof Error ? e.message : String(e);
+    trouble.value = reason(e);
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { batch, computed, effect, signal } from '@preact/signals';
 import type { Axis, Recording, Names, Source, Stacked } from './source/source';
+import { reason } from './text/reason';
 
 export const VIEWS = ['overview', 'timeline', 'state', 'segments', 'moment', 'compare', 'whatif'] as const;
 export type View = (typeof VIEWS)[number];
@@ -64,7 +65,7 @@ export async function start(from: Source): Promise<void> {
     clampToRecordings();
     effect(writeSoon);
   } catch (e) {
-    trouble.value = String(e instanceof Error ? e.message : e);
+    trouble.value = reason(e);
   }
 }
 
@@ -90,13 +91,16 @@ export function choose(newFile: number, newDevice: number): void {
 /** An address may name what this recording does not have. */
 function clampToRecordings(): void {
   if (!current.value) choose(0, 0);
+  const last = current.value?.events ?? 0;
+  for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(Math.floor(at.value), last);
+  if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
   if (axis.value === 'time' && current.value?.origin_us == null) axis.value = 'events';
 }
 
 const number = (text: string | null) => (text !== null && /^\d+(\.\d+)?$/.test(text) ? Number(text) : null);
 const pair = (text: string | null): [number, number] | null => {
   const [a, b] = (text ?? '').split('~').map((t) => number(t));
-  return a != null && b != null && a <= b ? [a, b] : null;
+  return a != null && b != null && a < b ? [a, b] : null;
 };
 const oneOf = <T extends string>(all: readonly T[], text: string | null, otherwise: T): T =>
   all.find((v) => v === text) ?? otherwise;

@@ -2,6 +2,7 @@
 
 import { useEffect, useReducer, useRef } from 'preact/hooks';
 import { newest, type Newest } from '../timeline/newest';
+import { reason } from '../text/reason';
 
 export interface Answer<T> {
   /** The newest there is; it may be of an older key while the next is under way. */
@@ -40,7 +41,7 @@ export function useAnswer<T>(scope: string, key: string, ask: (() => Promise<T>)
     const made = newest<Question<T>, T>(
       (question) => question.ask(),
       (value, question) => keep(question, value, null),
-      (error, question) => keep(question, null, error instanceof Error ? error.message : String(error)),
+      (error, question) => keep(question, null, reason(error)),
     );
     line.current = made;
     return () => made.stop();

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useReducer } from 'preact/hooks';
 import type { Events } from '../source/source';
 import { source, trouble } from '../state';
 import { newest } from '../timeline/newest';
+import { reason } from '../text/reason';
 
 const PAGE = 512;
 const KEPT = 64;
@@ -40,7 +41,7 @@ export function useEventPages(file: number, device: number, count: number): Even
     const line = newest<Span, void>(
       ask,
       () => redraw(null),
-      (error) => (trouble.value = error instanceof Error ? error.message : String(error)),
+      (error) => (trouble.value = reason(error)),
     );
     return { kept, line };
   }, [file, device, count]);

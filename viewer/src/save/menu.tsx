@@ -1,6 +1,7 @@
 import { useId, useRef, useState } from 'preact/hooks';
 import { recording, trouble } from '../state';
 import { download, fileName, type SaveItem } from './files';
+import { reason } from '../text/reason';
 
 export interface SaveMenuProps {
   /** What is saved, for the file's name: `timeline`, `moment-12345`. */
@@ -21,7 +22,7 @@ export function SaveMenu({ name, items }: SaveMenuProps) {
     try {
       download(await item.make(), fileName(recording.value?.name ?? '', name, item.extension));
     } catch (e) {
-      trouble.value = `Saving failed: ${e instanceof Error ? e.message : String(e)}`;
+      trouble.value = `Saving failed: ${reason(e)}`;
     }
   };
 

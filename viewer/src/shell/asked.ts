@@ -2,6 +2,7 @@
 
 import { effect, signal, type ReadonlySignal } from '@preact/signals';
 import { trouble } from '../state';
+import { reason } from '../text/reason';
 
 /**
  * The answer to what `question` asks now, asked again when a signal in it changes. The former answer stays until the
@@ -24,7 +25,7 @@ export function asked<T>(question: () => Promise<T> | null): ReadonlySignal<T | 
       (e: unknown) => {
         if (number !== newest) return;
         value.value = null;
-        trouble.value = e instanceof Error ? e.message : String(e);
+        trouble.value = reason(e);
       },
     );
   });

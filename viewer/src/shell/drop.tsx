@@ -3,6 +3,7 @@
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { choose, recordings, source, trouble } from '../state';
+import { reason } from '../text/reason';
 
 const dragged = signal(false);
 /** Name of the file that is being read; null: none. */
@@ -29,7 +30,7 @@ async function open(files: FileList | null | undefined): Promise<void> {
       choose(last, 0);
     });
   } catch (e) {
-    trouble.value = e instanceof Error ? e.message : String(e);
+    trouble.value = reason(e);
   } finally {
     opening.value = null;
   }

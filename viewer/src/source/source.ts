@@ -17,6 +17,7 @@ export type Stacked = ByteKind;
 /** What x stands for: moments, or microseconds after the first event. */
 export type Axis = 'events' | 'time';
 
+/** PyTorch counts what was requested of all active blocks: where blocks wait for other streams, it can exceed allocated. */
 export interface Counters {
   requested: number;
   allocated: number;
@@ -161,7 +162,10 @@ export interface Live {
   count: Uint32Array;
 }
 
-/** Segments and blocks at a moment, both by address. What no block covers is free. */
+/**
+ * Segments and blocks at a moment, both by address. What no block covers is free. An expandable segment comes in the pieces
+ * in which it was mapped; blocks reach across pieces that touch.
+ */
 export interface Layout {
   moment: number;
   counters: Counters;

@@ -140,7 +140,9 @@ function drawOutline(pen: Pen, { geometry: g, frame, inks, outlined }: Scene): v
   }
 }
 
-function drawMarks(pen: Pen, { geometry: g, frame, axis, inks, marks }: Scene): void {
+function drawMarks(pen: Pen, scene: Scene): void {
+  const { geometry: g, frame, axis, inks, marks } = scene;
+  const chosen = momentBox(scene);
   let taken = -Infinity;
   for (const mark of marks) {
     const at = axis === 'time' ? mark.time_us : momentOf(mark);
@@ -150,8 +152,11 @@ function drawMarks(pen: Pen, { geometry: g, frame, axis, inks, marks }: Scene): 
     pen.fill(x - 1, STRIP - 4, mark.kind === 'oom' ? 2 : 1, g.top + g.plotHeight - STRIP + 4, color);
     const label = mark.kind === 'oom' ? `out of memory: ${bytes(mark.bytes)}` : 'snapshot';
     const width = textWidth(label, FONT) + 8;
-    const left = x + width > g.width ? x - width : x + 3;
-    if (left < taken) continue;
+    const places = [x + 3, x - width, ...(chosen ? [chosen.right + 6, chosen.left - width - 2] : [])];
+    const isFree = (left: number) =>
+      left >= taken && left + width <= g.width && !(chosen && left < chosen.right && left + width > chosen.left);
+    const left = places.find(isFree);
+    if (left === undefined) continue;
     taken = left + width;
     pen.text(left, STRIP / 2, label, { color, size: SMALL });
   }
@@ -164,15 +169,24 @@ function drawAgainst(pen: Pen, { geometry: g, frame, inks, against }: Scene): vo
   pen.text(x + 4, STRIP / 2, 'compared with', { color: inks.accent, size: SMALL, room: g.width - x - 4 });
 }
 
-function drawMoment(pen: Pen, { geometry: g, frame, inks, moment }: Scene): void {
-  if (!moment || moment.at < frame.from || moment.at > frame.to) return;
+/** Where the label of the chosen moment lies; null: out of sight. */
+function momentBox({ geometry: g, frame, moment }: Scene): { x: number; left: number; right: number; label: string } | null {
+  if (!moment || moment.at < frame.from || moment.at > frame.to) return null;
   const x = g.left + xOf(frame, moment.at);
-  pen.fill(x - 0.5, STRIP - 2, 1.5, g.top + g.plotHeight - STRIP + 2, inks.accent);
   const width = textWidth(moment.label, FONT) + 12;
   const left = Math.min(Math.max(x - width / 2, 2), g.width - width - 2);
-  pen.fill(left - 2, 0, width + 4, STRIP, inks.ground);
-  pen.fill(left, 1, width, STRIP - 3, inks.accent);
-  pen.text(left + 6, STRIP / 2 - 0.5, moment.label, { color: inks['on-accent'], size: SMALL });
+  return { x, left, right: left + width, label: moment.label };
+}
+
+function drawMoment(pen: Pen, scene: Scene): void {
+  const { geometry: g, inks } = scene;
+  const box = momentBox(scene);
+  if (!box) return;
+  const width = box.right - box.left;
+  pen.fill(box.x - 0.5, STRIP - 2, 1.5, g.top + g.plotHeight - STRIP + 2, inks.accent);
+  pen.fill(box.left - 2, 0, width + 4, STRIP, inks.ground);
+  pen.fill(box.left, 1, width, STRIP - 3, inks.accent);
+  pen.text(box.left + 6, STRIP / 2 - 0.5, box.label, { color: inks['on-accent'], size: SMALL });
 }
 
 /** What a screen reader is told. */

@@ -39,7 +39,7 @@ export function Legend() {
       {picture && linesOf(picture).filter(({ values }) => values.some((v) => !Number.isNaN(v))).map(({ kind }) => (
         <li key={kind}><span class={`legend-line ink-${kind}`} />{kind}</li>
       ))}
-      {overlay.value && <li><span class="legend-line legend-dashed" />{overlay.value.label}</li>}
+      {overlay.value && <li><span class="legend-line legend-dashed" /><span class="legend-name">{overlay.value.label}</span></li>}
       {picture && picture.items.from.includes(0) && <li><span class="legend-hatch" />live before recording</li>}
       {groups.map(({ key, share: part }) => {
         const query = queryOf(key);

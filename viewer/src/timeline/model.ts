@@ -11,6 +11,7 @@ import { axis, colorBy, current, device, file, names, selected, shownMoment, sho
 import { keying } from './keys';
 import { overlay } from './overlay';
 import type { Paints } from './paint';
+import { reason } from '../text/reason';
 
 /** A picture as it was drawn, and of which recording it is. */
 export interface Shown {
@@ -32,7 +33,7 @@ export const tall = computed(() => view.value === 'timeline');
 export const regions = asked(() => {
   if (!current.value) return null;
   return source.regions(file.value, device.value).catch((e: unknown) => {
-    trouble.value = e instanceof Error ? e.message : String(e);
+    trouble.value = reason(e);
     return NO_REGIONS;
   });
 });
@@ -71,6 +72,8 @@ const FADED = 0.86;
 /** How much darker the upper edge of an item is. */
 const EDGE = 0.22;
 const FADED_EDGE = 0.05;
+/** How much lighter every other allocation is: neighbours of one colour stay apart where they are too low for an edge. */
+const EVERY_OTHER = 0.1;
 
 interface ItemColors {
   color: Uint32Array;
@@ -85,7 +88,8 @@ export function itemColors(items: Items): ItemColors {
   const faded = new Uint8Array(items.id.length);
   if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
   const color = Uint32Array.from(items.id, (_, i) => {
-    const own = keying.color(keying.keyOf(items, i));
+    const key = keying.color(keying.keyOf(items, i));
+    const own = items.id[i] & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;
     return faded[i] ? mix(own, ground, FADED) : own;
   });
   return { color, faded };

@@ -4,6 +4,7 @@ import { batch } from '@preact/signals';
 import { NONE, type Mark } from '../source/source';
 import { axis, current, device, file, moment, range, shownMoment, shownRange, source, span, trouble, whole } from '../state';
 import { clamped, panned, zoomed, type Range } from './scale';
+import { reason } from '../text/reason';
 
 /** A view never shows less than this: events, or microseconds. */
 const least = () => (axis.value === 'time' ? 2 : 4);
@@ -72,7 +73,7 @@ async function afterPlacing(moments: number[], then: (places: number[]) => void)
   try {
     then(await Promise.all(moments.map(placeOf)));
   } catch (e) {
-    trouble.value = e instanceof Error ? e.message : String(e);
+    trouble.value = reason(e);
   }
 }
 

@@ -15,6 +15,7 @@ import { overlay } from './overlay';
 import { paintLine, paintStack } from './paint';
 import type { Frame } from './scale';
 import { sceneOf } from './scene';
+import { reason } from '../text/reason';
 
 interface Wanted {
   file: number;
@@ -69,7 +70,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
   const queue = newest(
     (w: Wanted) => source.picture(w.file, w.device, w.window),
     (picture, wanted) => (answer.value = { wanted, picture }),
-    (e) => (trouble.value = e instanceof Error ? e.message : String(e)),
+    (e) => (trouble.value = reason(e)),
   );
 
   const frame = computed<Frame | null>(() => {

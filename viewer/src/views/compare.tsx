@@ -18,6 +18,7 @@ import { compile } from '../search/query';
 import { baseName } from '../shell/chooser';
 import { KINDS, NONE, type Device, type Live, type Recording } from '../source/source';
 import { bytes, signedBytes } from '../text/units';
+import { reason } from '../text/reason';
 
 /** One of the two that are compared. */
 interface Side extends Current {
@@ -70,7 +71,7 @@ function Compare({ first, choices, chosen }: CompareProps) {
   const of = recordings.value![file];
   const shown = of.devices[device];
   useEffect(() => {
-    needNames(file).catch((e: unknown) => (trouble.value = e instanceof Error ? e.message : String(e)));
+    needNames(file).catch((e: unknown) => (trouble.value = reason(e)));
   }, [file]);
   const a: Side = { ...first, of: recording.value!, title: titleOf(recording.value!, first.recording) };
   const b: Side = { file, device, scope: chosen, recording: shown, names: names.value.get(file) ?? null, of, title: titleOf(of, shown) };

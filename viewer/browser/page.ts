@@ -1,7 +1,7 @@
 // The page in a browser. What it complains of, and what it asks of anybody but its own server, fails the test.
 
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
-import { afterAll, expect, test as plain } from 'vitest';
+import { expect, test as plain } from 'vitest';
 import { VIEW_NAMES } from '../src/shell/names';
 import { serve, type Served } from './command';
 
@@ -48,15 +48,27 @@ function watch(page: Page, address: string, problems: string[], expected: RegExp
   });
 }
 
+const running: Served[] = [];
+const shared = new Map<string, Promise<string>>();
+
 /** A test with a browser: `open` shows an address. */
-export const test = plain.extend<{ open: Open; browser: Browser }>({
+export const test = plain.extend<{ browser: Browser; commands: void; open: Open }>({
   browser: [
     async ({}, use) => {
       const browser = await launch();
       await use(browser);
       await browser.close();
     },
-    { scope: 'file' },
+    { scope: 'worker' },
+  ],
+  // What is served is served until the test file ends.
+  commands: [
+    async ({}, use) => {
+      await use();
+      running.splice(0).forEach((served) => served.stop());
+      shared.clear();
+    },
+    { scope: 'file', auto: true },
   ],
   open: async ({ browser }, use) => {
     const contexts: BrowserContext[] = [];
@@ -77,17 +89,19 @@ export const test = plain.extend<{ open: Open; browser: Browser }>({
   },
 });
 
-const running = new Map<string, Promise<Served>>();
-afterAll(async () => {
-  for (const served of running.values()) (await served).stop();
-});
+/** The address of a command of its own with these files, for tests that open more. */
+export async function servingAlone(...files: string[]): Promise<string> {
+  const served = await serve(...files);
+  running.push(served);
+  return served.url;
+}
 
-/** The address of a page with these files; they are served until the test file ends. */
-export async function serving(...files: string[]): Promise<string> {
+/** The address of a page with these files. */
+export function serving(...files: string[]): Promise<string> {
   const key = files.join('\n');
-  const served = running.get(key) ?? serve(...files);
-  running.set(key, served);
-  return (await served).url;
+  const address = shared.get(key) ?? servingAlone(...files);
+  shared.set(key, address);
+  return address;
 }
 
 /** The timeline's drawings so far. */

@@ -52,21 +52,33 @@ export function known(count: number, { times = true, stacks = true } = {}): { fi
     const address = BASE + i * 64 * MIB;
     const stream = i % 3;
     const line = 10 + (i % 4);
-    const frames = stacks ? [frame(`layer${i % 4}`, '/work/model.py', line), frame('main', '/work/train.py', 99)] : [];
-    put({ action: 'segment_alloc', addr: address, size: bytes, stream, frames });
-    put({ action: 'alloc', addr: address, size: bytes, stream, frames });
+    const frames = [frame(`layer${i % 4}`, '/work/model.py', line), frame('main', '/work/train.py', 99)];
+    const event = { addr: address, size: bytes, stream, ...(stacks ? { frames } : {}) };
+    put({ action: 'segment_alloc', ...event });
+    put({ action: 'alloc', ...event });
     made.push({ bytes, address, stream, line });
     const freed = i % 2 === 1;
     if (freed) {
-      put({ action: 'free_requested', addr: address, size: bytes, stream, frames });
-      put({ action: 'free_completed', addr: address, size: bytes, stream, frames });
+      put({ action: 'free_requested', ...event });
+      put({ action: 'free_completed', ...event });
     }
-    segments.push(segment(address, bytes, [block(address, bytes, freed ? 'inactive' : 'active_allocated', { frames })], { stream, frames }));
+    segments.push(segment(address, bytes, [block(address, bytes, freed ? 'inactive' : 'active_allocated')], { stream }));
   }
   return { file: write('known.json', { segments, device_traces: [trace] }), made };
 }
 
+/** Not even a device. */
 export const empty = () => write('empty.json', { segments: [], device_traces: [[]] });
+
+/** Two devices, of which only the second was used. */
+export function oneIdle(): string {
+  const at = BASE + (1 << 30);
+  const event = { addr: at, size: 20 * MIB, stream: 0, frames: [frame('main')] };
+  return write('idle.json', {
+    segments: [segment(at, 20 * MIB, [block(at, 20 * MIB)], { device: 1 })],
+    device_traces: [[], [{ action: 'segment_alloc', time_us: 5, ...event }, { action: 'alloc', time_us: 6, ...event }]],
+  });
+}
 
 /** What `_dump_snapshot` writes where no history was recorded. */
 export const segmentsOnly = () =>
@@ -81,7 +93,7 @@ export const segmentsOnly = () =>
 /** Text that would run where it was taken for markup or a script. */
 export const HOSTILE = `</script><script>document.title='broken'</script><img src=x onerror="document.title='broken'"><!--`;
 
-/** A recording in which every name is HOSTILE. */
+/** A recording in which every name is HOSTILE, but its own, which can have no slash. */
 export function hostile(): string {
   const frames = [frame(`${HOSTILE}0`, `/work/${HOSTILE}.py`, 1), frame(HOSTILE, HOSTILE, 2)];
   const tags = { stream: 0, frames, compile_context: HOSTILE, user_metadata: HOSTILE, category: HOSTILE };
@@ -95,7 +107,7 @@ export function hostile(): string {
   }
   trace.push({ action: 'oom', size: 80 * MIB, device_free: 4096, time_us: 1900, ...tags });
   const annotation = (stage: string, time_us: number) => ({ device: 0, stage, name: HOSTILE, time_us });
-  return write('hostile.json', {
+  return write(`<img src=x onerror=document.title='broken'>.json`, {
     segments,
     device_traces: [trace],
     external_annotations: [annotation('START', 1005), annotation('END', 1800)],

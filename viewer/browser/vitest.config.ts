@@ -7,6 +7,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     fileParallelism: false,
+    // One browser for all of them.
+    isolate: false,
     expect: { poll: { timeout: 10_000, interval: 25 } },
   },
 });

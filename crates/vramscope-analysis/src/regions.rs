@@ -63,9 +63,9 @@ pub struct Region {
     pub name: String,
     /// How often it ran.
     pub count: u64,
-    /// Highest allocated bytes in any run, and the run it was in, from 0.
+    /// Highest allocated bytes in any run.
     pub peak: u64,
-    /// When.
+    /// The run it was in, from 0.
     pub peak_run: u64,
     /// Most that allocated bytes rose above where they stood when a run began.
     pub peak_above_start: u64,
@@ -94,7 +94,7 @@ pub fn regions(history: &History<'_>) -> Vec<Region> {
         }
         region.count += 1;
         region.peak_above_start = region.peak_above_start.max(peak - before);
-        region.net += after as i64 - before as i64;
+        region.net = region.net.saturating_add(after as i64 - before as i64);
         region.total_us = region.total_us.saturating_add(run.end_us.saturating_sub(run.start_us));
     }
     let mut out: Vec<(usize, Region)> = found.into_values().collect();

@@ -5,10 +5,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-use hashbrown::HashMap;
 use vramscope_trace::StackId;
 
 use crate::error::ExportError;
+use crate::kept::Kept;
 use crate::labels::{Labels, pool};
 use crate::source::Source;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
@@ -19,8 +19,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
         out: csv::Writer::from_writer(BufWriter::new(out)),
         columns: table.columns(),
         labels: Labels::new(source.names()),
-        stacks: HashMap::new(),
-        stacks_bytes: 0,
+        stacks: Kept::new(),
         field: Vec::new(),
     };
     sink.out.write_record(sink.columns.iter().map(|c| c.name)).map_err(broken)?;
@@ -37,32 +36,21 @@ fn broken(e: csv::Error) -> io::Error {
     }
 }
 
-/// The most bytes of stacks kept as text.
-const STACKS_KEPT: usize = 32 << 20;
-
 struct Csv<'r, W: Write> {
     out: csv::Writer<W>,
     columns: &'static [Column],
     labels: Labels<'r>,
-    stacks: HashMap<StackId, Box<str>>,
-    stacks_bytes: usize,
+    stacks: Kept<StackId>,
     field: Vec<u8>,
 }
 
 impl<W: Write> Csv<'_, W> {
     fn stack(&mut self, id: StackId) -> Result<(), csv::Error> {
-        if let Some(text) = self.stacks.get(&id) {
-            return self.out.write_field(text.as_bytes());
-        }
-        let text = self.labels.stack(id);
-        self.out.write_field(text.as_bytes())?;
-        self.stacks_bytes += text.len();
-        if self.stacks_bytes > STACKS_KEPT {
-            self.stacks.clear();
-            self.stacks_bytes = text.len();
-        }
-        self.stacks.insert(id, text.into());
-        Ok(())
+        let text = match self.stacks.get(&id) {
+            Some(text) => text,
+            None => self.stacks.keep(id, self.labels.stack(id)),
+        };
+        self.out.write_field(text.as_bytes())
     }
 
     fn field(&mut self, kind: Kind, value: Value) -> Result<(), csv::Error> {
@@ -76,7 +64,7 @@ impl<W: Write> Csv<'_, W> {
             (Value::Word(word), _) => return self.out.write_field(word),
             (Value::Text(id), _) => return self.out.write_field(self.labels.text(id)),
             (Value::Pool(id), _) => return self.out.write_field(pool(id)),
-            (Value::Line(id), _) => return self.out.write_field(self.labels.own_frame(Some(id))),
+            (Value::Line(id), _) => return self.out.write_field(self.labels.own_frame(Some(id)).as_bytes()),
             (Value::Stack(id), _) => return self.stack(id),
         }
         self.out.write_field(&self.field)

@@ -1,47 +1,80 @@
 //! Names of frames and stacks as one line of text that no format can mistake for its own syntax.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use hashbrown::HashMap;
+use vramscope_analysis::Code;
 use vramscope_report::{Names, clean};
 use vramscope_trace::{FrameId, PoolId, StackId, StringId};
+
+use crate::kept::Kept;
 
 /// The most bytes of text for one stack, and for any other text of an event. A few bytes of a hostile file can name
 /// a stack of gigabytes; no known recording comes near.
 pub const LONGEST_STACK: usize = 64 << 10;
 
+/// The most bytes of text for one frame.
+pub const LONGEST_FRAME: usize = 1 << 10;
+
+/// The longest name of a file or a function that a frame's text is made from as the report makes it. Many frames
+/// may share one name, and each looks at all of it.
+const LONGEST_NAME: usize = 16 << 10;
+
 /// The name of what has no stack.
 pub(crate) const NO_STACK: &str = "(no stack)";
 
-/// Labels of one trace, each made once.
+/// Labels of one trace. Frames and stacks have theirs made once, as long as there is room for them.
 pub(crate) struct Labels<'r> {
     pub(crate) names: Names<'r>,
-    frames: HashMap<FrameId, Box<str>>,
+    frames: Kept<FrameId>,
+    /// The frame that each stack is named by: a look at all of its frames.
+    own_frames: HashMap<StackId, Option<FrameId>>,
+    users_stacks: Kept<StackId>,
 }
 
 impl<'r> Labels<'r> {
     pub(crate) fn new(names: Names<'r>) -> Self {
-        Self { names, frames: HashMap::new() }
+        Self { names, frames: Kept::new(), own_frames: HashMap::new(), users_stacks: Kept::new() }
     }
 
     /// A frame as the report names it, as one frame of a folded stack.
-    pub(crate) fn frame(&mut self, id: FrameId) -> &str {
-        let names = self.names;
-        self.frames.entry(id).or_insert_with(|| one_frame(&names.frame(id)).into())
-    }
-
-    /// The frame that a stack is named by.
-    pub(crate) fn own_frame(&mut self, stack: Option<StackId>) -> &str {
-        let Names { trace, frames } = self.names;
-        match stack.and_then(|s| frames.own_frame(trace, s)) {
-            Some(frame) => self.frame(frame),
-            None => NO_STACK,
+    pub(crate) fn frame(&mut self, id: FrameId) -> Rc<str> {
+        match self.frames.get(&id) {
+            Some(text) => text,
+            None => self.frames.keep(id, one_frame(&self.name(id))),
         }
     }
 
-    /// A text of an event, on one line and of a bounded length.
+    /// A frame as the report names it; one with a name too long to be looked at, by the beginnings of its names.
+    fn name(&self, id: FrameId) -> String {
+        let Names { trace, frames } = self.names;
+        let frame = trace.frames.get(id);
+        let [file, name] = [frame.filename, frame.name].map(|s| trace.strings.get(s));
+        if file.len().max(name.len()) <= LONGEST_NAME {
+            return self.names.frame(id);
+        }
+        let [file, name] = [file, name].map(|s| clean(&beginning(s, LONGEST_FRAME / 3)));
+        match frames.code(id) {
+            Code::Native => name,
+            _ => format!("{file}:{} {name}", frame.line),
+        }
+    }
+
+    /// The frame that a stack is named by.
+    pub(crate) fn own_frame(&mut self, stack: Option<StackId>) -> Rc<str> {
+        let Names { trace, frames } = self.names;
+        let own = |id| *self.own_frames.entry(id).or_insert_with(|| frames.own_frame(trace, id));
+        match stack.and_then(own) {
+            Some(frame) => self.frame(frame),
+            None => NO_STACK.into(),
+        }
+    }
+
+    /// A text of the recording, on one line and of a bounded length.
     pub(crate) fn text(&self, id: StringId) -> String {
-        let mut text = clean(self.names.trace.strings.get(id));
+        let mut text = clean(&beginning(self.names.trace.strings.get(id), LONGEST_STACK));
         cut(&mut text, LONGEST_STACK);
         text
     }
@@ -53,21 +86,25 @@ impl<'r> Labels<'r> {
     }
 
     /// The user's frames of a stack, likewise; without any, the frame it is named by.
-    pub(crate) fn users_stack(&mut self, stack: StackId) -> String {
-        let Names { trace, frames } = self.names;
-        let count = frames.user_frames(trace, stack).count();
-        match count {
-            0 => self.own_frame(Some(stack)).to_owned(),
-            _ => self.join(frames.user_frames(trace, stack), count),
+    pub(crate) fn users_stack(&mut self, stack: StackId) -> Rc<str> {
+        if let Some(text) = self.users_stacks.get(&stack) {
+            return text;
         }
+        let Names { trace, frames } = self.names;
+        let text = match frames.user_frames(trace, stack).count() {
+            0 => self.own_frame(Some(stack)),
+            count => self.join(frames.user_frames(trace, stack), count).into(),
+        };
+        self.users_stacks.keep(stack, text)
     }
 
     /// Joins `count` frames, innermost first; of too many the outermost are counted only.
     fn join(&mut self, innermost_first: impl Iterator<Item = FrameId>, count: usize) -> String {
-        let mut kept: Vec<FrameId> = Vec::new();
+        let mut kept: Vec<Rc<str>> = Vec::new();
         let mut bytes = 0;
         for frame in innermost_first {
-            bytes += self.frame(frame).len() + 1;
+            let frame = self.frame(frame);
+            bytes += frame.len() + 1;
             if bytes > LONGEST_STACK && !kept.is_empty() {
                 break;
             }
@@ -77,11 +114,11 @@ impl<'r> Labels<'r> {
         if kept.len() < count {
             let _ = write!(out, "({} more frames)", count - kept.len());
         }
-        for frame in kept.into_iter().rev() {
+        for frame in kept.iter().rev() {
             if !out.is_empty() {
                 out.push(';');
             }
-            out.push_str(self.frame(frame));
+            out.push_str(frame);
         }
         out
     }
@@ -100,7 +137,7 @@ pub(crate) fn one_frame(name: &str) -> String {
             c => c,
         })
         .collect();
-    cut(&mut out, LONGEST_STACK / 2);
+    cut(&mut out, LONGEST_FRAME);
     let name = out.trim();
     if name.is_empty() {
         return "(unnamed)".to_owned();
@@ -112,6 +149,14 @@ pub(crate) fn one_frame(name: &str) -> String {
         _ if name.starts_with('#') => format!("_{name}"),
         _ => name.to_owned(),
     }
+}
+
+/// At most `most` bytes of `text`, and a sign where that is not all.
+fn beginning(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return text.into();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(most)]).into()
 }
 
 /// Shortens `text` to `most` bytes, at a character's end.
@@ -160,6 +205,41 @@ mod tests {
         assert!(text.len() <= LONGEST_STACK + 40, "{}", text.len());
         assert!(text.starts_with('(') && text.contains(" more frames);"), "{}", &text[..40]);
         assert!(text.ends_with("a.py:0 f"), "{}", &text[text.len() - 40..]);
-        assert_eq!(labels.users_stack(stack), text);
+        assert_eq!(*labels.users_stack(stack), *text);
+    }
+
+    #[test]
+    fn the_users_stack_is_made_once() {
+        let trace = testing::deep_stack(3);
+        let frames = vramscope_analysis::Frames::of(&trace);
+        let mut labels = Labels::new(Names { trace: &trace, frames: &frames });
+        let (stack, _) = trace.stacks.iter().next().unwrap();
+        let text = labels.users_stack(stack);
+        assert!(Rc::ptr_eq(&text, &labels.users_stack(stack)));
+        assert!(Rc::ptr_eq(&labels.own_frame(Some(stack)), &labels.own_frame(Some(stack))));
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_a_frame_of_a_bounded_one() {
+        for length in [5_000, 5_000_000] {
+            let long = "x".repeat(length);
+            let frames = serde_json::json!([
+                {"name": "step", "filename": format!("/{long}.py"), "line": 3},
+                {"name": long, "filename": "b.py", "line": 4},
+                {"name": long, "filename": "??", "line": 0},
+            ]);
+            let event = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0,
+                "frames": frames, "user_metadata": long});
+            let trace = testing::read(&serde_json::json!({"segments": [], "device_traces": [[event]]}));
+            let frames = vramscope_analysis::Frames::of(&trace);
+            let mut labels = Labels::new(Names { trace: &trace, frames: &frames });
+            for (id, _) in trace.frames.iter() {
+                let text = labels.frame(id);
+                assert!(text.len() <= LONGEST_FRAME + '…'.len_utf8(), "{}", text.len());
+                assert!(text.contains("xxx") && text.contains('…'), "{text}");
+            }
+            let metadata = trace.tags.iter().find_map(|t| t.user_metadata).unwrap();
+            assert!(labels.text(metadata).len() <= LONGEST_STACK + '…'.len_utf8());
+        }
     }
 }

@@ -26,6 +26,7 @@ mod error;
 mod flamegraph;
 mod folded;
 mod format;
+mod kept;
 mod labels;
 mod parquet;
 mod pickle;
@@ -39,7 +40,7 @@ use std::io::{self, Write};
 
 pub use error::ExportError;
 pub use format::Format;
-pub use labels::LONGEST_STACK;
+pub use labels::{LONGEST_FRAME, LONGEST_STACK};
 pub use source::Source;
 pub use tables::{Column, Kind, Table};
 

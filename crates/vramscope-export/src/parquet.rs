@@ -130,7 +130,7 @@ impl<W: Write + Send> Parquet<'_, W> {
                 Value::Word(word) => word.to_owned(),
                 Value::Text(id) => labels.text(id),
                 Value::Pool(id) => pool(id),
-                Value::Line(id) => labels.own_frame(Some(id)).to_owned(),
+                Value::Line(id) => labels.own_frame(Some(id)).to_string(),
                 Value::Stack(id) => labels.stack(id),
                 Value::Null | Value::Signed(_) | Value::Unsigned(_) | Value::Bool(_) => String::new(),
             };

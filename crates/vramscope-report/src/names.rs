@@ -18,12 +18,25 @@ pub struct Names<'r> {
 impl Names<'_> {
     /// `model/attention.py:42 forward`; of compiled code the function alone.
     pub fn frame(&self, id: FrameId) -> String {
-        let frame = self.trace.frames.get(id);
-        let name = self.trace.strings.get(frame.name);
+        let function = self.function(id);
         if self.frames.code(id) == Code::Native {
-            return clean(&short_function(name));
+            return function;
         }
-        clean(&format!("{}:{} {name}", self.frames.short_path(self.trace, id), frame.line))
+        format!("{}:{} {function}", self.file(id), self.trace.frames.get(id).line)
+    }
+
+    /// `model/attention.py`: the file of a frame.
+    pub fn file(&self, id: FrameId) -> String {
+        clean(&self.frames.short_path(self.trace, id))
+    }
+
+    /// `forward`: the function of a frame; of compiled code without its parameters.
+    pub fn function(&self, id: FrameId) -> String {
+        let name = self.trace.strings.get(self.trace.frames.get(id).name);
+        match self.frames.code(id) {
+            Code::Native => clean(&short_function(name)),
+            _ => clean(name),
+        }
     }
 
     /// `/home/user/model/attention.py:42 forward`: all there is.

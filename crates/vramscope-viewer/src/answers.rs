@@ -135,6 +135,9 @@ struct AtMoment {
 impl OpenDevice {
     pub(crate) fn picture(&self, query: WindowQuery) -> Answer {
         let window = Window::try_from(query)?;
+        if window.axis == Axis::Time && self.timeline.duration().is_none() {
+            return Err(ViewError::Question("the recording has no times".to_owned()));
+        }
         let view = self.timeline.view(&window);
         let (picture, history) = (view.picture, self.history());
         #[derive(Serialize)]
@@ -158,6 +161,11 @@ impl OpenDevice {
             let allocations = || things().map(|i| &history.allocations[i]);
             let requested = window.stacked == ByteKind::Requested;
             let until_freed = window.stacked == ByteKind::Allocated;
+            let sizes = requested.then(|| allocations().map(|a| a.size));
+            let bundle = match sizes {
+                Some(sizes) => bundle.bytes("size", sizes),
+                None => bundle,
+            };
             bundle
                 .bytes("address", allocations().map(|a| a.address))
                 .bytes("bytes", allocations().map(|a| if requested { a.requested } else { a.size }))
@@ -167,7 +175,7 @@ impl OpenDevice {
                 .u32("tags", things().map(|i| self.tags.allocations[i]))
         };
         let [requested, allocated, active, reserved] = view.highest;
-        Ok(bundle
+        bundle
             .u32("column", picture.column)
             .u32("moment", picture.moment)
             .u32("start", picture.start)
@@ -177,7 +185,7 @@ impl OpenDevice {
             .bytes("allocated", allocated)
             .bytes("active", active)
             .bytes("reserved", reserved)
-            .finish()?)
+            .finish()
     }
 
     pub(crate) fn live(&self, at: usize) -> Answer {
@@ -205,14 +213,14 @@ impl OpenDevice {
             sum.requested += a.requested;
             sum.count += 1;
         }
-        Ok(Bundle::new(self.at(at))
+        Bundle::new(self.at(at))
             .u32("stack", groups.iter().map(|g| g.0.0))
             .u32("tags", groups.iter().map(|g| g.0.1))
             .u8("origin", groups.iter().map(|g| g.0.2))
             .bytes("bytes", groups.iter().map(|g| g.1.bytes))
             .bytes("requested", groups.iter().map(|g| g.1.requested))
             .u32("count", groups.iter().map(|g| g.1.count))
-            .finish()?)
+            .finish()
     }
 
     pub(crate) fn layout(&self, at: usize) -> Answer {
@@ -223,7 +231,7 @@ impl OpenDevice {
         blocks.sort_by_key(|&id| history.allocations[id as usize].address);
         let segments = || ranges.iter().map(|&id| &history.reserved[id as usize]);
         let active = || blocks.iter().map(|&id| &history.allocations[id as usize]);
-        Ok(Bundle::new(self.at(at))
+        Bundle::new(self.at(at))
             .bytes("segment_address", segments().map(|r| r.address))
             .bytes("segment_bytes", segments().map(|r| r.size))
             .u32("segment_tags", ranges.iter().map(|&id| self.tags.ranges[id as usize]))
@@ -239,7 +247,7 @@ impl OpenDevice {
             .u32("block_stack", active().map(|a| stack(a.stack)))
             .u32("block_tags", blocks.iter().map(|&id| self.tags.allocations[id as usize]))
             .u32("block_from", active().map(|a| moment(a.from)))
-            .finish()?)
+            .finish()
     }
 
     pub(crate) fn events(&self, first: usize, count: usize) -> Answer {
@@ -248,13 +256,14 @@ impl OpenDevice {
         let first = first.min(all.len());
         let numbers = first..first.saturating_add(count.min(MOST_EVENTS)).min(all.len());
         let events = || numbers.clone().map(|i| all.get(i));
-        let origin = if all.is_empty() { None } else { all.get(0).time_us };
+        // As the axis: where every event has a time.
+        let origin = self.timeline.duration().and_then(|_| all.get(0).time_us);
         let time = |t: Option<i64>| t.zip(origin).map_or(f64::NAN, |(t, o)| t.saturating_sub(o) as f64);
         #[derive(Serialize)]
         struct First {
             first: usize,
         }
-        Ok(Bundle::new(First { first })
+        Bundle::new(First { first })
             .u8("action", events().map(|e| action(e.action)))
             .bytes("address", events().map(|e| e.address))
             .bytes("bytes", events().map(|e| e.size))
@@ -265,7 +274,7 @@ impl OpenDevice {
                 "allocation",
                 numbers.clone().map(|i| history.subject_number(i).map_or(NONE, |id| id as u32)),
             )
-            .finish()?)
+            .finish()
     }
 
     /// The tags of an event; of one that makes an allocation, the allocation's, which may tell more.
@@ -333,7 +342,7 @@ impl OpenDevice {
         found.sort_by_key(|&id| (std::cmp::Reverse(allocations[id].size), id));
         found.truncate(MOST_FOUND);
         let rows = || found.iter().map(|&id| &allocations[id]);
-        Ok(Bundle::new(total)
+        Bundle::new(total)
             .u32("id", found.iter().map(|&id| id as u32))
             .bytes("address", rows().map(|a| a.address))
             .bytes("size", rows().map(|a| a.size))
@@ -341,7 +350,7 @@ impl OpenDevice {
             .u32("to", rows().map(|a| moment(a.to)))
             .u32("stack", rows().map(|a| stack(a.stack)))
             .u32("tags", found.iter().map(|&id| self.tags.allocations[id]))
-            .finish()?)
+            .finish()
     }
 
     pub(crate) fn regions(&self) -> Answer {
@@ -366,14 +375,14 @@ impl OpenDevice {
         struct Names<'t> {
             names: Vec<&'t str>,
         }
-        Ok(Bundle::new(Names { names })
+        Bundle::new(Names { names })
             .u32("name", name)
             .u8("depth", runs.iter().map(|r| r.depth.min(255) as u8))
             .u32("from", runs.iter().map(|r| r.moments(&times).0 as u32))
             .u32("to", runs.iter().map(|r| r.moments(&times).1 as u32))
             .f64("from_us", runs.iter().map(|r| since(r.start_us)))
             .f64("to_us", runs.iter().map(|r| since(r.end_us)))
-            .finish()?)
+            .finish()
     }
 
     pub(crate) fn segments(&self) -> Answer {
@@ -382,10 +391,10 @@ impl OpenDevice {
         order.sort_by_key(|&i| (history.reserved[i].from, history.reserved[i].address));
         let ranges = || order.iter().map(|&i| &history.reserved[i]);
         #[derive(Serialize)]
-        struct Pools {
-            pools: Vec<PoolJson>,
+        struct Pools<'p> {
+            pools: &'p [PoolJson],
         }
-        Ok(Bundle::new(Pools { pools: self.pools() })
+        Bundle::new(Pools { pools: self.pools() })
             .bytes("address", ranges().map(|r| r.address))
             .bytes("bytes", ranges().map(|r| r.size))
             .u32("from", ranges().map(|r| moment(r.from)))
@@ -394,11 +403,15 @@ impl OpenDevice {
             .u8("kind", ranges().map(|r| kind(r.kind)))
             .u8("expandable", ranges().map(|r| r.expandable.into()))
             .u32("stack", ranges().map(|r| stack(r.stack)))
-            .finish()?)
+            .finish()
     }
 
     /// The highest reserved and active bytes of each pool on each stream.
-    pub(crate) fn pools(&self) -> Vec<PoolJson> {
+    pub(crate) fn pools(&self) -> &[PoolJson] {
+        self.pools.get_or_init(|| self.count_pools())
+    }
+
+    fn count_pools(&self) -> Vec<PoolJson> {
         let history = self.history();
         type Key = (Option<[u64; 2]>, u64);
         let key = |tags: u32| -> Key {

@@ -11,6 +11,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use crate::ViewError;
+use crate::answers::Answer;
+
 /// The name of a column.
 pub(crate) type Name = Cow<'static, str>;
 
@@ -62,10 +65,11 @@ impl<J: Serialize> Bundle<J> {
     }
 
     /// The whole of it.
-    pub(crate) fn finish(self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(crate) fn finish(self) -> Answer {
         let head = serde_json::to_vec(&self.head)?;
+        let length = u32::try_from(head.len()).map_err(|_| ViewError::TooMuch)?;
         let mut out = Vec::with_capacity(12 + head.len() + self.body.len());
-        out.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&head);
         out.resize(out.len().next_multiple_of(8), 0);
         out.extend_from_slice(&self.body);

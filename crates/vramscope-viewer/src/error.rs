@@ -33,6 +33,9 @@ pub enum ViewError {
         vramscope_report::bytes(crate::LARGEST_UPLOAD)
     )]
     TooLarge,
+    /// The names of a recording are longer than an answer can be.
+    #[error("the recording's names are too long for a page")]
+    TooMuch,
     /// The recording cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -54,7 +57,9 @@ impl IntoResponse for ViewError {
             Self::Question(_) => StatusCode::BAD_REQUEST,
             Self::Unreadable { .. } | Self::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Json(_) | Self::Io(_) | Self::Stopped(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::TooMuch | Self::Json(_) | Self::Io(_) | Self::Stopped(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         };
         (status, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
     }

@@ -1,8 +1,8 @@
 //! Who may ask: the page itself, and nobody else.
 //!
 //! Other programs and web pages on the same machine can reach a local server. The secret in the address keeps them
-//! out; the checks here hold even where it leaks. A page of another site cannot lie about `Origin`, and one that points
-//! its own name at 127.0.0.1 (DNS rebinding) still sends that name as `Host`.
+//! out. Where it leaks, web pages are still refused: a page of another site cannot lie about `Origin`, and one that
+//! points its own name at 127.0.0.1 (DNS rebinding) still sends that name as `Host`.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};

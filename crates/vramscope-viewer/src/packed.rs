@@ -4,7 +4,7 @@
 //! step, and so do the bytes of such columns, which is what the compressor lives on. Positions and addresses are written
 //! as differences, signed ones by turns (0, -1, 1, -2 ...). What follows from something else is left out:
 //!
-//! - an event that makes or frees an allocation has that allocation's address and size
+//! - an event that makes or frees an allocation has that allocation's address and, but for odd ones, its size
 //! - one that makes an allocation has its stack and tags, too; allocations are numbered as they come
 //! - a block's size is written as what it has beyond the request rounded up to 512 bytes
 //!
@@ -16,7 +16,7 @@ use serde::Serialize;
 use vramscope_analysis::Moment;
 
 use crate::ViewError;
-use crate::answers::{action, kind, origin, stack};
+use crate::answers::{Answer, action, kind, origin, stack};
 use crate::bundle::Bundle;
 use crate::recording::{OpenDevice, OpenRecording, RecordingJson};
 
@@ -41,7 +41,7 @@ struct DeviceJson {
 }
 
 /// The recordings as one bundle. Its columns of a device are named `file/device/column`, those of a file `file/column`.
-pub(crate) fn pack(recordings: &[OpenRecording]) -> Result<Vec<u8>, ViewError> {
+pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
     let mut files = Vec::new();
     for file in recordings {
         let devices = (0..file.devices.len()).map(|device| {
@@ -63,7 +63,7 @@ pub(crate) fn pack(recordings: &[OpenRecording]) -> Result<Vec<u8>, ViewError> {
             }
         }
     }
-    Ok(bundle.finish()?)
+    bundle.finish()
 }
 
 /// A column of variable-length numbers.
@@ -146,6 +146,13 @@ fn columns(device: &OpenDevice) -> Result<Vec<(&'static str, Vec<u8>)>, ViewErro
             (a.from != Moment::after(e)).then(|| events.get(e))
         })
     };
+    // A free may tell another size than its allocation, where events are missing.
+    let odd = || {
+        (0..events.len()).filter_map(|e| {
+            let size = events.get(e).size;
+            (allocations[subject(e)?].requested != size).then_some((e, size))
+        })
+    };
     let times = events.iter().filter_map(|e| e.time_us).map(|t| t as u64);
     let times: Vec<u64> = if device.timeline.duration().is_some() { times.collect() } else { Vec::new() };
 
@@ -166,6 +173,8 @@ fn columns(device: &OpenDevice) -> Result<Vec<(&'static str, Vec<u8>)>, ViewErro
         ("event_action", events.actions().iter().map(|&a| action(a)).collect()),
         ("event_allocation", subjects),
         ("event_time", Numbers::signed(differences(times.into_iter()))),
+        ("odd_event", Numbers::signed(differences(odd().map(|(e, _)| e as u64)))),
+        ("odd_bytes", Numbers::of(odd().map(|(_, size)| size))),
         ("free_stack", Numbers::of(frees().map(|e| or_none(stack(e.stack))))),
         ("free_tags", Numbers::of(frees().map(|e| e.tags.index() as u64))),
         ("lone_address", Numbers::of(lone().map(|e| e.address))),

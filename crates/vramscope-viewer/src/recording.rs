@@ -1,5 +1,7 @@
 //! A recording made ready for the page.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::Serialize;
@@ -8,10 +10,11 @@ use vramscope_analysis::{
     Timeline,
 };
 use vramscope_report::{Answers, Names, ReplayAnswers, ReplayJson, ReportJson, count, doubts};
-use vramscope_trace::Action;
 use vramscope_trace::formats::{Compression, Format, Recording};
+use vramscope_trace::{Action, FrameId, StringId};
 
 use crate::ViewError;
+use crate::answers::{Answer, PoolJson};
 use crate::bundle::{Bundle, NONE};
 use crate::tags::{TagsOfDevice, ViewTags};
 
@@ -31,6 +34,8 @@ pub(crate) struct OpenDevice {
     pub(crate) tags: TagsOfDevice,
     /// Allocations at each address before this one, by allocation; made when first asked for.
     versions: OnceLock<Vec<u32>>,
+    /// The high-water marks of its pools; counted when first asked for.
+    pub(crate) pools: OnceLock<Vec<PoolJson>>,
 }
 
 impl OpenRecording {
@@ -49,6 +54,7 @@ impl OpenRecording {
                     timeline: Timeline::of(history),
                     tags: TagsOfDevice::of(history),
                     versions: OnceLock::new(),
+                    pools: OnceLock::new(),
                 }
             })
             .collect();
@@ -68,37 +74,49 @@ impl OpenRecording {
         }
     }
 
-    /// Names of frames, and stacks made of them.
-    pub(crate) fn names(&self) -> Result<Vec<u8>, ViewError> {
+    /// Names of frames, and stacks made of them. Every text is sent once, and frames refer to it: a file may give one
+    /// long name to any number of frames.
+    pub(crate) fn names(&self) -> Answer {
         #[derive(Serialize)]
-        struct NamesJson<'t> {
-            label: Vec<String>,
-            file: Vec<&'t str>,
-            line: Vec<u32>,
-            function: Vec<&'t str>,
-            code: Vec<&'static str>,
+        struct TextsJson<'t> {
+            texts: Vec<Cow<'t, str>>,
         }
         let trace = &self.recording.trace;
         let names = Names { trace, frames: self.frames };
-        let frames = || trace.frames.iter();
-        let json = NamesJson {
-            label: frames().map(|(id, _)| names.frame(id)).collect(),
-            file: frames().map(|(_, f)| trace.strings.get(f.filename)).collect(),
-            line: frames().map(|(_, f)| f.line).collect(),
-            function: frames().map(|(_, f)| trace.strings.get(f.name)).collect(),
-            code: frames().map(|(id, _)| code(self.frames.code(id))).collect(),
+        let mut texts = Vec::new();
+        let mut numbers: HashMap<(Text, StringId), u32> = HashMap::new();
+        let mut number = |kind: Text, frame: FrameId| {
+            let of = trace.frames.get(frame);
+            let string = if matches!(kind, Text::File | Text::ShortFile) { of.filename } else { of.name };
+            *numbers.entry((kind, string)).or_insert_with(|| {
+                texts.push(match kind {
+                    Text::File | Text::Function => Cow::Borrowed(trace.strings.get(string)),
+                    Text::ShortFile => names.file(frame).into(),
+                    Text::ShortFunction => names.function(frame).into(),
+                });
+                (texts.len() - 1) as u32
+            })
         };
+        let columns = [Text::File, Text::ShortFile, Text::Function, Text::ShortFunction]
+            .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
+        let [file, short_file, function, short_function] = columns;
         let mut end = 0;
         let ends = trace.stacks.iter().map(|(_, stack)| {
             end += stack.len() as u32;
             end
         });
         let own = trace.stacks.iter().map(|(id, _)| self.frames.own_frame(trace, id));
-        Ok(Bundle::new(json)
+        Bundle::new(TextsJson { texts })
+            .u32("file", file)
+            .u32("short_file", short_file)
+            .u32("function", function)
+            .u32("short_function", short_function)
+            .u32("line", trace.frames.iter().map(|(_, f)| f.line))
+            .u8("code", trace.frames.iter().map(|(id, _)| code(self.frames.code(id))))
             .u32("ends", ends)
             .u32("frames", trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32)))
             .u32("own", own.map(|f| f.map_or(NONE, |f| f.index() as u32)))
-            .finish()?)
+            .finish()
     }
 
     /// The device's part of `vramscope report --json`.
@@ -113,7 +131,7 @@ impl OpenRecording {
             by: None,
             at: None,
         };
-        first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?)
+        Ok(first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?))
     }
 
     /// The device's part of `vramscope replay --json`, and the reserved bytes of each setting over time as `lines`.
@@ -132,7 +150,7 @@ impl OpenRecording {
             frames: self.frames,
             devices: vec![replay],
         };
-        let mut json = first_device(serde_json::to_value(ReplayJson::new(&answers))?)?;
+        let mut json = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
         json["lines"] = serde_json::to_value(lines)?;
         Ok(json)
     }
@@ -142,18 +160,28 @@ impl OpenRecording {
     }
 }
 
+/// What a text of a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Text {
+    File,
+    ShortFile,
+    Function,
+    ShortFunction,
+}
+
 /// Rows of lists of holders: the page makes its own for any moment.
 const MOST_HOLDERS: usize = 20;
 
-fn first_device(mut json: serde_json::Value) -> Result<serde_json::Value, ViewError> {
-    Ok(json["devices"][0].take())
+fn first_device(mut json: serde_json::Value) -> serde_json::Value {
+    json["devices"][0].take()
 }
 
-fn code(code: Code) -> &'static str {
+/// The number of a kind of code in the page's `CODES`.
+fn code(code: Code) -> u8 {
     match code {
-        Code::User => "user",
-        Code::Library => "library",
-        Code::Native => "native",
+        Code::User => 0,
+        Code::Library => 1,
+        Code::Native => 2,
     }
 }
 
@@ -181,6 +209,7 @@ struct DeviceJson<'r> {
     preexisting: usize,
     marks: Vec<MarkJson>,
     tags: &'r [ViewTags],
+    tag_texts: &'r [&'static str],
     doubts: Vec<String>,
 }
 
@@ -264,6 +293,7 @@ impl OpenDevice {
             preexisting: history.quality.preexisting,
             marks: self.marks(),
             tags: &self.tags.table,
+            tag_texts: &self.tags.texts,
             doubts: doubts(&history.quality),
         }
     }
@@ -307,6 +337,8 @@ fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     out.push(("Has", facts.features.join(", ")));
     out.push(("Stacks", count(recording.trace.stacks.len() as u64)));
     out.push(("Frames", count(recording.trace.frames.len() as u64)));
+    let notices: Vec<String> = recording.notices.to_string().lines().map(str::to_owned).collect();
+    out.push(("Not read", notices.join("; ")));
     out.retain(|(_, value)| !value.is_empty());
     out
 }

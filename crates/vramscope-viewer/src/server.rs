@@ -21,7 +21,7 @@ use crate::library::Library;
 use crate::recording::{OpenDevice, OpenRecording};
 use crate::{page, upload};
 
-/// A server on this machine alone, with an address that only who is told knows.
+/// A server on this machine alone, under an address with a secret.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -43,7 +43,7 @@ impl Server {
         Ok(Self { listener, port, secret })
     }
 
-    /// The address of the page. Who knows it can read the recordings, and nobody else can.
+    /// The address of the page. Who knows it can read the recordings; nobody can guess it.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.secret)
     }
@@ -54,7 +54,11 @@ impl Server {
     /// Where the system refuses to go on.
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
         let app = app(library, &self.secret, Guard::new(self.port));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(MOST_AT_ONCE)
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             self.listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
@@ -62,6 +66,12 @@ impl Server {
         })
     }
 }
+
+/// Questions answered at one time; a page asks a few.
+const MOST_AT_ONCE: usize = 16;
+
+/// The longest question: the numbers of all stacks that a search found.
+const LONGEST_QUESTION: usize = 64 << 20;
 
 fn app(library: Arc<Library>, secret: &str, admits: Guard) -> Router {
     let device = Router::new()
@@ -72,12 +82,12 @@ fn app(library: Arc<Library>, secret: &str, admits: Guard) -> Router {
         .route("/allocation", of_device(|d, one: OneAllocation| json(&d.allocation(one.id)?)))
         .route("/regions", of_device(|d, _: Nothing| d.regions()))
         .route("/segments", of_device(|d, _: Nothing| d.segments()))
-        .route("/search", post(search))
+        .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
         .route("/report", of_file(|file, device| json(&file.report(device)?)))
         .route("/replay", of_file(|file, device| json(&file.replay(device)?)));
     let api = Router::new()
         .route("/recordings", get(recordings))
-        .route("/open", post(open).layer(DefaultBodyLimit::disable()))
+        .route("/open", post(open))
         .route("/{file}/names", get(names))
         .nest("/{file}/{device}", device);
     let found = |name: &str| page::asset(name).ok_or(StatusCode::NOT_FOUND);
@@ -163,6 +173,8 @@ async fn open(
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
     let recording = upload::read(&name, length, body).await?;
     let opened = tokio::task::spawn_blocking(move || OpenRecording::new(name, recording)).await?;
+    // The files that were named come first.
+    library.all().await;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())
 }

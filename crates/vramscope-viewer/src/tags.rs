@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use vramscope_analysis::{Allocation, History, Moment, ReservedRange};
-use vramscope_trace::{PoolId, Tags};
+use vramscope_trace::{PoolId, StringId, Tags};
 
-/// The part of [`Tags`] that the page shows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+/// The part of [`Tags`] that the page shows; texts by their position in [`TagsOfDevice::texts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct ViewTags {
     pub(crate) stream: u64,
     pub(crate) pool: Option<[u64; 2]>,
-    category: Option<String>,
-    compile_context: Option<String>,
-    user_metadata: Option<String>,
+    category: Option<u32>,
+    compile_context: Option<u32>,
+    user_metadata: Option<u32>,
 }
 
 /// The table of a device, and which entry each of its things has.
@@ -21,6 +21,8 @@ pub(crate) struct ViewTags {
 pub(crate) struct TagsOfDevice {
     /// The first are the trace's own tags, by their ids; then those that only an end state or a segment tells.
     pub(crate) table: Vec<ViewTags>,
+    /// Every text once, however many tags have it.
+    pub(crate) texts: Vec<&'static str>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
     /// The entry of each reserved range.
@@ -28,9 +30,16 @@ pub(crate) struct TagsOfDevice {
 }
 
 impl TagsOfDevice {
-    pub(crate) fn of(history: &History<'_>) -> Self {
+    pub(crate) fn of(history: &History<'static>) -> Self {
         let trace = history.trace;
-        let text = |id: Option<_>| id.map(|id| trace.strings.get(id).to_owned());
+        let mut texts = Vec::new();
+        let mut numbers: HashMap<StringId, u32> = HashMap::new();
+        let mut text = |id: Option<StringId>| {
+            Some(*numbers.entry(id?).or_insert_with_key(|&id| {
+                texts.push(trace.strings.get(id));
+                (texts.len() - 1) as u32
+            }))
+        };
         let view = |t: Tags| ViewTags {
             stream: t.stream,
             pool: t.pool.map(array),
@@ -48,7 +57,7 @@ impl TagsOfDevice {
             .zip(&history.allocations)
             .map(|(around, a)| table.of_allocation(a, around.map(array)))
             .collect();
-        Self { table: table.entries, allocations, ranges }
+        Self { table: table.entries, texts, allocations, ranges }
     }
 }
 
@@ -70,14 +79,14 @@ struct Table {
 impl Table {
     fn of(entries: Vec<ViewTags>) -> Self {
         // Of entries that look alike the first serves.
-        let index = entries.iter().enumerate().rev().map(|(i, t)| (t.clone(), i as u32)).collect();
+        let index = entries.iter().enumerate().rev().map(|(i, &t)| (t, i as u32)).collect();
         Self { entries, index }
     }
 
     fn entry(&mut self, tags: ViewTags) -> u32 {
         let Self { entries, index } = self;
         *index.entry(tags).or_insert_with_key(|tags| {
-            entries.push(tags.clone());
+            entries.push(*tags);
             (entries.len() - 1) as u32
         })
     }
@@ -88,7 +97,7 @@ impl Table {
         let own = recorded.index() as u32;
         match around {
             Some(_) if self.entries[own as usize].pool.is_none() => {
-                let tags = ViewTags { pool: around, ..self.entries[own as usize].clone() };
+                let tags = ViewTags { pool: around, ..self.entries[own as usize] };
                 self.entry(tags)
             }
             _ => own,

@@ -1,14 +1,58 @@
 // From bundles to the types of source.ts.
 
 import { f64, u16, u32, u8, type Bundle } from './bundle';
-import type {
-  Counters, Events, Found, Layout, Live, Names, Picture, Regions, Segments, Window,
+import {
+  CODES,
+  type Counters, type Device, type Events, type Found, type Layout, type Live, type Names, type Picture, type Recording,
+  type Regions, type Segments, type Tags, type Window,
 } from './source';
 
-type NamesHead = Pick<Names, 'label' | 'file' | 'line' | 'function' | 'code'>;
+/** As told: texts of tags by their position in `tag_texts`. */
+export type ToldRecording = Omit<Recording, 'devices'> & { devices: ToldDevice[] };
+type ToldDevice = Omit<Device, 'tags'> & { tags: ToldTags[]; tag_texts: string[] };
+type ToldTags = Pick<Tags, 'stream' | 'pool'> & Record<'category' | 'compile_context' | 'user_metadata', number | null>;
 
-export function toNames(b: Bundle<NamesHead>): Names {
-  return { ...b.json, ends: u32(b, 'ends'), frames: u32(b, 'frames'), own: u32(b, 'own') };
+export function toRecording({ devices, ...told }: ToldRecording): Recording {
+  return {
+    ...told,
+    devices: devices.map(({ tags, tag_texts: texts, ...device }) => {
+      const text = (at: number | null) => (at === null ? null : texts[at]!);
+      return {
+        ...device,
+        tags: tags.map((t) => ({
+          stream: t.stream,
+          pool: t.pool,
+          category: text(t.category),
+          compile_context: text(t.compile_context),
+          user_metadata: text(t.user_metadata),
+        })),
+      };
+    }),
+  };
+}
+
+/** Longer names are cut where people read them: nobody can, and a file may give one to any number of frames. */
+const LONGEST_LABEL = 500;
+const cut = (text: string) => (text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL)}…` : text);
+
+export function toNames(b: Bundle<{ texts: string[] }>): Names {
+  const { texts } = b.json;
+  const short = texts.map(cut);
+  const [file, shortFile, name, shortName] = ['file', 'short_file', 'function', 'short_function'].map((n) => u32(b, n)) as
+    [Uint32Array, Uint32Array, Uint32Array, Uint32Array];
+  const line = Array.from(u32(b, 'line'));
+  const code = Array.from(u8(b, 'code'), (n) => CODES[n]!);
+  return {
+    label: code.map((of, i) =>
+      of === 'native' ? short[shortName[i]!]! : `${short[shortFile[i]!]}:${line[i]} ${short[shortName[i]!]}`),
+    file: Array.from(file, (n) => texts[n]!),
+    line,
+    function: Array.from(name, (n) => texts[n]!),
+    code,
+    ends: u32(b, 'ends'),
+    frames: u32(b, 'frames'),
+    own: u32(b, 'own'),
+  };
 }
 
 export function toPicture(b: Bundle<{ low: number; high: number }>, window: Window): Picture {
@@ -25,6 +69,8 @@ export function toPicture(b: Bundle<{ low: number; high: number }>, window: Wind
       id: u32(b, 'id'),
       address: f64(b, 'address'),
       bytes: f64(b, 'bytes'),
+      // Requested bytes alone are not those of the block.
+      size: f64(b, b.columns.has('size') ? 'size' : 'bytes'),
       from: u32(b, 'from'),
       to: u32(b, 'to'),
       stack: u32(b, 'stack'),

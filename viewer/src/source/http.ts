@@ -1,10 +1,10 @@
 // The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
 
 import {
-  toEvents, toFound, toLayout, toLive, toNames, toPicture, toRegions, toSegments,
+  toEvents, toFound, toLayout, toLive, toNames, toPicture, toRecording, toRegions, toSegments, type ToldRecording,
 } from './answers';
 import { decode, type Bundle } from './bundle';
-import type { Allocation, Query, Recording, ReplayDevice, ReportDevice, Source, Window } from './source';
+import type { Allocation, Query, ReplayDevice, ReportDevice, Source, Window } from './source';
 
 type Parameters = Record<string, string | number>;
 
@@ -48,7 +48,7 @@ function windowParameters(w: Window): Parameters {
 
 export function http(): Source {
   return {
-    recordings: () => json<Recording[]>('api/recordings'),
+    recordings: async () => (await json<ToldRecording[]>('api/recordings')).map(toRecording),
     names: async (file) => toNames(await bundle(`api/${file}/names`)),
     picture: async (file, device, window) =>
       toPicture(await bundle(at(file, device, 'picture'), windowParameters(window)), window),

@@ -118,6 +118,7 @@ export class LocalTimeline {
       id,
       address: bytes(things.address),
       bytes: bytes(of.bytes),
+      size: bytes(things.bytes),
       from: numbers(of.from),
       to: numbers(of.to),
       stack: numbers(things.stack),
@@ -132,8 +133,9 @@ export class LocalTimeline {
     if (window.axis === 'time' && this.times) {
       const times = this.times;
       if (to < 0 || from > (times[times.length - 1] ?? 0)) return null;
-      const first = countBelow(times, (t) => t <= from);
-      return [first, Math.max(first, countBelow(times, (t) => t < to))];
+      // What happened at the very first moment of all is seen in the first pixel.
+      const first = from <= 0 ? 0 : countBelow(times, (t) => t <= from);
+      return [first, countBelow(times, (t) => t <= to)];
     }
     const first = Math.max(Math.floor(from), 0);
     if (to <= 0 || first > last) return null;

@@ -9,7 +9,7 @@ const MOST_FOUND = 1000;
 
 /** Begins with the deflated bundle, written in base64. */
 export async function local(base64: string): Promise<Source> {
-  const packed = await Packed.inflate(Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0)));
+  const packed = await Packed.inflate(bytesOf(base64));
   const devices = new Map<string, Device>();
   const at = (file: number, device: number): Device => {
     const key = `${file}/${device}`;
@@ -19,7 +19,7 @@ export async function local(base64: string): Promise<Source> {
   };
   const told = (file: number, device: number) => packed.head.files[file]!.devices[device]!;
   return {
-    recordings: async () => packed.head.recordings,
+    recordings: async () => packed.recordings(),
     names: async (file) => packed.names(file),
     picture: async (file, device, window) => at(file, device).timeline.picture(window),
     live: async (file, device, moment) => at(file, device).live(moment),
@@ -66,6 +66,13 @@ export async function local(base64: string): Promise<Source> {
     },
     open: null,
   };
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+  return bytes;
 }
 
 type Typed = Float64Array | Uint32Array | Uint8Array;

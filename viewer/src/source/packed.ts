@@ -2,11 +2,11 @@
 // in crates/vramscope-viewer/src/packed.rs.
 
 import { decode, u8, type Bundle } from './bundle';
-import { toNames, toRegions } from './answers';
+import { toNames, toRecording, toRegions, type ToldRecording } from './answers';
 import { NONE, type Names, type Recording, type Regions, type ReplayDevice, type ReportDevice, type Segments } from './source';
 
 interface Head {
-  recordings: Recording[];
+  recordings: ToldRecording[];
   files: { devices: { report: ReportDevice; replay: ReplayDevice | null; pools: Segments['pools'] }[] }[];
 }
 
@@ -48,6 +48,10 @@ class Numbers {
   private at = 0;
   constructor(private readonly bytes: Uint8Array) {}
 
+  get atEnd(): boolean {
+    return this.at >= this.bytes.length;
+  }
+
   next(): number {
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
@@ -74,6 +78,10 @@ export class Packed {
 
   get head(): Head {
     return this.bundle.json;
+  }
+
+  recordings(): Recording[] {
+    return this.head.recordings.map(toRecording);
   }
 
   names(file: number): Names {
@@ -178,6 +186,7 @@ function unpackEvents(column: Column, numbers: Reader, of: Allocations): AllEven
   };
   const lone = ['address', 'bytes', 'stack', 'tags'].map((name) => numbers(`lone_${name}`)) as
     [Numbers, Numbers, Numbers, Numbers];
+  const odd = oddSizes(numbers);
   const free = { stack: numbers('free_stack'), tags: numbers('free_tags') };
   for (let i = 0; i < count; i += 1) {
     const id = allocation[i]!;
@@ -189,12 +198,23 @@ function unpackEvents(column: Column, numbers: Reader, of: Allocations): AllEven
       continue;
     }
     events.address[i] = of.address[id]!;
-    events.bytes[i] = of.requested[id]!;
+    events.bytes[i] = odd.get(i) ?? of.requested[id]!;
     const makes = of.from[id] === i + 1;
     events.stack[i] = makes ? of.stack[id]! : orNone(free.stack.next());
     events.tags[i] = makes ? of.tags[id]! : free.tags.next();
   }
   return events;
+}
+
+/** Sizes of the events that tell another than their allocation. */
+function oddSizes(numbers: Reader): Map<number, number> {
+  const [event, size] = [numbers('odd_event'), numbers('odd_bytes')];
+  const sizes = new Map<number, number>();
+  for (let at = 0; !event.atEnd; ) {
+    at += event.signed();
+    sizes.set(at, size.next());
+  }
+  return sizes;
 }
 
 function unpackRanges(column: Column, numbers: Reader): Unpacked['ranges'] {

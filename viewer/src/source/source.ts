@@ -80,6 +80,10 @@ export interface Recording {
   devices: Device[];
 }
 
+/** Whose code a frame is, by number in the answer. */
+export const CODES = ['user', 'library', 'native'] as const;
+export type Code = (typeof CODES)[number];
+
 /** Names of a file: strings once, frames and stacks by number. A frame's label is what people read. */
 export interface Names {
   /** `model/attention.py:42 forward`, short. */
@@ -87,8 +91,7 @@ export interface Names {
   file: string[];
   line: number[];
   function: string[];
-  /** 'user' | 'library' | 'native' */
-  code: string[];
+  code: Code[];
   /** Stack `i` is `frames.subarray(ends[i-1] ?? 0, ends[i])`, innermost first. */
   ends: Uint32Array;
   frames: Uint32Array;
@@ -120,6 +123,8 @@ export interface Items {
   address: Float64Array;
   /** Bytes as stacked. */
   bytes: Float64Array;
+  /** Bytes of the block or range, whatever is stacked. */
+  size: Float64Array;
   /** Half-open range of moments; `to` NONE: never freed. */
   from: Uint32Array;
   to: Uint32Array;

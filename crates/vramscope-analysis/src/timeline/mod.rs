@@ -47,7 +47,7 @@ impl ByteKind {
 pub enum Axis {
     /// Moments: moment `n` lies between `n` and `n + 1`.
     Events,
-    /// Microseconds after the first event.
+    /// Microseconds after the first event; a recording without times is drawn over events.
     Time,
 }
 
@@ -218,8 +218,9 @@ impl<'h, 't> Timeline<'h, 't> {
                 if to < 0.0 || from > end as f64 {
                     return None;
                 }
-                let first = times.partition_point(|&t| t as f64 <= from);
-                Some((first, times.partition_point(|&t| (t as f64) < to).max(first)))
+                // What happened at the very first moment of all is seen in the first pixel.
+                let first = if from <= 0.0 { 0 } else { times.partition_point(|&t| t as f64 <= from) };
+                Some((first, times.partition_point(|&t| t as f64 <= to)))
             }
             _ => {
                 let first = from.floor().max(0.0);

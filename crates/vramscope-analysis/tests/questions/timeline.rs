@@ -28,8 +28,11 @@ fn covered(history: &History<'_>, axis: Axis, from: f64, to: f64) -> Vec<usize> 
     if outside {
         return Vec::new();
     }
-    // Moments that last no time at all lie within a column whose time they are.
-    (0..moments).filter(|&m| ends(m) > from && begins(m) < to).collect()
+    match axis {
+        Axis::Events => (0..moments).filter(|&m| ends(m) > from && begins(m) < to).collect(),
+        // Moments that last no time at all lie at the end of a column, those at time 0 in the first.
+        Axis::Time => (0..moments).filter(|&m| (ends(m) > from || from <= 0.0) && begins(m) <= to).collect(),
+    }
 }
 
 fn lives(kind: ByteKind, a: &Allocation, moment: Moment) -> bool {

@@ -3,8 +3,12 @@
 
 use vramscope_analysis::RegionRun;
 
-/// Each run with its lane, from 0, in order of start, the longer first.
-pub(super) fn place(mut runs: Vec<RegionRun>) -> Vec<(usize, RegionRun)> {
+/// The most lanes. Every run looks at each of them, and each is a thread to look at.
+pub(super) const LANES: usize = 64;
+
+/// Each run with its lane, from 0, in order of start, the longer first. What nests in none of [`LANES`] lanes has
+/// none.
+pub(super) fn place(mut runs: Vec<RegionRun>) -> Vec<(Option<usize>, RegionRun)> {
     runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us)));
     // Of each lane, when the runs end that are open, innermost last.
     let mut lanes: Vec<Vec<i64>> = Vec::new();
@@ -20,12 +24,14 @@ pub(super) fn place(mut runs: Vec<RegionRun>) -> Vec<(usize, RegionRun)> {
                 break;
             }
         }
-        let lane = free.unwrap_or_else(|| {
+        if free.is_none() && lanes.len() < LANES {
+            free = Some(lanes.len());
             lanes.push(Vec::new());
-            lanes.len() - 1
-        });
-        lanes[lane].push(run.end_us);
-        placed.push((lane, run));
+        }
+        if let Some(lane) = free {
+            lanes[lane].push(run.end_us);
+        }
+        placed.push((free, run));
     }
     placed
 }
@@ -42,7 +48,17 @@ mod tests {
         let runs = [(0, 10), (2, 5), (5, 9), (8, 12), (12, 13), (12, 12)];
         let runs = runs.map(|(start_us, end_us)| RegionRun { name, depth: 0, start_us, end_us });
         let placed: Vec<(usize, i64, i64)> =
-            place(runs.to_vec()).iter().map(|(lane, r)| (*lane, r.start_us, r.end_us)).collect();
+            place(runs.to_vec()).iter().map(|(lane, r)| (lane.unwrap(), r.start_us, r.end_us)).collect();
         assert_eq!(placed, [(0, 0, 10), (0, 2, 5), (0, 5, 9), (1, 8, 12), (0, 12, 13), (0, 12, 12)]);
+    }
+
+    #[test]
+    fn there_are_no_more_than_so_many_lanes() {
+        let name = StringTable::default().intern("step").unwrap();
+        // Each overlaps the one before without nesting in it.
+        let runs = (0..1000).map(|i| RegionRun { name, depth: 0, start_us: i, end_us: 1000 + i });
+        let placed: Vec<Option<usize>> = place(runs.collect()).into_iter().map(|(lane, _)| lane).collect();
+        let expected = (0..1000).map(|i| (i < LANES).then_some(i));
+        assert_eq!(placed, expected.collect::<Vec<_>>());
     }
 }

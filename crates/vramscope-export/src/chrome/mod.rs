@@ -95,18 +95,23 @@ impl<W: Write> Writer<'_, W> {
         }
         let trace = history.trace;
         let placed = lanes::place(region_runs(trace, history.device));
-        let lanes = placed.iter().map(|(lane, _)| lane + 1).max().unwrap_or(0);
+        let lanes = placed.iter().filter_map(|(lane, _)| *lane).max().map_or(0, |last| last + 1);
         for lane in 0..lanes {
             let name = if lane == 0 { "regions".to_owned() } else { format!("regions {}", lane + 1) };
             self.name("thread_name", pid, Some(REGIONS + lane as u64), &name)?;
         }
         for (lane, run) in placed {
             let name = self.labels.text(run.name);
+            let [start, end] = [run.start_us, run.end_us].map(|t| self.clock.since_origin(t));
+            let Some(lane) = lane else {
+                self.slice("region", &name, pid, (start, end), None, None::<()>)?;
+                continue;
+            };
             self.put(&Record::<()> {
                 tid: Some(REGIONS + lane as u64),
                 cat: Some("region"),
-                dur: Some(run.end_us.saturating_sub(run.start_us).max(0)),
-                ..Record::new("X", &name, pid, self.clock.since_origin(run.start_us))
+                dur: Some(end.saturating_sub(start).max(0)),
+                ..Record::new("X", &name, pid, start)
             })?;
         }
         Ok(())
@@ -140,6 +145,7 @@ impl<W: Write> Writer<'_, W> {
         } else {
             format!("{} segment", kind(r.kind))
         };
+        let stack = r.stack.map(|s| self.labels.users_stack(s));
         let args = SegmentArgs {
             bytes: r.size,
             address: hex(r.address),
@@ -147,9 +153,9 @@ impl<W: Write> Writer<'_, W> {
             pool: r.pool.map(labels::pool),
             alloc_event: r.from.event(),
             free_event: event(r.to),
-            stack: r.stack.map(|s| self.labels.users_stack(s)),
+            stack: stack.as_deref(),
         };
-        self.slice("segment", &name, pid, (times.at(r.from), times.at(r.to)), r.stack, args)
+        self.slice("segment", &name, pid, (times.at(r.from), times.at(r.to)), r.stack, Some(args))
     }
 
     fn allocation(
@@ -160,7 +166,8 @@ impl<W: Write> Writer<'_, W> {
         times: &Times,
     ) -> io::Result<()> {
         let tags = a.tags.map(|t| history.trace.tags.get(t));
-        let name = self.labels.own_frame(a.stack).to_owned();
+        let name = self.labels.own_frame(a.stack);
+        let stack = a.stack.map(|s| self.labels.users_stack(s));
         let text = |id| Some(self.labels.text(id)).filter(|t| !t.is_empty());
         let user_metadata = tags.and_then(|t| t.user_metadata).and_then(text);
         let args = AllocationArgs {
@@ -174,9 +181,9 @@ impl<W: Write> Writer<'_, W> {
             free_event: event(a.freed),
             available_event: event(a.to),
             user_metadata,
-            stack: a.stack.map(|s| self.labels.users_stack(s)),
+            stack: stack.as_deref(),
         };
-        self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, args)
+        self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, Some(args))
     }
 
     /// A slice of its own row, from one time to another.
@@ -187,16 +194,16 @@ impl<W: Write> Writer<'_, W> {
         pid: i64,
         (from, to): (i64, i64),
         stack: Option<StackId>,
-        args: impl Serialize,
+        args: Option<impl Serialize>,
     ) -> io::Result<()> {
         let id = Some(hex(self.next_id));
         self.next_id += 1;
-        let sf = stack.and_then(|s| self.stacks.of(self.labels.names.trace.stacks.get(s)));
+        let sf = stack.and_then(|s| self.stacks.of(self.labels.names.trace, s));
         let record = Record {
             cat: Some(cat),
             id: id.clone(),
             sf,
-            args: Some(args),
+            args,
             ..Record::new("b", name, pid, from)
         };
         self.put(&record)?;
@@ -218,6 +225,7 @@ impl<W: Write> Writer<'_, W> {
             let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(text);
             let metadata = tags.user_metadata.map(text).filter(|t| !t.is_empty());
             let is_oom = action == Action::Oom;
+            let stack = e.stack.map(|s| self.labels.users_stack(s));
             let args = InstantArgs {
                 event: number,
                 size_bytes: e.size,
@@ -225,13 +233,13 @@ impl<W: Write> Writer<'_, W> {
                 device_free_bytes: is_oom.then_some(e.address),
                 stream: hex(tags.stream),
                 user_metadata: metadata,
-                stack: e.stack.map(|s| self.labels.users_stack(s)),
+                stack: stack.as_deref(),
             };
             let name = match action {
                 Action::Oom => "out of memory",
                 _ => unknown.as_deref().unwrap_or(action.name()),
             };
-            let sf = e.stack.and_then(|s| self.stacks.of(trace.stacks.get(s)));
+            let sf = e.stack.and_then(|s| self.stacks.of(trace, s));
             let ts = times.at(Moment::after(number));
             let instant = Record::new("i", name, pid, ts);
             self.put(&Record {

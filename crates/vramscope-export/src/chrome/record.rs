@@ -50,7 +50,7 @@ pub(super) struct CounterArgs {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct AllocationArgs {
+pub(super) struct AllocationArgs<'a> {
     pub(super) requested_bytes: u64,
     pub(super) block_bytes: u64,
     pub(super) address: String,
@@ -67,11 +67,11 @@ pub(super) struct AllocationArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) user_metadata: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stack: Option<String>,
+    pub(super) stack: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct SegmentArgs {
+pub(super) struct SegmentArgs<'a> {
     pub(super) bytes: u64,
     pub(super) address: String,
     pub(super) stream: String,
@@ -82,11 +82,11 @@ pub(super) struct SegmentArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) free_event: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stack: Option<String>,
+    pub(super) stack: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct InstantArgs {
+pub(super) struct InstantArgs<'a> {
     pub(super) event: usize,
     pub(super) size_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,5 +97,5 @@ pub(super) struct InstantArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) user_metadata: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stack: Option<String>,
+    pub(super) stack: Option<&'a str>,
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use vramscope_trace::FrameId;
+use vramscope_trace::{FrameId, StackId, Trace};
 
 use super::to_json;
 use crate::labels::Labels;
@@ -14,6 +14,8 @@ use crate::labels::Labels;
 pub(super) struct StackFrames {
     nodes: Vec<(Option<usize>, FrameId)>,
     index: HashMap<(Option<usize>, FrameId), usize>,
+    /// The innermost frame of each stack that was asked for: a stack may have millions of frames.
+    stacks: HashMap<StackId, Option<usize>>,
 }
 
 #[derive(Serialize)]
@@ -26,14 +28,16 @@ struct Node<'a> {
 
 impl StackFrames {
     /// The number of the innermost frame of a stack; none of an empty one.
-    pub(super) fn of(&mut self, innermost_first: &[FrameId]) -> Option<usize> {
-        let Self { nodes, index } = self;
-        innermost_first.iter().rev().fold(None, |caller, &frame| {
-            let at = index.entry((caller, frame)).or_insert_with(|| {
-                nodes.push((caller, frame));
-                nodes.len() - 1
-            });
-            Some(*at)
+    pub(super) fn of(&mut self, trace: &Trace, stack: StackId) -> Option<usize> {
+        let Self { nodes, index, stacks } = self;
+        *stacks.entry(stack).or_insert_with(|| {
+            trace.stacks.get(stack).iter().rev().fold(None, |caller, &frame| {
+                let at = index.entry((caller, frame)).or_insert_with(|| {
+                    nodes.push((caller, frame));
+                    nodes.len() - 1
+                });
+                Some(*at)
+            })
         })
     }
 
@@ -43,7 +47,7 @@ impl StackFrames {
         for (i, &(parent, frame)) in self.nodes.iter().enumerate() {
             out.write_all(if i == 0 { b"\n" } else { b",\n" })?;
             write!(out, "\"{i}\":")?;
-            to_json(out, &Node { category: "frame", name: labels.frame(frame), parent })?;
+            to_json(out, &Node { category: "frame", name: &labels.frame(frame), parent })?;
         }
         out.write_all(b"\n}")
     }

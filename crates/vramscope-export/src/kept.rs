@@ -1,0 +1,58 @@
+//! Texts that are needed again and again, in bounded memory.
+
+use std::hash::Hash;
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+
+/// The most bytes kept.
+const ROOM: usize = 32 << 20;
+
+/// What a text takes beside its bytes, roughly.
+const OVERHEAD: usize = 64;
+
+/// Texts by what they are of. When they outgrow their room they are forgotten all together, and made again.
+pub(crate) struct Kept<K> {
+    texts: HashMap<K, Rc<str>>,
+    bytes: usize,
+}
+
+impl<K: Hash + Eq> Kept<K> {
+    pub(crate) fn new() -> Self {
+        Self { texts: HashMap::new(), bytes: 0 }
+    }
+
+    /// The text of `key`, where it is still kept.
+    pub(crate) fn get(&self, key: &K) -> Option<Rc<str>> {
+        self.texts.get(key).cloned()
+    }
+
+    /// Keeps the text of `key`, and hands it back.
+    pub(crate) fn keep(&mut self, key: K, text: impl Into<Rc<str>>) -> Rc<str> {
+        let text = text.into();
+        self.bytes += text.len() + OVERHEAD;
+        if self.bytes > ROOM {
+            self.texts.clear();
+            self.bytes = text.len() + OVERHEAD;
+        }
+        self.texts.insert(key, text.clone());
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_never_holds_more_than_its_room() {
+        let mut kept = Kept::new();
+        let text = "x".repeat(1 << 20);
+        for key in 0..100 {
+            kept.keep(key, text.as_str());
+            assert_eq!(kept.get(&key).as_deref(), Some(text.as_str()));
+            assert!(kept.texts.values().map(|t| t.len()).sum::<usize>() <= ROOM);
+        }
+        assert!(kept.texts.len() > 1);
+    }
+}

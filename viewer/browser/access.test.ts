@@ -1,0 +1,62 @@
+// What axe-core finds wrong for people who use a keyboard, a screen reader or little contrast.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { example } from './command';
+import { serving, show, test, VIEWS } from './page';
+import { segmentsOnly } from './recordings';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface Violation {
+  id: string;
+  impact: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+async function violations(page: Page): Promise<string[]> {
+  const found = await page.evaluate(async () => {
+    const { axe } = window as unknown as { axe: { run: (options: object) => Promise<{ violations: Violation[] }> } };
+    return (await axe.run({ resultTypes: ['violations'] })).violations;
+  });
+  return found
+    .filter((v) => v.impact === 'serious' || v.impact === 'critical')
+    .flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.html.slice(0, 140)}: ${n.failureSummary.slice(0, 240)}`));
+}
+
+test.for(['light', 'dark'] as const)('nothing serious in any view, %s', async (colorScheme, { open }) => {
+  const hash = 'selected=300&search=a&moment=1300&against=100';
+  const page = await open(`${await serving(example('oom.pickle'), example('leak.pickle'))}#${hash}`, { colorScheme, before: axe });
+  const all: Record<string, string[]> = {};
+  for (const view of VIEWS) {
+    await show(page, view);
+    all[view] = await violations(page);
+  }
+  expect(all).toEqual(Object.fromEntries(VIEWS.map((view) => [view, []])));
+});
+
+test.for(['light', 'dark'] as const)('nothing serious in dialogs, messages and empty pages, %s', async (colorScheme, { open }) => {
+  const options = { colorScheme, before: axe } as const;
+  const page = await open(await serving(example('leak.pickle')), options);
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').waitFor();
+  expect(await violations(page)).toEqual([]);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('/');
+  await page.keyboard.type('>=many');
+  await page.getByRole('note').waitFor();
+  await show(page, 'moment');
+  await page.getByRole('button', { name: /^Save moment/ }).click();
+  await page.getByRole('menu').waitFor();
+  expect(await violations(page)).toEqual([]);
+  const bare = await open(await serving(), { ...options, draws: false });
+  await bare.getByRole('heading', { name: 'No recording is open' }).waitFor();
+  expect(await violations(bare)).toEqual([]);
+  const bareSegments = await open(await serving(segmentsOnly()), options);
+  for (const view of ['state', 'whatif'] as const) {
+    await show(bareSegments, view);
+    expect(await violations(bareSegments), view).toEqual([]);
+  }
+});

@@ -1,0 +1,71 @@
+// Several files: chosen, and compared side by side.
+
+import { expect } from 'vitest';
+import { bytes } from '../src/text/units';
+import { example, replay, report } from './command';
+import { exact, numberOf, serving, show, state, tableRows, test } from './page';
+
+const [A, B] = [example('leak.pickle'), example('oom.pickle')];
+const [a, b] = [report(A).devices[0], report(B).devices[0]];
+
+test('both recordings are shown, with what grew, their peaks and settings', async ({ open }) => {
+  const page = await open(await serving(A, B));
+  await show(page, 'compare');
+  expect(await page.locator('.small-title').allTextContents()).toEqual([
+    expect.stringContaining('leak.pickle'), expect.stringContaining('oom.pickle'),
+  ]);
+  expect(await numberOf(page, '.growth', 'data-a')).toBe(a.peak_allocated_bytes);
+  expect(await numberOf(page, '.growth', 'data-b')).toBe(b.peak_allocated_bytes);
+  const rows = await tableRows(page, /^Allocated by line/);
+  const column = (at: number) => rows.map((row) => exact(row[at]!)).reduce((x, y) => x + y, 0);
+  expect([column(2), column(3), column(1)]).toEqual([
+    a.peak_allocated_bytes, b.peak_allocated_bytes, b.peak_allocated_bytes - a.peak_allocated_bytes,
+  ]);
+  const peaks = await tableRows(page, 'Peaks');
+  expect(peaks.map((row) => [row[0], exact(row[1]!), exact(row[2]!)])).toEqual(
+    ['requested', 'allocated', 'active', 'reserved'].map((kind) => [kind, a[`peak_${kind}_bytes`], b[`peak_${kind}_bytes`]]),
+  );
+  const settings = await tableRows(page, 'Settings and facts');
+  expect(settings.length).toBeGreaterThan(3);
+  expect(settings.map((row) => row[3])).toEqual([...settings.map((row) => row[3])].sort().reverse());
+  for (const row of settings) expect(row[3]).toBe(row[1] === row[2] ? 'no' : 'yes');
+});
+
+test('moments of both are chosen apart from each other', async ({ open }) => {
+  const page = await open(`${await serving(A, B)}#view=compare`);
+  await page.locator('.growth').waitFor();
+  const second = page.getByRole('slider', { name: /oom\.pickle/ });
+  await second.focus();
+  await page.keyboard.press('PageUp');
+  const { at } = report(B, '--at', String(b.peak_event - 100)).devices[0];
+  await page.locator(`.growth[data-a="${a.peak_allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();
+  const first = page.getByRole('slider', { name: /leak\.pickle/ });
+  await first.click({ position: { x: 500, y: 30 } });
+  await expect.poll(async () => (await state(page))['moment']).toBeDefined();
+  const moment = Number((await state(page))['moment']);
+  const told = report(A, '--at', String(moment - 1)).devices[0].at;
+  await page.locator(`.growth[data-a="${told.allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();
+  await page.getByRole('button', { name: 'Both at their peaks' }).click();
+  await page.locator(`.growth[data-a="${a.peak_allocated_bytes}"][data-b="${b.peak_allocated_bytes}"]`).waitFor();
+});
+
+test('another file is shown by choosing it, in every view', async ({ open }) => {
+  const page = await open(await serving(A, B));
+  await page.getByRole('combobox', { name: 'File' }).selectOption('1');
+  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(b.peak_allocated_bytes);
+  await page.getByRole('img', { name: `at most ${bytes(b.peak_allocated_bytes)} allocated` }).waitFor();
+  await show(page, 'moment');
+  expect(await numberOf(page, '.moment-view', 'data-total')).toBe(b.peak_allocated_bytes);
+  await show(page, 'whatif');
+  await page.locator(`.whatif-view[data-settings="${replay(B).devices[0].what_if.length}"]`).waitFor();
+  await show(page, 'compare');
+  expect(await page.locator('.compare-view').getAttribute('data-other')).toBe('0.0');
+  await show(page, 'segments');
+  await page.getByRole('combobox', { name: 'File' }).selectOption('0');
+  await page.locator('.segments-view[data-segments="11"]').waitFor();
+});
+
+test('one file alone says what to do to compare', async ({ open }) => {
+  const page = await open(`${await serving(A)}#view=compare`);
+  await page.getByRole('heading', { name: 'There is nothing to compare with yet.' }).waitFor();
+});

@@ -1,0 +1,96 @@
+// Files that are dropped on the page.
+
+import { readFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { example, report } from './command';
+import { numberOf, servingAlone, show, test } from './page';
+
+const LEAK = example('leak.pickle');
+const OOM = example('oom.pickle');
+
+interface Dropped {
+  name: string;
+  bytes: Buffer;
+  /** So often; a page of memory is not copied for that. */
+  times?: number;
+}
+
+/** Drags a file in and lets it go. */
+async function drop(page: Page, { name, bytes, times = 1 }: Dropped): Promise<void> {
+  const transfer = await page.evaluateHandle(
+    ({ name, text, times }) => {
+      const part = new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]);
+      const transfer = new DataTransfer();
+      transfer.items.add(new File(Array.from({ length: times }, () => part), name));
+      return transfer;
+    },
+    { name, text: bytes.toString('base64'), times },
+  );
+  await page.dispatchEvent('body', 'dragenter', { dataTransfer: transfer });
+  await page.dispatchEvent('body', 'dragover', { dataTransfer: transfer });
+  await page.dispatchEvent('body', 'drop', { dataTransfer: transfer });
+}
+
+test('a page without a recording asks for one, and shows what is dropped', async ({ open }) => {
+  const page = await open(await servingAlone(), { draws: false });
+  await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
+  await drop(page, { name: 'leak.pickle', bytes: readFileSync(LEAK) });
+  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
+  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['leak.pickle']);
+});
+
+test('a dropped file opens beside the others and can be compared', async ({ open }) => {
+  const page = await open(`${await servingAlone(LEAK)}#view=timeline&range=100~300&selected=3`);
+  await drop(page, { name: 'second.pickle', bytes: readFileSync(OOM) });
+  const files = page.getByRole('combobox', { name: 'File' });
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'second.pickle']);
+  await expect.poll(() => files.inputValue()).toBe('1');
+  await show(page, 'overview');
+  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await show(page, 'compare');
+  expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
+});
+
+test('the button opens files, too', async ({ open }) => {
+  const page = await open(await servingAlone(), { draws: false });
+  const chooser = page.waitForEvent('filechooser');
+  await page.getByRole('button', { name: 'Open' }).or(page.getByRole('button', { name: 'Open a snapshot' })).first().click();
+  await (await chooser).setFiles(OOM);
+  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  await expect.poll(() => numberOf(page, '[data-peak="reserved"]', 'data-bytes')).toBe(report(OOM).devices[0].peak_reserved_bytes);
+});
+
+test('what is no recording is refused with the reason, and the page stays', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
+  await drop(page, { name: 'notes.txt', bytes: Buffer.from('These are notes, no recording.') });
+  const alert = page.getByRole('alert');
+  await expect.poll(() => alert.textContent()).toContain('notes.txt: ');
+  await drop(page, { name: 'cut.pickle', bytes: readFileSync(LEAK).subarray(0, 5000) });
+  await expect.poll(() => alert.textContent()).toContain('it is truncated');
+  await alert.getByRole('button', { name: 'Dismiss' }).click();
+  await expect.poll(() => alert.textContent()).toBe('');
+  await show(page, 'state');
+  expect(await numberOf(page, '.state-view', 'data-moment')).toBe(report(LEAK).devices[0].peak_event + 1);
+  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
+});
+
+test('a file that is too large is refused with a reason', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK), { expected: /status of 413|ERR_/ });
+  await drop(page, { name: 'huge.pickle', bytes: Buffer.alloc(1 << 22, 0x80), times: 257 });
+  await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 20_000 }).toMatch(/larger than 1\.00 GiB/);
+});
+
+test('text that is dragged over the page is no file', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK));
+  await page.evaluate(() => {
+    const transfer = new DataTransfer();
+    transfer.setData('text/plain', 'hello');
+    for (const type of ['dragenter', 'dragover', 'drop']) {
+      document.body.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }
+  });
+  expect(await page.locator('.drop').count()).toBe(0);
+  expect(await page.getByRole('alert').textContent()).toBe('');
+});

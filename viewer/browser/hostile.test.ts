@@ -1,0 +1,59 @@
+// Names in a recording are anybody's text: nothing of it runs, served or inside of a page.
+
+import { pathToFileURL } from 'node:url';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { example, writePage } from './command';
+import { plotBox, serving, show, test, VIEWS } from './page';
+import { hostile, HOSTILE } from './recordings';
+
+const file = hostile();
+
+/** Walks through everything that shows names. */
+async function walk(page: Page): Promise<void> {
+  const shown = new Set<string>();
+  for (const view of VIEWS) {
+    await show(page, view);
+    const text = await page.locator('#panel').innerText();
+    if (text.includes(HOSTILE)) shown.add(view);
+    expect(await page.locator('img, script:not([src]):not([id=recording]):not([type=module]), iframe, object').count()).toBe(0);
+  }
+  // They are there, as text.
+  expect(await page.locator('.file-select option').first().textContent()).toContain('<img src=x');
+  expect([...shown]).toEqual(expect.arrayContaining(['overview', 'state', 'moment', 'whatif']));
+  await show(page, 'timeline');
+  await page.getByRole('combobox', { name: 'Colour' }).selectOption('category');
+  await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();
+  const box = await plotBox(page);
+  await page.mouse.move(box.x + 0.8 * box.width, box.y + box.height - 20);
+  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(HOSTILE);
+  await page.mouse.move(box.x + 0.5 * box.width, box.y - 9);
+  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(HOSTILE);
+  await page.mouse.click(box.x + 0.8 * box.width, box.y + box.height - 20);
+  await expect.poll(() => page.locator('aside[data-selected]').innerText()).toContain(HOSTILE);
+  await page.getByRole('searchbox').fill(HOSTILE);
+  await page.getByRole('searchbox').fill(`"${HOSTILE.replaceAll('"', '')}"`);
+  await expect.poll(() => page.locator('#search-result').textContent()).toMatch(/match/);
+  expect(await page.title()).toBe('vramscope');
+  expect(await page.locator('img').count()).toBe(0);
+}
+
+test('nothing runs in the served page', async ({ open }) => {
+  await walk(await open(await serving(file, example('leak.pickle'))));
+});
+
+test('nothing runs in a page with the recording inside', async ({ open }) => {
+  await walk(await open(pathToFileURL(writePage(file, example('leak.pickle'))).href, { offline: true }));
+});
+
+test('pictures and tables of it hold no markup', async ({ open }) => {
+  const page = await open(`${await serving(file)}#view=moment`);
+  await show(page, 'moment');
+  await page.getByRole('button', { name: /^Save flame/ }).click();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'Picture as SVG' }).click()]);
+  const stream = await download.createReadStream();
+  let svg = '';
+  for await (const part of stream) svg += String(part);
+  expect(svg).toContain('&lt;/script&gt;');
+  expect(svg).not.toMatch(/<script|<img/);
+});

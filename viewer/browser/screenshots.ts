@@ -1,0 +1,82 @@
+// Pictures of every view for the documentation, light and dark: `npm run screenshots`.
+//
+// Recordings are our own: the larger ones of shared/data/phantom where they are, else the examples. VRAMSCOPE_SHOW names
+// others, separated as in PATH: they are shown in every view. VRAMSCOPE_SCREENSHOTS is another folder than docs/viewer.
+
+import { existsSync, mkdirSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import type { Page } from 'playwright-core';
+import { data, example } from './command';
+import { panel, plotBox, ready, redrawn, serving, test, VIEWS, type View } from './page';
+
+const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.dirname, '../../docs/viewer'));
+
+interface Subject {
+  files: string[];
+  /** What the address says beside the view. */
+  hash?: string;
+  /** What is done before the picture is taken. */
+  act?: (page: Page) => Promise<void>;
+}
+
+/** Something tall at a place of the timeline is selected. */
+const selectAt = (right: number, up: number) => async (page: Page) => {
+  const box = await plotBox(page);
+  await page.mouse.click(box.x + right * box.width, box.y + (1 - up) * box.height);
+  await page.locator('[data-selected]').first().waitFor();
+  await page.mouse.move(5, 5);
+};
+
+const chooseSetting = (row: number) => async (page: Page) => {
+  await page.getByRole('grid', { name: /^Settings/ }).locator(`tr[data-row="${row}"]`).click();
+  await page.getByRole('list', { name: 'Legend' }).getByText('reserved with').waitFor();
+};
+
+const allFrames = (page: Page) => page.getByRole('checkbox', { name: 'All frames' }).check();
+
+const larger: Record<View, Subject> = {
+  overview: { files: ['churn-torch2.11-default-8500mb.pickle'] },
+  timeline: { files: ['resnet50-torch2.11-default.pickle'], hash: 'axis=time', act: selectAt(0.88, 0.22) },
+  state: { files: ['gpt2-torch2.11-default.pickle'] },
+  segments: { files: ['gpt2-torch2.11-default.pickle'] },
+  moment: { files: ['gpt2-torch2.11-default.pickle'], hash: 'by=stack', act: allFrames },
+  compare: { files: ['gpt2-torch2.11-default.pickle', 'resnet50-torch2.11-default.pickle'] },
+  whatif: { files: ['churn-torch2.11-default-8500mb.pickle'], act: chooseSetting(0) },
+};
+
+const examples: Record<View, Subject> = {
+  overview: { files: ['oom.pickle'] },
+  timeline: { files: ['training.pickle.zst'], hash: 'axis=time', act: selectAt(0.88, 0.22) },
+  state: { files: ['training.pickle.zst'] },
+  segments: { files: ['oom.pickle'] },
+  moment: { files: ['training.pickle.zst'], hash: 'by=stack', act: allFrames },
+  compare: { files: ['leak.pickle', 'training.pickle.zst'] },
+  whatif: { files: ['oom.pickle'], act: chooseSetting(0) },
+};
+
+function subject(view: View): Subject {
+  const given = process.env['VRAMSCOPE_SHOW']?.split(delimiter).filter(Boolean);
+  if (given?.length) return { files: given.map((file) => resolve(process.env['INIT_CWD'] ?? '.', file)) };
+  const { files, ...rest } = larger[view];
+  const paths = files.map((file) => join(data ?? '', 'phantom', file));
+  if (data && paths.every((path) => existsSync(path))) return { files: paths, ...rest };
+  return { ...examples[view], files: examples[view].files.map(example) };
+}
+
+test.for(VIEWS.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({ view, scheme }))))(
+  '$view, $scheme',
+  async ({ view, scheme }, { open }) => {
+    mkdirSync(folder, { recursive: true });
+    const { files, hash = '', act } = subject(view);
+    const page = await open(`${await serving(...files)}#view=${view}&${hash}`, { colorScheme: scheme });
+    await ready(page, view);
+    await act?.(page);
+    await page.locator('.legend li').first().waitFor();
+    // Once more, so that nothing is under way: names, the legend, the small pictures.
+    await redrawn(page, () => page.setViewportSize({ width: 1281, height: 800 }));
+    await redrawn(page, () => page.setViewportSize({ width: 1280, height: 800 }));
+    await panel(page).waitFor();
+    await page.waitForLoadState('networkidle');
+    await page.screenshot({ path: join(folder, `${view}-${scheme}.png`) });
+  },
+);

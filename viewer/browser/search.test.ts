@@ -1,0 +1,109 @@
+// The search box: what it finds is what a plain count over all allocations gives.
+
+import { expect } from 'vitest';
+import { allocations, asking, frames } from './asking';
+import { example } from './command';
+import { numberOf, serving, state, test } from './page';
+import { known } from './recordings';
+
+const LEAK = example('leak.pickle');
+const MIB = 1 << 20;
+
+test('counts and bytes are those of a plain count over the recording', async ({ open }) => {
+  const { file, made } = known(30);
+  const page = await open(await serving(file));
+  const box = page.getByRole('searchbox');
+  const some = made[7]!;
+  const queries: [string, (m: (typeof made)[number]) => boolean][] = [
+    ['layer2', (m) => m.line === 12],
+    ['model.py:11', (m) => m.line === 11],
+    ['file:train.py', () => true],
+    ['function:layer3 model', (m) => m.line === 13],
+    ['"model.py:10 layer0"', (m) => m.line === 10],
+    ['>=30MiB', (m) => m.bytes >= 30 * MIB],
+    ['>26MiB <32MiB', (m) => m.bytes > 26 * MIB && m.bytes < 32 * MIB],
+    [`0x${(some.address + 512).toString(16)}`, (m) => m === some],
+    ['stream:2', (m) => m.stream === 2],
+    ['stream:1 layer1', (m) => m.stream === 1 && m.line === 11],
+    ['nothing-is-called-so', () => false],
+  ];
+  for (const [text, matches] of queries) {
+    const all = made.filter(matches);
+    await box.fill(text);
+    await page.locator(`[data-matches="${all.length}"][data-bytes="${all.reduce((n, m) => n + m.bytes, 0)}"]`).waitFor();
+  }
+  await box.fill('');
+  await expect.poll(() => page.locator('[data-matches]').count()).toBe(0);
+});
+
+test('of a recording of PyTorch, too', async ({ open }) => {
+  const url = await serving(LEAK);
+  const source = asking(url);
+  const all = await allocations(source);
+  const names = await source.names(0);
+  const page = await open(url);
+  const texts = ['forward', 'linear', 'backward', 'main'];
+  const lower = (stack: number | null) => frames(names, stack).join('\n').toLowerCase();
+  for (const text of texts) {
+    const found = all.filter((a) => lower(a.stack).includes(text));
+    await page.getByRole('searchbox').fill(text);
+    await page.locator(`[data-matches="${found.length}"]`).waitFor();
+    expect(await numberOf(page, '[data-matches]', 'data-bytes')).toBe(found.reduce((n, a) => n + a.bytes, 0));
+  }
+  for (const size of [513, 1 << 20]) {
+    await page.getByRole('searchbox').fill(`>=${size}`);
+    await page.locator(`[data-matches="${all.filter((a) => a.bytes >= size).length}"]`).waitFor();
+  }
+  const { address } = all[100]!;
+  const over = all.filter((a) => a.address <= address && address < a.address + a.bytes);
+  await page.getByRole('searchbox').fill(`0x${address.toString(16)}`);
+  await page.locator(`[data-matches="${over.length}"]`).waitFor();
+});
+
+test('Enter selects the largest match, then the next; Shift Enter goes back', async ({ open }) => {
+  const { file, made } = known(30);
+  const page = await open(`${await serving(file)}#view=timeline`);
+  const box = page.getByRole('searchbox');
+  await box.fill('layer1');
+  const sizes = made.filter((m) => m.line === 11).map((m) => m.bytes).sort((a, b) => b - a);
+  await page.locator(`[data-matches="${sizes.length}"]`).waitFor();
+  const seen: string[] = [];
+  const details = page.locator('aside[data-selected]');
+  for (let i = 0; i < sizes.length; i += 1) {
+    await box.press('Enter');
+    await expect.poll(() => page.locator('[data-matches]').textContent()).toContain(`${i + 1} of ${sizes.length}`);
+    await expect.poll(async () => (await details.count()) > 0 && !seen.includes((await details.getAttribute('data-selected'))!)).toBe(true);
+    seen.push((await details.getAttribute('data-selected'))!);
+    expect(await details.locator('dd').first().getAttribute('title')).toBe(`${sizes[i]!.toLocaleString('en-US')} bytes`);
+  }
+  await box.press('Enter');
+  await expect.poll(() => details.getAttribute('data-selected')).toBe(seen[0]);
+  await box.press('Shift+Enter');
+  await expect.poll(() => details.getAttribute('data-selected')).toBe(seen.at(-1));
+});
+
+test('what is not understood is said, and what does not match is faded', async ({ open }) => {
+  const { file } = known(30);
+  const page = await open(`${await serving(file)}#view=timeline`, { expected: /getImageData/ });
+  const box = page.getByRole('searchbox');
+  await box.fill('>=many');
+  await expect.poll(() => page.locator('#search-result').textContent()).toContain('not understood');
+  await expect.poll(() => page.getByRole('note').textContent()).toContain('>=many: a size is a number with a unit');
+  const colors = () =>
+    page.locator('.timeline-plot canvas').evaluate((canvas: HTMLCanvasElement) => {
+      const { data } = canvas.getContext('2d')!.getImageData(canvas.width - 9, 0, 1, canvas.height);
+      return [...new Uint32Array(data.buffer)].join();
+    });
+  await box.fill('');
+  const before = await colors();
+  await box.fill('layer2');
+  await expect.poll(colors).not.toBe(before);
+});
+
+test('a legend entry searches for its group', async ({ open }) => {
+  const { file, made } = known(30);
+  const page = await open(`${await serving(file)}#view=timeline&color=stream`);
+  await page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 2' }).click();
+  await page.locator(`[data-matches="${made.filter((m) => m.stream === 2).length}"]`).waitFor();
+  await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
+});

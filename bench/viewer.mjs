@@ -25,6 +25,7 @@ const { values: options, positionals } = parseArgs({
 const large = join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
 const release = (name) => join(root, 'target/release', name);
 const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
+const commands = new Set();
 
 const browser = await chromium.launch({
   executablePath: process.env.VRAMSCOPE_CHROMIUM ?? '/usr/bin/chromium',
@@ -70,6 +71,7 @@ async function open(recording) {
   const tab = await context.newPage();
   const start = Date.now();
   const command = spawn(release('vramscope'), ['view', '--no-open', recording], { stdio: ['ignore', 'pipe', 'inherit'] });
+  commands.add(command);
   const url = await new Promise((told) => command.stdout.once('data', (line) => told(String(line).trim())));
   await tab.goto(`${url}#view=timeline`, { waitUntil: 'commit' });
   await tab.waitForFunction(() => Number(document.documentElement.dataset.drawn) >= 1, null, { polling: 'raf', timeout: 120_000 });
@@ -125,8 +127,7 @@ const step = (tab, at, wheel) =>
         document.elementFromPoint(x, y).dispatchEvent(new WheelEvent('wheel', event));
         const look = () => {
           if (root.dataset.drawn !== before) requestAnimationFrame(() => done(performance.now() - start));
-          // At an end of the recording nothing moves.
-          else if (performance.now() - start > 1000) done(0);
+          else if (performance.now() - start > 3000) done(NaN);
           else setTimeout(look);
         };
         look();
@@ -145,7 +146,8 @@ async function hover(tab, [x, y]) {
         const began = performance.now();
         const look = () => {
           if (start !== null && document.querySelector('.part-tooltip li')) requestAnimationFrame(() => done(performance.now() - start));
-          else if (performance.now() - began > 1000) done(0);
+          // There is nothing under the pointer.
+          else if (performance.now() - began > 2000) done(NaN);
           else setTimeout(look);
         };
         look();
@@ -207,10 +209,12 @@ async function memoryViz(file) {
   line('a step of zooming', steps);
 }
 
+/** Steps without an end are counted, not timed: a wheel that could not move, a pointer above the stack. */
 function line(name, values) {
-  const sorted = values.filter((v) => v > 0).sort((a, b) => a - b);
+  const sorted = values.filter((v) => !Number.isNaN(v)).sort((a, b) => a - b);
+  if (sorted.length === 0) throw new Error(`${name}: nothing happened in ${values.length} tries`);
   const median = sorted[sorted.length >> 1];
-  const all = sorted.length > 1 ? `   (${sorted[0].toFixed(0)} to ${sorted.at(-1).toFixed(0)}, ${sorted.length} times)` : '';
+  const all = sorted.length > 1 ? `   (${sorted[0].toFixed(0)} to ${sorted.at(-1).toFixed(0)}, ${sorted.length} of ${values.length})` : '';
   console.log(`  ${name.padEnd(44)}${median.toFixed(1).padStart(9)} ms${all}`);
 }
 
@@ -218,6 +222,7 @@ try {
   if (options['memory-viz']) await memoryViz(options['memory-viz']);
   else await viewer(positionals[0] ?? large);
 } finally {
+  commands.forEach((command) => command.kill());
   await browser.close();
   rmSync(folder, { recursive: true });
 }

@@ -1,9 +1,9 @@
-//! Any bytes, through the reader, every question, every report and every export; what was read must be written and
+//! Any bytes, through the reader, every question, the timeline, every report and every export; what was read must be written and
 //! read again as it was. Panics, hangs and runaway memory are findings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vramscope::analysis::{Capacity, DeviceReplay, Facts, ReplayOptions};
+use vramscope::analysis::{Axis, ByteKind, Capacity, DeviceReplay, Facts, ReplayOptions, Timeline, Window};
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
 
@@ -50,6 +50,7 @@ fn check(bytes: &[u8]) {
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
     vramscope::report::info("fuzz", &recording, &Facts::of(trace));
     for device in &trace.devices {
+        draw(trace, device);
         let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
         let options = ReplayOptions { capacity, ..ReplayOptions::default() };
         let Ok(replayed) = DeviceReplay::of(trace, device, &frames, &options, &|| {}) else { continue };
@@ -85,4 +86,34 @@ fn export(trace: &Trace, frames: &Frames, allocated: u64) {
     let bytes =
         folded.lines().map(|l| l.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a count"));
     assert_eq!(bytes.sum::<u64>(), allocated, "stacks sum to what is allocated");
+}
+
+/// The whole timeline and a part of it, along both axes.
+fn draw(trace: &Trace, device: &DeviceTrace) {
+    let history = History::of(trace, device);
+    let timeline = Timeline::of(&history);
+    for (axis, whole) in
+        [(Axis::Events, timeline.moments() as f64), (Axis::Time, timeline.duration().unwrap_or(0) as f64)]
+    {
+        for (from, to) in [(0.0, whole.max(1.0)), (whole * 0.4, whole * 0.6 + 1.0)] {
+            for stacked in ByteKind::ALL {
+                let window = Window {
+                    stacked,
+                    axis,
+                    from,
+                    to,
+                    width: 50,
+                    height: 20,
+                    low: 0.0,
+                    high: None,
+                    fit_reserved: false,
+                };
+                let view = timeline.view(&window);
+                let highest = view.highest[stacked as usize].iter().max().copied().unwrap_or(0);
+                let peaks = history.peaks();
+                let peak = [peaks.requested, peaks.allocated, peaks.active, peaks.reserved][stacked as usize];
+                assert!(highest <= peak.bytes, "nothing is drawn above the peak");
+            }
+        }
+    }
 }

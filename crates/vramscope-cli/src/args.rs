@@ -215,11 +215,12 @@ fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
   vramscope view before.pickle after.pickle
   vramscope view snapshot.pickle --html page.html
 
-The page is served to this machine alone, under an address that nobody else knows. It ends with Ctrl-C.")]
+The page is served to this machine alone, under an address with a secret, until Ctrl-C. Other users of the machine may see
+the address in the list of processes when a browser is started with it; --no-open starts none.")]
 pub(crate) struct ViewArgs {
     /// Recordings, as for `report`; `-` is standard input. Without any, files can be dropped onto the page
     pub(crate) files: Vec<PathBuf>,
-    /// Write one page with everything in it, which opens from disk, instead of serving
+    /// Write one page with everything in it, which opens from disk, instead of serving; `-` is standard output
     #[arg(long, value_name = "OUT")]
     pub(crate) html: Option<PathBuf>,
     /// The port to serve on [default: a free one]

@@ -1,4 +1,5 @@
-//! Writing what the user named: a file is there whole or not at all.
+//! Writing what the user named: a file is there whole or not at all. A command that is killed leaves a file
+//! `.vramscope-*.part` beside it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -41,7 +42,7 @@ impl Output {
             let special = File::options().write(true).open(path).with_context(|| name.to_string())?;
             return Ok(Self::new(To::Special(special)));
         }
-        // What a link leads to is written, and the link stays.
+        // The file that a link leads to is replaced, and the link stays; one that leads nowhere is itself replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
@@ -64,11 +65,13 @@ impl Output {
         Self { to, bytes: 0, progress: Progress::new("writing", None) }
     }
 
-    /// Puts the file in its place.
+    /// Puts the file in its place, once it is on the disk.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.flush()?;
         self.progress.done();
         if let To::Beside(file, path) = self.to {
+            // On the disk before its name is: a crash of the machine leaves the former file or the whole new one.
+            file.as_file().sync_all().with_context(|| path.display().to_string())?;
             file.persist(&path).map_err(|e| e.error).with_context(|| path.display().to_string())?;
         }
         Ok(())

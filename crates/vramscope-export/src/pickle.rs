@@ -62,4 +62,14 @@ mod tests {
         assert!(read.devices[0].segments.is_empty());
         assert_eq!(read.annotations.as_ref().map(Vec::len), Some(0));
     }
+
+    #[test]
+    fn where_no_device_is_left_out_nothing_else_is() {
+        let alloc = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0});
+        let trace = testing::read(&serde_json::json!({"segments": [], "device_traces": [[alloc]],
+            "external_annotations": [{"stage": "START", "name": "a", "device": 5, "time_us": 1}]}));
+        let (pickle, _) = testing::export(&trace, Format::Pickle, &Options::default());
+        let read = formats::read(&pickle[..], &mut |_| {}).unwrap().trace;
+        assert_eq!(read.annotations.as_ref().map(Vec::len), Some(1));
+    }
 }

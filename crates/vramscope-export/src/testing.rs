@@ -1,7 +1,7 @@
 //! Recordings for tests.
 
 use vramscope_analysis::Frames;
-use vramscope_trace::{Trace, formats};
+use vramscope_trace::{Event, Trace, formats};
 
 use crate::{Format, Options, Source, Written, write};
 
@@ -10,12 +10,25 @@ pub(crate) fn read(snapshot: &serde_json::Value) -> Trace {
     formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
 }
 
-/// One live allocation with `depth` frames.
+/// One live allocation with `depth` frames of the user's.
 pub(crate) fn deep_stack(depth: usize) -> Trace {
+    deep_stack_in("a.py", depth)
+}
+
+fn deep_stack_in(file: &str, depth: usize) -> Trace {
     let frames: Vec<_> =
-        (0..depth).map(|i| serde_json::json!({"name": "f", "filename": "a.py", "line": i})).collect();
+        (0..depth).map(|i| serde_json::json!({"name": "f", "filename": file, "line": i})).collect();
     let event = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0, "frames": frames});
     read(&serde_json::json!({"segments": [], "device_traces": [[event]]}))
+}
+
+/// `count` live allocations of one stack with `depth` frames, none of them the user's.
+pub(crate) fn deep_stack_of_many(depth: usize, count: u64) -> Trace {
+    let mut trace = deep_stack_in("a.cpp", depth);
+    let events = &mut trace.devices[0].events;
+    let first = events.get(0);
+    (1..count).for_each(|i| events.push(Event { address: first.address + 512 * i, ..first }));
+    trace
 }
 
 /// Two devices, one with hostile names, every kind of event and times, the other with a stack and no more.

@@ -7,8 +7,10 @@ use std::path::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
+use sha2::{Digest as _, Sha256};
 
 use crate::packed::pack;
 use crate::{OpenRecording, ViewError};
@@ -56,25 +58,26 @@ impl Asset {
 
 /// One page with the recordings inside: it opens from disk, without a server and without a network.
 ///
-/// The recordings are a bundle, deflated and written in base64, which no name in them can leave. The policy in the page lets
-/// it run its own script and nothing else, and reach nobody.
+/// The recordings are a bundle, deflated and written in base64, which no name in them can leave. The policy in the page
+/// names its own script and style by their hashes: no other is run, and nobody can be reached.
 ///
 /// # Errors
 /// Where an answer cannot be written out.
 pub fn self_contained(recordings: &[OpenRecording]) -> Result<String, ViewError> {
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&pack(recordings)?)?;
-    let data = base64::engine::general_purpose::STANDARD.encode(deflated.finish()?);
+    let data = STANDARD.encode(deflated.finish()?);
     let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(&a.read()).into_owned());
+    let [script_hash, style_hash] = [&script, &style].map(|text| STANDARD.encode(Sha256::digest(text)));
     // The built script holds no end of a script, see the test.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
-         style-src 'unsafe-inline'; img-src blob: data:; base-uri 'none'; form-action 'none'\">\n\
-         <title>vramscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{script_hash}'; \
+         style-src 'sha256-{style_hash}'; img-src blob: data:; base-uri 'none'; form-action 'none'\">\n\
+         <title>vramscope</title>\n<style>{style}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
          <script type=\"application/octet-stream\" id=\"recording\">{data}</script>\n\
-         <script type=\"module\">\n{script}</script>\n</body>\n</html>\n"
+         <script type=\"module\">{script}</script>\n</body>\n</html>\n"
     ))
 }
 

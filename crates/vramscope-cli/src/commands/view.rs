@@ -11,6 +11,7 @@ use vramscope::viewer::{Library, OpenRecording, Server, self_contained};
 
 use crate::args::ViewArgs;
 use crate::input;
+use crate::output::Output;
 
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<()> {
     match &args.html {
@@ -24,15 +25,22 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     if args.files.is_empty() {
         bail!("--html: name at least one recording");
     }
+    if args.json && out == Path::new("-") {
+        bail!("--json: standard output is the page's");
+    }
     let recordings = args.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut output = if out == Path::new("-") { Output::stdout() } else { Output::file(out)? };
     let page = self_contained(&recordings)?;
-    fs::write(out, &page).with_context(|| out.display().to_string())?;
+    output.write_all(page.as_bytes())?;
+    output.finish()?;
     if args.json {
         return super::print_json(
             &serde_json::json!({ "page": out.display().to_string(), "bytes": page.len() }),
         );
     }
-    writeln!(anstream::stderr(), "{}: {}", out.display(), bytes(page.len() as u64))?;
+    if out != Path::new("-") {
+        writeln!(anstream::stderr(), "{}: {}", out.display(), bytes(page.len() as u64))?;
+    }
     Ok(())
 }
 
@@ -40,7 +48,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
 fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     // Before a browser opens.
     for file in args.files.iter().filter(|f| *f != Path::new("-")) {
-        fs::File::open(file).with_context(|| input::name(file))?;
+        fs::metadata(file).with_context(|| input::name(file))?;
     }
     let server = Server::bind(args.port).with_context(|| format!("port {}", args.port))?;
     let url = server.url();

@@ -290,6 +290,23 @@ fn pprof_is_decoded_by_googles_library() {
     check_pprof(&EXAMPLES.map(Exports::of));
 }
 
+/// Two devices with times, and regions that overlap more often than there are threads for them.
+#[test]
+fn several_devices_and_more_overlapping_regions_than_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.json");
+    let alloc = |time: u64| serde_json::json!([{"action": "alloc", "addr": 512, "size": 9, "stream": 0, "time_us": time}]);
+    let note = |stage: &str, i: u64, time: u64| serde_json::json!({"stage": stage, "name": format!("r{i}"), "device": 0, "time_us": time});
+    let notes: Vec<Value> =
+        (0..100).map(|i| note("START", i, i)).chain((0..100).map(|i| note("END", i, 100 + i))).collect();
+    let snapshot = serde_json::json!({"segments": [], "device_traces": [alloc(5), alloc(7)], "external_annotations": notes});
+    fs::write(&file, snapshot.to_string()).unwrap();
+    let all = [Exports::of(file.to_str().unwrap())];
+    check_chrome(&all[0]);
+    check_schema(&all, "1");
+    check_pprof(&all);
+}
+
 #[test]
 fn parquet_is_opened_by_pyarrow() {
     check_parquet(&EXAMPLES.map(Exports::of));
@@ -414,6 +431,12 @@ fn a_file_is_replaced_whole_or_not_at_all() {
         assert_eq!(export(&["-o", new.to_str().unwrap()]), Some(0));
         assert_eq!(mode(&new), mode(&folder.path().join("plain")));
         assert_eq!(export(&["-o", "/dev/null", "--format", "parquet"]), Some(0));
+        // A link that leads nowhere becomes the file.
+        let dangling = folder.path().join("dangling.csv");
+        std::os::unix::fs::symlink(folder.path().join("gone.csv"), &dangling).unwrap();
+        assert_eq!(export(&["-o", dangling.to_str().unwrap()]), Some(0));
+        assert!(fs::symlink_metadata(&dangling).unwrap().is_file());
+        fs::remove_file(&dangling).unwrap();
     }
     assert!(fs::read_to_string(&file).unwrap().starts_with("<?xml"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);

@@ -199,13 +199,7 @@ impl<W: Write> Writer<'_, W> {
         let id = Some(hex(self.next_id));
         self.next_id += 1;
         let sf = stack.and_then(|s| self.stacks.of(self.labels.names.trace, s));
-        let record = Record {
-            cat: Some(cat),
-            id: id.clone(),
-            sf,
-            args,
-            ..Record::new("b", name, pid, from)
-        };
+        let record = Record { cat: Some(cat), id: id.clone(), sf, args, ..Record::new("b", name, pid, from) };
         self.put(&record)?;
         self.put(&Record::<()> { cat: Some(cat), id, ..Record::new("e", name, pid, to.max(from)) })
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::lanes::LANES;
 use crate::{Format, testing};
 
 fn trace(of: &vramscope_trace::Trace) -> Value {
@@ -72,4 +73,38 @@ fn without_times_events_are_counted() {
         .collect();
     assert_eq!(lives, [(0, 2), (1, 2)]);
     assert_eq!(events(&trace, "b")[0]["name"], "(no stack)");
+}
+
+/// This ends only where a stack is not looked at again for every allocation.
+#[test]
+fn a_stack_is_told_once_however_many_share_it() {
+    let (depth, count) = (100_000, 10_000);
+    let trace = trace(&testing::deep_stack_of_many(depth, count));
+    assert_eq!(trace["stackFrames"].as_object().unwrap().len(), depth);
+    let begins = events(&trace, "b");
+    assert_eq!(begins.len() as u64, count);
+    assert!(
+        begins.iter().all(|b| b["sf"] == begins[0]["sf"] && b["args"]["stack"] == begins[0]["args"]["stack"])
+    );
+}
+
+#[test]
+fn regions_that_nest_nowhere_are_slices_without_a_thread() {
+    let many = LANES + 3;
+    let note = |stage: &str, i: usize, time: usize| serde_json::json!({"stage": stage, "name": format!("r{i}"), "device": 0, "time_us": time});
+    let starts = (0..many).map(|i| note("START", i, i));
+    let notes: Vec<Value> = starts.chain((0..many).map(|i| note("END", i, many + i))).collect();
+    let event = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0, "time_us": 1});
+    let trace = trace(&testing::read(&serde_json::json!({
+        "segments": [], "device_traces": [[event]], "external_annotations": notes})));
+    assert_eq!(events(&trace, "X").len(), LANES);
+    let of_regions = |ph: &str| -> Vec<(Value, i64)> {
+        let slices = events(&trace, ph).into_iter().filter(|e| e["cat"] == "region");
+        slices.map(|e| (e["name"].clone(), e["ts"].as_i64().unwrap())).collect()
+    };
+    let expected = |from: usize| -> Vec<(Value, i64)> {
+        (LANES..many).map(|i| (format!("r{i}").into(), (from + i) as i64)).collect()
+    };
+    assert_eq!(of_regions("b"), expected(0));
+    assert_eq!(of_regions("e"), expected(many));
 }

@@ -13,19 +13,23 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use prost::Message as _;
 use vramscope_analysis::{Allocation, History, Layout, Moment, Origin, event_times};
-use vramscope_report::{Names, clean};
 use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
 use crate::error::ExportError;
-use crate::labels::{self, NO_STACK};
+use crate::labels::{self, Labels, NO_STACK};
 use crate::source::{Source, moment};
 use proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
+
+/// The most frames of a stack that a sample names, the innermost ones. Samples share stacks, and each lists all of
+/// its own; no known recording comes near.
+const DEEPEST: usize = 1024;
 
 /// Writes a profile; returns the number of samples.
 pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> Result<u64, ExportError> {
     let out = GzEncoder::new(BufWriter::new(out), Compression::default());
-    let mut writer = Writer { out, names: source.names(), tables: Tables::default(), buffer: Vec::new() };
-    writer.begin()?;
+    let labels = Labels::new(source.names());
+    let mut writer = Writer { out, labels, tables: Tables::default(), buffer: Vec::new() };
+    writer.begin(source)?;
     let mut samples = 0;
     for history in source.histories() {
         samples += writer.device(&history, at)?;
@@ -66,13 +70,14 @@ struct Tables {
 
 struct Writer<'r, W: Write> {
     out: GzEncoder<W>,
-    names: Names<'r>,
+    labels: Labels<'r>,
     tables: Tables,
     buffer: Vec<u8>,
 }
 
 impl<W: Write> Writer<'_, W> {
-    fn begin(&mut self) -> Result<(), ExportError> {
+    /// Writes what there is once in a profile: readers take a second `time_nanos` for a second profile.
+    fn begin(&mut self, source: &Source<'_>) -> Result<(), ExportError> {
         let mut head = Profile::default();
         // String 0 is empty.
         self.string("", &mut head);
@@ -91,6 +96,10 @@ impl<W: Write> Writer<'_, W> {
         head.sample_type = types;
         head.period_type = Some(period);
         head.period = 1;
+        if let Some((first, last)) = span(source) {
+            head.time_nanos = first.saturating_mul(1000);
+            head.duration_nanos = last.saturating_sub(first).saturating_mul(1000);
+        }
         self.put(&head)
     }
 
@@ -105,12 +114,6 @@ impl<W: Write> Writer<'_, W> {
         };
         let comment = self.string(&format!("device {device}: in use {when}"), &mut note);
         note.comment.push(comment);
-        if let Some(times) = event_times(history.device).filter(|t| !t.is_empty()) {
-            let (first, last) = (times[0], times[times.len() - 1]);
-            let now = moment.event().and_then(|e| times.get(e)).copied().unwrap_or(first);
-            note.time_nanos = now.saturating_mul(1000);
-            note.duration_nanos = last.saturating_sub(first).saturating_mul(1000);
-        }
         self.put(&note)?;
 
         let samples = samples(history, moment);
@@ -123,9 +126,12 @@ impl<W: Write> Writer<'_, W> {
 
     fn sample(&mut self, device: i64, key: &Key, values: &Values) -> Result<(), ExportError> {
         let mut part = Profile::default();
-        let frames = key.stack.map_or(&[][..], |s| self.names.trace.stacks.get(s));
-        let mut location_id: Vec<u64> = frames.iter().map(|&f| self.frame(f, &mut part)).collect();
-        if location_id.is_empty() {
+        let frames = key.stack.map_or(&[][..], |s| self.labels.names.trace.stacks.get(s));
+        let innermost = &frames[..frames.len().min(DEEPEST)];
+        let mut location_id: Vec<u64> = innermost.iter().map(|&f| self.frame(f, &mut part)).collect();
+        if frames.len() > DEEPEST {
+            location_id.push(self.word("(more frames)", &mut part));
+        } else if frames.is_empty() {
             location_id.push(self.word(NO_STACK, &mut part));
         }
         let before = match key.origin {
@@ -138,7 +144,8 @@ impl<W: Write> Writer<'_, W> {
         }
         let mut label = vec![
             self.number("bytes", key.size, "bytes", &mut part),
-            self.number("device", device.max(0).unsigned_abs(), "", &mut part),
+            // A number without a unit would be no label where it is 0.
+            self.text("device", &device.to_string(), &mut part),
             self.text("stream", &format!("{:#x}", key.stream), &mut part),
         ];
         if let Some(pool) = key.pool {
@@ -165,7 +172,7 @@ impl<W: Write> Writer<'_, W> {
         if let Some(&location) = self.tables.frames.get(&id) {
             return location;
         }
-        let frame = self.names.trace.frames.get(id);
+        let frame = self.labels.names.trace.frames.get(id);
         let (name, file) = (self.recorded(frame.name, part), self.recorded(frame.filename, part));
         let location = self.location(name, file, frame.line.into(), part);
         self.tables.frames.insert(id, location);
@@ -200,7 +207,7 @@ impl<W: Write> Writer<'_, W> {
         if let Some(&number) = self.tables.texts.get(&id) {
             return number;
         }
-        let number = self.string(&clean(self.names.trace.strings.get(id)), part);
+        let number = self.string(&self.labels.text(id), part);
         self.tables.texts.insert(id, number);
         number
     }
@@ -224,6 +231,16 @@ impl<W: Write> Writer<'_, W> {
         self.out.write_all(&self.buffer)?;
         Ok(())
     }
+}
+
+/// The first and the last recorded time of any device, in microseconds.
+fn span(source: &Source<'_>) -> Option<(i64, i64)> {
+    let of = |device| {
+        let times = event_times(device)?;
+        Some((*times.first()?, *times.last()?))
+    };
+    let spans = source.devices.iter().filter_map(|&device| of(device));
+    spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Every allocation, grouped, in order of first appearance.
@@ -261,47 +278,4 @@ fn samples(history: &History<'_>, moment: Moment) -> Vec<(Key, Values)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Read as _;
-
-    use prost::Message as _;
-
-    use super::proto::Profile;
-    use crate::{Format, Options, testing};
-
-    fn profile(options: &Options) -> Profile {
-        let (bytes, written) = testing::export(&testing::two_devices(), Format::Pprof, options);
-        let mut plain = Vec::new();
-        flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
-        let profile = Profile::decode(&plain[..]).unwrap();
-        assert_eq!(written.rows as usize, profile.sample.len());
-        profile
-    }
-
-    fn sums(profile: &Profile) -> Vec<i64> {
-        (0..4).map(|i| profile.sample.iter().map(|s| s.value[i]).sum()).collect()
-    }
-
-    #[test]
-    fn sums_are_those_of_the_moment_and_of_the_whole_recording() {
-        assert_eq!(sums(&profile(&Options::default())), [3, 3584, 3, 3584]);
-        // Event 3 gives 1000 bytes back; device 1 has one event and stays as it ended.
-        assert_eq!(sums(&profile(&Options { at: Some(3), ..Options::default() })), [3, 3584, 2, 2560]);
-    }
-
-    #[test]
-    fn every_number_refers_to_what_there_is() {
-        let p = profile(&Options::default());
-        let text = |n: i64| p.string_table[n as usize].as_str();
-        assert_eq!(text(0), "");
-        assert_eq!(text(p.default_sample_type), "inuse_space");
-        assert_eq!(p.location.iter().map(|l| l.id).collect::<Vec<_>>(), [1, 2]);
-        let innermost = &p.location[p.sample[0].location_id[0] as usize - 1].line[0];
-        let function = &p.function[innermost.function_id as usize - 1];
-        assert_eq!(text(function.name), "a;b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x' 12");
-        assert_eq!((text(function.filename), innermost.line), ("/home/user/train.py", 7));
-        let labels: Vec<(&str, &str, i64)> =
-            p.sample[2].label.iter().map(|l| (text(l.key), text(l.str), l.num)).collect();
-        assert_eq!(labels, [("bytes", "", 512), ("device", "", 1), ("stream", "0x11", 0)]);
-    }
-}
+mod tests;

@@ -42,7 +42,8 @@ def check(path, every):
         elif phase == "b":
             assert (event["cat"], event["id"]) not in opened, event
             opened[event["cat"], event["id"]] = event
-            bytes_of[event["cat"]] += event["args"].get("bytes", event["args"].get("block_bytes"))
+            if event["cat"] != "region":
+                bytes_of[event["cat"]] += event["args"].get("bytes", event["args"].get("block_bytes"))
         elif phase == "e":
             begin = opened[event["cat"], event["id"]]
             assert event["ts"] >= begin["ts"] and event["name"] == begin["name"], event

@@ -31,6 +31,7 @@ MESSAGES = {
         ("default_sample_type", 14, INT64),
     ],
 }
+ONCE = [number for _, number, kind in MESSAGES["Profile"] if not isinstance(kind, list)]
 
 
 def message():
@@ -49,9 +50,38 @@ def message():
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("perftools.Profile"))
 
 
+def fields(data):
+    """The numbers of the fields of a message as they stand in it: parsing would merge those that occur twice."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        yield key >> 3
+        length = varint()
+        if key & 7 == 2:
+            at += length
+        else:
+            assert key & 7 == 0, key
+
+
 def check(path):
+    data = gzip.decompress(pathlib.Path(path).read_bytes())
+    counts = collections.Counter(fields(data))
+    # pprof takes a second time for a second profile.
+    assert all(counts[number] <= 1 for number in ONCE), counts
     profile = message()()
-    profile.ParseFromString(gzip.decompress(pathlib.Path(path).read_bytes()))
+    profile.ParseFromString(data)
     assert len(unknown_fields.UnknownFieldSet(profile)) == 0
     text = profile.string_table
     assert text[0] == "" and len(set(text)) == len(text)
@@ -67,7 +97,7 @@ def check(path):
         labels = {text[l.key]: text[l.str] or l.num for l in sample.label}
         assert labels["bytes"] * sample.value[2] == sample.value[3], labels
         for name, value in zip(types, sample.value):
-            sums[str(labels["device"])][name] += value
+            sums[labels["device"]][name] += value
     return {
         "types": types,
         "default": text[profile.default_sample_type],

@@ -1,8 +1,11 @@
 //! What the server says of recordings, against the report.
 
-use serde_json::Value;
+use std::sync::Arc;
 
-use crate::server;
+use serde_json::{Value, json};
+use vramscope_viewer::{Library, Server};
+
+use crate::{Address, example, server};
 
 /// The head of a bundle, and where its columns begin.
 fn head(bundle: &[u8]) -> Value {
@@ -60,4 +63,54 @@ fn a_replay_brings_its_lines() {
         let highest = line.as_array().unwrap().iter().map(|point| point[1].as_u64().unwrap()).max();
         assert_eq!(highest, row["peak_reserved_bytes"].as_u64());
     }
+}
+
+/// Frames that differ in their lines alone, and tags that differ in their streams alone, share their texts.
+#[test]
+fn long_names_are_sent_once() {
+    const LONG: usize = 20_000;
+    let name = "n".repeat(LONG);
+    let events: Vec<Value> = (0..200)
+        .map(|i| {
+            json!({"action": "alloc", "addr": 4096 * i, "size": 100, "stream": i, "user_metadata": name,
+                   "frames": [{"name": name, "filename": "/home/user/train.py", "line": i}]})
+        })
+        .collect();
+    let snapshot = json!({"segments": [], "device_traces": [events]}).to_string();
+    let opened = server().ask("POST", &server().path("api/open?name=long"), &[], snapshot.as_bytes());
+    let file = &serde_json::from_slice::<Value>(&opened.body).unwrap()["file"];
+    let names = server().get(&format!("api/{file}/names")).body;
+    assert!((2 * LONG..3 * LONG).contains(&names.len()), "{} bytes", names.len());
+    let recordings = server().get("api/recordings").text();
+    assert_eq!(recordings.matches(&name).count(), 1);
+}
+
+#[test]
+fn a_search_may_name_every_stack_of_a_long_recording() {
+    let stacks: Vec<u32> = (0..600_000).collect();
+    let query =
+        json!({"stacks": stacks, "tags": null, "address": null, "min": null, "max": null}).to_string();
+    let headers = ["content-type: application/json"];
+    let reply = server().ask("POST", &server().path("api/0/0/search"), &headers, query.as_bytes());
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(head(&reply.body)["json"]["count"].as_u64().unwrap() > 100);
+}
+
+/// The page may be there before the files are: what is dropped meanwhile takes a later place.
+#[test]
+fn files_that_were_named_come_first() {
+    let server = Server::bind(0).unwrap();
+    let address = Address::of(&server.url());
+    let library = Arc::new(Library::default());
+    let serving = Arc::clone(&library);
+    std::thread::spawn(move || server.serve(serving));
+    let dropped = std::thread::spawn(move || {
+        let empty = br#"{"segments": [], "device_traces": []}"#;
+        address.ask("POST", &address.path("api/open?name=dropped"), &[], empty).text()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!dropped.is_finished());
+    library.add(example("leak.pickle"));
+    library.complete();
+    assert_eq!(dropped.join().unwrap(), r#"{"file":1}"#);
 }

@@ -182,5 +182,10 @@ fn hostile_names_cannot_leave_their_place_in_a_page() {
     assert!(data.len() > 100 && data.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)));
     assert!(!page.contains("document.title='broken'") && !page.contains("onerror=alert"));
     assert_eq!(page.matches("<script").count(), 2);
-    assert!(page.contains("default-src 'none'"));
+    let policy =
+        page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'sha256-") && !policy.contains("unsafe"),
+        "{policy}"
+    );
 }

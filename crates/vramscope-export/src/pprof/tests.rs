@@ -1,0 +1,101 @@
+//! What a profile holds. The tests of the command open it with protobuf's own library.
+
+use std::io::Read as _;
+
+use prost::Message as _;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
+use vramscope_trace::Trace;
+
+use super::DEEPEST;
+use super::proto::Profile;
+use crate::{Format, Options, testing};
+
+/// The bytes of a profile.
+fn plain(trace: &Trace, options: &Options) -> Vec<u8> {
+    let (bytes, _) = testing::export(trace, Format::Pprof, options);
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
+    plain
+}
+
+fn profile(trace: &Trace, options: &Options) -> Profile {
+    let profile = Profile::decode(&plain(trace, options)[..]).unwrap();
+    let (_, written) = testing::export(trace, Format::Pprof, options);
+    assert_eq!(written.rows as usize, profile.sample.len());
+    profile
+}
+
+fn text(profile: &Profile, number: i64) -> &str {
+    &profile.string_table[number as usize]
+}
+
+/// The text labels called `key`, one a sample.
+fn labels<'p>(profile: &'p Profile, key: &str) -> Vec<&'p str> {
+    let label = profile.sample.iter().flat_map(|s| &s.label).filter(|l| text(profile, l.key) == key);
+    label.map(|l| text(profile, l.str)).collect()
+}
+
+fn sums(profile: &Profile) -> Vec<i64> {
+    (0..4).map(|i| profile.sample.iter().map(|s| s.value[i]).sum()).collect()
+}
+
+#[test]
+fn sums_are_those_of_the_moment_and_of_the_whole_recording() {
+    let trace = testing::two_devices();
+    assert_eq!(sums(&profile(&trace, &Options::default())), [3, 3584, 3, 3584]);
+    // Event 3 gives 1000 bytes back; device 1 has one event and stays as it ended.
+    assert_eq!(sums(&profile(&trace, &Options { at: Some(3), ..Options::default() })), [3, 3584, 2, 2560]);
+}
+
+#[test]
+fn every_number_refers_to_what_there_is() {
+    let p = profile(&testing::two_devices(), &Options::default());
+    assert_eq!(text(&p, 0), "");
+    assert_eq!(text(&p, p.default_sample_type), "inuse_space");
+    assert_eq!(p.location.iter().map(|l| l.id).collect::<Vec<_>>(), [1, 2]);
+    let innermost = &p.location[p.sample[0].location_id[0] as usize - 1].line[0];
+    let function = &p.function[innermost.function_id as usize - 1];
+    assert_eq!(text(&p, function.name), "a;b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x' 12");
+    assert_eq!((text(&p, function.filename), innermost.line), ("/home/user/train.py", 7));
+    let label: Vec<(&str, &str, i64)> =
+        p.sample[2].label.iter().map(|l| (text(&p, l.key), text(&p, l.str), l.num)).collect();
+    assert_eq!(label, [("bytes", "", 512), ("device", "1", 0), ("stream", "0x11", 0)]);
+}
+
+/// pprof refuses a profile with a second time, and every other field that is one value has to be there once, too.
+#[test]
+fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
+    let bytes = plain(&testing::two_devices(), &Options::default());
+    let mut rest = &bytes[..];
+    let mut count = [0; 15];
+    while !rest.is_empty() {
+        let (tag, kind) = decode_key(&mut rest).unwrap();
+        count[tag as usize] += 1;
+        skip_field(kind, tag, &mut rest, DecodeContext::default()).unwrap();
+    }
+    assert_eq!(count[9..], [1, 1, 1, 1, 2, 1]);
+    let p = Profile::decode(&bytes[..]).unwrap();
+    // Device 0 from 10 to 60 microseconds, device 1 at 35.
+    assert_eq!((p.time_nanos, p.duration_nanos), (10_000, 50_000));
+}
+
+#[test]
+fn every_device_has_a_label_that_no_reader_drops() {
+    let mut trace = testing::two_devices();
+    assert_eq!(labels(&profile(&trace, &Options::default()), "device"), ["0", "0", "1"]);
+    trace.devices[0].device = -1;
+    assert_eq!(labels(&profile(&trace, &Options::default()), "device"), ["-1", "-1", "1"]);
+}
+
+#[test]
+fn a_stack_without_end_is_told_in_its_innermost_frames() {
+    for (depth, told) in [(DEEPEST, DEEPEST), (DEEPEST + 1, DEEPEST + 1), (100_000, DEEPEST + 1)] {
+        let p = profile(&testing::deep_stack(depth), &Options::default());
+        let lines: Vec<_> =
+            p.sample[0].location_id.iter().map(|&l| &p.location[l as usize - 1].line[0]).collect();
+        assert_eq!(lines.len(), told);
+        assert_eq!((lines[0].line, lines[DEEPEST - 1].line), (0, DEEPEST as i64 - 1));
+        let outermost = text(&p, p.function[lines[told - 1].function_id as usize - 1].name);
+        assert_eq!(outermost, if depth > DEEPEST { "(more frames)" } else { "f" });
+    }
+}

@@ -1,7 +1,7 @@
 // The built command: where it is, and what it makes of recordings.
 
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -45,17 +45,7 @@ export async function serve(...files: string[]): Promise<Served> {
 export function writePage(...files: string[]): string {
   const page = join(scratch(), 'page.html');
   execFileSync(command, ['view', '--html', page, ...files], { stdio: 'pipe' });
-  const folder = process.env['VRAMSCOPE_PAGE'];
-  if (folder) writeFileSync(page, withPage(readFileSync(page, 'utf8'), folder));
   return page;
-}
-
-/** The command writes the page it was built with: here is a newer one, as `vramscope view` serves it. */
-function withPage(written: string, folder: string): string {
-  const [script, style] = ['viewer.js', 'viewer.css'].map((name) => readFileSync(join(folder, name), 'utf8'));
-  return written
-    .replace(/<style>[^]*?<\/style>/, () => `<style>\n${style}</style>`)
-    .replace(/<script type="module">[^]*?<\/script>/, () => `<script type="module">\n${script}</script>`);
 }
 
 /** What the command answers with `--json`. */

@@ -82,13 +82,14 @@ export class LocalTimeline {
 
   picture(window: Window): Picture {
     const { stacked, width, height, low } = window;
-    const step = (window.to - window.from) / width;
+    // Neighbours share an edge to the last bit, and the last edge is the window's.
+    const edge = (x: number) => (x === width ? window.to : window.from + (x * (window.to - window.from)) / width);
     const counter = this.counters[stacked];
     const highest = Object.fromEntries(KINDS.map((kind) => [kind, new Float64Array(width)])) as Picture['highest'];
     const column = new Uint32Array(width);
     const shown: number[] = [];
     for (let x = 0; x < width; x += 1) {
-      const range = this.momentsBetween(window, window.from + x * step, step);
+      const range = this.momentsBetween(window, edge(x), edge(x + 1));
       if (!range) {
         column[x] = NONE;
         continue;
@@ -126,9 +127,8 @@ export class LocalTimeline {
     };
   }
 
-  /** The first and last moment between `from` and `from + step` on the axis. */
-  private momentsBetween(window: Window, from: number, step: number): [number, number] | null {
-    const to = from + step;
+  /** The first and last moment between `from` and `to` on the axis. */
+  private momentsBetween(window: Window, from: number, to: number): [number, number] | null {
     const last = this.moments - 1;
     if (window.axis === 'time' && this.times) {
       const times = this.times;

@@ -165,10 +165,13 @@ impl<'h, 't> Timeline<'h, 't> {
     /// Draws a window.
     pub fn view(&self, window: &Window) -> View {
         let width = window.width.clamp(1, LARGEST_SIDE);
-        let step = (window.to - window.from) / f64::from(width);
-        let ranges: Vec<Option<(usize, usize)>> = (0..width)
-            .map(|c| self.moments_between(window, window.from + f64::from(c) * step, step))
-            .collect();
+        // Neighbours share an edge to the last bit, and the last edge is the window's.
+        let edge = |column: u16| match column {
+            c if c == width => window.to,
+            c => window.from + f64::from(c) * (window.to - window.from) / f64::from(width),
+        };
+        let ranges: Vec<Option<(usize, usize)>> =
+            (0..width).map(|c| self.moments_between(window.axis, edge(c), edge(c + 1))).collect();
         let highest: [Vec<u64>; 4] = std::array::from_fn(|kind| {
             let of = |r: &Option<(usize, usize)>| r.map_or(0, |(a, b)| self.counters[kind].highest(a, b));
             ranges.iter().map(of).collect()
@@ -208,11 +211,10 @@ impl<'h, 't> Timeline<'h, 't> {
         View { picture: Picture { column, ..picture }, highest }
     }
 
-    /// The first and last moment between `from` and `from + step` on the axis; `None` outside of the recording.
-    fn moments_between(&self, window: &Window, from: f64, step: f64) -> Option<(usize, usize)> {
-        let to = from + step;
+    /// The first and last moment between `from` and `to` on the axis; `None` outside of the recording.
+    fn moments_between(&self, axis: Axis, from: f64, to: f64) -> Option<(usize, usize)> {
         let last = self.moments() - 1;
-        match (window.axis, &self.times) {
+        match (axis, &self.times) {
             (Axis::Time, Some(times)) => {
                 let end = times.last().copied().unwrap_or(0);
                 if to < 0.0 || from > end as f64 {

@@ -82,10 +82,11 @@ proptest! {
         let high = high.unwrap_or(picture.high);
         prop_assert_eq!((picture.low, picture.high), (low, high));
 
-        let edge = |column: usize| from + column as f64 * ((to - from) / f64::from(width));
+        let edge = |column: usize| {
+            if column == usize::from(width) { to } else { from + column as f64 * (to - from) / f64::from(width) }
+        };
         for x in 0..usize::from(width) {
-            let step = (to - from) / f64::from(width);
-            let moments = covered(&history, axis, edge(x), edge(x) + step);
+            let moments = covered(&history, axis, edge(x), edge(x + 1));
             for (of, highest) in ByteKind::ALL.into_iter().zip(&view.highest) {
                 let most = moments.iter().map(|&m| value(&history, of, m)).max().unwrap_or(0);
                 prop_assert_eq!(highest[x], most, "{:?} in column {}: {:?}", of, x, moments);

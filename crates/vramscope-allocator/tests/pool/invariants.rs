@@ -161,15 +161,12 @@ fn analysed_peaks(trace: &Trace) -> (u64, u64) {
 }
 
 /// A recording of such a run says all that decides where blocks lie.
-fn is_told(policy: &Policy, s: &Statistics, pending: bool) -> bool {
+fn is_told(policy: &Policy, s: &Statistics) -> bool {
     let conf = policy.settings().conf_text.unwrap_or_default();
     let is_accepted = policy.name != "torch" || parse_conf(&conf, TorchRelease::new(2, 15)).is_ok();
-    // A completion right behind its request looks as if nobody had waited; but oversize blocks are given back
-    // before anybody waits.
-    let hides_waiting = pending && policy.max_split_size.is_some();
     // Addresses that were reserved for a request that then failed are recorded nowhere.
     let hides_addresses = policy.expandable_segments && s.num_ooms > 0;
-    is_accepted && !hides_waiting && !hides_addresses
+    is_accepted && !hides_addresses
 }
 
 /// The recording, replayed under its own settings, is what was recorded, to the last segment event and block.
@@ -278,7 +275,7 @@ proptest! {
             prop_assert_eq!([(s.requested.peak, s.requested.allocated), (s.reserved.peak, s.reserved.allocated)], [requested, reserved]);
             prop_assert_eq!(analysed_peaks(&trace), (s.allocated.peak, s.active.peak));
         }
-        if is_told(&policy, &s, pending) {
+        if is_told(&policy, &s) {
             check_replay(&trace, &s, was_reset);
         }
         // Everything goes back.

@@ -235,17 +235,30 @@ impl<'h, 't> Builder<'h, 't> {
         }
         if a.freed == now {
             self.close_window(None);
-            // The completion is recorded right behind the request where no other stream is waited for.
-            let at_once = a.to <= Moment::after(event as usize + 1);
-            if at_once {
-                self.vacate(What::Free, id, event);
-            } else {
-                let slot = self.slot_of[id as usize];
-                self.push(Step { what: What::FreeRequested, arena: 0, slot, event, size: 0 }, id);
+            if self.has_waited(id) {
+                self.request_free(id, event);
             }
-        } else if a.to == now {
+        }
+        if a.to == now {
             self.completions.push((id, event));
         }
+    }
+
+    /// Other streams still used the block when it was given back. Where none does, the completion is recorded
+    /// right behind the request and with its stack; an allocator that waits for them may do so right behind it
+    /// too, but inside another request, which has a stack of its own.
+    fn has_waited(&self, id: u32) -> bool {
+        let a = self.allocation(id);
+        let Some(freed) = a.freed.event() else { return true };
+        let Some(to) = a.to.event().filter(|&to| to <= freed + 1) else { return true };
+        let events = &self.history.device.events;
+        let stacks = events.get(freed).stack.zip(events.get(to).stack);
+        stacks.is_some_and(|(requested, completed)| requested != completed)
+    }
+
+    fn request_free(&mut self, id: u32, event: u32) {
+        let slot = self.slot_of[id as usize];
+        self.push(Step { what: What::FreeRequested, arena: 0, slot, event, size: 0 }, id);
     }
 
     fn fail(&mut self, event: u32) {
@@ -323,22 +336,7 @@ impl<'h, 't> Builder<'h, 't> {
         let (inside, explicit): (Vec<u32>, Vec<u32>) =
             releases.partition(|&r| request.is_some_and(|request| self.is_inside(r, request, wanted)));
         let collects = self.history.policy.garbage_collection_threshold.is_some();
-        // What became available before memory was given back inside a request either was found to be when the
-        // request began, or was waited for, after a block was looked for. Where everything is given back that
-        // makes no difference to it, and so no block is found too early.
-        let gives_everything = !collects && self.history.policy.max_split_size.is_none();
-        let is_likely_late = !inside.is_empty() && gives_everything;
-        let turned = request.filter(|_| !completions.is_empty()).is_some_and(|request| {
-            self.turnable(request);
-            self.reading(request).turns_completion
-        });
-        if explicit.is_empty() && is_likely_late != turned {
-            self.late = completions;
-        } else {
-            for (id, event) in completions {
-                self.vacate(What::FreeCompleted, id, event);
-            }
-        }
+        self.place(completions, request, &inside, !explicit.is_empty());
         if let Some(&first) = explicit.first() {
             self.push_explicit(first, &explicit);
         }
@@ -356,6 +354,46 @@ impl<'h, 't> Builder<'h, 't> {
                 self.reserved.saturating_sub(e.size)
             };
         }
+    }
+
+    /// Frees that were completed in the window become available before the request that the window belongs to,
+    /// or are waited for by it, after a block was looked for.
+    fn place(
+        &mut self,
+        completions: Vec<(u32, u32)>,
+        request: Option<u32>,
+        inside: &[u32],
+        is_emptied: bool,
+    ) {
+        let policy = &self.history.policy;
+        let collects = policy.garbage_collection_threshold.is_some();
+        // What was completed after memory was given back was waited for; but what is to be followed as it went
+        // must be available by then.
+        let first = inside.first().filter(|_| !collects).copied().unwrap_or(NOTHING);
+        let (early, late): (Vec<_>, Vec<_>) = completions.into_iter().partition(|&(_, event)| event < first);
+        // What was completed before either was found to be when the request began, or was waited for too.
+        // Where everything is given back that makes no difference to it, and so no block is found too early.
+        // Also a free that looks as if nobody had waited may be one that the request waited for at once.
+        let has_waited = early.iter().any(|&(id, _)| self.has_waited(id));
+        let gives_everything = !inside.is_empty() && !collects && policy.max_split_size.is_none();
+        let is_doubtful = has_waited || !(early.is_empty() || inside.is_empty());
+        let turned = request.filter(|_| is_doubtful).is_some_and(|request| {
+            self.turnable(request);
+            self.reading(request).turns_completion
+        });
+        let is_late = !is_emptied && (has_waited && gives_everything) != turned;
+        for (id, event) in early {
+            let has_waited = self.has_waited(id);
+            if !is_late {
+                self.vacate(if has_waited { What::FreeCompleted } else { What::Free }, id, event);
+                continue;
+            }
+            if !has_waited {
+                self.request_free(id, event);
+            }
+            self.late.push((id, event));
+        }
+        self.late.extend(late);
     }
 
     /// The release was made inside the request and not by the program before it. A recording does not say

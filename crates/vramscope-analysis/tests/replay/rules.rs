@@ -335,6 +335,72 @@ fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
     }
 }
 
+/// An event of the function `name`, on stream 0.
+fn at(name: &str, action: &str, addr: u64, size: u64) -> Value {
+    let frames = json!([{"name": name, "filename": "/home/u/train.py", "line": 1}]);
+    json!({"action": action, "addr": addr, "size": size, "stream": 0, "frames": frames})
+}
+
+#[test]
+fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
+    // synchronize_and_free_events: another stream still uses 30 MiB when 30 are asked for, on a full device.
+    let base = 64 * MIB;
+    let trace = |freed: &str, who: &str| -> Trace {
+        let events = [
+            at("a", "segment_alloc", base, 30 * MIB),
+            at("a", "alloc", base, 30 * MIB),
+            at(freed, "free_requested", base, 30 * MIB),
+            at(who, "free_completed", base, 30 * MIB),
+            at(who, "segment_free", base, 30 * MIB),
+            at(who, "segment_alloc", 2 * base, 30 * MIB),
+            at(who, "alloc", 2 * base, 30 * MIB),
+        ];
+        recording(&events, &[(2 * base, 30 * MIB)])
+    };
+    // The completion has the stack of the request that waits, or all have one stack, as in a backward pass.
+    for (freed, who) in [("b", "c"), ("backward", "backward")] {
+        let trace = trace(freed, who);
+        let history = History::of(&trace, &trace.devices[0]);
+        let replay = Replay::of(&history).unwrap();
+        assert_eq!(replay.reproduction.divergence, None, "{who}");
+        let s = replay.reproduction.outcome.statistics;
+        assert_eq!((s.num_alloc_retries, s.active.peak / MIB), (1, 30), "{who}");
+        // On a large device nobody waits, and the block is still not available.
+        let roomy = Some(Capacity { total: 1000 * MIB, overhead: 0 });
+        let s = replay.under(&replay.policy, roomy).unwrap().statistics;
+        assert_eq!((s.num_alloc_retries, s.segments_freed, s.reserved.peak / MIB), (0, 0, 60), "{who}");
+    }
+}
+
+#[test]
+fn what_is_given_back_before_a_wait_was_available_before_it() {
+    // release_available_cached_blocks gives back 40 MiB that were free, and that is not enough; then 30 MiB are
+    // waited for that another stream uses. Stacks tell nothing.
+    let [a, b, c] = [1, 2, 3].map(|n| n * 64 * MIB);
+    let events = [
+        at("f", "segment_alloc", a, 30 * MIB),
+        at("f", "alloc", a, 30 * MIB),
+        at("f", "segment_alloc", b, 40 * MIB),
+        at("f", "alloc", b, 40 * MIB),
+        at("f", "free_requested", a, 30 * MIB),
+        at("f", "free_requested", b, 40 * MIB),
+        at("f", "free_completed", b, 40 * MIB),
+        at("f", "segment_free", b, 40 * MIB),
+        at("f", "free_completed", a, 30 * MIB),
+        at("f", "segment_free", a, 30 * MIB),
+        at("f", "segment_alloc", c, 100 * MIB),
+        at("f", "alloc", c, 100 * MIB),
+    ];
+    let mut trace = recording(&events, &[(c, 100 * MIB)]);
+    let conf = parse_conf("max_split_size_mb:21", TorchRelease::new(2, 11)).unwrap();
+    trace.settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
+    let history = History::of(&trace, &trace.devices[0]);
+    let replay = Replay::of(&history).unwrap();
+    assert_eq!(replay.reproduction.divergence, None);
+    let s = replay.reproduction.outcome.statistics;
+    assert_eq!((s.num_alloc_retries, s.segments_freed), (1, 2));
+}
+
 #[test]
 fn a_failure_is_explained_by_the_layout_of_the_replay() {
     // Two segments of 20 MiB, neither of them whole: 9 and 3 MiB are free in one, 9 and 7 in the other.

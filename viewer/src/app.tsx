@@ -43,10 +43,12 @@ function Nothing() {
 export function App() {
   const number = file.value;
   const open = current.value !== null;
+  const shown = view.value;
+  // Where they could not be read, another view tries again.
   useEffect(() => {
     if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));
-  }, [number, open]);
-  const Panel = PANELS[view.value];
+  }, [number, open, shown]);
+  const Panel = PANELS[shown];
   return (
     <div class="page">
       <header class="bars">
@@ -62,7 +64,7 @@ export function App() {
       {!open ? <main class="stage"><Nothing /></main> : (
         <main class={tall.value ? 'stage stage-tall' : 'stage'}>
           <Timeline />
-          <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${view.value}`}>
+          <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
             <Panel />
           </div>
         </main>

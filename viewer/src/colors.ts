@@ -22,6 +22,9 @@ export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   return part(16) | part(8) | part(0);
 }
 
+/** How much of the ground is in what a search does not match. */
+export const FADED = 0.86;
+
 /** `rgb(1, 2, 3)`, as computed styles have it, or `#rrggbb`. */
 export function parse(text: string): Rgb {
   if (text.startsWith('#')) return parseInt(text.slice(1, 7), 16);

@@ -1,9 +1,10 @@
 // What the whole page shares: which recording, which range of time, which moment, what is selected, what is searched
 // for. All of it stands in the address, so that a view can be kept and sent.
 
-import { batch, computed, effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import type { Axis, Recording, Names, Source, Stacked } from './source/source';
 import { reason } from './text/reason';
+import { clamped } from './timeline/scale';
 
 export const VIEWS = ['overview', 'timeline', 'state', 'segments', 'moment', 'compare', 'whatif'] as const;
 export type View = (typeof VIEWS)[number];
@@ -35,16 +36,28 @@ export const moment = signal<number | null>(null);
 export const against = signal<number | null>(null);
 /** The other recording in the comparison, as file and device; null: none. */
 export const other = signal<[number, number] | null>(null);
+/** The moment of the other recording; null: its peak of allocated bytes. */
+export const otherMoment = signal<number | null>(null);
 /** The selected allocation. */
 export const selected = signal<number | null>(null);
 export const search = signal('');
 export const colorBy = signal<ColorBy>('stack');
 export const groupBy = signal<GroupBy>('line');
+/** Whether the timeline leaves room for the reserved line. */
+export const withReserved = signal(true);
 /** The row of the what-if table whose line is drawn; null: none. */
 export const setting = signal<number | null>(null);
 
 export const recording = computed(() => recordings.value?.[file.value] ?? null);
 export const current = computed(() => recording.value?.devices[device.value] ?? null);
+export const currentNames = computed(() => names.value.get(file.value));
+/** Which device of which file is shown, in a word. */
+export const scope = computed(() => `${file.value}.${device.value}`);
+
+/** What a signal holds, as long as the recording that it is of is the one that is shown. */
+export const ofCurrent = <T extends { scope: string }>(kept: ReadonlySignal<T | null>): ReadonlySignal<T | null> =>
+  computed(() => (kept.value?.scope === scope.value ? kept.value : null));
+
 /** The moment that the views show. */
 export const shownMoment = computed(() => moment.value ?? current.value?.peaks.allocated.moment ?? 0);
 /** Ends of the whole axis. */
@@ -61,21 +74,31 @@ export async function start(from: Source): Promise<void> {
   read();
   window.addEventListener('hashchange', read);
   try {
-    recordings.value = await source.recordings();
-    clampToRecordings();
-    effect(writeSoon);
+    const all = await source.recordings();
+    batch(() => {
+      recordings.value = all;
+      clampToRecordings();
+      place = placeNow();
+    });
   } catch (e) {
     trouble.value = reason(e);
   }
+  effect(writeSoon);
 }
 
-/** Asks for the names of a file, once. */
 const asked = new Set<number>();
+
+/** Asks for the names of a file, until they are there. */
 export async function needNames(of: number): Promise<void> {
   if (asked.has(of)) return;
   asked.add(of);
-  const got = await source.names(of);
-  names.value = new Map(names.value).set(of, got);
+  try {
+    const got = await source.names(of);
+    names.value = new Map(names.value).set(of, got);
+  } catch (e) {
+    asked.delete(of);
+    throw e;
+  }
 }
 
 /** Shows another device, at its own whole range. */
@@ -83,8 +106,8 @@ export function choose(newFile: number, newDevice: number): void {
   batch(() => {
     file.value = newFile;
     device.value = newDevice;
-    range.value = span.value = moment.value = against.value = selected.value = setting.value = null;
-    if (axis.value === 'time' && current.value?.origin_us == null) axis.value = 'events';
+    range.value = span.value = moment.value = against.value = otherMoment.value = selected.value = setting.value = null;
+    if (!hasAxis()) axis.value = 'events';
   });
 }
 
@@ -92,12 +115,29 @@ export function choose(newFile: number, newDevice: number): void {
 function clampToRecordings(): void {
   if (!current.value) choose(0, 0);
   const last = current.value?.events ?? 0;
-  for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(Math.floor(at.value), last);
+  for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
-  if (axis.value === 'time' && current.value?.origin_us == null) axis.value = 'events';
+  if (!hasAxis()) {
+    // Times are no events.
+    axis.value = 'events';
+    range.value = null;
+  }
+  if (range.value) {
+    const [from, to] = clamped(range.value, whole.value);
+    range.value = from <= whole.value[0] && to >= whole.value[1] ? null : [from, to];
+  }
 }
 
-const number = (text: string | null) => (text !== null && /^\d+(\.\d+)?$/.test(text) ? Number(text) : null);
+const hasAxis = () => axis.value === 'events' || current.value?.origin_us != null;
+
+const number = (text: string | null) => {
+  const n = text !== null && /^\d+(\.\d+)?$/.test(text) ? Number(text) : Infinity;
+  return Number.isFinite(n) ? n : null;
+};
+const position = (text: string | null) => {
+  const n = number(text);
+  return n === null ? null : Math.floor(n);
+};
 const pair = (text: string | null): [number, number] | null => {
   const [a, b] = (text ?? '').split('~').map((t) => number(t));
   return a != null && b != null && a < b ? [a, b] : null;
@@ -106,38 +146,57 @@ const oneOf = <T extends string>(all: readonly T[], text: string | null, otherwi
   all.find((v) => v === text) ?? otherwise;
 
 function read(): void {
+  // What was not written yet belongs to the entry that was left.
+  clearTimeout(writing);
+  waiting = null;
   const p = new URLSearchParams(location.hash.slice(1));
   batch(() => {
     view.value = oneOf(VIEWS, p.get('view'), 'overview');
-    file.value = number(p.get('file')) ?? 0;
-    device.value = number(p.get('device')) ?? 0;
+    file.value = position(p.get('file')) ?? 0;
+    device.value = position(p.get('device')) ?? 0;
     stacked.value = oneOf(['allocated', 'requested', 'active', 'reserved'], p.get('stacked'), 'allocated');
     axis.value = oneOf(['events', 'time'], p.get('axis'), 'events');
     range.value = pair(p.get('range'));
     span.value = pair(p.get('bytes'));
-    moment.value = number(p.get('moment'));
-    against.value = number(p.get('against'));
-    const [f, d] = (p.get('other') ?? '').split('.').map((t) => number(t));
+    moment.value = position(p.get('moment'));
+    against.value = position(p.get('against'));
+    const [f, d] = (p.get('other') ?? '').split('.').map((t) => position(t));
     other.value = f != null && d != null ? [f, d] : null;
-    selected.value = number(p.get('selected'));
+    otherMoment.value = position(p.get('othermoment'));
+    selected.value = position(p.get('selected'));
     search.value = p.get('search') ?? '';
     colorBy.value = oneOf(COLORS, p.get('color'), 'stack');
     groupBy.value = oneOf(GROUPS, p.get('by'), 'line');
-    setting.value = number(p.get('setting'));
+    setting.value = position(p.get('setting'));
+    withReserved.value = p.get('fit') !== 'stack';
     if (recordings.value) clampToRecordings();
+    place = placeNow();
   });
 }
 
 /** Browsers refuse an address that changes all the time: it follows when the hand rests. */
 const REST_MS = 200;
 let writing: ReturnType<typeof setTimeout> | undefined;
+let waiting: { hash: string; place: string } | null = null;
+/** Where the address leads; the way back leads through these. */
+let place = '';
+const placeNow = () => `${view.value} ${scope.value}`;
 
 function writeSoon(): void {
-  const hash = address();
+  const next = { hash: address(), place: placeNow() };
+  // The place that is left keeps what was done there last.
+  if (next.place !== place && waiting?.place === place) write();
+  waiting = next;
   clearTimeout(writing);
-  writing = setTimeout(() => {
-    if (hash !== location.hash) history.replaceState(null, '', hash);
-  }, REST_MS);
+  writing = setTimeout(write, REST_MS);
+}
+
+function write(): void {
+  if (!waiting) return;
+  if (waiting.place !== place) history.pushState(null, '', waiting.hash);
+  else if (waiting.hash !== location.hash) history.replaceState(null, '', waiting.hash);
+  place = waiting.place;
+  waiting = null;
 }
 
 function address(): string {
@@ -156,10 +215,12 @@ function address(): string {
   put('moment', moment.value);
   put('against', against.value);
   put('other', other.value && other.value.join('.'));
+  put('othermoment', otherMoment.value);
   put('selected', selected.value);
   put('search', search.value, '');
   put('color', colorBy.value, 'stack');
   put('by', groupBy.value, 'line');
   put('setting', setting.value);
+  put('fit', withReserved.value ? null : 'stack');
   return `#${p}`;
 }

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest';
-import { NONE, type Live, type Names, type Tags } from '../source/source';
+import { NONE, type Code, type Live, type Names, type Tags } from '../source/source';
 import { difference } from './difference';
 import { group, sum } from './group';
 import { matchingEntries } from './match';
 import { shortFile, stackLabel } from './stacks';
-import { follow, pathTo, tree } from './tree';
+import { follow, pathTo, stepsTo, tree, type Node } from './tree';
 
 interface Frame {
   file: string;
   line: number;
   function: string;
-  code: string;
+  code: Code;
 }
 
-const frame = (text: string, code = 'user'): Frame => {
+const frame = (text: string, code: Code = 'user'): Frame => {
   const [, file, line, name] = /^(.*):(\d+) (.*)$/.exec(text)!;
   return { file: file!, line: Number(line), function: name!, code };
 };
@@ -71,6 +71,8 @@ const backward = frame('model.py:50 backward');
 
 const names = namesOf([[native, linear, forward, main], [native, backward, main], [native], [linear, forward, main]]);
 
+const steps = (...labels: string[]) => labels.map((label) => (names.label.includes(label) ? names.label.indexOf(label) : label));
+
 test('groups sum to what is live, by everything', () => {
   const live = liveOf([[0, 100], [1, 50], [2, 7], [3, 20], [NONE, 3], [0, 11, 1], [1, 5, 2, 1]]);
   const known = [tags(0, [0, 0], 'activations'), tags(4, [0, 1], null)];
@@ -109,21 +111,29 @@ test('the tree has the users frames, callers above, and sums at every node', () 
     ['live before recording; where it was freed', 5],
     ['(no stack)', 3],
   ]);
-  const at = follow(root, ['train.py:10 main', 'model.py:42 forward']);
+  const at = follow(root, steps('train.py:10 main', 'model.py:42 forward'));
   expect([at.bytes, at.count]).toEqual([120, 2]);
   expect(pathTo(at).map((n) => n.label)).toEqual(['all allocated', 'train.py:10 main', 'model.py:42 forward']);
-  expect(follow(root, ['train.py:10 main', 'gone']).label).toBe('train.py:10 main');
+  expect(follow(root, steps('train.py:10 main', 'gone')).label).toBe('train.py:10 main');
 });
 
 test('the tree of all frames has the native ones too', () => {
   const root = tree(liveOf([[0, 100]]), names, true);
-  expect(follow(root, ['train.py:10 main', 'model.py:42 forward', 'torch/linear.py:9 forward', 'alloc.cpp:1 malloc']).depth).toBe(4);
+  expect(follow(root, steps('train.py:10 main', 'model.py:42 forward', 'torch/linear.py:9 forward', 'alloc.cpp:1 malloc')).depth).toBe(4);
+});
+
+test('frames that share a label are told apart', () => {
+  const alike = { ...names, label: names.label.map(() => 'operator()') };
+  const root = tree(liveOf([[0, 100], [1, 50], [NONE, 3], [NONE, 2, 1]]), alike, true);
+  const walk = (node: Node): Node[] => [node, ...node.children.flatMap(walk)];
+  expect(walk(root)).toHaveLength(9);
+  for (const node of walk(root)) expect(follow(root, stepsTo(node))).toBe(node);
 });
 
 test('compared trees keep what is gone, and weigh the larger of both', () => {
   const root = tree(liveOf([[0, 100], [1, 10]]), names, false, liveOf([[1, 60], [2, 5]]));
   expect([root.bytes, root.before, root.weight]).toEqual([110, 65, 165]);
-  const gone = follow(root, ['alloc.cpp:1 malloc']);
+  const gone = follow(root, steps('alloc.cpp:1 malloc'));
   expect([gone.bytes, gone.before, gone.weight]).toEqual([0, 5, 5]);
 });
 
@@ -150,7 +160,7 @@ test('a search finds bytes at every node above the matching stacks', () => {
   const matches = matchingEntries(query, live)!;
   expect([...matches]).toEqual([1, 0, 1]);
   const root = tree(live, names, false, null, matches);
-  expect([root.found, follow(root, ['train.py:10 main', 'model.py:50 backward']).found]).toEqual([120, 0]);
+  expect([root.found, follow(root, steps('train.py:10 main', 'model.py:50 backward')).found]).toEqual([120, 0]);
   expect(group(live, 'line', names, [tags(0, null, null)], matches).map((g) => g.found)).toEqual([true, false]);
   expect([...matchingEntries({ ...query, tags: [1] }, live)!]).toEqual([0, 0, 1]);
   expect(matchingEntries({ ...query, stacks: null, min: 5 }, live)).toBeNull();

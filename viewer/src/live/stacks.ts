@@ -15,7 +15,14 @@ export function ownFrame(names: Names, stack: number): number {
   return stack === NONE || stack >= names.own.length ? NONE : names.own[stack];
 }
 
-export const isUser = (names: Names, frame: number) => names.code[frame] === 'user';
+/** What names a stack, in a table: empty while the names are not here. */
+export function ownLabel(names: Names | null, stack: number): string {
+  if (!names) return '';
+  const own = ownFrame(names, stack);
+  return own === NONE ? NO_STACK : names.label[own];
+}
+
+const isUser = (names: Names, frame: number) => names.code[frame] === 'user';
 
 export const isNative = (names: Names, frame: number) => names.code[frame] === 'native';
 

@@ -113,11 +113,18 @@ export function pathTo(node: Node): Node[] {
   return path;
 }
 
-/** The node at the same place in another tree: labels along the path, as far as there are such. */
-export function follow(root: Node, path: readonly string[]): Node {
+/** A node among its siblings: the number of its frame, for frames may share a label. */
+export type Step = string | number;
+const stepTo = (node: Node): Step => node.frame ?? node.label;
+
+/** The steps from the root to `node`. */
+export const stepsTo = (node: Node): Step[] => pathTo(node).slice(1).map(stepTo);
+
+/** The node at the same place in another tree of these names, as far as there is one. */
+export function follow(root: Node, steps: readonly Step[]): Node {
   let node = root;
-  for (const label of path) {
-    const next = node.children.find((c) => c.label === label);
+  for (const step of steps) {
+    const next = node.children.find((c) => stepTo(c) === step);
     if (!next) break;
     node = next;
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytesColumn, countColumn, sorted, textColumn } from './columns';
+import { addressColumn, bytesColumn, countColumn, sorted, textColumn } from './columns';
 
 interface Row {
   name: string;
@@ -23,4 +23,21 @@ test('a cell of bytes has a unit, its title every digit', () => {
   expect([column.text(2048), column.exact(2048), column.value(2048), column.bar!(2048)]).toEqual([
     '2.00 KiB', '2,048 bytes', 2048, 0.5,
   ]);
+});
+
+test('addresses sort as numbers and are saved as they are written', () => {
+  const column = addressColumn<number>('address', 'Address', (n) => n);
+  const addresses = [0x7f9a00000, 0x1000, 0x7f1000000];
+  expect(sorted(addresses, column, false)).toEqual([0x1000, 0x7f1000000, 0x7f9a00000]);
+  expect(sorted(addresses, column, true).map(column.value)).toEqual(['0x7f9a00000', '0x7f1000000', '0x1000']);
+});
+
+test('sorting reads a value once a row', () => {
+  let read = 0;
+  const column = textColumn<number>('text', 'Text', (n) => {
+    read += 1;
+    return `line ${(n * 7919) % 1000}`;
+  });
+  const all = sorted(Array.from({ length: 1000 }, (_, i) => i), column, false);
+  expect([read, (all[1] * 7919) % 1000]).toEqual([1000, 1]);
 });

@@ -8,8 +8,9 @@ export interface Column<R> {
   key: string;
   title: string;
   numeric: boolean;
-  /** What is sorted by and exported. */
+  /** What is exported, and sorted by unless `order` is. */
   value: (row: R) => Cell;
+  order?: (row: R) => number;
   text: (row: R) => string;
   exact: (row: R) => string;
   /** Part of the whole, from 0 to 1, drawn behind the text. */
@@ -41,7 +42,7 @@ export function countColumn<R>(key: string, title: string, get: Get<R, number | 
 
 export function addressColumn<R>(key: string, title: string, get: Get<R, number>): Column<R> {
   const text = (row: R) => address(get(row));
-  return { key, title, numeric: true, value: text, text, exact: text };
+  return { key, title, numeric: true, value: text, order: get, text, exact: text };
 }
 
 function number<R>(key: string, title: string, get: Get<R, number | null>, human: (n: number) => string, unit: string): Column<R> {
@@ -59,13 +60,18 @@ function number<R>(key: string, title: string, get: Get<R, number | null>, human
   };
 }
 
+/** Made once: a comparison that brings its own options makes one each time. */
+const TEXTS = new Intl.Collator('en', { numeric: true });
+
 /** Sorted copy; what has no value comes last either way. */
 export function sorted<R>(rows: readonly R[], column: Column<R>, descending: boolean): R[] {
   const sign = descending ? -1 : 1;
-  return [...rows].sort((a, b) => {
-    const [x, y] = [column.value(a), column.value(b)];
+  const by = column.order ?? column.value;
+  const keyed = rows.map((row) => ({ row, key: by(row) }));
+  keyed.sort(({ key: x }, { key: y }) => {
     if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
     if (typeof x === 'number' && typeof y === 'number') return sign * (x - y);
-    return sign * String(x).localeCompare(String(y), 'en', { numeric: true });
+    return sign * TEXTS.compare(String(x), String(y));
   });
+  return keyed.map(({ row }) => row);
 }

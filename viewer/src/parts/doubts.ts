@@ -5,7 +5,7 @@ import { count } from '../text/units';
 const some = (n: number, one: string) => `${count(n)} ${n === 1 ? one : `${one}s`}`;
 const were = (n: number, one: string) => `${some(n, one)} ${n === 1 ? 'was' : 'were'}`;
 
-const SENTENCES: Record<string, (n: number) => string> = {
+const SENTENCES = new Map(Object.entries<(n: number) => string>({
   diverges: () => 'Under the recorded settings the replay does not give the recording.',
   settings_assumed: () => "The file names no allocator settings; PyTorch's defaults were taken for them.",
   other_allocator: () => "The recording is of another allocator than PyTorch's, which has no such settings.",
@@ -27,10 +27,10 @@ const SENTENCES: Record<string, (n: number) => string> = {
     'The recording ran out at a limit on reserved bytes, which is taken for what was reserved then; it may have been somewhat higher.',
   rounded_requests: () =>
     'Of a request that failed only the rounded size is recorded, and these settings round otherwise.',
-};
+}));
 
 /** `preexisting_blocks:3` as a sentence; a word that is new stands for itself. */
 export function doubtText(doubt: string): string {
   const [word, n] = doubt.split(':');
-  return SENTENCES[word]?.(Number(n ?? 0)) ?? doubt.replaceAll('_', ' ');
+  return SENTENCES.get(word)?.(Number(n ?? 0)) ?? doubt.replaceAll('_', ' ');
 }

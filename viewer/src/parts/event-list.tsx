@@ -1,5 +1,5 @@
-import { ACTIONS, NONE, type Events, type Names } from '../source/source';
-import { NO_STACK, ownFrame } from '../live/stacks';
+import { ACTIONS, type Events, type Names } from '../source/source';
+import { ownLabel } from '../live/stacks';
 import { bytes, count } from '../text/units';
 import type { EventPages } from './pages';
 import { VirtualList } from './virtual-list';
@@ -48,8 +48,7 @@ export function EventList({ count: total, pages, names, chosen, choose }: EventL
     if (!found) return <span class="event-number">{count(event)}</span>;
     const { page, at } = found;
     const action = actionOf(page, at);
-    const frame = names && ownFrame(names, page.stack[at]);
-    const label = names === null || frame === null ? '' : frame === NONE ? NO_STACK : names.label[frame];
+    const label = ownLabel(names, page.stack[at]);
     return (
       <>
         <span class="event-number">{count(event)}</span>

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { css, mix, parse, textColor, unknownColor } from '../colors';
-import { follow, pathTo, type Node } from '../live/tree';
+import { follow, pathTo, stepsTo, type Node, type Step } from '../live/tree';
 import { drawingItems } from '../save/picture';
 import { SaveMenu } from '../save/menu';
 import { dark, inks } from '../shell/theme';
@@ -8,7 +8,7 @@ import { bytes, count, share, signedBytes } from '../text/units';
 import { Canvas } from './canvas';
 import { boxAt, layFlame, stepInTree, type Box } from './flame';
 import type { Pen } from './pen';
-import { useSize } from './size';
+import { bringIntoSight, useSize } from './size';
 import { Facts, Tooltip } from './tooltip';
 
 const ROW = 20;
@@ -27,22 +27,23 @@ export interface FlameGraphProps {
 /** A call tree as an icicle: click or Enter zooms, arrows walk, Escape or Backspace zooms out. */
 export function FlameGraph(p: FlameGraphProps) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
-  // Labels along the path, so that the place outlives the tree when the moment changes.
-  const [zoomPath, setZoomPath] = useState<string[]>([]);
-  const [focusPath, setFocusPath] = useState<string[] | null>(null);
+  // Steps along the path, so that the place outlives the tree when the moment changes.
+  const [zoomPath, setZoomPath] = useState<Step[]>([]);
+  const [focusPath, setFocusPath] = useState<Step[] | null>(null);
+  const [scrollTop, setScrollTop] = useState(0);
   const [hover, setHover] = useState<{ node: Node; x: number; y: number } | null>(null);
   const zoomed = useMemo(() => follow(p.root, zoomPath), [p.root, zoomPath]);
   const focused = useMemo(() => focusPath && follow(p.root, focusPath), [p.root, focusPath]);
   const boxes = useMemo(() => layFlame(zoomed, width > 0 ? 0.5 / width : 1), [zoomed, width]);
   const rows = boxes.reduce((most, b) => Math.max(most, b.depth), 0) + 1;
-  const pathOf = (node: Node) => pathTo(node).slice(1).map((n) => n.label);
+  const shown = Math.min(rows * ROW, height);
   const zoom = (node: Node) => {
-    setZoomPath(pathOf(node));
-    setFocusPath(pathOf(node));
+    setZoomPath(stepsTo(node));
+    setFocusPath(stepsTo(node));
   };
   useEffect(() => setHover(null), [p.root]);
 
-  const draw = (pen: Pen) => drawFlame(pen, boxes, width, { ...p, focused });
+  const draw = (pen: Pen, top: number, bottom: number) => drawFlame(pen, { ...p, boxes, width, focused }, top, bottom);
   const at = (e: MouseEvent): Node | null => {
     const r = (e.currentTarget as HTMLElement).getBoundingClientRect();
     return boxAt(boxes, (e.clientX - r.left) / width, Math.floor((e.clientY - r.top) / ROW))?.node ?? null;
@@ -54,24 +55,23 @@ export function FlameGraph(p: FlameGraphProps) {
   const keys = (e: KeyboardEvent) => {
     const from = focused ?? zoomed;
     const next = stepInTree(from, e.key);
-    if (next) setFocusPath(pathOf(next));
+    if (next) setFocusPath(stepsTo(next));
     else if (e.key === 'Enter' || e.key === ' ') zoom(from);
     else if ((e.key === 'Escape' || e.key === 'Backspace') && zoomed.parent) zoom(zoomed.parent);
     else if (e.key === 'Home') zoom(p.root);
     else return;
     e.preventDefault();
     e.stopPropagation();
-    scrollTo(next ?? from);
-  };
-  const scrollTo = (node: Node) => {
-    const element = box.current;
-    if (!element) return;
-    const top = node.depth * ROW;
-    if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + ROW > element.scrollTop + height) element.scrollTop = top + ROW - height;
+    const { depth } = next ?? from;
+    bringIntoSight(box.current, depth * ROW, (depth + 1) * ROW);
   };
 
-  const items = drawingItems(() => ({ width, height: rows * ROW, ground: inks.value.ground, draw }));
+  const items = drawingItems(() => ({
+    width,
+    height: rows * ROW,
+    ground: inks.value.ground,
+    draw: (pen) => draw(pen, 0, rows * ROW),
+  }));
   return (
     <section class="flame" aria-label={p.label}>
       <header class="table-head">
@@ -91,9 +91,10 @@ export function FlameGraph(p: FlameGraphProps) {
         )}
         <SaveMenu name={p.name} items={items} />
       </header>
-      <div class="flame-box" ref={box}>
+      <div class="flame-box" ref={box} onScroll={(e) => setScrollTop(e.currentTarget.scrollTop)}>
         <div
           class="flame-canvas"
+          style={{ height: `${rows * ROW}px` }}
           role="application"
           tabIndex={0}
           aria-label={`${p.label}: arrows walk the tree, Enter zooms, Escape zooms out`}
@@ -105,7 +106,7 @@ export function FlameGraph(p: FlameGraphProps) {
             if (node) zoom(node);
           }}
         >
-          <Canvas width={width} height={rows * ROW} draw={draw} />
+          <Canvas class="map-canvas" width={width} height={shown} draw={(pen) => draw(pen, scrollTop, scrollTop + shown)} />
         </div>
       </div>
       <p class="visually-hidden" aria-live="polite">
@@ -151,21 +152,30 @@ function growthColor(node: Node, isDark: boolean): number {
   return mix(ground, end, 0.25 + 0.75 * part);
 }
 
-function drawFlame(pen: Pen, boxes: readonly Box[], width: number, p: FlameGraphProps & { focused: Node | null }): void {
+interface FlameScene extends FlameGraphProps {
+  boxes: readonly Box[];
+  width: number;
+  focused: Node | null;
+}
+
+/** Draws what lies between `top` and `bottom`, with `top` at the upper edge. */
+function drawFlame(pen: Pen, { boxes, width, focused, ...p }: FlameScene, top: number, bottom: number): void {
   const ink = inks.value;
   const isDark = dark.value;
   const ground = parse(ink.ground);
   for (const { node, x, width: part, depth } of boxes) {
+    const y = depth * ROW - top;
+    if (y + ROW <= 0 || y >= bottom - top) continue;
     const left = x * width;
     const w = part * width;
     const color = p.compared ? growthColor(node, isDark) : plainColor(node, isDark);
     const pale = mix(color, ground, 0.78);
     const gap = w > 3 ? 1 : 0;
     const found = !p.searched ? 1 : node.bytes === 0 ? 0 : node.found / node.bytes;
-    if (found < 1) pen.fill(left, depth * ROW, w - gap, ROW - 1, css(pale));
-    if (found > 0) pen.fill(left, depth * ROW, (w - gap) * found, ROW - 1, css(color));
+    if (found < 1) pen.fill(left, y, w - gap, ROW - 1, css(pale));
+    if (found > 0) pen.fill(left, y, (w - gap) * found, ROW - 1, css(color));
     if (w >= TEXT_FROM) {
-      pen.text(left + 5, depth * ROW + (ROW - 1) / 2 + 0.5, node.label, {
+      pen.text(left + 5, y + (ROW - 1) / 2 + 0.5, node.label, {
         color: found === 1 ? onColor(color) : ink.text,
         size: 11.5,
         room: w - gap - 9,
@@ -173,8 +183,8 @@ function drawFlame(pen: Pen, boxes: readonly Box[], width: number, p: FlameGraph
       });
     }
   }
-  const focus = p.focused && boxes.find((b) => b.node === p.focused);
-  if (focus) pen.outline(focus.x * width, focus.depth * ROW, Math.max(focus.width * width, 3), ROW - 1, ink.text, 2);
+  const focus = focused && boxes.find((b) => b.node === focused);
+  if (focus) pen.outline(focus.x * width, focus.depth * ROW - top, Math.max(focus.width * width, 3), ROW - 1, ink.text, 2);
 }
 
 /** Black or white, whichever reads better on a colour. */

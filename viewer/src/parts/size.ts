@@ -1,6 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
 
+/** Scrolls a box by the least that brings what lies between two heights into sight; `covered` of its height is not. */
+export function bringIntoSight(box: HTMLElement | null, top: number, bottom: number, covered = 0): void {
+  if (!box) return;
+  const room = box.clientHeight - covered;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (bottom > box.scrollTop + room) box.scrollTop = bottom - room;
+}
+
 /** The inner size of an element, kept up to date. */
 export function useSize<E extends HTMLElement>(): [RefObject<E | null>, { width: number; height: number }] {
   const ref = useRef<E>(null);

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { abgr, mix, parse } from '../colors';
+import { abgr, parse } from '../colors';
 import { SaveMenu } from '../save/menu';
 import { toPng } from '../save/picture';
 import { dark, inks } from '../shell/theme';
@@ -8,10 +8,11 @@ import { axis, colorBy, source } from '../state';
 import { bytes } from '../text/units';
 import { geometryIn } from '../timeline/geometry';
 import { momentAt, placeOf } from '../timeline/hit';
-import { keying } from '../timeline/keys';
-import { paintLine, paintStack, type Paints } from '../timeline/paint';
+import { keying, type Keying } from '../timeline/keys';
+import { paintLine, paintStack } from '../timeline/paint';
 import { useAnswer } from './answer';
 import { momentText } from './current';
+import { paintsOf } from './paints';
 import { useSize } from './size';
 
 export interface SmallTimelineProps {
@@ -58,13 +59,14 @@ export function SmallTimeline(p: SmallTimelineProps) {
     paint(canvas.current, picture, keying(by, p.names ?? undefined, p.recording.tags, isDark), parse(ink.reserved), isDark);
   }, [picture, p.names, by, isDark, ink]);
 
-  const at = picture && placeOf(picture, p.moment);
-  const cursor = picture && at !== null ? left + (at / to) * (size.width - left) : null;
+  const cursor = picture && left + (placeInWhole(picture, p.moment) / to) * (size.width - left);
   const click = (e: MouseEvent) => {
     if (!picture) return;
     const r = box.current!.getBoundingClientRect();
     const x = Math.floor(((e.clientX - r.left - left) / (size.width - left)) * picture.window.width);
-    if (x >= 0 && x < picture.window.width) p.choose(momentAt(picture, x));
+    const moment = momentAt(picture, x);
+    // No moment lies left of the picture, and none at the end of one that is longer than the recording.
+    if (moment !== undefined) p.choose(moment);
   };
   const keys = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, PageDown: 100, PageUp: -100 }[e.key];
@@ -106,22 +108,21 @@ export function SmallTimeline(p: SmallTimelineProps) {
   );
 }
 
-function paint(canvas: HTMLCanvasElement, picture: Picture, colors: ReturnType<typeof keying>, reserved: number, isDark: boolean): void {
+/** Where a moment is on the axis of a picture of all: moments past the highest of a pixel at its ends lie in that pixel. */
+function placeInWhole(picture: Picture, moment: number): number {
+  const { from, to, width } = picture.window;
+  const half = (to - from) / width / 2;
+  return placeOf(picture, moment) ?? (moment < momentAt(picture, 0) ? from + half : to - half);
+}
+
+function paint(canvas: HTMLCanvasElement, picture: Picture, colors: Keying, reserved: number, isDark: boolean): void {
   const { items, window } = picture;
-  const length = items.id.length;
-  const rim = isDark ? 0x000000 : 0x10131a;
-  const paints: Paints = { fill: new Uint32Array(length), edge: new Uint32Array(length), hatched: new Uint8Array(length) };
-  for (let i = 0; i < length; i++) {
-    const color = colors.color(colors.keyOf(items, i));
-    paints.fill[i] = abgr(color);
-    paints.edge[i] = abgr(mix(color, rim, 0.22));
-    paints.hatched[i] = items.from[i] === 0 ? 1 : 0;
-  }
+  const color = Uint32Array.from(items.id, (_, i) => colors.color(colors.keyOf(items, i)));
   canvas.width = window.width;
   canvas.height = window.height;
   const image = new ImageData(window.width, window.height);
   const pixels = new Uint32Array(image.data.buffer);
-  paintStack(pixels, picture, paints);
+  paintStack(pixels, picture, paintsOf(items, color, isDark));
   paintLine(pixels, picture, { values: picture.highest.reserved, color: abgr(reserved), thickness: Math.ceil(1.5 * devicePixelRatio), dashed: false });
   canvas.getContext('2d')!.putImageData(image, 0, 0);
 }

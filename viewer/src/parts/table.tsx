@@ -4,8 +4,8 @@ import { sheetItems } from '../save/files';
 import { SaveMenu } from '../save/menu';
 import { count } from '../text/units';
 import { sorted, type Column } from './columns';
-import { useSize } from './size';
-import { rowsSeen, stepOf } from './virtual';
+import { bringIntoSight, useSize } from './size';
+import { rowsKept, rowsSeen, stepOf } from './virtual';
 
 const ROW_HEIGHT = 24;
 /** Longer tables have only those rows in the document that are seen. */
@@ -15,6 +15,7 @@ export interface TableProps<R> {
   /** In the name of saved files, and for readers of the screen. */
   name: string;
   caption: string;
+  /** Others have the rows sorted anew: where rows can be many, keep them. */
   columns: readonly Column<R>[];
   rows: readonly R[];
   rowKey: (row: R) => string | number;
@@ -36,8 +37,8 @@ export function Table<R>(p: TableProps<R>) {
   );
   const column = sort && p.columns.find((c) => c.key === sort.key);
   const rows = useMemo(
-    () => (column ? sorted(p.rows, column, sort.descending) : [...p.rows]),
-    [p.rows, column?.key, sort?.descending],
+    () => (column ? sorted(p.rows, column, sort.descending) : p.rows),
+    [p.rows, column, sort?.descending],
   );
 
   const [box, size] = useSize<HTMLDivElement>();
@@ -53,13 +54,8 @@ export function Table<R>(p: TableProps<R>) {
   const tabAt = Math.min(chosenAt >= 0 ? chosenAt : focusAt, rows.length - 1);
   const wantsFocus = useRef<number | null>(null);
 
-  const show = (row: number) => {
-    const element = box.current;
-    if (!element) return;
-    const top = row * ROW_HEIGHT;
-    if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + ROW_HEIGHT > element.scrollTop + viewport) element.scrollTop = top + ROW_HEIGHT - viewport;
-  };
+  // The head covers as much as a row.
+  const show = (row: number) => bringIntoSight(box.current, row * ROW_HEIGHT, (row + 1) * ROW_HEIGHT, ROW_HEIGHT);
 
   useLayoutEffect(() => {
     const wanted = wantsFocus.current;
@@ -98,6 +94,34 @@ export function Table<R>(p: TableProps<R>) {
     rows: rows.map((r) => p.columns.map((c) => c.value(r))),
   }));
 
+  const line = (row: R, at: number) => (
+    <tr
+      key={p.rowKey(row)}
+      data-row={at}
+      aria-rowindex={at + 2}
+      aria-selected={at === chosenAt}
+      tabIndex={at === tabAt ? 0 : -1}
+      class={p.marked?.(row) ? 'marked' : ''}
+      onClick={() => go(at)}
+    >
+      {p.columns.map((c) => (
+        <td key={c.key} class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`} title={c.exact(row)}>
+          {c.bar && <span class="cell-bar" style={{ width: `${Math.min(c.bar(row), 1) * 100}%` }} />}
+          <span class="cell-text">{c.text(row)}</span>
+        </td>
+      ))}
+    </tr>
+  );
+  const body = [];
+  let end = 0;
+  // The row with the focus, or the one that Tab leads to, stays wherever the box is scrolled to.
+  for (const at of rowsKept(first, last, tabAt)) {
+    if (at > end) body.push(<Gap rows={at - end} columns={p.columns.length} />);
+    body.push(line(rows[at], at));
+    end = at + 1;
+  }
+  if (end < rows.length) body.push(<Gap rows={rows.length - end} columns={p.columns.length} />);
+
   return (
     <section class="table-part" aria-label={p.caption}>
       <header class="table-head">
@@ -107,7 +131,7 @@ export function Table<R>(p: TableProps<R>) {
         <span class="spring" />
         {rows.length > 0 && <SaveMenu name={p.name} items={items} />}
       </header>
-      <div class="table-box" ref={box} onScroll={() => setScrollTop(box.current!.scrollTop)}>
+      <div class="table-box" ref={box} onScroll={(e) => setScrollTop(e.currentTarget.scrollTop)}>
         <table role="grid" aria-label={p.caption} aria-rowcount={rows.length + 1} onKeyDown={keys}>
           <thead>
             <tr aria-rowindex={1}>
@@ -128,31 +152,7 @@ export function Table<R>(p: TableProps<R>) {
               ))}
             </tr>
           </thead>
-          <tbody>
-            {first > 0 && <Gap rows={first} columns={p.columns.length} />}
-            {rows.slice(first, last).map((row, i) => {
-              const at = first + i;
-              return (
-                <tr
-                  key={p.rowKey(row)}
-                  data-row={at}
-                  aria-rowindex={at + 2}
-                  aria-selected={at === chosenAt}
-                  tabIndex={at === tabAt ? 0 : -1}
-                  class={p.marked?.(row) ? 'marked' : ''}
-                  onClick={() => go(at)}
-                >
-                  {p.columns.map((c) => (
-                    <td key={c.key} class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`} title={c.exact(row)}>
-                      {c.bar && <span class="cell-bar" style={{ width: `${Math.min(c.bar(row), 1) * 100}%` }} />}
-                      <span class="cell-text">{c.text(row)}</span>
-                    </td>
-                  ))}
-                </tr>
-              );
-            })}
-            {last < rows.length && <Gap rows={rows.length - last} columns={p.columns.length} />}
-          </tbody>
+          <tbody>{body}</tbody>
         </table>
         {rows.length === 0 && <p class="empty">{p.empty ?? 'Nothing here.'}</p>}
       </div>

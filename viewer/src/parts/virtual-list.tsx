@@ -43,8 +43,7 @@ export function VirtualList(p: VirtualListProps) {
     if (p.chosen !== null && height > 0) moveTo(reveal(scrolling, exact.current, p.chosen));
   }, [p.chosen, p.count, height]);
 
-  const scrolled = () => {
-    const top = box.current!.scrollTop;
+  const scrolled = (top: number) => {
     // Our own scrolling comes back rounded to pixels, which in a scaled list are many rows.
     if (Math.abs(top - toPhysical(scrolling, exact.current)) <= 1) return;
     exact.current = toVirtual(scrolling, top);
@@ -106,7 +105,7 @@ export function VirtualList(p: VirtualListProps) {
       tabIndex={0}
       aria-label={p.label}
       {...(active ? { 'aria-activedescendant': `${p.id}-${p.chosen}` } : {})}
-      onScroll={scrolled}
+      onScroll={(e) => scrolled(e.currentTarget.scrollTop)}
       onKeyDown={keys}
     >
       <div class="virtual-space" role="presentation" style={{ height: `${physicalHeight(scrolling)}px` }}>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MAX_HEIGHT, isScaled, physicalHeight, reveal, rowsSeen, toPhysical, toVirtual } from './virtual';
+import { MAX_HEIGHT, isScaled, physicalHeight, reveal, rowsKept, rowsSeen, toPhysical, toVirtual } from './virtual';
 
 const short = { count: 1000, rowHeight: 22, viewport: 440 };
 const long = { count: 5_000_000, rowHeight: 22, viewport: 440 };
@@ -25,6 +25,13 @@ test('rows seen cover the viewport and stay inside the list', () => {
   expect(rowsSeen(short, 0)).toEqual({ first: 0, last: 24 });
   expect(rowsSeen({ ...short, count: 3 }, 0)).toEqual({ first: 0, last: 3 });
   expect(rowsSeen({ ...short, count: 0 }, 0)).toEqual({ first: 0, last: 0 });
+});
+
+test('one row is kept, seen or not', () => {
+  expect(rowsKept(3, 6, 4)).toEqual([3, 4, 5]);
+  expect(rowsKept(3, 6, 0)).toEqual([0, 3, 4, 5]);
+  expect(rowsKept(3, 6, 9)).toEqual([3, 4, 5, 9]);
+  expect(rowsKept(0, 0, -1)).toEqual([]);
 });
 
 test('a row is revealed by the least scrolling, a far one in the middle', () => {

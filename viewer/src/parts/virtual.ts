@@ -10,7 +10,7 @@ export interface Scrolling {
 }
 
 /** Height of all rows. */
-export const virtualHeight = (s: Scrolling) => s.count * s.rowHeight;
+const virtualHeight = (s: Scrolling) => s.count * s.rowHeight;
 
 /** Height of the element that is scrolled. */
 export const physicalHeight = (s: Scrolling) => Math.min(virtualHeight(s), MAX_HEIGHT);
@@ -37,6 +37,13 @@ export function rowsSeen(s: Scrolling, position: number, around = 4): { first: n
   const first = Math.floor(position / s.rowHeight) - around;
   const last = Math.ceil((position + s.viewport) / s.rowHeight) + around;
   return { first: clamp(first, 0, s.count), last: clamp(last, 0, s.count) };
+}
+
+/** Numbers of the rows seen, and of one that is kept wherever it lies; none where `kept` is negative. */
+export function rowsKept(first: number, last: number, kept: number): number[] {
+  const seen = Array.from({ length: last - first }, (_, i) => first + i);
+  if (kept < 0 || (kept >= first && kept < last)) return seen;
+  return kept < first ? [kept, ...seen] : [...seen, kept];
 }
 
 /** The position nearest to `position` at which `row` is wholly to be seen; far rows come to the middle. */

@@ -1,8 +1,9 @@
 // What the search box looks for, and what was found.
 
-import { computed } from '@preact/signals';
+import { computed, effect, untracked } from '@preact/signals';
 import { asked } from '../shell/asked';
-import { current, device, file, names, search, selected, source } from '../state';
+import type { Query } from '../source/source';
+import { current, currentNames, device, file, search, selected, source } from '../state';
 import { reveal } from '../timeline/moves';
 import { compile, parse } from './query';
 
@@ -10,32 +11,45 @@ export const parsed = computed(() => parse(search.value));
 
 /** Null: nothing is looked for, or the names are not there yet. */
 export const query = computed(() => {
-  const known = names.value.get(file.value);
+  const known = currentNames.value;
   return known && current.value ? compile(parsed.value, known, current.value.tags) : null;
 });
 
-export const found = asked(() => (query.value ? source.search(file.value, device.value, query.value) : null));
-
-/** Positions in `found`, largest first. */
-const order = computed(() => {
-  const all = found.value;
-  return all ? Uint32Array.from(all.id, (_, i) => i).sort((a, b) => all.size[b] - all.size[a]) : null;
+const answered = asked(() => {
+  const asking = query.value;
+  return asking && source.search(file.value, device.value, asking).then((all) => ({ query: asking, all }));
 });
 
-/** Which of the matches is selected, in that order; null: none. */
+/** What the query of now finds, largest first; null: not known yet. */
+export const found = computed(() => (answered.value?.query === query.value ? answered.value?.all ?? null : null));
+
+/** Which of the matches is selected; null: none. */
 export const position = computed(() => {
-  const at = order.value?.findIndex((i) => found.value!.id[i] === selected.value) ?? -1;
+  const at = selected.value === null ? -1 : found.value?.id.indexOf(selected.value) ?? -1;
   return at < 0 ? null : at;
 });
 
-/** Selects the next match (or the one before) and brings it into view. */
+/** A step that waits for the answer to its query. */
+let waiting: { query: Query; step: 1 | -1 } | null = null;
+
+/** Selects the next match (or the one before) and brings it into view, as soon as it is known. */
 export function cycle(step: 1 | -1): void {
-  const all = found.value;
-  if (!all || !order.value || order.value.length === 0) return;
-  const length = order.value.length;
-  const at = position.value === null ? (step > 0 ? 0 : length - 1) : (position.value + step + length) % length;
-  const match = order.value[at];
-  selected.value = all.id[match];
-  reveal(all.from[match], all.to[match]);
+  waiting = query.value && { query: query.value, step };
+  go();
 }
 
+function go(): void {
+  const all = found.value;
+  if (!all || !waiting) return;
+  const { query: asked, step } = waiting;
+  waiting = null;
+  const length = all.id.length;
+  if (asked !== query.value || length === 0) return;
+  const at = position.value === null ? (step > 0 ? 0 : length - 1) : (position.value + step + length) % length;
+  selected.value = all.id[at];
+  reveal(all.from[at], all.to[at]);
+}
+
+effect(() => {
+  if (found.value) untracked(go);
+});

@@ -39,8 +39,17 @@ describe('queries', () => {
   test('sizes', () => {
     expect(query('>=10MiB <1GiB')).toMatchObject({ min: 10 * 2 ** 20, max: 2 ** 30 - 1, stacks: null });
     expect(query('>= 2 KiB')).toMatchObject({ min: 2048, stacks: null });
+    expect(query('>=10MiB<1GiB')).toMatchObject({ min: 10 * 2 ** 20, max: 2 ** 30 - 1, stacks: null });
+    expect(query('>=1024 attention')).toMatchObject({ min: 1024, stacks: [0] });
+    expect(query('>=1024 <2048 main')).toMatchObject({ min: 1024, max: 2047, stacks: [0, 1, 3] });
   });
   test('address', () => expect(query('0x7f10')).toMatchObject({ address: 0x7f10 }));
+  test('names of Python are no sizes', () => {
+    for (const name of ['<module>', '<lambda>']) expect(parse(name)).toEqual({ terms: [{ kind: 'frame', field: 'any', text: name }], unclear: [] });
+  });
+  test.each(['constructor:x', 'toString:1', '__proto__:2'])('%s is text', (text) => {
+    expect(parse(text).terms).toEqual([{ kind: 'frame', field: 'any', text: text.toLowerCase() }]);
+  });
   test('tags', () => {
     expect(query('stream:3')?.tags).toEqual([1]);
     expect(query('pool:default')?.tags).toEqual([0, 1]);
@@ -49,7 +58,7 @@ describe('queries', () => {
     expect(query('category:grad')?.tags).toEqual([1]);
     expect(query('stream:0 pool:1.0')?.tags).toEqual([2]);
   });
-  test.each(['>=much', '0xzz', 'stream:x', 'pool:7', 'file:'])('%s is unclear', (text) => {
+  test.each(['>=much', '>', '>= much', '>=5parsecs', '>=1constructor', '0xzz', '0x10 0x20', 'stream:x', 'pool:7', 'file:'])('%s is unclear', (text) => {
     expect(parse(text).unclear).toHaveLength(1);
   });
 });
@@ -58,7 +67,8 @@ test('items', () => {
   const items: Items = {
     id: Uint32Array.of(1, 2, 3),
     address: Float64Array.of(0x1000, 0x2000, 0x3000),
-    bytes: Float64Array.of(512, 2048, 4096),
+    bytes: Float64Array.of(500, 2000, 4000),
+    size: Float64Array.of(512, 2048, 4096),
     from: Uint32Array.of(0, 0, 0),
     to: Uint32Array.of(1, 1, 1),
     stack: Uint32Array.of(0, 1, 2),
@@ -70,4 +80,6 @@ test('items', () => {
   expect(flags('0x27ff')).toEqual([0, 1, 0]);
   expect(flags('0x2800')).toEqual([0, 0, 0]);
   expect(flags('train >1KiB')).toEqual([0, 1, 0]);
+  // What is stacked plays no part in it.
+  expect(flags('>=512 <2049')).toEqual([1, 1, 0]);
 });

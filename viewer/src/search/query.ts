@@ -23,22 +23,22 @@ export interface Parsed {
   unclear: string[];
 }
 
-const UNITS: Record<string, number> = {
+const UNITS = new Map(Object.entries({
   '': 1, b: 1,
   k: 2 ** 10, kib: 2 ** 10, kb: 1e3,
   m: 2 ** 20, mib: 2 ** 20, mb: 1e6,
   g: 2 ** 30, gib: 2 ** 30, gb: 1e9,
   t: 2 ** 40, tib: 2 ** 40, tb: 1e12,
-};
+}));
 
 /** `1.5MiB`, `512 MB` is decimal. Null: no size. */
 export function parseSize(text: string): number | null {
   const [, value, unit] = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text) ?? [];
-  const scale = unit === undefined ? undefined : UNITS[unit.toLowerCase()];
+  const scale = unit === undefined ? undefined : UNITS.get(unit.toLowerCase());
   return scale === undefined ? null : Math.round(Number(value) * scale);
 }
 
-const TAG_FIELDS: Record<string, (tags: Tags, text: string) => boolean> = {
+const TAG_FIELDS = new Map(Object.entries<(tags: Tags, text: string) => boolean>({
   stream: (tags, text) => String(tags.stream) === text,
   pool: (tags, text) => {
     if (tags.pool === null) return text === 'none';
@@ -47,23 +47,24 @@ const TAG_FIELDS: Record<string, (tags: Tags, text: string) => boolean> = {
   category: (tags, text) => (tags.category ?? 'unknown').toLowerCase().includes(text),
   context: (tags, text) => (tags.compile_context ?? '').toLowerCase().includes(text),
   metadata: (tags, text) => (tags.user_metadata ?? '').toLowerCase().includes(text),
-};
+}));
 
 /** Whole numbers apart, a search looks into texts, so `stream` and `pool` say how they are written. */
-const FORMS: Record<string, [RegExp, string]> = {
-  stream: [/^\d+$/, 'a number, as in stream:3'],
-  pool: [/^(\d+\.\d+|default|none)$/, 'two numbers, as in pool:1.0, or pool:default, or pool:none'],
-};
+const FORMS = new Map<string, [RegExp, string]>([
+  ['stream', [/^\d+$/, 'a number, as in stream:3']],
+  ['pool', [/^(\d+\.\d+|default|none)$/, 'two numbers, as in pool:1.0, or pool:default, or pool:none']],
+]);
 
 /** Words apart, quoted ones whole; `>= 10 MiB` is one word as `>=10MiB` is. */
 function words(text: string): string[] {
-  return text.match(/[<>]=?\s*[\d.]+\s*[a-z]*|[a-z]+:"[^"]*"?|"[^"]*"?|\S+/gi) ?? [];
+  return text.match(/[<>]=?\s*\d[\d.]*(?:\s*(?:[kmgt](?:i?b)?|b))?(?=[\s<>]|$)|[a-z]+:"[^"]*"?|"[^"]*"?|\S+/gi) ?? [];
 }
 
 const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
 
 function term(word: string): Term | string {
-  const [, sign, size] = /^([<>]=?)\s*(.*)$/.exec(word) ?? [];
+  // `<module>` is a function of Python.
+  const [, sign, size] = /^([<>](?:=|(?=[\s\d.]|$)))\s*(.*)$/.exec(word) ?? [];
   if (sign !== undefined) {
     const bytes = parseSize(size);
     if (bytes === null) return `${word}: a size is a number with a unit, as in ${sign}10MiB`;
@@ -76,11 +77,11 @@ function term(word: string): Term | string {
   }
   const [, name, value] = /^([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
   const field = name?.toLowerCase();
-  if (field === 'file' || field === 'function' || (field !== undefined && field in TAG_FIELDS)) {
+  if (field === 'file' || field === 'function' || (field !== undefined && TAG_FIELDS.has(field))) {
     const text = unquoted(value);
     if (text === '') return `${field}: needs a value`;
     if (field === 'file' || field === 'function') return { kind: 'frame', field, text };
-    const form = FORMS[field];
+    const form = FORMS.get(field);
     if (form && !form[0].test(text)) return `${word}: ${form[1]}`;
     return { kind: 'tags', field, text };
   }
@@ -88,7 +89,13 @@ function term(word: string): Term | string {
 }
 
 export function parse(text: string): Parsed {
-  const read = words(text).map(term);
+  let address: number | null = null;
+  const read = words(text).map((word) => {
+    const one = term(word);
+    if (typeof one === 'string' || one.kind !== 'address') return one;
+    address ??= one.address;
+    return address === one.address ? one : `${word}: one address at a time`;
+  });
   return {
     terms: read.filter((t) => typeof t !== 'string' && !(t.kind === 'frame' && t.text === '')) as Term[],
     unclear: read.filter((t) => typeof t === 'string'),
@@ -135,7 +142,7 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
       }
       case 'tags': {
         const before: boolean[] | null = tagged;
-        tagged = tags.map((one, i) => (before?.[i] ?? true) && TAG_FIELDS[t.field](one, t.text));
+        tagged = tags.map((one, i) => (before?.[i] ?? true) && TAG_FIELDS.get(t.field)!(one, t.text));
         break;
       }
       case 'address':
@@ -152,16 +159,16 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
   return query;
 }
 
-/** 1 for each item that matches, by its bytes as stacked. */
+/** 1 for each item that matches. */
 export function matching(query: Query, items: Items): Uint8Array {
   const stacks = query.stacks && new Set(query.stacks);
   const tags = query.tags && new Set(query.tags);
   const { address, min, max } = query;
   return Uint8Array.from(items.id, (_, i) => {
-    const bytes = items.bytes[i];
+    const bytes = items.size[i];
     const matches = (stacks === null || stacks.has(items.stack[i]))
       && (tags === null || tags.has(items.tags[i]))
-      && (address === null || (address >= items.address[i] && address < items.address[i] + bytes))
+      && (address === null || (address >= items.address[i] && address < items.address[i] + Math.max(bytes, 1)))
       && (min === null || bytes >= min)
       && (max === null || bytes <= max);
     return matches ? 1 : 0;

@@ -1,33 +1,50 @@
 // Answers of the source as signals.
 
-import { effect, signal, type ReadonlySignal } from '@preact/signals';
-import { trouble } from '../state';
+import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
+import { ofCurrent, scope, trouble } from '../state';
 import { reason } from '../text/reason';
 
 /**
  * The answer to what `question` asks now, asked again when a signal in it changes. The former answer stays until the
- * next comes; null where there is no question. An answer that comes after the next question is dropped.
+ * next comes, unless it is of another recording; null where there is no question. An answer that comes after the next
+ * question is dropped.
  */
 export function asked<T>(question: () => Promise<T> | null): ReadonlySignal<T | null> {
-  const value = signal<T | null>(null);
+  const last = signal<{ scope: string; answer: T } | null>(null);
   let newest = 0;
   effect(() => {
     const number = (newest += 1);
+    const of = scope.value;
     const promise = question();
     if (!promise) {
-      value.value = null;
+      last.value = null;
       return;
     }
     promise.then(
       (answer) => {
-        if (number === newest) value.value = answer;
+        if (number === newest) last.value = { scope: of, answer };
       },
       (e: unknown) => {
         if (number !== newest) return;
-        value.value = null;
+        last.value = null;
         trouble.value = reason(e);
       },
     );
   });
-  return value;
+  const here = ofCurrent(last);
+  return computed(() => here.value?.answer ?? null);
+}
+
+/** For answers that are long in the making: they are asked for once a device, unless that fails. */
+export function once<T>(ask: (file: number, device: number) => Promise<T>): (file: number, device: number) => Promise<T> {
+  const known = new Map<string, Promise<T>>();
+  return (file, device) => {
+    const key = `${file}.${device}`;
+    const before = known.get(key);
+    if (before) return before;
+    const answer = ask(file, device);
+    known.set(key, answer);
+    answer.catch(() => known.delete(key));
+    return answer;
+  };
 }

@@ -17,23 +17,25 @@ async function open(files: FileList | null | undefined): Promise<void> {
     trouble.value = CANNOT_OPEN;
     return;
   }
-  try {
-    let last = 0;
-    for (const file of files) {
-      opening.value = file.name;
-      last = await source.open(file);
-    }
-    const all = await source.recordings();
-    batch(() => {
-      trouble.value = null;
-      recordings.value = all;
-      choose(last, 0);
+  const failures: string[] = [];
+  const tried = <T,>(promise: Promise<T>): Promise<T | null> =>
+    promise.catch((e: unknown) => {
+      failures.push(reason(e));
+      return null;
     });
-  } catch (e) {
-    trouble.value = reason(e);
-  } finally {
-    opening.value = null;
+  let last: number | null = null;
+  for (const file of files) {
+    opening.value = file.name;
+    last = (await tried(source.open(file))) ?? last;
   }
+  const all = last === null ? null : await tried(source.recordings());
+  batch(() => {
+    opening.value = null;
+    trouble.value = failures.length > 0 ? failures.join(' ') : null;
+    if (all === null || last === null) return;
+    recordings.value = all;
+    choose(last, 0);
+  });
 }
 
 const carriesFiles = (e: DragEvent) => e.dataTransfer?.types.includes('Files') ?? false;

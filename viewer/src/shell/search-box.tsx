@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { cycle, found, parsed, position, query } from '../search/found';
 import { search } from '../state';
 import { bytes, count } from '../text/units';
@@ -20,15 +20,20 @@ const REST_MS = 120;
 export function SearchBox() {
   const [text, setText] = useState(search.value);
   const [focused, setFocused] = useState(false);
-  useEffect(() => setText(search.value), [search.value]);
+  /** What the box itself said last: only what others say comes back into it. */
+  const said = useRef(search.value);
+  const say = () => (said.current = search.value = text);
   useEffect(() => {
-    const timer = setTimeout(() => (search.value = text), REST_MS);
+    if (search.value !== said.current) setText((said.current = search.value));
+  }, [search.value]);
+  useEffect(() => {
+    const timer = setTimeout(say, REST_MS);
     return () => clearTimeout(timer);
   }, [text]);
 
   const keys = (e: KeyboardEvent) => {
     if (e.key === 'Enter') {
-      search.value = text;
+      say();
       cycle(e.shiftKey ? -1 : 1);
     } else if (e.key === 'Escape') {
       if (text) setText('');

@@ -7,7 +7,7 @@ import { textWidth } from '../parts/text-width';
 import type { Token } from '../shell/theme';
 import type { Axis, Mark, Picture, Regions } from '../source/source';
 import { bytes, count } from '../text/units';
-import { BAND_ROW, regionEnds, STRIP, type Geometry } from './geometry';
+import { BAND_ROW, regionsSeen, STRIP, type Geometry } from './geometry';
 import { momentOf } from './moves';
 import { edges } from './outline';
 import { xOf, yOf, type Frame } from './scale';
@@ -81,23 +81,15 @@ function drawAxes(pen: Pen, { geometry: g, frame, axis, inks }: Scene): void {
 function drawRegions(pen: Pen, { geometry: g, frame, axis, inks, dark, regions }: Scene): void {
   if (!regions || g.bandRows === 0) return;
   const ground = parse(inks.ground);
-  /** Where each row is already full: more than one region a pixel cannot be seen. */
-  const full = new Float64Array(g.bandRows).fill(-1);
-  for (let i = 0; i < regions.name.length; i += 1) {
-    const row = regions.depth[i];
-    if (row >= g.bandRows) continue;
-    const [from, to] = regionEnds(regions, i, axis);
-    if (!(to >= frame.from && from <= frame.to)) continue;
-    const left = Math.max(xOf(frame, from), 0);
-    const right = Math.min(Math.max(xOf(frame, to), left + 1), g.plotWidth);
-    if (right <= full[row] + 0.5) continue;
-    full[row] = right;
-    const name = regions.names[regions.name[i]];
+  for (let row = 0; row < g.bandRows; row += 1) {
     const y = g.bandTop + row * BAND_ROW;
-    const gap = right - left > 3 ? 1 : 0;
-    pen.fill(g.left + left, y, right - left - gap, BAND_ROW - 1, css(mix(textColor(name, dark), ground, 0.62)));
-    if (right - left > 24) {
-      pen.text(g.left + left + 5, y + BAND_ROW / 2, name, { color: inks.text, size: SMALL, room: right - left - 10 });
+    for (const { region, left, right } of regionsSeen(regions, axis, frame, row)) {
+      const name = regions.names[regions.name[region]];
+      const gap = right - left > 3 ? 1 : 0;
+      pen.fill(g.left + left, y, right - left - gap, BAND_ROW - 1, css(mix(textColor(name, dark), ground, 0.62)));
+      if (right - left > 24) {
+        pen.text(g.left + left + 5, y + BAND_ROW / 2, name, { color: inks.text, size: SMALL, room: right - left - 10 });
+      }
     }
   }
 }

@@ -5,9 +5,8 @@ import { Select } from '../parts/controls';
 import { SaveMenu } from '../save/menu';
 import { drawingItems } from '../save/picture';
 import { KINDS, type Axis } from '../source/source';
-import { axis, COLORS, colorBy, current, range, span, stacked } from '../state';
+import { axis, COLORS, colorBy, current, range, span, stacked, withReserved } from '../state';
 import { timelineDrawing } from './drawing';
-import { withReserved } from './model';
 import { fit } from './moves';
 
 const STACKED = KINDS.map((kind) => ({ value: kind, label: kind === 'reserved' ? 'reserved ranges' : kind }));

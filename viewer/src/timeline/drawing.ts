@@ -7,9 +7,9 @@ import { inks } from '../shell/theme';
 import type { Picture } from '../source/source';
 import { drawChart } from './chart';
 import { bandRowsOf, geometryAround, type Geometry } from './geometry';
-import { linesOf, overlayValues } from './hit';
-import { itemColors, regions, shown } from './model';
-import { overlay } from './overlay';
+import { linesOf } from './hit';
+import { itemColors, overlayLine, regions, shown } from './model';
+import { dashed, steps } from './paint';
 import { rectangles } from './rectangles';
 import { yOf, type Frame } from './scale';
 import { sceneOf } from './scene';
@@ -28,8 +28,16 @@ function draw(pen: Pen, picture: Picture, g: Geometry): void {
   const { from, to } = picture.window;
   const frame: Frame = { from, to, low: picture.low, high: picture.high, width: g.plotWidth, height: g.plotHeight };
   drawStack(pen, picture, g);
-  for (const { kind, values } of linesOf(picture)) drawLine(pen, values, frame, g, inks.value[kind]);
-  if (overlay.value) drawLine(pen, overlayValues(picture, overlay.value.points), frame, g, inks.value.accent);
+  const line = (values: Float64Array, color: string, apart: boolean) => {
+    for (const points of steps(values, apart)) {
+      const place = ([x, value]: readonly [number, number]) =>
+        [g.left + (x / values.length) * g.plotWidth, g.top + Math.min(Math.max(yOf(frame, value), 0), g.plotHeight)] as const;
+      pen.path(points.map(place), color, 1.5);
+    }
+  };
+  for (const { kind, values, apart } of linesOf(picture)) line(values, inks.value[kind], apart);
+  const overlaid = overlayLine(picture);
+  if (overlaid) line(dashed(overlaid), inks.value.accent, false);
   drawChart(pen, sceneOf(g, frame, picture));
 }
 
@@ -42,25 +50,4 @@ function drawStack(pen: Pen, picture: Picture, g: Geometry): void {
     pen.fill(...place, css(color[item]));
     if (picture.items.from[item] === 0) pen.hatch(...place, 'rgba(0, 0, 0, 0.18)');
   }
-}
-
-function drawLine(pen: Pen, values: Float64Array, frame: Frame, g: Geometry, color: string): void {
-  let points: [number, number][] = [];
-  const end = (x: number) => {
-    const last = points.at(-1);
-    if (last) pen.path([...points, [x, last[1]]], color, 1.5);
-    points = [];
-  };
-  let before = NaN;
-  values.forEach((value, i) => {
-    const x = g.left + (i / values.length) * g.plotWidth;
-    if (Number.isNaN(value)) end(x);
-    else if (value !== before) {
-      const last = points.at(-1);
-      if (last) points.push([x, last[1]]);
-      points.push([x, g.top + Math.min(Math.max(yOf(frame, value), 0), g.plotHeight)]);
-    }
-    before = value;
-  });
-  end(g.left + g.plotWidth);
 }

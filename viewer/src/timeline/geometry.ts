@@ -1,7 +1,8 @@
 // Where the parts of the timeline lie, in CSS pixels.
 
+import { firstThat } from '../parts/bisect';
 import type { Axis, Regions } from '../source/source';
-import type { Frame } from './scale';
+import { atOf, xOf, type Frame } from './scale';
 
 export interface Geometry {
   width: number;
@@ -43,22 +44,74 @@ export function geometryAround(plotWidth: number, plotHeight: number, bandRows: 
 
 /** Rows that the regions need, of `most`. */
 export function bandRowsOf(regions: Regions | null, most: number): number {
-  let rows = 0;
-  for (const depth of regions?.depth ?? []) rows = Math.max(rows, depth + 1);
-  return Math.min(rows, most);
+  const deepest = regions?.depth.reduce((a, b) => Math.max(a, b), -1) ?? -1;
+  return Math.min(deepest + 1, most);
 }
 
 /** Ends of a region on the axis. */
 export const regionEnds = (regions: Regions, i: number, axis: Axis): [number, number] =>
   axis === 'time' ? [regions.from_us[i], regions.to_us[i]] : [regions.from[i], regions.to[i]];
 
-/** The innermost region at a place of the band; null: none. */
-export function regionAt(regions: Regions, axis: Axis, frame: Frame, at: number, row: number): number | null {
-  const slack = (frame.to - frame.from) / frame.width;
-  for (let i = regions.name.length - 1; i >= 0; i -= 1) {
-    if (regions.depth[i] !== row) continue;
-    const [from, to] = regionEnds(regions, i, axis);
-    if (at >= from - slack && at <= to + slack) return i;
+/** The regions of one depth, by start. */
+interface Row {
+  regions: number[];
+  /** The last end of each and all before it: it never falls. */
+  reach: number[];
+}
+
+const rows = new WeakMap<Regions, Partial<Record<Axis, Row[]>>>();
+
+function rowsOf(regions: Regions, axis: Axis): Row[] {
+  const known = rows.get(regions) ?? {};
+  rows.set(regions, known);
+  return (known[axis] ??= rowsMade(regions, axis));
+}
+
+function rowsMade(regions: Regions, axis: Axis): Row[] {
+  const made = Array.from({ length: bandRowsOf(regions, Infinity) }, (): Row => ({ regions: [], reach: [] }));
+  regions.depth.forEach((depth, i) => {
+    const { regions: row, reach } = made[depth];
+    row.push(i);
+    reach.push(Math.max(regionEnds(regions, i, axis)[1], reach.at(-1) ?? -Infinity));
+  });
+  return made;
+}
+
+/** The first of a row that may reach `at`: all before it end earlier. */
+const firstReaching = ({ reach }: Row, at: number) => firstThat(0, reach.length, (i) => reach[i] >= at);
+
+/** A region in a frame, in pixels. */
+export interface Seen {
+  region: number;
+  left: number;
+  right: number;
+}
+
+/** The regions of a row that a frame shows; more than one a pixel cannot be seen. */
+export function* regionsSeen(regions: Regions, axis: Axis, frame: Frame, depth: number): Generator<Seen> {
+  const row = rowsOf(regions, axis)[depth];
+  /** Up to where the row is full. */
+  let full = -1;
+  for (let i = row ? firstReaching(row, frame.from) : 0; i < (row?.regions.length ?? 0); ) {
+    const region = row.regions[i];
+    const [from, to] = regionEnds(regions, region, axis);
+    if (from > frame.to) return;
+    const left = Math.max(xOf(frame, from), 0);
+    const right = Math.min(Math.max(xOf(frame, to), left + 1), frame.width);
+    if (to >= frame.from && right > full + 0.5) yield { region, left, right: (full = right) };
+    i = Math.max(i + 1, firstReaching(row, atOf(frame, full)));
   }
-  return null;
+}
+
+/** The last region to begin at a place of the band; null: none. */
+export function regionAt(regions: Regions, axis: Axis, frame: Frame, at: number, depth: number): number | null {
+  const row = rowsOf(regions, axis)[depth];
+  const slack = (frame.to - frame.from) / frame.width;
+  let found: number | null = null;
+  for (let i = row ? firstReaching(row, at - slack) : 0; i < (row?.regions.length ?? 0); i += 1) {
+    const [from, to] = regionEnds(regions, row.regions[i], axis);
+    if (from > at + slack) break;
+    if (to >= at - slack) found = row.regions[i];
+  }
+  return found;
 }

@@ -6,7 +6,7 @@ import { shown } from './model';
 import { atOf, bytesOf, type Frame } from './scale';
 import { regionAt, regionEnds, BAND_ROW, type Geometry } from './geometry';
 import { regions } from './model';
-import type { Picture } from '../source/source';
+import { NONE, type Picture } from '../source/source';
 import { axis, moment, selected, span } from '../state';
 
 /** What the pointer is on. */
@@ -57,7 +57,7 @@ function underPointer(surface: Surface, x: number, y: number): Under {
   // By the picture's own window: it may lag behind the frame.
   const { window, low, high } = picture;
   const column = Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
-  if (column < 0 || column >= window.width) return null;
+  if (column < 0 || column >= window.width || picture.column[column] === NONE) return null;
   const row = Math.floor(((bytes - low) / (high - low)) * window.height);
   return { kind: 'plot', picture, column, item: itemAt(picture, column, row), moment: momentAt(picture, column) };
 }
@@ -68,7 +68,7 @@ export function listen(surface: Surface): () => void {
   const { signal } = listeners;
   let drag: { kind: 'pan' | 'choose' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
 
-  // Measured when the pointer comes: in the midst of a gesture it would lay the page out anew.
+  // Measured where a gesture may begin: in the midst of one it would lay the page out anew.
   let box = canvas.getBoundingClientRect();
   const measure = () => (box = canvas.getBoundingClientRect());
   canvas.addEventListener('pointerenter', measure, { signal });
@@ -76,10 +76,12 @@ export function listen(surface: Surface): () => void {
   observer.observe(canvas);
   const place = (e: MouseEvent): [number, number] => [e.clientX - box.left, e.clientY - box.top];
   let before = { moment: moment.value, selected: selected.value };
+  let dragged = false;
   const perPixel = (frame: Frame) => (frame.to - frame.from) / frame.width;
 
   canvas.addEventListener('pointerdown', (e) => {
     if (e.button !== 0) return;
+    measure();
     const [x, y] = place(e);
     const under = underPointer(surface, x, y);
     const kind = e.altKey ? 'choose' : under?.kind === 'bytes' ? 'bytes' : 'pan';
@@ -112,22 +114,23 @@ export function listen(surface: Surface): () => void {
   }, { signal });
 
   canvas.addEventListener('pointerup', (e) => {
-    const [x, y] = place(e);
     const done = drag;
     drag = null;
     canvas.style.cursor = '';
     surface.choosing(null);
     const frame = surface.frame();
-    if (!done || !frame) return;
-    if (done.moved < CLICK) {
-      if (e.detail > 1) return;
-      before = { moment: moment.value, selected: selected.value };
-      click(underPointer(surface, x, y));
-    } else if (done.kind === 'choose') {
-      const g = surface.geometry();
-      const [left, right] = ends(done.startX, x);
-      showSelected([atOf(frame, left - g.left), atOf(frame, right - g.left)]);
-    }
+    dragged = done !== null && done.moved >= CLICK;
+    if (!frame || !dragged || done?.kind !== 'choose') return;
+    const g = surface.geometry();
+    const [left, right] = ends(done.startX, place(e)[0]);
+    showSelected([atOf(frame, left - g.left), atOf(frame, right - g.left)]);
+  }, { signal });
+
+  canvas.addEventListener('click', (e) => {
+    // The second of a double click is no choice, and the first was none.
+    if (e.detail > 1) return;
+    before = { moment: moment.value, selected: selected.value };
+    if (!dragged) click(underPointer(surface, ...place(e)));
   }, { signal });
 
   canvas.addEventListener('pointercancel', () => {
@@ -137,7 +140,6 @@ export function listen(surface: Surface): () => void {
   canvas.addEventListener('pointerleave', () => surface.hovered(null), { signal });
 
   canvas.addEventListener('dblclick', (e) => {
-    // Its first click was no choice.
     [moment.value, selected.value] = [before.moment, before.selected];
     if (underPointer(surface, ...place(e))?.kind === 'bytes') span.value = null;
     else fit();

@@ -1,5 +1,6 @@
 // What lies where in a picture.
 
+import { firstThat } from '../parts/bisect';
 import { NONE, type Picture } from '../source/source';
 import type { Overlay } from './overlay';
 
@@ -21,14 +22,8 @@ export function placeOf(picture: Picture, moment: number): number | null {
   const { axis, from, to, width } = picture.window;
   if (axis === 'events') return moment + 0.5;
   if (moment < momentAt(picture, 0) || moment > momentAt(picture, width - 1)) return null;
-  let low = 0;
-  let high = width - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (momentAt(picture, middle) < moment) low = middle + 1;
-    else high = middle;
-  }
-  return from + ((low + 0.5) / width) * (to - from);
+  const x = firstThat(0, width - 1, (x) => momentAt(picture, x) >= moment);
+  return from + ((x + 0.5) / width) * (to - from);
 }
 
 /** Rows of an item in each pixel column, as `[bottom, top)` at `2x` and `2x + 1`; equal where it is not. */
@@ -115,17 +110,17 @@ function isRestless({ low, high }: Picture, values: Float64Array): boolean {
   return way > 12 * (high - low);
 }
 
-/** An overlay's value at each pixel: the highest of what holds from the pixel before up to this one. */
-export function overlayValues(picture: Picture, points: Overlay['points']): Float64Array {
+/** An overlay's value at each pixel, from moment `first` to `last`: the highest from the pixel before up to this one. */
+export function overlayValues(picture: Picture, points: Overlay['points'], first: number, last: number): Float64Array {
   const values = new Float64Array(picture.window.width);
   let next = 0;
   let value = 0;
   for (let x = 0; x < values.length; x += 1) {
-    const moment = momentAt(picture, x);
+    const until = x === values.length - 1 ? last : momentAt(picture, x);
     let highest = value;
-    for (; next < points.length && points[next][0] <= moment; next += 1) {
+    for (; next < points.length && points[next][0] <= until; next += 1) {
       value = points[next][1];
-      highest = x === 0 ? value : Math.max(highest, value);
+      highest = points[next][0] <= first ? value : Math.max(highest, value);
     }
     values[x] = highest;
   }

@@ -18,7 +18,8 @@ const tags: Tags[] = [0, 7, 0].map((stream, i) => ({
 const items: Items = {
   id: Uint32Array.of(0, 1, 2),
   address: new Float64Array(3),
-  bytes: Float64Array.of(512, 1000, 2 ** 20),
+  bytes: Float64Array.of(500, 900, 2 ** 19),
+  size: Float64Array.of(512, 1000, 2 ** 20),
   from: new Uint32Array(3),
   to: new Uint32Array(3),
   stack: Uint32Array.of(0, 0, 1),

@@ -55,7 +55,7 @@ export function keying(by: ColorBy, names: Names | undefined, tags: readonly Tag
       };
     case 'size':
       return {
-        keyOf: (items, item) => Math.floor(Math.log2(Math.max(items.bytes[item], 1))),
+        keyOf: (items, item) => Math.floor(Math.log2(Math.max(items.size[item], 1))),
         label: (key) => `${byteLabel(2 ** key, 1)} to ${byteLabel(2 ** (key + 1), 1)}`,
         color: remembered((key) => sizeColor(2 ** key, dark)),
       };

@@ -1,7 +1,8 @@
 // Names of the lines and of the largest groups in the picture.
 
 import { css } from '../colors';
-import { names, colorBy, current, file, search } from '../state';
+import { colorBy, current, currentNames, search } from '../state';
+import { poolName, streamName } from '../live/group';
 import { readableFrames } from '../live/stacks';
 import { share } from '../text/units';
 import { areas, linesOf } from './hit';
@@ -11,25 +12,40 @@ import { overlay } from './overlay';
 
 const MOST = 12;
 
-/** What to type to find a group; null: there is no word for it. */
-function queryOf(key: number): string | null {
-  const known = names.value.get(file.value);
+interface Find {
+  /** What to type. */
+  query: string;
+  /** What that finds. */
+  title: string;
+}
+
+/** How to find a group; null: there is no word for it. */
+function findOf(key: number): Find | null {
+  const known = currentNames.value;
   const tags = current.value?.tags[key];
   switch (colorBy.value) {
     case 'stack': {
       const frame = known && readableFrames(known, key)[0];
-      return known && frame !== undefined ? `"${known.label[frame]}"` : null;
+      const label = frame === undefined ? '' : known!.label[frame];
+      return quotable(label) ? { query: `"${label}"`, title: `all stacks through ${label}` } : null;
     }
     case 'size':
-      return `>=${2 ** key} <${2 ** (key + 1)}`;
+      return { query: `>=${2 ** key} <${2 ** (key + 1)}`, title: 'all blocks of these sizes' };
     case 'category':
-      return tags?.category ? `category:${tags.category}` : null;
+      if (!tags) return null;
+      if (tags.category === null) return { query: 'category:unknown', title: 'all without a known category' };
+      return quotable(tags.category)
+        ? { query: `category:"${tags.category}"`, title: `all categories with ${tags.category} in their names` }
+        : null;
     case 'stream':
-      return tags ? `stream:${tags.stream}` : null;
+      return tags ? { query: `stream:${tags.stream}`, title: `all of ${streamName(tags.stream)}` } : null;
     case 'pool':
-      return tags ? `pool:${tags.pool?.join('.') ?? 'none'}` : null;
+      return tags ? { query: `pool:${tags.pool?.join('.') ?? 'none'}`, title: `all of ${poolName(tags.pool)}` } : null;
   }
 }
+
+/** The language of the search box has no quotes within quotes. */
+const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
 
 export function Legend() {
   const picture = settled.value?.picture;
@@ -42,7 +58,7 @@ export function Legend() {
       {overlay.value && <li><span class="legend-line legend-dashed" /><span class="legend-name">{overlay.value.label}</span></li>}
       {picture && picture.items.from.includes(0) && <li><span class="legend-hatch" />live before recording</li>}
       {groups.map(({ key, share: part }) => {
-        const query = queryOf(key);
+        const find = findOf(key);
         const text = (
           <>
             <span class="legend-color" style={{ background: css(keys.value.color(key)) }} />
@@ -52,10 +68,10 @@ export function Legend() {
         );
         return (
           <li key={`group ${key}`}>
-            {query === null ? text : (
-              <button type="button" class="legend-button" title={`Search for ${keys.value.label(key)}`}
-                aria-pressed={search.value === query}
-                onClick={() => (search.value = search.value === query ? '' : query)}>
+            {find === null ? text : (
+              <button type="button" class="legend-button" title={`Search for ${find.title}`}
+                aria-pressed={search.value === find.query}
+                onClick={() => (search.value = search.value === find.query ? '' : find.query)}>
                 {text}
               </button>
             )}

@@ -1,31 +1,35 @@
 // What the timeline knows beside the shared state: answers that it needs, and how items are painted.
 
 import { computed, signal } from '@preact/signals';
-import { abgr, mix, parse as parseColor } from '../colors';
+import { FADED, mix, parse as parseColor } from '../colors';
+import { EDGE, paintsOf as painted } from '../parts/paints';
 import { matching } from '../search/query';
 import { query } from '../search/found';
 import { asked } from '../shell/asked';
 import { dark, inks } from '../shell/theme';
 import type { Items, Picture, Regions, Window } from '../source/source';
-import { axis, colorBy, current, device, file, names, selected, shownMoment, shownRange, source, span, stacked, trouble, view } from '../state';
+import {
+  axis, colorBy, current, currentNames, device, file, ofCurrent, selected, shownMoment, shownRange, source, span, stacked,
+  trouble, view, whole, withReserved,
+} from '../state';
 import { keying } from './keys';
+import { momentAt, overlayValues } from './hit';
 import { overlay } from './overlay';
 import type { Paints } from './paint';
 import { reason } from '../text/reason';
 
 /** A picture as it was drawn, and of which recording it is. */
 export interface Shown {
-  file: number;
-  device: number;
+  scope: string;
   picture: Picture;
 }
 
-/** The last picture that was drawn for exactly the window that was wanted. */
-export const shown = signal<Shown | null>(null);
+/** What was drawn last for exactly the window that was wanted, and the same when the hand rests. */
+export const drawn = { last: signal<Shown | null>(null), rested: signal<Shown | null>(null) };
+/** The last picture that was drawn of what is shown. */
+export const shown = ofCurrent(drawn.last);
 /** The same when the hand rests: for what is read, not steered by. */
-export const settled = signal<Shown | null>(null);
-/** Whether the plot leaves room for the reserved line. */
-export const withReserved = signal(true);
+export const settled = ofCurrent(drawn.rested);
 /** Whether the timeline is the view itself, or a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
 
@@ -65,12 +69,9 @@ export const momentBytes = asked(async () => {
 });
 
 /** What is coloured by; ranges of the device belong to no category. */
-export const keys = computed(() => keying(colorBy.value, names.value.get(file.value), current.value?.tags ?? [], dark.value));
+export const keys = computed(() => keying(colorBy.value, currentNames.value, current.value?.tags ?? [], dark.value));
 
-/** How much of the ground is in what a search does not match. */
-const FADED = 0.86;
-/** How much darker the upper edge of an item is. */
-const EDGE = 0.22;
+/** How much darker the upper edge of what does not match is. */
 const FADED_EDGE = 0.05;
 /** How much lighter every other allocation is: neighbours of one colour stay apart where they are too low for an edge. */
 const EVERY_OTHER = 0.1;
@@ -97,12 +98,7 @@ export function itemColors(items: Items): ItemColors {
 
 export function paintsOf(items: Items): Paints {
   const { color, faded } = itemColors(items);
-  const rim = dark.value ? 0x000000 : 0x10131a;
-  return {
-    fill: color.map((c) => abgr(c)),
-    edge: color.map((c, i) => abgr(mix(c, rim, faded[i] ? FADED_EDGE : EDGE))),
-    hatched: Uint8Array.from(items.from, (from) => (from === 0 ? 1 : 0)),
-  };
+  return painted(items, color, dark.value, (i) => (faded[i] ? FADED_EDGE : EDGE));
 }
 
 /** Where a picture would fit itself to less than the overlay needs: the room that it needs. */
@@ -111,6 +107,17 @@ const overlayRoom = computed(() => {
   const peak = overlay.value.points.reduce((highest, [, bytes]) => Math.max(highest, bytes), 0);
   return peak > (current.value?.peaks.reserved.bytes ?? 0) ? peak * 1.04 : null;
 });
+
+/** The overlay's value at each pixel; null where there is none. */
+export function overlayLine(picture: Picture): Float64Array | null {
+  if (!overlay.value) return null;
+  const { axis, from, to, width } = picture.window;
+  // On the axis of time a picture does not tell what moments lie beyond those that it shows.
+  const [first, last] = axis === 'events'
+    ? [Math.floor(from), Math.ceil(to) - 1]
+    : [from <= whole.value[0] ? 0 : momentAt(picture, 0), to >= whole.value[1] ? Infinity : momentAt(picture, width - 1)];
+  return overlayValues(picture, overlay.value.points, first, last);
+}
 
 /** The window that the shared state asks for, at a size in device pixels. */
 export const windowOf = (width: number, height: number): Window => ({

@@ -1,8 +1,9 @@
 // Everything that moves what the timeline shows.
 
 import { batch } from '@preact/signals';
-import { NONE, type Mark } from '../source/source';
-import { axis, current, device, file, moment, range, shownMoment, shownRange, source, span, trouble, whole } from '../state';
+import type { Mark } from '../source/source';
+import { axis, current, device, file, moment, range, scope, shownMoment, shownRange, source, span, trouble, whole } from '../state';
+import { newest } from './newest';
 import { clamped, panned, zoomed, type Range } from './scale';
 import { reason } from '../text/reason';
 
@@ -46,13 +47,6 @@ export function panBytes(by: number): void {
   if (span.value) span.value = [Math.max(span.value[0] + by, 0), Math.max(span.value[0] + by, 0) + span.value[1] - span.value[0]];
 }
 
-/** Where a moment is on the axis. */
-async function placeOf(at: number): Promise<number> {
-  if (axis.value === 'events' || at === 0) return at;
-  const event = await source.events(file.value, device.value, Math.min(at, current.value!.events) - 1, 1);
-  return event.time_us[0];
-}
-
 /** Moves there where it is out of sight; what would be too narrow to see becomes this share of what is shown. */
 function bring([start, end]: Range, share: number): void {
   const [left, right] = shownRange.value;
@@ -69,24 +63,46 @@ function bring([start, end]: Range, share: number): void {
 const NARROW = 0.003;
 const REVEALED = 0.1;
 
-async function afterPlacing(moments: number[], then: (places: number[]) => void): Promise<void> {
-  try {
-    then(await Promise.all(moments.map(placeOf)));
-  } catch (e) {
-    trouble.value = reason(e);
-  }
+/** Moments to bring into view, and of what they are. */
+interface Bringing {
+  share: number;
+  of: string;
+  /** Asks where they are on the axis. */
+  places: () => Promise<Range>;
+}
+
+/** A place on the axis means nothing once another is shown, or another moment chosen. */
+const steered = () => [scope.value, axis.value, moment.value].join();
+let latest: Bringing | null = null;
+
+const asking = newest(
+  (it: Bringing) => it.places(),
+  (ends, it) => {
+    if (it === latest && it.of === steered() && ends.every(Number.isFinite)) bring(ends, it.share);
+  },
+  (e) => (trouble.value = reason(e)),
+);
+
+function bringMoments([first, last]: Range, share: number): void {
+  const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
+  const placeOf = async (at: number) => (byTime && at > 0 ? (await source.events(f, d, at - 1, 1)).time_us[0] : at);
+  const places = async (): Promise<Range> => {
+    const start = await placeOf(first);
+    return [start, last === first ? start : await placeOf(last)];
+  };
+  asking.want((latest = { share, of: steered(), places }));
 }
 
 /** Brings a life into view; `to` may be NONE. */
 export function reveal(from: number, to: number): void {
-  const end = to === NONE ? (current.value?.events ?? 0) : to;
-  void afterPlacing([from, end], ([a, b]) => bring([a, b], REVEALED));
+  const last = current.value?.events ?? 0;
+  bringMoments([from, Math.min(to, last)], REVEALED);
 }
 
 export function chooseMoment(at: number): void {
   const last = current.value?.events ?? 0;
   moment.value = Math.min(Math.max(Math.round(at), 0), last);
-  void afterPlacing([moment.value], ([place]) => bring([place, place], 0));
+  bringMoments([moment.value, moment.value], 0);
 }
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);

@@ -1,6 +1,8 @@
-// An extra line over the timeline: the reserved bytes that another setting would have had.
+// An extra line over the timeline: the reserved bytes that the chosen setting would have had.
 
-import { signal } from '@preact/signals';
+import { computed } from '@preact/signals';
+import { asked, once } from '../shell/asked';
+import { current, device, file, setting, source } from '../state';
 
 export interface Overlay {
   label: string;
@@ -8,4 +10,17 @@ export interface Overlay {
   points: readonly (readonly [number, number])[];
 }
 
-export const overlay = signal<Overlay | null>(null);
+export const replayOf = once((file, device) => source.replay(file, device));
+
+export const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);
+
+const isChosen = computed(() => setting.value !== null);
+
+const replay = asked(() => (isChosen.value && current.value?.events ? replayOf(file.value, device.value) : null));
+
+/** The line belongs to the chosen setting, whichever view is shown. */
+export const overlay = computed<Overlay | null>(() => {
+  const [at, answer] = [setting.value, replay.value];
+  const row = at === null ? undefined : answer?.what_if[at];
+  return row === undefined ? null : { label: `reserved with ${nameOf(row.conf)}`, points: answer!.lines[at!] };
+});

@@ -67,6 +67,7 @@ export interface Line {
   apart?: boolean;
 }
 
+/** Pixels of a dash and the gap after it. */
 const DASH = 8;
 
 /** A stepped line through the values; what lies outside of the picture is cut off, and NaN leaves a gap. */
@@ -84,4 +85,27 @@ export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): vo
     if (line.dashed && x % DASH >= DASH / 2) continue;
     for (let y = bottom; y < top; y += 1) pixels[(height - 1 - y) * width + x] = line.color;
   }
+}
+
+/** NaN where the gaps are. */
+export const dashed = (values: Float64Array) => values.map((value, x) => (x % DASH < DASH / 2 ? value : NaN));
+
+/** A stepped line as paths of pixel and value: NaN ends one, and so does every step of lines that stay apart. */
+export function steps(values: Float64Array, apart: boolean): (readonly [number, number])[][] {
+  const paths: (readonly [number, number])[][] = [];
+  let before = NaN;
+  const level = (x: number) => {
+    if (!Number.isNaN(before)) paths.at(-1)!.push([x, before]);
+  };
+  values.forEach((value, x) => {
+    if (Object.is(value, before)) return;
+    level(x);
+    if (!Number.isNaN(value)) {
+      if (apart || Number.isNaN(before)) paths.push([]);
+      paths.at(-1)!.push([x, value]);
+    }
+    before = value;
+  });
+  level(values.length);
+  return paths;
 }

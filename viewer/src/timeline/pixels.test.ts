@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { NONE, type Picture } from '../source/source';
 import { areas, itemAt, linesOf, momentAt, overlayValues, placeOf, rowsBeforeRecording, rowsOf } from './hit';
-import { paintLine, paintStack } from './paint';
+import { paintLine, paintStack, steps } from './paint';
 import { rectangles } from './rectangles';
 
 // Four pixels wide, six high, and three distinct columns: item 0 (4 rows), then item 1 (2 rows) on it, a hole, nothing.
@@ -18,6 +18,7 @@ const picture: Picture = {
     id: Uint32Array.of(10, 11),
     address: Float64Array.of(0, 4096),
     bytes: Float64Array.of(4, 2),
+    size: Float64Array.of(4, 2),
     from: Uint32Array.of(0, 3),
     to: Uint32Array.of(6, NONE),
     stack: Uint32Array.of(0, 0),
@@ -84,7 +85,19 @@ test('moments', () => {
 });
 
 test('an overlay keeps its peaks', () => {
-  expect([...overlayValues(picture, [[0, 3], [2, 9], [3, 4], [6, 1]])]).toEqual([3, 3, 9, 4]);
+  expect([...overlayValues(picture, [[0, 3], [2, 9], [3, 4], [6, 1]], 0, 7)]).toEqual([3, 3, 9, 4]);
+});
+
+test('an overlay keeps peaks beside the moments of the first and the last pixel', () => {
+  expect([...overlayValues(picture, [[0, 7], [1, 2], [7, 8], [8, 9]], 0, 7)]).toEqual([7, 2, 2, 8]);
+  expect([...overlayValues(picture, [[0, 7], [1, 2], [7, 8]], 1, 6)]).toEqual([2, 2, 2, 2]);
+});
+
+test('a saved line has the steps and gaps of the painted one', () => {
+  expect(steps(Float64Array.of(1, 1, 5, 5), false)).toEqual([[[0, 1], [2, 1], [2, 5], [4, 5]]]);
+  expect(steps(Float64Array.of(1, 1, 5, 5), true)).toEqual([[[0, 1], [2, 1]], [[2, 5], [4, 5]]]);
+  expect(steps(Float64Array.of(1, NaN, NaN, 5), false)).toEqual([[[0, 1], [1, 1]], [[3, 5], [4, 5]]]);
+  expect(steps(Float64Array.of(NaN, NaN), false)).toEqual([]);
 });
 
 test('neighbouring columns of an item are one rectangle', () => {

@@ -5,19 +5,19 @@ import { abgr, parse } from '../colors';
 import { CanvasPen } from '../parts/pen';
 import { inks, type Token } from '../shell/theme';
 import type { Picture, Window } from '../source/source';
-import { current, device, file, source, trouble } from '../state';
+import { current, device, file, ofCurrent, scope, source, trouble } from '../state';
 import { description, drawChart } from './chart';
 import { bandRowsOf, geometryIn, type Geometry } from './geometry';
-import { linesOf, overlayValues } from './hit';
-import { paintsOf, regions, settled, shown, tall, windowOf } from './model';
+import { linesOf } from './hit';
+import { drawn, overlayLine, paintsOf, regions, settled, tall, windowOf } from './model';
 import { newest } from './newest';
-import { overlay } from './overlay';
 import { paintLine, paintStack } from './paint';
 import type { Frame } from './scale';
 import { sceneOf } from './scene';
 import { reason } from '../text/reason';
 
 interface Wanted {
+  scope: string;
   file: number;
   device: number;
   window: Window;
@@ -44,7 +44,7 @@ const REST_MS = 120;
 
 /** Whether a picture can stand in for another window: it shows the same thing, elsewhere. */
 const isAkin = (a: Wanted, b: Wanted) =>
-  a.file === b.file && a.device === b.device && a.window.stacked === b.window.stacked && a.window.axis === b.window.axis;
+  a.scope === b.scope && a.window.stacked === b.window.stacked && a.window.axis === b.window.axis;
 
 export function mountStage({ box, plot, base, over }: StageElements): Stage {
   const measured = () => ({ width: box.clientWidth, height: box.clientHeight, scale: devicePixelRatio });
@@ -62,14 +62,15 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
     const { scale, width } = size.value;
     if (!current.value || !regions.value || width === 0) return null;
     const window = windowOf(Math.round(plotWidth * scale), Math.round(plotHeight * scale));
-    return { file: file.value, device: device.value, window };
+    return { scope: scope.value, file: file.value, device: device.value, window };
   });
 
   /** The last answer, and what it answered. */
-  const answer = signal<{ wanted: Wanted; picture: Picture } | null>(null);
+  const latest = signal<{ scope: string; wanted: Wanted; picture: Picture } | null>(null);
+  const answer = ofCurrent(latest);
   const queue = newest(
     (w: Wanted) => source.picture(w.file, w.device, w.window),
-    (picture, wanted) => (answer.value = { wanted, picture }),
+    (picture, wanted) => (latest.value = { scope: wanted.scope, wanted, picture }),
     (e) => (trouble.value = reason(e)),
   );
 
@@ -99,6 +100,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
   const paintings = signal(0);
   const stopPainting = effect(() => {
     const picture = answer.value?.picture;
+    // Until there is one of this recording, what was drawn stays.
     if (!picture) return;
     const { width, height } = picture.window;
     if (image?.width !== width || image.height !== height) {
@@ -144,17 +146,17 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
 
   let rest: ReturnType<typeof setTimeout> | undefined;
   /** The drawing is there: for tests, measuring and screen readers. */
-  function tell(picture: Picture, { file, device }: Wanted): void {
+  function tell(picture: Picture, { scope }: Wanted): void {
     const root = document.documentElement;
     const drawings = Number(root.dataset.drawn ?? 0) + 1;
     root.dataset.drawn = String(drawings);
     if (drawings === 1) performance.mark('vramscope:drawn');
-    const now = { file, device, picture };
-    shown.value = now;
+    const now = { scope, picture };
+    drawn.last.value = now;
     clearTimeout(rest);
     rest = setTimeout(() => {
       over.setAttribute('aria-label', description(picture));
-      settled.value = now;
+      drawn.rested.value = now;
     }, settled.value ? REST_MS : 0);
   }
 
@@ -197,5 +199,6 @@ function paintLines(pixels: Uint32Array, picture: Picture, scale: number): void 
   const line = (values: Float64Array, token: Token, how: { dashed: boolean; apart: boolean }) =>
     paintLine(pixels, picture, { values, color: abgr(parse(inks.value[token])), thickness, ...how });
   for (const { kind, values, apart } of linesOf(picture)) line(values, kind, { dashed: false, apart });
-  if (overlay.value) line(overlayValues(picture, overlay.value.points), 'accent', { dashed: true, apart: false });
+  const overlaid = overlayLine(picture);
+  if (overlaid) line(overlaid, 'accent', { dashed: true, apart: false });
 }

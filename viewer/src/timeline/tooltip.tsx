@@ -3,7 +3,7 @@
 import { framesOf, readableFrames } from '../live/stacks';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
-import { current, file, names } from '../state';
+import { current, currentNames } from '../state';
 import { address, bytes, count, duration } from '../text/units';
 import type { Hover } from './gestures';
 import { stackTitle } from './keys';
@@ -55,7 +55,7 @@ function RegionFacts({ region }: { region: number }) {
 function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
   const { items, window } = picture;
   const device = current.value;
-  const known = names.value.get(file.value);
+  const known = currentNames.value;
   const reserved = window.stacked === 'reserved';
   const tags = device?.tags[items.tags[item]];
   const stack = items.stack[item];

@@ -1,5 +1,6 @@
 // Two recordings beside each other: their shapes, what grew, their settings and peaks.
 
+import { batch } from '@preact/signals';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { difference, type Change } from '../live/difference';
 import { group } from '../live/group';
@@ -12,12 +13,14 @@ import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { SmallTimeline } from '../parts/small-timeline';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { current, groupBy, moment, names, needNames, other, recording, recordings, shownMoment, source, trouble } from '../state';
+import {
+  current, groupBy, moment, names, needNames, other, otherMoment, recording, recordings, shownMoment, source, trouble, type GroupBy,
+} from '../state';
 import { parsed } from '../search/found';
 import { compile } from '../search/query';
 import { baseName } from '../shell/chooser';
 import { KINDS, NONE, type Device, type Live, type Recording } from '../source/source';
-import { bytes, signedBytes } from '../text/units';
+import { bytes, deviceName, signedBytes } from '../text/units';
 import { reason } from '../text/reason';
 
 /** One of the two that are compared. */
@@ -31,7 +34,7 @@ function titleOf(r: Recording, d: Device): string {
   const base = baseName(r.name);
   const unique = (recordings.value ?? []).every((o) => o === r || baseName(o.name) !== base);
   const name = unique ? base : r.name;
-  return r.devices.length > 1 ? `${name}, GPU ${d.device}` : name;
+  return r.devices.length > 1 ? `${name}, ${deviceName(d.device)}` : name;
 }
 
 /** Every device of every file but the one that is shown. */
@@ -60,6 +63,12 @@ export function CompareView() {
   return <Compare key={`${first.scope}/${chosen.value}`} first={first} choices={choices} chosen={chosen.value} />;
 }
 
+/** What the pictures leave free above the highest. */
+const HEADROOM = 1.04;
+
+/** One scale for both; some recordings tell nothing of what was reserved. */
+const highest = (...all: Device[]) => Math.max(1, ...all.flatMap(({ peaks }) => [peaks.allocated.bytes, peaks.reserved.bytes]));
+
 interface CompareProps {
   first: Current;
   choices: { value: string; label: string }[];
@@ -75,10 +84,9 @@ function Compare({ first, choices, chosen }: CompareProps) {
   }, [file]);
   const a: Side = { ...first, of: recording.value!, title: titleOf(recording.value!, first.recording) };
   const b: Side = { file, device, scope: chosen, recording: shown, names: names.value.get(file) ?? null, of, title: titleOf(of, shown) };
-  const [momentB, setMomentB] = useState<number | null>(null);
   const atA = shownMoment.value;
-  const atB = momentB ?? b.recording.peaks.allocated.moment;
-  const high = Math.max(a.recording.peaks.reserved.bytes, b.recording.peaks.reserved.bytes) * 1.04;
+  const atB = Math.min(otherMoment.value ?? b.recording.peaks.allocated.moment, b.recording.events);
+  const high = highest(a.recording, b.recording) * HEADROOM;
   const atPeaks = atA === current.value!.peaks.allocated.moment && atB === b.recording.peaks.allocated.moment;
   return (
     <div class="panel compare-view" data-other={chosen}>
@@ -89,16 +97,22 @@ function Compare({ first, choices, chosen }: CompareProps) {
             label="Compare with"
             choices={choices}
             value={chosen}
-            choose={(value) => (other.value = value.split('.').map(Number) as [number, number])}
+            choose={(value) =>
+              batch(() => {
+                other.value = value.split('.').map(Number) as [number, number];
+                otherMoment.value = null;
+              })
+            }
           />
           <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
           <span class="spring" />
           {!atPeaks && (
             <Button
-              onClick={() => {
-                moment.value = null;
-                setMomentB(null);
-              }}
+              onClick={() =>
+                batch(() => {
+                  moment.value = otherMoment.value = null;
+                })
+              }
             >
               Both at their peaks
             </Button>
@@ -107,7 +121,7 @@ function Compare({ first, choices, chosen }: CompareProps) {
       </header>
       <div class="small-timelines">
         <SmallTimeline {...a} title={`A  ${a.title}`} high={high} moment={atA} choose={(m) => (moment.value = m)} />
-        <SmallTimeline {...b} title={`B  ${b.title}`} high={high} moment={atB} choose={setMomentB} />
+        <SmallTimeline {...b} title={`B  ${b.title}`} high={high} moment={atB} choose={(m) => (otherMoment.value = m)} />
       </div>
       <div class="compare-body">
         <Growth a={a} b={b} atA={atA} atB={atB} />
@@ -120,12 +134,24 @@ function Compare({ first, choices, chosen }: CompareProps) {
   );
 }
 
+function growthColumns(by: GroupBy): Column<Change>[] {
+  return [
+    textColumn(by, groupTitle(by), (c) => c.label, true),
+    changeColumn('change_bytes', 'B − A', (c) => c.bytes),
+    bytesColumn('a_bytes', 'A', (c) => c.before),
+    bytesColumn('b_bytes', 'B', (c) => c.after),
+    countColumn('a_blocks', 'Blocks A', (c) => c.countBefore),
+    countColumn('b_blocks', 'Blocks B', (c) => c.countAfter),
+  ];
+}
+
 /** What is more in B than in A. */
 function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const liveA = useAnswer(a.scope, String(atA), () => source.live(a.file, a.device, atA));
   const liveB = useAnswer(b.scope, String(atB), () => source.live(b.file, b.device, atB));
   const by = groupBy.value;
+  const columns = useMemo(() => growthColumns(by), [by]);
   const looked = parsed.value;
   const changes = useMemo(() => {
     if (!liveA.value || !liveB.value || !a.names || !b.names) return null;
@@ -141,14 +167,6 @@ function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number
   const [totalA, totalB] = [liveA.value.counters.allocated, liveB.value.counters.allocated];
   const row = changes.find((c) => c.key === chosen) ?? changes[0];
   const inB = row !== undefined && row.stackAfter !== NONE;
-  const columns: Column<Change>[] = [
-    textColumn(by, groupTitle(by), (c) => c.label, true),
-    changeColumn('change_bytes', 'B − A', (c) => c.bytes),
-    bytesColumn('a_bytes', 'A', (c) => c.before),
-    bytesColumn('b_bytes', 'B', (c) => c.after),
-    countColumn('a_blocks', 'Blocks A', (c) => c.countBefore),
-    countColumn('b_blocks', 'Blocks B', (c) => c.countAfter),
-  ];
   return (
     <div class="growth" data-a={totalA} data-b={totalB}>
       <Table
@@ -183,15 +201,16 @@ interface PeakRow {
   b: number;
 }
 
+const PEAK_COLUMNS: Column<PeakRow>[] = [
+  textColumn('kind', 'Peak', (r) => r.kind, true),
+  bytesColumn('a_bytes', 'A', (r) => r.a),
+  bytesColumn('b_bytes', 'B', (r) => r.b),
+  changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
+];
+
 function Peaks({ a, b }: { a: Device; b: Device }) {
-  const columns: Column<PeakRow>[] = [
-    textColumn('kind', 'Peak', (r) => r.kind, true),
-    bytesColumn('a_bytes', 'A', (r) => r.a),
-    bytesColumn('b_bytes', 'B', (r) => r.b),
-    changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
-  ];
   const rows = KINDS.map((kind) => ({ kind, a: a.peaks[kind].bytes, b: b.peaks[kind].bytes }));
-  return <Table name="compare-peaks" caption="Peaks" columns={columns} rows={rows} rowKey={(r) => r.kind} />;
+  return <Table name="compare-peaks" caption="Peaks" columns={PEAK_COLUMNS} rows={rows} rowKey={(r) => r.kind} />;
 }
 
 interface SettingRow {
@@ -199,6 +218,13 @@ interface SettingRow {
   a: string | null;
   b: string | null;
 }
+
+const SETTING_COLUMNS: Column<SettingRow>[] = [
+  textColumn('setting', 'Setting', (r) => r.name),
+  textColumn('a', 'A', (r) => r.a ?? '–'),
+  textColumn('b', 'B', (r) => r.b ?? '–'),
+  textColumn('differs', 'Differs', (r) => (r.a === r.b ? 'no' : 'yes')),
+];
 
 function settingRows(a: Recording, b: Recording): SettingRow[] {
   const [inA, inB] = [a, b].map((r) => new Map([...r.facts, ...r.settings]));
@@ -212,17 +238,11 @@ function settingRows(a: Recording, b: Recording): SettingRow[] {
 
 function Settings({ a, b }: { a: Recording; b: Recording }) {
   const rows = useMemo(() => settingRows(a, b), [a, b]);
-  const columns: Column<SettingRow>[] = [
-    textColumn('setting', 'Setting', (r) => r.name),
-    textColumn('a', 'A', (r) => r.a ?? '–'),
-    textColumn('b', 'B', (r) => r.b ?? '–'),
-    textColumn('differs', 'Differs', (r) => (r.a === r.b ? 'no' : 'yes')),
-  ];
   return (
     <Table
       name="compare-settings"
       caption="Settings and facts"
-      columns={columns}
+      columns={SETTING_COLUMNS}
       rows={rows}
       rowKey={(r) => r.name}
       marked={(r) => r.a !== r.b}

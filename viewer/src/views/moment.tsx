@@ -74,6 +74,7 @@ function Moment(shown: Current) {
       ) : (
         <>
           <FlameGraph
+            key={shown.scope}
             name={`flame-${live.moment}`}
             label="Call tree"
             root={root}
@@ -177,21 +178,25 @@ interface RowsProps {
   choose: (key: string) => void;
 }
 
-function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
-  const columns: Column<Group>[] = [
-    textColumn(p.by, groupTitle(p.by), (g) => g.label, true),
-    bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, p.total),
+function groupColumns(by: GroupBy, total: number): Column<Group>[] {
+  return [
+    textColumn(by, groupTitle(by), (g) => g.label, true),
+    bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, total),
     {
       key: 'share_percent',
       title: 'Share',
       numeric: true,
-      value: (g) => (p.total === 0 ? null : (g.bytes * 100) / p.total),
-      text: (g) => (p.total === 0 ? '–' : `${((g.bytes * 100) / p.total).toFixed(1)}%`),
-      exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${p.total.toLocaleString('en-US')} bytes`,
+      value: (g) => (total === 0 ? null : (g.bytes * 100) / total),
+      text: (g) => (total === 0 ? '–' : `${((g.bytes * 100) / total).toFixed(1)}%`),
+      exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${total.toLocaleString('en-US')} bytes`,
     },
     bytesColumn('requested_bytes', 'Requested', (g) => g.requested),
     countColumn('blocks', 'Blocks', (g) => g.count),
   ];
+}
+
+function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
+  const columns = useMemo(() => groupColumns(p.by, p.total), [p.by, p.total]);
   return (
     <Table
       name={`moment-${p.live.moment}`}
@@ -207,15 +212,19 @@ function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
   );
 }
 
-function ChangeTable(p: RowsProps & { changes: Change[] }) {
-  const columns: Column<Change>[] = [
-    textColumn(p.by, groupTitle(p.by), (c) => c.label, true),
+function changeColumns(by: GroupBy): Column<Change>[] {
+  return [
+    textColumn(by, groupTitle(by), (c) => c.label, true),
     changeColumn('change_bytes', 'Change', (c) => c.bytes),
     bytesColumn('before_bytes', 'Before', (c) => c.before),
     bytesColumn('after_bytes', 'After', (c) => c.after),
     countColumn('blocks_before', 'Blocks before', (c) => c.countBefore),
     countColumn('blocks_after', 'Blocks after', (c) => c.countAfter),
   ];
+}
+
+function ChangeTable(p: RowsProps & { changes: Change[] }) {
+  const columns = useMemo(() => changeColumns(p.by), [p.by]);
   return (
     <Table
       name={`moment-${against.value}-to-${p.live.moment}`}

@@ -2,28 +2,34 @@
 
 import { batch } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
+import { useCurrent, type Current } from '../parts/current';
+import { once } from '../shell/asked';
 import { baseName } from '../shell/chooser';
-import { KINDS, type Device } from '../source/source';
-import { current, device, file, recording, search, source, view, type View } from '../state';
+import { KINDS, type Device, type Recording } from '../source/source';
+import { recording, search, source, view, type View } from '../state';
 import { bytes, count, duration, share, signedBytes } from '../text/units';
 import { chooseMoment } from '../timeline/moves';
 import type { Fragmentation, Holder, Leak, Oom, Region, Report, ReportFrame, Unusable } from './report';
 
-/** The report is long in the making: once a device is enough. */
-const reports = new WeakMap<Device, Promise<Report>>();
+const reportOf = once((file, device) => source.report(file, device) as Promise<Report>);
 
-function reportOf(of: Device): Promise<Report> {
-  const known = reports.get(of);
-  if (known) return known;
-  const asked = source.report(file.value, device.value) as Promise<Report>;
-  reports.set(of, asked);
-  asked.catch(() => reports.delete(of));
-  return asked;
-}
-
-/** Rows of a list before it is unfolded. */
+/** Rows of a list at first, and how many more at a time. */
 const SHORT = 8;
+const MORE = 100;
+
+/** The first rows of a list, and what asks for more of them. */
+function useShort<T>(all: readonly T[]): [shown: readonly T[], more: ComponentChildren] {
+  const [most, setMost] = useState(SHORT);
+  const left = all.length - most;
+  const more = left > 0 && (
+    <p><button type="button" class="link-button" onClick={() => setMost(most + MORE)}>
+      {left > MORE ? `${count(MORE)} of ${count(left)} more` : `${count(left)} more`}
+    </button></p>
+  );
+  return [all.slice(0, most), more];
+}
 
 const places = (n: number, one: string, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 const frameText = (frame: ReportFrame) => `${baseName(frame.filename)}:${frame.line} ${frame.name}`;
@@ -139,6 +145,7 @@ function bestSetting(best: NonNullable<Report['best_setting']>): string {
 
 function OutOfMemories({ report }: { report: Report }) {
   const [first, ...others] = report.ooms;
+  const [shown, rest] = useShort(others);
   if (!first) return null;
   const more = others.length + report.more_ooms;
   return (
@@ -147,13 +154,15 @@ function OutOfMemories({ report }: { report: Report }) {
       {more > 0 && (
         <Card title={`${places(more, 'more request')} failed`} tone="bad">
           <ul class="finding-rows">
-            {others.slice(0, SHORT).map((oom) => (
+            {shown.map((oom) => (
               <li key={oom.event}>
                 <Go to="moment" moment={oom.event + 1}>event {count(oom.event)}</Go>
                 <span>{bytes(oom.requested_bytes)} asked for, {bytes(oom.reserved_unused_bytes)} reserved and unused</span>
               </li>
             ))}
           </ul>
+          {rest}
+          {report.more_ooms > 0 && <p class="quiet">{count(report.more_ooms)} later ones are marked in the timeline: the key ] goes to the next.</p>}
         </Card>
       )}
     </>
@@ -171,20 +180,21 @@ function Floor({ floor }: { floor: number[] }) {
 }
 
 function Leaks({ leaks }: { leaks: Leak[] }) {
+  const [shown, rest] = useShort(leaks);
   if (leaks.length === 0) return null;
   const find = (leak: Leak) => batch(() => {
-    search.value = leak.line ? `"${frameText(leak.line)}"` : '';
+    search.value = `"${frameText(leak.line)}"`;
     view.value = 'timeline';
   });
   return (
-    <Card title={leaks.length === 1 ? 'One line may leak' : `${leaks.length} lines may leak`} tone="warn">
+    <Card title={leaks.length === 1 ? 'One line may leak' : `${count(leaks.length)} lines may leak`} tone="warn">
       <ul class="finding-rows finding-rows-tall">
-        {leaks.slice(0, SHORT).map((leak, i) => (
+        {shown.map((leak, i) => (
           <li key={i}>
             <Floor floor={leak.floor} />
             <span>
               <button type="button" class="link-button" onClick={() => find(leak)}>
-                {leak.line ? frameText(leak.line) : 'allocations without a stack'}
+                {frameText(leak.line)}
               </button>
               <br />
               {count(leak.kept)} of {places(leak.allocations, 'allocation')} never freed: {bytes(leak.kept_bytes)}
@@ -192,6 +202,7 @@ function Leaks({ leaks }: { leaks: Leak[] }) {
           </li>
         ))}
       </ul>
+      {rest}
     </Card>
   );
 }
@@ -255,6 +266,7 @@ function FragmentationCard({ at }: { at: NonNullable<Report['fragmentation']> })
 }
 
 function Regions({ regions }: { regions: Region[] }) {
+  const [shown, rest] = useShort(regions);
   if (regions.length === 0) return null;
   return (
     <Card title="Annotated regions">
@@ -266,7 +278,7 @@ function Regions({ regions }: { regions: Region[] }) {
           </tr>
         </thead>
         <tbody>
-          {regions.map((r) => (
+          {shown.map((r) => (
             <tr key={r.name}>
               <th scope="row" class="wide">{r.name}</th>
               <td class="numeric">{count(r.count)}</td>
@@ -278,6 +290,7 @@ function Regions({ regions }: { regions: Region[] }) {
           ))}
         </tbody>
       </table>
+      {rest}
     </Card>
   );
 }
@@ -310,22 +323,25 @@ function FactList({ title, facts }: { title: string; facts: [string, string][] }
 
 export function OverviewView() {
   const open = recording.value;
-  const shown = current.value;
-  const scope = `${file.value}.${device.value}`;
-  const answer = useAnswer(scope, scope, shown && (() => reportOf(shown)));
+  const shown = useCurrent();
   if (!open || !shown) return null;
+  return <Overview key={shown.scope} open={open} {...shown} />;
+}
+
+function Overview({ open, file, device, scope, recording }: Current & { open: Recording }) {
+  const answer = useAnswer(scope, scope, () => reportOf(file, device));
   const report = answer.value;
   return (
     <div class="overview" aria-busy={report === null}>
       <div class="overview-column">
         {report && <OutOfMemories report={report} />}
         {report && <Leaks leaks={report.leaks} />}
-        <Bytes device={shown} />
+        <Bytes device={recording} />
         {report?.fragmentation && <FragmentationCard at={report.fragmentation} />}
-        {report && <Trust device={shown} report={report} />}
+        {report && <Trust device={recording} report={report} />}
       </div>
       <div class="overview-column">
-        {report ? <Holders holders={report.holders_at_peak} peak={shown.peaks.allocated} /> : (
+        {report ? <Holders holders={report.holders_at_peak} peak={recording.peaks.allocated} /> : (
           <p class="page-note" role="status">{answer.error ?? 'Reading the findings.'}</p>
         )}
         {report && <Regions regions={report.regions} />}

@@ -49,7 +49,7 @@ export interface Oom {
 }
 
 export interface Leak {
-  line: ReportFrame | null;
+  line: ReportFrame;
   stacks: number;
   floor: number[];
   allocations: number;

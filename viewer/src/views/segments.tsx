@@ -2,14 +2,14 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { poolName, streamName } from '../live/group';
-import { NO_STACK, ownFrame } from '../live/stacks';
+import { ownLabel } from '../live/stacks';
 import { useAnswer } from '../parts/answer';
 import { addressColumn, bytesColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { KIND_NAMES } from '../parts/tracks/tracks';
+import { kindText } from '../parts/ranges';
 import { SegmentTimeline } from '../parts/tracks/segment-timeline';
 import { NONE, type Names, type Segments, type Tags } from '../source/source';
 import { source } from '../state';
@@ -36,7 +36,7 @@ function Ranges(shown: Current) {
   return (
     <div class="panel segments-view" data-segments={segments.address.length}>
       <h2 class="visually-hidden">Segments</h2>
-      <SegmentTimeline segments={segments} tags={recording.tags} events={recording.events} chosen={chosen} choose={choose} />
+      <SegmentTimeline segments={segments} tags={recording.tags} chosen={chosen} choose={choose} />
       <div class="segments-tables">
         <SegmentTable segments={segments} tags={recording.tags} names={names} chosen={chosen} choose={choose} />
         <div class="segments-side">
@@ -50,6 +50,20 @@ function Ranges(shown: Current) {
   );
 }
 
+function segmentColumns(s: Segments, tags: readonly Tags[], names: Names | null): Column<number>[] {
+  const tag = (i: number) => tags[s.tags[i]];
+  return [
+    addressColumn('address', 'Address', (i) => s.address[i]),
+    bytesColumn('reserved_bytes', 'Reserved', (i) => s.bytes[i]),
+    textColumn('stream', 'Stream', (i) => streamName(tag(i)?.stream ?? 0)),
+    textColumn('pool', 'Pool', (i) => poolName(tag(i)?.pool ?? null)),
+    textColumn('kind', 'Kind', (i) => kindText(s, i)),
+    countColumn('from_moment', 'From moment', (i) => s.from[i]),
+    countColumn('to_moment', 'To moment', (i) => (s.to[i] === NONE ? null : s.to[i])),
+    textColumn('stack', 'Reserved by', (i) => ownLabel(names, s.stack[i]), true),
+  ];
+}
+
 interface SegmentTableProps {
   segments: Segments;
   tags: readonly Tags[];
@@ -60,40 +74,25 @@ interface SegmentTableProps {
 
 function SegmentTable({ segments: s, tags, names, chosen, choose }: SegmentTableProps) {
   const rows = useMemo(() => [...s.address.keys()], [s]);
-  const tag = (i: number) => tags[s.tags[i]];
-  const label = (i: number) => {
-    const frame = names && ownFrame(names, s.stack[i]);
-    return names === null || frame === null ? '' : frame === NONE ? NO_STACK : names.label[frame];
-  };
-  const columns: Column<number>[] = [
-    addressColumn('address', 'Address', (i) => s.address[i]),
-    bytesColumn('reserved_bytes', 'Reserved', (i) => s.bytes[i]),
-    textColumn('stream', 'Stream', (i) => streamName(tag(i)?.stream ?? 0)),
-    textColumn('pool', 'Pool', (i) => poolName(tag(i)?.pool ?? null)),
-    textColumn('kind', 'Kind', (i) => `${KIND_NAMES[s.kind[i]]}${s.expandable[i] ? ', expandable' : ''}`),
-    countColumn('from_moment', 'From moment', (i) => s.from[i]),
-    countColumn('to_moment', 'To moment', (i) => (s.to[i] === NONE ? null : s.to[i])),
-    textColumn('stack', 'Reserved by', label, true),
-  ];
+  const columns = useMemo(() => segmentColumns(s, tags, names), [s, tags, names]);
   return (
     <Table name="segments" caption="Reserved ranges" columns={columns} rows={rows} rowKey={(i) => i} chosen={chosen} choose={choose} />
   );
 }
 
-type PoolRow = Segments['pools'][number];
+const POOL_COLUMNS: Column<Segments['pools'][number]>[] = [
+  textColumn('pool', 'Pool', (p) => poolName(p.pool)),
+  textColumn('stream', 'Stream', (p) => streamName(p.stream)),
+  bytesColumn('peak_reserved_bytes', 'Peak reserved', (p) => p.peak_reserved),
+  bytesColumn('peak_active_bytes', 'Peak active', (p) => p.peak_active),
+];
 
 function PoolTable({ segments }: { segments: Segments }) {
-  const columns: Column<PoolRow>[] = [
-    textColumn('pool', 'Pool', (p) => poolName(p.pool)),
-    textColumn('stream', 'Stream', (p) => streamName(p.stream)),
-    bytesColumn('peak_reserved_bytes', 'Peak reserved', (p) => p.peak_reserved),
-    bytesColumn('peak_active_bytes', 'Peak active', (p) => p.peak_active),
-  ];
   return (
     <Table
       name="pools"
       caption="High-water marks of pools"
-      columns={columns}
+      columns={POOL_COLUMNS}
       rows={segments.pools}
       rowKey={(p) => `${p.pool?.join('.') ?? ''} ${p.stream}`}
       sortBy="peak_reserved_bytes"

@@ -1,6 +1,6 @@
 // The allocator after any event: its segments and blocks, and the event itself.
 
-import { useRef } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
@@ -32,6 +32,7 @@ function State(shown: Current) {
   const panel = useRef<HTMLDivElement>(null);
   const at = shownMoment.value;
   const layout = useAnswer(shown.scope, String(at), () => source.layout(file, device, at));
+  const total = useMemo(() => layout.value && drawnBytes(layout.value), [layout.value]);
   const pages = useEventPages(file, device, recording.events);
   const event = at === 0 ? null : at - 1;
   if (event !== null) pages.need(event, event + 1);
@@ -44,12 +45,8 @@ function State(shown: Current) {
     e.stopPropagation();
     chooseMoment(to);
   };
-  const drawn = (what: Layout) => {
-    const data = panel.current?.dataset;
-    if (!data) return;
-    const total = drawnBytes(what);
-    data.moment = String(what.moment);
-    for (const [kind, n] of Object.entries(total)) data[kind] = String(n);
+  const drawn = () => {
+    if (panel.current && layout.value) Object.assign(panel.current.dataset, { moment: layout.value.moment, ...total });
   };
 
   return (
@@ -103,7 +100,7 @@ function State(shown: Current) {
           outlined={outlines(layout.value, it)}
           choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
           keys={keys}
-          drawn={() => drawn(layout.value!)}
+          drawn={drawn}
         />
       ) : (
         <Waiting error={layout.error} what="Reading the state at this moment." />

@@ -1,7 +1,6 @@
 // The same history under other allocator settings.
 
-import { effect } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Button, Empty, Waiting } from '../parts/controls';
@@ -9,9 +8,9 @@ import { useCurrent, type Current } from '../parts/current';
 import { doubtText } from '../parts/doubts';
 import { Table } from '../parts/table';
 import type { ReplayDevice } from '../source/source';
-import { setting, source } from '../state';
+import { setting } from '../state';
 import { bytes, count, signedBytes } from '../text/units';
-import { overlay } from '../timeline/overlay';
+import { nameOf, replayOf } from '../timeline/overlay';
 
 const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
 
@@ -28,11 +27,6 @@ interface Row {
   oom_event: number | null;
 }
 
-// The line belongs to the chosen setting, whichever view is shown.
-effect(() => {
-  if (setting.value === null) overlay.value = null;
-});
-
 export function WhatIfView() {
   const shown = useCurrent();
   if (!shown) return null;
@@ -40,13 +34,9 @@ export function WhatIfView() {
 }
 
 function WhatIf({ file, device, scope, recording }: Current) {
-  const answer = useAnswer(scope, scope, recording.events === 0 ? null : () => source.replay(file, device));
+  const answer = useAnswer(scope, scope, recording.events === 0 ? null : () => replayOf(file, device));
   const replay = answer.value;
   const chosen = setting.value;
-  useEffect(() => {
-    const row = chosen === null ? null : replay?.what_if[chosen];
-    if (replay && row) overlay.value = { label: `reserved with ${nameOf(row.conf)}`, points: replay.lines[chosen!] };
-  }, [replay, chosen]);
 
   if (recording.events === 0) {
     return (
@@ -76,8 +66,6 @@ function WhatIf({ file, device, scope, recording }: Current) {
     </div>
   );
 }
-
-const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);
 
 function verdictOf(row: Row): string {
   if (row.oom_event !== null) return `fails at event ${count(row.oom_event)}`;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Layout, Tags } from '../../source/source';
-import { HEADING, LINE, arrange, drawnBytes, fittingLine, lowerBound, piecesBetween, placeAt, spans } from './arrange';
+import { HEADING, LINE, arrange, blocksInOrder, drawnBytes, fittingLine, piecesBetween, placeAt, placeOfBlock, spans } from './arrange';
 import { joinExpandable } from './join';
 
 const MIB = 1 << 20;
@@ -78,6 +78,17 @@ test('every place is a block, a free range or nothing', () => {
   expect(at(10, 5)).toBeNull();
 });
 
+test('blocks follow each other as they are drawn', () => {
+  const byAddress = arrange(layout, tags, 'address', 1000, 100 * MIB);
+  const bySize = arrange(layout, tags, 'size', 1000, 100 * MIB);
+  expect(blocksInOrder(byAddress, layout)).toEqual([0, 1, 2, 3]);
+  expect(blocksInOrder(bySize, layout)).toEqual([2, 3, 0, 1]);
+  const astray = layoutOf([[100, 20]], [[110, 2, 2], [130, 2, 2]]);
+  expect(blocksInOrder(arrange(astray, tags, 'address', 1000, 100 * MIB), astray)).toEqual([0]);
+  expect([0, 1, 2, 3].map((b) => placeOfBlock(byAddress, layout, b).segment)).toEqual([0, 0, 2, 2]);
+  expect(placeOfBlock(byAddress, layout, 1)).toEqual(placeAt(byAddress, layout, 105, HEADING + 1));
+});
+
 test('a range over several lines has a rectangle in each', () => {
   const a = arrange(layout, tags, 'address', 1000, 100 * MIB);
   const long = a.pieces.filter((p) => p.segment === 2);
@@ -97,7 +108,6 @@ test('a line is a power of two of bytes, and enough of them hold everything', ()
   const line = fittingLine(8 * 1024 * MIB, 500);
   expect(Math.log2(line) % 1).toBe(0);
   expect(Math.ceil((8 * 1024 * MIB) / line) * LINE).toBeLessThan(500);
-  expect(lowerBound([1, 3, 3, 7], 3)).toBe(1);
 });
 
 test('touching pieces of an expandable segment are one, so that blocks may reach over them', () => {

@@ -3,9 +3,10 @@
 
 import { poolName, streamName } from '../../live/group';
 import type { Layout, Tags } from '../../source/source';
+import { firstThat } from '../bisect';
+import { KIND_NAMES, UNKNOWN_KIND } from '../ranges';
 
-export const ORDERS = ['address', 'size'] as const;
-export type Order = (typeof ORDERS)[number];
+export type Order = 'address' | 'size';
 
 export const LINE = 20;
 /** Of a line, what is drawn; the rest is space. */
@@ -51,30 +52,18 @@ export interface Arrangement {
   blocks: Uint32Array;
 }
 
-const KIND_NAMES = ['small', 'large', ''] as const;
-
 function groupLabel(tags: Tags | undefined, kind: number): string {
   const parts = [poolName(tags?.pool ?? null), streamName(tags?.stream ?? 0)];
-  if (KIND_NAMES[kind]) parts.push(KIND_NAMES[kind]);
+  if (kind !== UNKNOWN_KIND) parts.push(KIND_NAMES[kind]);
   return parts.join(' · ');
-}
-
-/** Position of the first of `sorted` that is not below `value`. */
-export function lowerBound(sorted: ArrayLike<number>, value: number, from = 0): number {
-  let [low, high] = [from, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (sorted[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function blocksOfSegments(layout: Layout): Uint32Array {
   const { segments, blocks } = layout;
   const firsts = new Uint32Array(segments.address.length + 1);
-  for (let s = 0; s < segments.address.length; s++) firsts[s] = lowerBound(blocks.address, segments.address[s]);
-  firsts[segments.address.length] = blocks.address.length;
+  const { length } = blocks.address;
+  segments.address.forEach((start, s) => (firsts[s] = firstThat(0, length, (b) => blocks.address[b] >= start)));
+  firsts[segments.address.length] = length;
   return firsts;
 }
 
@@ -160,20 +149,10 @@ export function fittingLine(reserved: number, height: number): number {
 
 /** Pieces that lie between two heights. */
 export function piecesBetween(a: Arrangement, top: number, bottom: number): Piece[] {
-  const first = firstPiece(a.pieces, top - LINE);
+  const first = firstThat(0, a.pieces.length, (p) => a.pieces[p].y >= top - LINE);
   let last = first;
   while (last < a.pieces.length && a.pieces[last].y < bottom) last += 1;
   return a.pieces.slice(first, last);
-}
-
-function firstPiece(pieces: readonly Piece[], y: number): number {
-  let [low, high] = [0, pieces.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (pieces[middle].y < y) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /** What lies at a place of the picture. */
@@ -193,7 +172,7 @@ export function placeAt(a: Arrangement, layout: Layout, x: number, y: number): P
   const start = segments.address[segment];
   const address = start + piece.from + ((x - piece.x) / piece.width) * (piece.to - piece.from);
   const [first, end] = [a.blocks[segment], a.blocks[segment + 1]];
-  const next = Math.min(lowerBound(blocks.address, address + 1, first), end);
+  const next = firstThat(first, end, (b) => blocks.address[b] > address);
   const b = next - 1;
   if (b >= first && address < blocks.address[b] + blocks.bytes[b]) {
     return { segment, block: b, address: blocks.address[b], bytes: blocks.bytes[b] };
@@ -201,6 +180,23 @@ export function placeAt(a: Arrangement, layout: Layout, x: number, y: number): P
   const from = b >= first ? blocks.address[b] + blocks.bytes[b] : start;
   const to = next < end ? blocks.address[next] : start + segments.bytes[segment];
   return { segment, block: null, address: from, bytes: to - from };
+}
+
+/** The place of a block. */
+export function placeOfBlock(a: Arrangement, { blocks }: Layout, block: number): Place {
+  const segment = firstThat(0, a.blocks.length - 1, (s) => a.blocks[s + 1] > block);
+  return { segment, block, address: blocks.address[block], bytes: blocks.bytes[block] };
+}
+
+/** Blocks in the order in which they are drawn; what lies in no segment is not. */
+export function blocksInOrder(a: Arrangement, { segments, blocks }: Layout): number[] {
+  const order: number[] = [];
+  for (const { segment, from } of a.pieces) {
+    if (from > 0) continue;
+    const end = segments.address[segment] + segments.bytes[segment];
+    for (let b = a.blocks[segment]; b < a.blocks[segment + 1] && blocks.address[b] < end; b++) order.push(b);
+  }
+  return order;
 }
 
 /** Rectangles, without their heights, that a range of addresses covers in a segment. */

@@ -4,6 +4,7 @@ import { css, mix, parse, type Rgb } from '../../colors';
 import type { Layout } from '../../source/source';
 import type { Token } from '../../shell/theme';
 import { bytes, count } from '../../text/units';
+import { firstThat } from '../bisect';
 import type { Pen } from '../pen';
 import { textWidth, type Font } from '../text-width';
 import { BAR, HEADING, piecesBetween, spans, type Arrangement, type MapGroup, type Piece } from './arrange';
@@ -78,13 +79,7 @@ function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void 
 function firstBlock({ layout, arrangement }: MapScene, piece: Piece): number {
   const { address, bytes: sizes } = layout.blocks;
   const at = layout.segments.address[piece.segment] + piece.from;
-  let [low, high] = [arrangement.blocks[piece.segment], arrangement.blocks[piece.segment + 1]];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (address[middle] + sizes[middle] <= at) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return firstThat(arrangement.blocks[piece.segment], arrangement.blocks[piece.segment + 1], (b) => address[b] + sizes[b] > at);
 }
 
 export function groupFacts(g: MapGroup): string {

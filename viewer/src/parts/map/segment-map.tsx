@@ -1,25 +1,27 @@
+import { useSignal, type ReadonlySignal } from '@preact/signals';
 import { useMemo, useState } from 'preact/hooks';
-import { mix, parse } from '../../colors';
-import { poolName, streamName } from '../../live/group';
+import { FADED, mix, parse } from '../../colors';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
 import { query } from '../../search/found';
 import { matching } from '../../search/query';
 import { inks, type Token } from '../../shell/theme';
-import { NONE, type Items, type Layout, type Names, type Tags } from '../../source/source';
+import { NONE, type Layout, type Names, type Tags } from '../../source/source';
+import { selected } from '../../state';
 import { stackTitle } from '../../timeline/keys';
 import { keys as colorKeys } from '../../timeline/model';
 import { address, bytes } from '../../text/units';
+import { firstThat } from '../bisect';
 import { Canvas } from '../canvas';
 import { Button, Segmented } from '../controls';
 import type { Pen } from '../pen';
-import { useSize } from '../size';
+import { itemsOf, kindText, poolText } from '../ranges';
+import { bringIntoSight, useSize } from '../size';
 import { Facts, Tooltip } from '../tooltip';
-import { arrange, fittingLine, placeAt, type Order, type Place } from './arrange';
+import { LINE, arrange, blocksInOrder, fittingLine, placeAt, placeOfBlock, spans, type Order, type Place } from './arrange';
 import { joinExpandable } from './join';
 import { drawMap, groupFacts, type MapScene } from './draw';
 
-const FADED = 0.86;
 /** Room for outlines at the edges. */
 const MARGIN = 4;
 
@@ -50,18 +52,18 @@ const FINEST = 1 << 16;
 /** Beyond it scrolling would go wrong; see virtual.ts. */
 const HIGHEST = 6_000_000;
 
-/** Blocks as the timeline's colours take them. */
-function itemsOf({ blocks }: Layout): Items {
-  const to = new Uint32Array(blocks.from.length).fill(NONE);
-  return { id: blocks.allocation, address: blocks.address, bytes: blocks.bytes, from: blocks.from, to, stack: blocks.stack, tags: blocks.tags };
-}
+/** Arrows with Shift go so many blocks. */
+const STRIDE = 100;
 
-/** Segments and blocks at a moment. */
+/** Segments and blocks at a moment. Left and right walk the blocks, Enter selects. */
 export function SegmentMap(p: SegmentMapProps) {
   const layout = useMemo(() => joinExpandable(p.layout), [p.layout]);
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
-  const [pointer, setPointer] = useState<{ x: number; y: number } | null>(null);
+  // A signal, for what is drawn does not depend on it.
+  const pointer = useSignal<Point | null>(null);
+  /** The address that arrows have led to. */
+  const [walked, setWalked] = useState<number | null>(null);
   const [order, setOrder] = useState<Order>('address');
   /** Halvings of a line's bytes since all fitted. */
   const [zoom, setZoom] = useState(0);
@@ -72,11 +74,15 @@ export function SegmentMap(p: SegmentMapProps) {
     () => arrange(layout, tags, order, width, bytesPerLine),
     [layout, tags, order, width, bytesPerLine],
   );
-  const items = useMemo(() => itemsOf(layout), [layout]);
+  const items = useMemo(() => itemsOf(layout.blocks), [layout]);
   const ink = inks.value;
-  const found = query.value && matching(query.value, items);
+  const looked = query.value;
+  const found = useMemo(() => looked && matching(looked, items), [looked, items]);
   const keying = colorKeys.value;
   const ground = parse(ink.ground);
+  const { blocks } = layout;
+  const blockAt = walked === null ? -1 : blocks.address.indexOf(walked);
+  const at = blockAt < 0 ? null : placeOfBlock(arrangement, layout, blockAt);
   const scene: MapScene = {
     layout,
     arrangement,
@@ -86,7 +92,7 @@ export function SegmentMap(p: SegmentMapProps) {
       const own = keying.color(keying.keyOf(items, b));
       return found && !found[b] ? mix(own, ground, FADED) : own;
     },
-    outlined: p.outlined,
+    outlined: at === null ? p.outlined : [...p.outlined, { ...at, ink: 'warn' }],
   };
   const draw = (pen: Pen) => drawMap(pen, scene, scrollTop, scrollTop + size.height);
   const saved = drawingItems(() => ({
@@ -101,11 +107,34 @@ export function SegmentMap(p: SegmentMapProps) {
     const r = box.current?.getBoundingClientRect();
     return r ? placeAt(arrangement, layout, x - r.left - MARGIN, y - r.top + scrollTop) : null;
   };
-  // Looked up when drawn: the moment may change under a pointer that rests.
-  const hovered = pointer && placeUnder(pointer.x, pointer.y);
   const click = (e: MouseEvent) => {
     const place = placeUnder(e.clientX, e.clientY);
-    if (place?.block != null) p.choose(layout.blocks.allocation[place.block]);
+    setWalked(null);
+    if (place?.block != null) p.choose(blocks.allocation[place.block]);
+  };
+  const walk = (steps: number) => {
+    const order = blocksInOrder(arrangement, layout);
+    if (order.length === 0) return;
+    // From the selected block; without one the first step leads to the first. What lay here may be gone at this moment.
+    const near = walked === null
+      ? blocks.allocation.indexOf(selected.value ?? NONE)
+      : Math.min(firstThat(0, blocks.address.length, (b) => blocks.address[b] >= walked), blocks.address.length - 1);
+    const from = order.indexOf(near);
+    const next = order[Math.min(Math.max(from < 0 ? 0 : from + steps, 0), order.length - 1)];
+    setWalked(blocks.address[next]);
+    const { segment, address: start, bytes: length } = placeOfBlock(arrangement, layout, next);
+    const pieces = arrangement.pieces.filter((piece) => piece.segment === segment);
+    const begin = start - layout.segments.address[segment];
+    const y = spans(pieces, begin, begin + length)[0]?.y ?? 0;
+    bringIntoSight(box.current, y - MARGIN, y + LINE);
+  };
+  const keys = (e: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (step) walk(e.shiftKey ? step * STRIDE : step);
+    else if ((e.key === 'Enter' || e.key === ' ') && at) p.choose(blocks.allocation[blockAt]);
+    else return p.keys(e);
+    e.preventDefault();
+    e.stopPropagation();
   };
 
   return (
@@ -127,23 +156,48 @@ export function SegmentMap(p: SegmentMapProps) {
         class="map-box"
         role="application"
         tabIndex={0}
-        aria-label={`Segments and blocks. ${arrangement.groups.map((g) => `${g.label}: ${groupFacts(g)}`).join('. ')}`}
-        onScroll={() => setScrollTop(box.current!.scrollTop)}
-        onMouseMove={(e) => setPointer({ x: e.clientX, y: e.clientY })}
-        onMouseLeave={() => setPointer(null)}
+        aria-label={`Segments and blocks: left and right walk the blocks, Enter selects. ${arrangement.groups.map((g) => `${g.label}: ${groupFacts(g)}`).join('. ')}`}
+        onScroll={(e) => setScrollTop(e.currentTarget.scrollTop)}
+        onMouseMove={(e) => (pointer.value = { x: e.clientX, y: e.clientY })}
+        onMouseLeave={() => (pointer.value = null)}
         onClick={click}
-        onKeyDown={p.keys}
+        onKeyDown={keys}
+        onBlur={() => setWalked(null)}
       >
         <div class="map-space" style={{ height: `${Math.max(arrangement.height, size.height)}px` }}>
           <Canvas class="map-canvas" width={width} height={size.height} draw={draw} drawn={p.drawn} />
         </div>
       </div>
-      {pointer && hovered && (
-        <Tooltip {...pointer}>
-          <PlaceFacts place={hovered} {...p} layout={layout} />
-        </Tooltip>
-      )}
+      <p class="visually-hidden" aria-live="polite">
+        {at && told(tell(at, layout, p), blocks.allocation[blockAt] === selected.value)}
+      </p>
+      <Hovered pointer={pointer} placeUnder={placeUnder} tell={(place) => tell(place, layout, p)} />
     </section>
+  );
+}
+
+interface Point {
+  x: number;
+  y: number;
+}
+
+interface HoveredProps {
+  pointer: ReadonlySignal<Point | null>;
+  placeUnder: (x: number, y: number) => Place | null;
+  tell: (place: Place) => Told;
+}
+
+/** Looks up what is under the pointer whenever it is drawn: the moment may change under a pointer that rests. */
+function Hovered({ pointer, placeUnder, tell }: HoveredProps) {
+  const at = pointer.value;
+  const place = at && placeUnder(at.x, at.y);
+  if (!place) return null;
+  const { title, facts } = tell(place);
+  return (
+    <Tooltip {...at}>
+      <p class="tooltip-title">{title}</p>
+      <Facts facts={facts} />
+    </Tooltip>
   );
 }
 
@@ -158,37 +212,29 @@ function Legend() {
   );
 }
 
-function PlaceFacts({ place, layout, tags, names }: SegmentMapProps & { place: Place }) {
-  const { segments, blocks } = layout;
+interface Told {
+  title: string;
+  facts: [string, string][];
+}
+
+function tell(place: Place, { segments, blocks }: Layout, { tags, names }: SegmentMapProps): Told {
   const s = place.segment;
-  const own = tags[segments.tags[s]];
-  const kind = [['small, ', 'large, ', ''][segments.kind[s]], segments.expandable[s] ? 'expandable, ' : ''].join('');
   const segment: [string, string][] = [
     ['segment', `${address(segments.address[s])}, ${bytes(segments.bytes[s])}`],
-    ['', `${kind}${poolName(own?.pool ?? null)}, ${streamName(own?.stream ?? 0)}`],
+    ['kind', kindText(segments, s)],
+    ['pool', poolText(tags[segments.tags[s]])],
   ];
-  if (place.block === null) {
-    return (
-      <>
-        <p class="tooltip-title">Free</p>
-        <Facts facts={[['address', address(place.address)], ['size', bytes(place.bytes)], ...segment]} />
-      </>
-    );
-  }
   const b = place.block;
+  if (b === null) return { title: 'Free', facts: [['address', address(place.address)], ['size', bytes(place.bytes)], ...segment] };
   const rounding = blocks.bytes[b] - blocks.requested[b];
-  return (
-    <>
-      <p class="tooltip-title">{names ? stackTitle(names, blocks.stack[b]) : 'Block'}</p>
-      <Facts
-        facts={[
-          ['address', address(place.address)],
-          ['size', bytes(blocks.bytes[b])],
-          ['requested', rounding > 0 ? `${bytes(blocks.requested[b])}, ${bytes(rounding)} lost to rounding` : bytes(blocks.requested[b])],
-          ...(blocks.pending[b] ? ([['state', 'freed, waiting for another stream']] as [string, string][]) : []),
-          ...segment,
-        ]}
-      />
-    </>
-  );
+  const facts: [string, string][] = [
+    ['address', address(place.address)],
+    ['size', bytes(blocks.bytes[b])],
+    ['requested', rounding > 0 ? `${bytes(blocks.requested[b])}, ${bytes(rounding)} lost to rounding` : bytes(blocks.requested[b])],
+  ];
+  if (blocks.pending[b]) facts.push(['state', 'freed, waiting for another stream']);
+  return { title: names ? stackTitle(names, blocks.stack[b]) : 'Block', facts: [...facts, ...segment] };
 }
+
+const told = ({ title, facts }: Told, isSelected: boolean) =>
+  [title, ...facts.map(([name, value]) => `${name} ${value}`), ...(isSelected ? ['selected'] : [])].join(', ');

@@ -3,27 +3,28 @@ import { css, mix, parse } from '../../colors';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
 import { dark, inks } from '../../shell/theme';
-import { NONE, type Items, type Segments, type Tags } from '../../source/source';
-import { axis, shownMoment, shownRange } from '../../state';
+import { NONE, type Segments, type Tags } from '../../source/source';
+import { axis, shownMoment, shownRange, whole } from '../../state';
 import { address, bytes, count } from '../../text/units';
 import { geometryIn } from '../../timeline/geometry';
 import { placeOf } from '../../timeline/hit';
 import { keys as colorKeys, shown } from '../../timeline/model';
 import { Canvas } from '../canvas';
+import { rimColor } from '../paints';
 import type { Pen } from '../pen';
+import { itemsOf, kindText, poolText } from '../ranges';
 import { useSize } from '../size';
 import { Facts, Tooltip } from '../tooltip';
-import { HEADING, KIND_NAMES, barsBetween, layTracks, segmentPool, type Bar } from './tracks';
+import { HEADING, barsBetween, layTracks, type Bar } from './tracks';
 
 export interface SegmentTimelineProps {
   segments: Segments;
   tags: readonly Tags[];
-  events: number;
   chosen: number | null;
   choose: (segment: number) => void;
 }
 
-/** A moment in pixels from the plot's left end, as the timeline above has it; null: out of its picture. */
+/** A moment in pixels from the plot's left end, as the timeline above has it; NaN while it has no picture of that axis. */
 function momentToX(width: number): (moment: number) => number {
   const [from, to] = shownRange.value;
   if (axis.value === 'events') return (moment) => ((moment - from) / (to - from)) * width;
@@ -31,15 +32,14 @@ function momentToX(width: number): (moment: number) => number {
   if (!picture || picture.window.axis !== 'time') return () => NaN;
   const { window, column } = picture;
   const first = picture.moment[column[0]];
+  // Of a pixel only the highest moment is known: those past it at the ends of all lie at the ends.
+  const before = window.from <= whole.value[0] ? 0 : -1;
+  const after = window.to >= whole.value[1] ? width : width + 1;
   return (moment) => {
     const at = placeOf(picture, moment);
-    if (at === null) return moment < first ? -1 : width + 1;
+    if (at === null) return moment < first ? before : after;
     return ((at - window.from) / (window.to - window.from)) * width;
   };
-}
-
-function itemsOf(s: Segments): Items {
-  return { id: s.from, address: s.address, bytes: s.bytes, from: s.from, to: s.to, stack: s.stack, tags: s.tags };
 }
 
 /** Reserved ranges over the timeline's axis. */
@@ -62,7 +62,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
   const drawAll = (pen: Pen, top: number, bottom: number) => {
     const ink = inks.value;
     const keying = colorKeys.value;
-    const rim = dark.value ? 0x000000 : 0x10131a;
+    const rim = rimColor(dark.value);
     const ground = parse(ink.ground);
     const cursor = toX(shownMoment.value + (axis.value === 'events' ? 0.5 : 0));
     for (const track of laid.tracks) {
@@ -130,7 +130,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
         role="application"
         tabIndex={0}
         aria-label={`Reserved ranges: ${laid.groups.map((t) => `${t.label} ${count(t.ranges)}`).join(', ')}. Arrows choose.`}
-        onScroll={() => setScrollTop(box.current!.scrollTop)}
+        onScroll={(e) => setScrollTop(e.currentTarget.scrollTop)}
         onMouseMove={(e) => {
           const bar = at(e);
           setHover(bar && { segment: bar.segment, x: e.clientX, y: e.clientY });
@@ -160,12 +160,12 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
   );
 }
 
-export function segmentFacts(s: Segments, i: number, tags: readonly Tags[]): [string, string][] {
+function segmentFacts(s: Segments, i: number, tags: readonly Tags[]): [string, string][] {
   return [
     ['address', address(s.address[i])],
     ['size', bytes(s.bytes[i])],
-    ['pool', segmentPool(tags[s.tags[i]])],
-    ['kind', `${KIND_NAMES[s.kind[i]]}${s.expandable[i] ? ', expandable' : ''}`],
+    ['pool', poolText(tags[s.tags[i]])],
+    ['kind', kindText(s, i)],
     ['reserved', s.to[i] === NONE ? `from moment ${count(s.from[i])} to the end` : `moments ${count(s.from[i])} to ${count(s.to[i])}`],
   ];
 }

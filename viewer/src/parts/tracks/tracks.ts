@@ -1,8 +1,9 @@
 // Reserved ranges as tracks beneath each other: one of each place in memory, and one of each expandable segment, whose
 // pieces are mapped and unmapped within it.
 
-import { poolName, streamName } from '../../live/group';
 import type { Segments, Tags } from '../../source/source';
+import { firstThat } from '../bisect';
+import { poolText } from '../ranges';
 
 export const HEADING = 24;
 const GAP = 2;
@@ -36,12 +37,6 @@ export interface Tracks {
   /** Of every range, from top to bottom. */
   bars: Bar[];
   height: number;
-}
-
-export const KIND_NAMES = ['small', 'large', 'unknown'] as const;
-
-export function segmentPool(tags: Tags | undefined): string {
-  return `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;
 }
 
 /** Logarithmic, so that 2 MiB are seen beside 10 GiB. */
@@ -100,7 +95,7 @@ function coverage(members: readonly number[], s: Segments) {
 export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
   const groups = new Map<string, number[]>();
   for (let i = 0; i < s.address.length; i++) {
-    const label = segmentPool(tags[s.tags[i]]);
+    const label = poolText(tags[s.tags[i]]);
     const known = groups.get(label);
     if (known) known.push(i);
     else groups.set(label, [i]);
@@ -131,13 +126,8 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
 const HIGHEST = 160;
 
 export function barsBetween(bars: readonly Bar[], top: number, bottom: number): Bar[] {
-  let [low, high] = [0, bars.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (bars[middle].y < top - HIGHEST) low = middle + 1;
-    else high = middle;
-  }
+  const first = firstThat(0, bars.length, (i) => bars[i].y >= top - HIGHEST);
   const seen: Bar[] = [];
-  for (let i = low; i < bars.length && bars[i].y < bottom; i++) if (bars[i].y + bars[i].height > top) seen.push(bars[i]);
+  for (let i = first; i < bars.length && bars[i].y < bottom; i++) if (bars[i].y + bars[i].height > top) seen.push(bars[i]);
   return seen;
 }

@@ -78,6 +78,7 @@ test('an edited address and the way back are followed', async ({ open }) => {
 });
 
 const NONSENSE = [
+  'search=constructor:x',
   'view=nothing&file=99&device=7&moment=-3&range=9~1',
   'view=state&moment=99999999999&by=nobody&selected=123456789&color=x',
   'view=moment&moment=1.5&against=999999999&range=5000000~6000000',

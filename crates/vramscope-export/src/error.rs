@@ -14,6 +14,6 @@ pub enum ExportError {
     #[error("cannot write Parquet")]
     Parquet(#[from] ::parquet::errors::ParquetError),
     /// No device has anything allocated at the moment, so that a flame graph has no flames.
-    #[error("nothing is allocated at this moment, so there is nothing to draw; choose another")]
+    #[error("nothing is allocated at this moment, so there is nothing to draw; choose another moment")]
     NothingAllocated,
 }

@@ -142,24 +142,23 @@ impl<W: Write> Writer<'_, W> {
         if let Some(word) = before {
             location_id.push(self.word(word, &mut part));
         }
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let mut label = vec![
-            self.number("bytes", key.size, "bytes", &mut part),
-            // A number without a unit would be no label where it is 0.
-            self.text("device", &device.to_string(), &mut part),
+            self.number("bytes", signed(key.size), "bytes", &mut part),
+            // pprof drops a label of 0 that has no unit.
+            self.number("device", device, "device", &mut part),
             self.text("stream", &format!("{:#x}", key.stream), &mut part),
         ];
         if let Some(pool) = key.pool {
             label.push(self.text("pool", &labels::pool(pool), &mut part));
         }
-        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let value =
             [values.alloc_objects, values.alloc_bytes, values.inuse_objects, values.inuse_bytes].map(signed);
         part.sample.push(Sample { location_id, value: value.to_vec(), label });
         self.put(&part)
     }
 
-    fn number(&mut self, key: &str, num: u64, unit: &str, part: &mut Profile) -> Label {
-        let num = i64::try_from(num).unwrap_or(i64::MAX);
+    fn number(&mut self, key: &str, num: i64, unit: &str, part: &mut Profile) -> Label {
         Label { key: self.string(key, part), num, num_unit: self.string(unit, part), str: 0 }
     }
 

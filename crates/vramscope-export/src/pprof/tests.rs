@@ -10,18 +10,18 @@ use super::DEEPEST;
 use super::proto::Profile;
 use crate::{Format, Options, testing};
 
-/// The bytes of a profile.
-fn plain(trace: &Trace, options: &Options) -> Vec<u8> {
-    let (bytes, _) = testing::export(trace, Format::Pprof, options);
+/// The bytes of a profile, and how many samples it is said to have.
+fn plain(trace: &Trace, options: &Options) -> (Vec<u8>, u64) {
+    let (bytes, written) = testing::export(trace, Format::Pprof, options);
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
-    plain
+    (plain, written.rows)
 }
 
 fn profile(trace: &Trace, options: &Options) -> Profile {
-    let profile = Profile::decode(&plain(trace, options)[..]).unwrap();
-    let (_, written) = testing::export(trace, Format::Pprof, options);
-    assert_eq!(written.rows as usize, profile.sample.len());
+    let (bytes, samples) = plain(trace, options);
+    let profile = Profile::decode(&bytes[..]).unwrap();
+    assert_eq!(samples as usize, profile.sample.len());
     profile
 }
 
@@ -29,10 +29,10 @@ fn text(profile: &Profile, number: i64) -> &str {
     &profile.string_table[number as usize]
 }
 
-/// The text labels called `key`, one a sample.
-fn labels<'p>(profile: &'p Profile, key: &str) -> Vec<&'p str> {
+/// The numbers of the labels called `key`, one a sample, without those that pprof drops: a 0 that has no unit.
+fn numbers(profile: &Profile, key: &str) -> Vec<i64> {
     let label = profile.sample.iter().flat_map(|s| &s.label).filter(|l| text(profile, l.key) == key);
-    label.map(|l| text(profile, l.str)).collect()
+    label.filter(|l| l.num != 0 || l.num_unit != 0).map(|l| l.num).collect()
 }
 
 fn sums(profile: &Profile) -> Vec<i64> {
@@ -59,13 +59,13 @@ fn every_number_refers_to_what_there_is() {
     assert_eq!((text(&p, function.filename), innermost.line), ("/home/user/train.py", 7));
     let label: Vec<(&str, &str, i64)> =
         p.sample[2].label.iter().map(|l| (text(&p, l.key), text(&p, l.str), l.num)).collect();
-    assert_eq!(label, [("bytes", "", 512), ("device", "1", 0), ("stream", "0x11", 0)]);
+    assert_eq!(label, [("bytes", "", 512), ("device", "", 1), ("stream", "0x11", 0)]);
 }
 
 /// pprof refuses a profile with a second time, and every other field that is one value has to be there once, too.
 #[test]
 fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
-    let bytes = plain(&testing::two_devices(), &Options::default());
+    let (bytes, _) = plain(&testing::two_devices(), &Options::default());
     let mut rest = &bytes[..];
     let mut count = [0; 15];
     while !rest.is_empty() {
@@ -82,9 +82,9 @@ fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
 #[test]
 fn every_device_has_a_label_that_no_reader_drops() {
     let mut trace = testing::two_devices();
-    assert_eq!(labels(&profile(&trace, &Options::default()), "device"), ["0", "0", "1"]);
+    assert_eq!(numbers(&profile(&trace, &Options::default()), "device"), [0, 0, 1]);
     trace.devices[0].device = -1;
-    assert_eq!(labels(&profile(&trace, &Options::default()), "device"), ["-1", "-1", "1"]);
+    assert_eq!(numbers(&profile(&trace, &Options::default()), "device"), [-1, -1, 1]);
 }
 
 #[test]

@@ -94,10 +94,11 @@ def check(path):
     for sample in profile.sample:
         assert sample.location_id and all(locations[i] for i in sample.location_id)
         assert len(sample.value) == len(types)
-        labels = {text[l.key]: text[l.str] or l.num for l in sample.label}
+        # pprof drops a number of 0 without a unit.
+        labels = {text[l.key]: text[l.str] or l.num for l in sample.label if l.str or l.num or l.num_unit}
         assert labels["bytes"] * sample.value[2] == sample.value[3], labels
         for name, value in zip(types, sample.value):
-            sums[labels["device"]][name] += value
+            sums[str(labels["device"])][name] += value
     return {
         "types": types,
         "default": text[profile.default_sample_type],

@@ -124,13 +124,14 @@ const step = (tab, at, wheel) =>
         const root = document.documentElement;
         const [before, start] = [root.dataset.drawn, performance.now()];
         const event = { clientX: x, clientY: y, deltaX, deltaY, bubbles: true, cancelable: true };
+        const look = new MutationObserver(() => {
+          if (root.dataset.drawn === before) return;
+          look.disconnect();
+          requestAnimationFrame(() => done(performance.now() - start));
+        });
+        look.observe(root, { attributes: true });
         document.elementFromPoint(x, y).dispatchEvent(new WheelEvent('wheel', event));
-        const look = () => {
-          if (root.dataset.drawn !== before) requestAnimationFrame(() => done(performance.now() - start));
-          else if (performance.now() - start > 3000) done(NaN);
-          else setTimeout(look);
-        };
-        look();
+        setTimeout(() => done(NaN), 3000);
       }),
     [at, wheel],
   );
@@ -157,18 +158,23 @@ async function hover(tab, [x, y]) {
   return shown;
 }
 
-/** In milliseconds until the blocks of another moment are drawn. */
+/** In milliseconds from a move of the slider until the blocks of another moment are drawn. */
 const jump = (tab, moment) =>
   tab.evaluate(
     (moment) =>
       new Promise((done) => {
+        const panel = document.querySelector('.state-view');
+        const slider = panel.querySelector('input[type="range"]');
         const start = performance.now();
-        location.hash = `#view=state&moment=${moment}`;
-        const look = () => {
-          if (document.querySelector(`[data-moment="${moment}"][data-reserved]`)) requestAnimationFrame(() => done(performance.now() - start));
-          else setTimeout(look);
-        };
-        look();
+        const look = new MutationObserver(() => {
+          if (panel.dataset.moment !== String(moment)) return;
+          look.disconnect();
+          requestAnimationFrame(() => done(performance.now() - start));
+        });
+        look.observe(panel, { attributes: true });
+        slider.value = String(moment);
+        slider.dispatchEvent(new Event('input', { bubbles: true }));
+        setTimeout(() => done(NaN), 3000);
       }),
     moment,
   );

@@ -25,31 +25,29 @@ interface Last<T> {
 }
 
 /**
- * Asks whenever `key` changes: one request under way at a time, and after it the newest. Until an answer comes the
- * former one stays, unless it was of another `scope` (another recording). Without `ask` nothing is asked.
+ * Asks whenever `key` changes, while it is rendered and not after: one request under way at a time, and after it the newest.
+ * Until an answer comes the former one stays, unless it was of another `scope` (another recording). Without `ask` nothing
+ * is asked.
  */
 export function useAnswer<T>(scope: string, key: string, ask: (() => Promise<T>) | null): Answer<T> {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
   const last = useRef<Last<T> | null>(null);
   const line = useRef<Newest<Question<T>> | null>(null);
+  const asked = useRef<string | null>(null);
+  const keep = ({ scope, key }: Question<T>, value: T | null, error: string | null) => {
+    last.current = { scope, key, value, error };
+    redraw(null);
+  };
+  line.current ??= newest<Question<T>, T>(
+    (question) => question.ask(),
+    (value, question) => keep(question, value, null),
+    (error, question) => keep(question, null, reason(error)),
+  );
+  useEffect(() => () => line.current?.stop(), []);
 
-  useEffect(() => {
-    const keep = ({ scope, key }: Question<T>, value: T | null, error: string | null) => {
-      last.current = { scope, key, value, error };
-      redraw(null);
-    };
-    const made = newest<Question<T>, T>(
-      (question) => question.ask(),
-      (value, question) => keep(question, value, null),
-      (error, question) => keep(question, null, reason(error)),
-    );
-    line.current = made;
-    return () => made.stop();
-  }, []);
-
-  useEffect(() => {
-    if (ask) line.current?.want({ scope, key, ask });
-  }, [scope, key, ask !== null]);
+  const question = ask && `${scope} ${key}`;
+  if (ask && asked.current !== question) line.current.want({ scope, key, ask });
+  asked.current = question;
 
   const shown = last.current?.scope === scope ? last.current : null;
   return {

@@ -7,31 +7,28 @@ export interface CanvasProps {
   height: number;
   draw: Draw;
   class?: string;
-  /** After what was asked for is on the screen. */
+  /** After what was asked for is drawn. */
   drawn?: () => void;
   canvasRef?: RefObject<HTMLCanvasElement>;
 }
 
-/** A canvas that is drawn anew, once a frame at most, whenever it is rendered. What it shows must be told in words elsewhere. */
+/** A canvas that is drawn anew whenever it is rendered. What it shows must be told in words elsewhere. */
 export function Canvas({ width, height, draw, drawn, class: name, canvasRef }: CanvasProps) {
   const own = useRef<HTMLCanvasElement>(null);
   const ref = canvasRef ?? own;
-  const frame = useRef(0);
+  // At once: a frame later it would be seen a frame later, too.
   useLayoutEffect(() => {
-    frame.current = requestAnimationFrame(() => {
-      const canvas = ref.current;
-      if (!canvas || width <= 0 || height <= 0) return;
-      const scale = window.devicePixelRatio || 1;
-      const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
-      if (canvas.width !== w) canvas.width = w;
-      if (canvas.height !== h) canvas.height = h;
-      const context = canvas.getContext('2d')!;
-      context.setTransform(scale, 0, 0, scale, 0, 0);
-      context.clearRect(0, 0, width, height);
-      draw(new CanvasPen(context));
-      drawn?.();
-    });
-    return () => cancelAnimationFrame(frame.current);
+    const canvas = ref.current;
+    if (!canvas || width <= 0 || height <= 0) return;
+    const scale = window.devicePixelRatio || 1;
+    const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+    if (canvas.width !== w) canvas.width = w;
+    if (canvas.height !== h) canvas.height = h;
+    const context = canvas.getContext('2d')!;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, height);
+    draw(new CanvasPen(context));
+    drawn?.();
   });
   return <canvas ref={ref} class={name} style={{ width: `${width}px`, height: `${height}px` }} aria-hidden="true" />;
 }

@@ -1,5 +1,5 @@
 import type { ComponentChildren, Ref } from 'preact';
-import { useEffect, useImperativeHandle, useRef, useState } from 'preact/hooks';
+import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useSize } from './size';
 import {
   clampPosition, isScaled, physicalHeight, reveal, rowsSeen, stepOf, toPhysical, toVirtual, type Scrolling,
@@ -39,7 +39,7 @@ export function VirtualList(p: VirtualListProps) {
   };
   useImperativeHandle(p.handle ?? null, () => ({ reveal: (row) => moveTo(reveal(scrolling, exact.current, row)) }));
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (p.chosen !== null && height > 0) moveTo(reveal(scrolling, exact.current, p.chosen));
   }, [p.chosen, p.count, height]);
 
@@ -82,7 +82,8 @@ export function VirtualList(p: VirtualListProps) {
   for (let i = first; i < last; i++) {
     rows.push(
       <div
-        key={i}
+        // By place, not by row: a jump changes texts and makes no new elements.
+        key={i - first}
         id={`${p.id}-${i}`}
         role="option"
         aria-selected={i === p.chosen}

@@ -35,6 +35,17 @@ export function asked<T>(question: () => Promise<T> | null): ReadonlySignal<T | 
   return computed(() => here.value?.answer ?? null);
 }
 
+/** What a signal holds once it has held it for so long: for what can wait while the hand moves. */
+export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): ReadonlySignal<T> {
+  const still = signal(of.peek());
+  effect(() => {
+    const value = of.value;
+    const timer = setTimeout(() => (still.value = value), milliseconds);
+    return () => clearTimeout(timer);
+  });
+  return still;
+}
+
 /** For answers that are long in the making: they are asked for once a device, unless that fails. */
 export function once<T>(ask: (file: number, device: number) => Promise<T>): (file: number, device: number) => Promise<T> {
   const known = new Map<string, Promise<T>>();

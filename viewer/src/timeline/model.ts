@@ -5,7 +5,7 @@ import { FADED, mix, parse as parseColor } from '../colors';
 import { EDGE, paintsOf as painted } from '../parts/paints';
 import { matching } from '../search/query';
 import { query } from '../search/found';
-import { asked } from '../shell/asked';
+import { asked, rested } from '../shell/asked';
 import { dark, inks } from '../shell/theme';
 import type { Items, Picture, Regions, Window } from '../source/source';
 import {
@@ -58,10 +58,13 @@ export const selection = asked(() => {
   return source.allocation(file.value, device.value, selected.value);
 });
 
-/** Exact bytes at the chosen moment: a picture of it, one pixel large. */
+const restedMoment = rested(shownMoment, 80);
+
+/** Exact bytes at the chosen moment: a picture of it, one pixel large. A label that can wait for what the views show. */
 export const momentBytes = asked(async () => {
-  if (!current.value) return null;
-  const at = shownMoment.value;
+  const shownDevice = current.value;
+  if (!shownDevice) return null;
+  const at = Math.min(restedMoment.value, shownDevice.events);
   const { highest } = await source.picture(file.value, device.value, {
     stacked: 'allocated', axis: 'events', from: at, to: at + 1, width: 1, height: 1, low: 0, high: null, fitReserved: false,
   });

@@ -15,7 +15,7 @@ export type Entry = Record<string, unknown>;
 const MIB = 1 << 20;
 const BASE = 0x7f0000000000;
 
-export const frame = (name: string, filename = '/work/train.py', line = 10): Frame => ({ name, filename, line });
+export const frame = (name: string, filename = '/home/user/train.py', line = 10): Frame => ({ name, filename, line });
 
 /** Writes a snapshot and tells where it is. */
 export function write(name: string, snapshot: object): string {
@@ -52,7 +52,7 @@ export function known(count: number, { times = true, stacks = true } = {}): { fi
     const address = BASE + i * 64 * MIB;
     const stream = i % 3;
     const line = 10 + (i % 4);
-    const frames = [frame(`layer${i % 4}`, '/work/model.py', line), frame('main', '/work/train.py', 99)];
+    const frames = [frame(`layer${i % 4}`, '/home/user/model.py', line), frame('main', '/home/user/train.py', 99)];
     const event = { addr: address, size: bytes, stream, ...(stacks ? { frames } : {}) };
     put({ action: 'segment_alloc', ...event });
     put({ action: 'alloc', ...event });
@@ -95,7 +95,7 @@ export const HOSTILE = `</script><script>document.title='broken'</script><img sr
 
 /** A recording in which every name is HOSTILE, but its own, which can have no slash. */
 export function hostile(): string {
-  const frames = [frame(`${HOSTILE}0`, `/work/${HOSTILE}.py`, 1), frame(HOSTILE, HOSTILE, 2)];
+  const frames = [frame(`${HOSTILE}0`, `/home/user/${HOSTILE}.py`, 1), frame(HOSTILE, HOSTILE, 2)];
   const tags = { stream: 0, frames, compile_context: HOSTILE, user_metadata: HOSTILE, category: HOSTILE };
   const trace: Entry[] = [];
   const segments: Entry[] = [];

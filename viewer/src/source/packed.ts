@@ -3,7 +3,7 @@
 
 import { decode, u8, type Bundle } from './bundle';
 import { toNames, toRecording, toRegions, type ToldRecording } from './answers';
-import { NONE, type Names, type Recording, type Regions, type ReplayDevice, type ReportDevice, type Segments } from './source';
+import { NONE, type Events, type Names, type Recording, type Regions, type ReplayDevice, type ReportDevice, type Segments } from './source';
 
 interface Head {
   recordings: ToldRecording[];
@@ -24,15 +24,7 @@ export interface Allocations {
   inferred: Uint8Array;
 }
 
-export type AllEvents = {
-  action: Uint8Array;
-  address: Float64Array;
-  bytes: Float64Array;
-  time_us: Float64Array;
-  stack: Uint32Array;
-  tags: Uint32Array;
-  allocation: Uint32Array;
-};
+export type AllEvents = Omit<Events, 'first'>;
 
 /** One device, unpacked. */
 export interface Unpacked {

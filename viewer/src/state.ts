@@ -145,10 +145,14 @@ const pair = (text: string | null): [number, number] | null => {
 const oneOf = <T extends string>(all: readonly T[], text: string | null, otherwise: T): T =>
   all.find((v) => v === text) ?? otherwise;
 
+/** The address as it was last read or written. */
+let known = '';
+
 function read(): void {
   // What was not written yet belongs to the entry that was left.
   clearTimeout(writing);
   waiting = null;
+  known = location.hash;
   const p = new URLSearchParams(location.hash.slice(1));
   batch(() => {
     view.value = oneOf(VIEWS, p.get('view'), 'overview');
@@ -193,8 +197,11 @@ function writeSoon(): void {
 
 function write(): void {
   if (!waiting) return;
+  // Somebody has edited the address, and its event is still under way: what it says is newer.
+  if (location.hash !== known) return read();
   if (waiting.place !== place) history.pushState(null, '', waiting.hash);
   else if (waiting.hash !== location.hash) history.replaceState(null, '', waiting.hash);
+  known = location.hash;
   place = waiting.place;
   waiting = null;
 }

@@ -58,4 +58,4 @@ pub use pool::{
     Allocation, DevicePool, HistoryError, LimitError, MemoryPool, OomObserver, PeakScope, PrivatePool,
     Region, SnapshotError,
 };
-pub use stacks::{SourceFrame, StackSource, Stacks};
+pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};

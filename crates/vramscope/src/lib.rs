@@ -5,6 +5,7 @@
 //! - [`allocator`]: a caching memory pool with hooks and a recorded history
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
+//! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
 //! - [`report`]: answers as text and JSON
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
@@ -27,6 +28,7 @@ pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;
+pub use vramscope_profiler as profiler;
 pub use vramscope_report as report;
 pub use vramscope_trace as trace;
 #[cfg(feature = "viewer")]
@@ -42,6 +44,7 @@ pub mod prelude {
         TorchRelease, VirtualDevice,
     };
     pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
+    pub use vramscope_profiler::{GpuMemoryProfiler, MemorySource, PoolSource, ProfilerOptions};
     pub use vramscope_report::{Answers, ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
     pub use vramscope_trace::{AllocatorSettings, DeviceTrace, ReadError, Trace};

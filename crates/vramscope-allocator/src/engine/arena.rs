@@ -214,6 +214,12 @@ impl Locked<'_> {
         self.state.free.iter().map(FreeBlocks::len).sum()
     }
 
+    /// Bytes of free blocks in segments of which something is in use.
+    pub(crate) fn inactive_split_bytes(&self) -> u64 {
+        let free = self.state.free.iter().flat_map(FreeBlocks::iter).map(|key| self.block(key));
+        free.filter(|block| block.prev.is_some() || block.next.is_some()).map(|block| block.size).sum()
+    }
+
     #[inline]
     pub(crate) fn block(&self, key: BlockKey) -> &Block {
         &self.state.blocks[key.index()]

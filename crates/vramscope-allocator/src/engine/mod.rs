@@ -351,6 +351,11 @@ impl Engine {
         self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
     }
 
+    /// Bytes of free blocks in segments of which something is in use, of one arena after the other.
+    pub(crate) fn inactive_split_bytes(&self) -> u64 {
+        self.arenas.iter().map(|arena| arena.lock().inactive_split_bytes()).sum()
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         let mut whole = self.whole();
         let num_free_blocks = whole.arenas.iter().map(|a| a.num_free_blocks() as u64).sum();

@@ -206,6 +206,13 @@ impl DevicePool {
         self.engine.statistics()
     }
 
+    /// Bytes of free blocks in segments of which something is in use (`inactive_split_bytes` of PyTorch): what
+    /// emptying the cache does not give back. In an expandable segment, addresses without memory count as in
+    /// use: its free pages are given back all the same. Every free block is looked at.
+    pub fn inactive_split_bytes(&self) -> u64 {
+        self.engine.inactive_split_bytes()
+    }
+
     /// Peaks begin anew from what is there now (`torch.cuda.reset_peak_memory_stats`). Open scopes keep theirs.
     pub fn reset_peak_stats(&self) {
         self.engine.reset_peaks();

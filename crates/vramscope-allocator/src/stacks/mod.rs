@@ -5,6 +5,7 @@
 //! looked up when somebody reads it ([`Symbols`]).
 
 mod objects;
+mod recorder;
 mod symbols;
 mod unwind;
 
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
+pub use recorder::{CapturedStack, StackRecorder};
 pub(crate) use symbols::{Symbols, outside};
 
 use crate::sync::lock;

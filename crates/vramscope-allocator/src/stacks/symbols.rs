@@ -57,13 +57,15 @@ fn resolve(address: u64) -> Vec<SourceFrame> {
 }
 
 impl SourceFrame {
-    /// A frame of this crate's library: by its file where that is known, by its name elsewhere.
+    /// A frame of the libraries that watch: by its file where that is known, by its name elsewhere.
     pub(crate) fn is_own(&self) -> bool {
         let in_file = || {
             let before_src = self.filename.rsplit_once("/src/").map_or("", |(before, _)| before);
-            before_src.rsplit('/').next().is_some_and(|folder| folder.starts_with("vramscope-allocator"))
+            let folder = before_src.rsplit('/').next().unwrap_or_default();
+            ["vramscope-allocator", "vramscope-profiler"].iter().any(|own| folder.starts_with(own))
         };
-        self.name.trim_start_matches('<').starts_with("vramscope_allocator::") || in_file()
+        let name = self.name.trim_start_matches('<');
+        ["vramscope_allocator::", "vramscope_profiler::"].iter().any(|own| name.starts_with(own)) || in_file()
     }
 
     /// A frame of the standard library, or of what starts a program or a thread.
@@ -73,7 +75,8 @@ impl SourceFrame {
             || starts.iter().any(|start| self.name.starts_with(start))
             || self.name.starts_with("__rust")
             || self.name.starts_with("__rustc")
-            || (&*self.filename == "??" && matches!(&*self.name, "main" | "clone" | "clone3"))
+            || (&*self.filename == "??" && matches!(&*self.name, "main" | "clone"))
+            || &*self.name == "clone3"
     }
 
     fn is_std(&self) -> bool {

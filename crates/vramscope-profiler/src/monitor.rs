@@ -1,0 +1,269 @@
+//! Looking at a source at intervals.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::snapshot::now_us;
+use crate::source::{MemorySource, SourceError, Tick, Ticker};
+
+/// Looks at a source at intervals, on a thread of its own, until it is stopped or dropped.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use std::time::Duration;
+/// use vramscope_allocator::{MemoryPool, Policy};
+/// use vramscope_profiler::{Monitor, PoolSource};
+///
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+/// let samples = Arc::new(Mutex::new(Vec::new()));
+/// let seen = samples.clone();
+/// let monitor = Monitor::start(PoolSource::new(&pool, 0)?, Duration::from_secs(60), move |sample| {
+///     seen.lock().unwrap().extend(sample.ok());
+/// })?;
+/// drop(pool.malloc(4096)?);   // much shorter than the interval
+/// monitor.stop();
+/// let last = samples.lock().unwrap().last().cloned().unwrap();
+/// assert_eq!((last.tick.now.allocated, last.tick.high.allocated), (Some(0), Some(4096)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The first look is at once, the last when it is stopped; in between, the ticks keep to their times from the
+/// start, however long one takes. Where one takes longer than the interval, ticks are left out and counted.
+/// Nothing waits for the GPU, and several monitors of one source do not disturb each other.
+pub struct Monitor {
+    /// Dropped to stop the thread.
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    interval: Duration,
+}
+
+/// What a monitor saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// What is in use, and the most there was since the sample before.
+    pub tick: Tick,
+    /// Ticks that were left out since the sample before, because looking took too long.
+    pub missed: u64,
+}
+
+/// Why a monitor did not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// An interval of nothing.
+    #[error("an interval of 0 s never passes; name one of at least a microsecond")]
+    NoInterval,
+    /// One runs already.
+    #[error("monitoring runs already, every {} s; stop it first", interval.as_secs_f64())]
+    Running {
+        /// At this interval.
+        interval: Duration,
+    },
+    /// The system gave no thread.
+    #[error("no thread to monitor on: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl Monitor {
+    /// Looks at `source` every `interval` and tells `on_sample`, on the monitor's thread. An error that is
+    /// [`SourceError::Gone`] is the last it tells.
+    ///
+    /// # Errors
+    /// Where the interval is nothing, or there is no thread to be had.
+    pub fn start(
+        source: Arc<dyn MemorySource>,
+        interval: Duration,
+        on_sample: impl FnMut(Result<Sample, SourceError>) + Send + 'static,
+    ) -> Result<Self, MonitorError> {
+        if interval < Duration::from_micros(1) {
+            return Err(MonitorError::NoInterval);
+        }
+        let (running, stopped) = channel();
+        let wait = move |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+        let start = Start::now(source.ticker());
+        let thread = std::thread::Builder::new()
+            .name("vramscope-monitor".to_owned())
+            .spawn(move || run(start, interval, wait, on_sample))?;
+        Ok(Self { running: Some(running), thread: Some(thread), interval })
+    }
+
+    /// The time between two looks.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// It has not ended by itself, because its source is gone or what it tells panicked.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Looks a last time and ends, at once.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if let Some(thread) = self.thread.take().filter(|t| t.thread().id() != std::thread::current().id()) {
+            // A panic was reported by the thread's own hook.
+            thread.join().ok();
+        }
+    }
+}
+
+/// The first look, which is taken before the thread runs.
+struct Start {
+    ticker: Box<dyn Ticker>,
+    first: Result<Sample, SourceError>,
+    at: Instant,
+}
+
+impl Start {
+    fn now(mut ticker: Box<dyn Ticker>) -> Self {
+        let at = Instant::now();
+        let first = look(ticker.as_mut(), 0);
+        Self { ticker, first, at }
+    }
+}
+
+fn look(ticker: &mut dyn Ticker, missed: u64) -> Result<Sample, SourceError> {
+    ticker.tick().map(|tick| Sample { time_us: now_us(), tick, missed })
+}
+
+/// Looks until `wait`, which waits for a time, says that it is over.
+fn run(
+    start: Start,
+    interval: Duration,
+    wait: impl Fn(Duration) -> bool,
+    mut on_sample: impl FnMut(Result<Sample, SourceError>),
+) {
+    let Start { mut ticker, first: mut sample, at } = start;
+    let (mut number, mut running) = (0u128, true);
+    loop {
+        let gone = matches!(sample, Err(SourceError::Gone(_)));
+        on_sample(sample);
+        if gone || !running {
+            return;
+        }
+        let elapsed = at.elapsed().as_nanos();
+        let next = (elapsed / interval.as_nanos() + 1).max(number + 1);
+        let missed = u64::try_from(next - number - 1).unwrap_or(u64::MAX);
+        number = next;
+        let until = next.saturating_mul(interval.as_nanos()).saturating_sub(elapsed);
+        running = wait(Duration::from_nanos(u64::try_from(until).unwrap_or(u64::MAX)));
+        sample = look(ticker.as_mut(), missed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use vramscope_allocator::{MemoryPool, Policy};
+
+    use super::*;
+    use crate::source::PoolSource;
+    use crate::sync::lock;
+
+    type Samples = Arc<Mutex<Vec<Sample>>>;
+
+    fn start(pool: &MemoryPool, interval: Duration) -> (Monitor, Samples) {
+        let samples = Samples::default();
+        let seen = Arc::clone(&samples);
+        let source = PoolSource::new(pool, 0).unwrap();
+        let monitor = Monitor::start(source, interval, move |s| lock(&seen).push(s.unwrap())).unwrap();
+        (monitor, samples)
+    }
+
+    #[test]
+    fn every_interval_has_its_own_high_water_mark() {
+        let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
+        let (monitor, samples) = start(&pool, Duration::from_millis(5));
+        // Each block lives far shorter than an interval.
+        for mib in [7, 3] {
+            drop(pool.malloc(mib << 20).unwrap());
+            let seen = lock(&samples).len();
+            while lock(&samples).len() < seen + 2 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        monitor.stop();
+        let high: Vec<u64> = lock(&samples).iter().map(|s| s.tick.high.allocated.unwrap() >> 20).collect();
+        assert_eq!(high.iter().filter(|&&h| h == 7).count(), 1, "{high:?}");
+        assert_eq!(high.iter().filter(|&&h| h == 3).count(), 1, "{high:?}");
+        assert!(lock(&samples).iter().all(|s| s.tick.now.allocated == Some(0) && s.tick.high_is_exact));
+    }
+
+    #[test]
+    fn two_monitors_of_one_pool_see_the_same_peak() {
+        let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
+        let (often, a) = start(&pool, Duration::from_millis(2));
+        let (seldom, b) = start(&pool, Duration::from_secs(3600));
+        std::thread::scope(|s| {
+            for mib in [5, 9] {
+                let pool = &pool;
+                s.spawn(move || drop(pool.malloc(mib << 20).unwrap()));
+            }
+        });
+        let truth = pool.statistics().allocated.peak;
+        often.stop();
+        seldom.stop();
+        for samples in [a, b] {
+            let most = lock(&samples).iter().filter_map(|s| s.tick.high.allocated).max();
+            assert_eq!(most, Some(truth));
+        }
+    }
+
+    #[test]
+    fn it_stops_within_ten_milliseconds_whatever_its_interval() {
+        let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
+        // The best of some, for the machine may be busy.
+        let fastest = (0..20)
+            .map(|_| {
+                let (monitor, samples) = start(&pool, Duration::from_secs(3600));
+                while lock(&samples).is_empty() {
+                    std::thread::yield_now();
+                }
+                let begin = Instant::now();
+                monitor.stop();
+                begin.elapsed()
+            })
+            .min();
+        assert!(fastest < Some(Duration::from_millis(10)), "{fastest:?}");
+    }
+
+    /// With a clock of its own: each look takes 2.5 intervals.
+    #[test]
+    fn ticks_that_were_missed_are_counted() {
+        let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
+        let interval = Duration::from_millis(4);
+        let looks = std::cell::Cell::new(0);
+        let mut missed = 0;
+        run(
+            Start::now(PoolSource::new(&pool, 0).unwrap().ticker()),
+            interval,
+            |_| looks.get() < 5,
+            |sample| {
+                missed += sample.unwrap().missed;
+                looks.set(looks.get() + 1);
+                std::thread::sleep(interval * 5 / 2);
+            },
+        );
+        assert!(missed >= 4 * 2, "{missed}");
+    }
+
+    #[test]
+    fn an_interval_of_nothing_is_refused() {
+        let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
+        let source = PoolSource::new(&pool, 0).unwrap();
+        assert!(matches!(Monitor::start(source, Duration::ZERO, |_| ()), Err(MonitorError::NoInterval)));
+    }
+}

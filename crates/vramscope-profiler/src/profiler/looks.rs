@@ -1,0 +1,103 @@
+//! Looking at a source for a profiler.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use crate::source::{MemorySource, ProcessMemory, Reading, Watch};
+use crate::sync::lock;
+
+/// The source, this process's host memory, and peaks where the source has none.
+pub(super) struct Looks {
+    pub(super) source: Arc<dyn MemorySource>,
+    cpu: Option<CpuMemory>,
+    /// Peaks that are made of what is looked at.
+    sampled: Mutex<Vec<Weak<Mutex<Reading>>>>,
+}
+
+impl Looks {
+    pub(super) fn new(source: Arc<dyn MemorySource>, track_cpu_memory: bool) -> Self {
+        let cpu = if track_cpu_memory { CpuMemory::new().ok() } else { None };
+        Self { source, cpu, sampled: Mutex::default() }
+    }
+
+    /// What is in use now; nothing is known where the source fails.
+    pub(super) fn read(&self) -> Reading {
+        self.seen(self.source.read().unwrap_or_default())
+    }
+
+    /// Adds host memory, and counts it among the open peaks.
+    pub(super) fn seen(&self, mut now: Reading) -> Reading {
+        now.cpu = now.cpu.or_else(|| self.cpu.as_ref()?.resident());
+        for peak in lock(&self.sampled).iter().filter_map(Weak::upgrade) {
+            let mut peak = lock(&peak);
+            *peak = peak.max(now);
+        }
+        now
+    }
+
+    /// The highest values from here on: the source's, or the highest of what anyone looks at meanwhile.
+    pub(super) fn watch(&self) -> Peak {
+        match self.source.watch() {
+            Some(watch) => Peak::Exact(watch),
+            None => {
+                let peak = Arc::<Mutex<Reading>>::default();
+                let mut sampled = lock(&self.sampled);
+                sampled.retain(|open| open.strong_count() > 0);
+                sampled.push(Arc::downgrade(&peak));
+                Peak::Sampled(peak)
+            }
+        }
+    }
+}
+
+/// The highest values since some moment.
+pub(super) enum Peak {
+    Exact(Box<dyn Watch>),
+    Sampled(Arc<Mutex<Reading>>),
+}
+
+impl Peak {
+    /// So far.
+    pub(super) fn so_far(&self) -> Reading {
+        match self {
+            Self::Exact(watch) => watch.peaks(),
+            Self::Sampled(peak) => *lock(peak),
+        }
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+}
+
+/// Resident memory of this process. The system takes about a microsecond to tell, as long as everything else
+/// that a profiled call costs; so an answer holds for a while.
+struct CpuMemory {
+    process: ProcessMemory,
+    start: Instant,
+    /// When it was asked, in nanoseconds since the start.
+    asked: AtomicU64,
+    resident: AtomicU64,
+}
+
+/// How long an answer holds.
+const HOLDS: Duration = Duration::from_micros(100);
+
+impl CpuMemory {
+    fn new() -> io::Result<Self> {
+        let process = ProcessMemory::of_this()?;
+        let resident = process.resident()?.into();
+        Ok(Self { process, start: Instant::now(), asked: AtomicU64::new(0), resident })
+    }
+
+    fn resident(&self) -> Option<u64> {
+        let now = self.start.elapsed().as_nanos() as u64;
+        if now.saturating_sub(self.asked.load(Ordering::Relaxed)) >= HOLDS.as_nanos() as u64 {
+            self.resident.store(self.process.resident().ok()?, Ordering::Relaxed);
+            self.asked.store(now, Ordering::Relaxed);
+        }
+        Some(self.resident.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,115 @@
+//! A call while it is open.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::looks::Peak;
+use super::result::{Outcome, ProfileResult};
+use super::{GpuMemoryProfiler, threads};
+use crate::leaks::LeakCall;
+use crate::snapshot::{MemorySnapshot, Operation, now_us};
+use crate::source::{Counts, Reading};
+
+/// A block that is profiled until this is dropped or [finished](Self::finish). Where a panic passes through, the
+/// result says so.
+#[must_use = "the block ends when the guard is dropped"]
+pub struct ProfileContext<'p> {
+    profiler: &'p GpuMemoryProfiler,
+    /// `None` once it has ended.
+    call: Option<Call<'p>>,
+    /// It began while a panic was on its way, in what that drops.
+    panicking: bool,
+    of_its_thread: PhantomData<*const ()>,
+}
+
+struct Call<'p> {
+    name: Arc<str>,
+    key: u64,
+    depth: usize,
+    before: MemorySnapshot,
+    counts: Option<Counts>,
+    peak: Peak,
+    leaks: Option<LeakCall<'p>>,
+    start: Instant,
+}
+
+impl<'p> ProfileContext<'p> {
+    pub(super) fn begin(profiler: &'p GpuMemoryProfiler, name: Arc<str>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let shared = &profiler.shared;
+        let key = NEXT.fetch_add(1, Ordering::Relaxed);
+        let leaks = profiler.leaks.as_ref().map(|leaks| leaks.call(&name));
+        let peak = shared.looks.watch();
+        let now = shared.looks.read();
+        let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
+        // Last, so that the profiler's own work is not in it.
+        let depth = threads::open(shared.id, key);
+        let call = Call { name, key, depth, before, counts: now.counts, peak, leaks, start: Instant::now() };
+        let panicking = std::thread::panicking();
+        Self { profiler, call: Some(call), panicking, of_its_thread: PhantomData }
+    }
+
+    /// Ends the block.
+    pub fn finish(mut self) -> ProfileResult {
+        let Some(call) = self.call.take() else { unreachable!("a context ends once") };
+        call.end(self.profiler, Outcome::Returned)
+    }
+
+    /// Ends the block with an error.
+    pub(super) fn end(mut self, outcome: Outcome) {
+        if let Some(call) = self.call.take() {
+            call.end(self.profiler, outcome);
+        }
+    }
+}
+
+impl Drop for ProfileContext<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            let panicked = std::thread::panicking() && !self.panicking;
+            let outcome = if panicked {
+                Outcome::Panicked("a panic passed through the block".to_owned())
+            } else {
+                Outcome::Returned
+            };
+            call.end(self.profiler, outcome);
+        }
+    }
+}
+
+impl Call<'_> {
+    fn end(self, profiler: &GpuMemoryProfiler, outcome: Outcome) -> ProfileResult {
+        let execution_time = self.start.elapsed();
+        let used = threads::close(self.key);
+        let shared = &profiler.shared;
+        let now = shared.looks.read();
+        // Of what was looked at, where the source does not know: before and after too.
+        let peak = self.peak.so_far().max(Reading { cpu: self.before.cpu_memory.max(now.cpu), ..now });
+        drop(self.leaks);
+        let time_us = now_us();
+        let name = &self.name;
+        let memory_after = shared.snapshot(Operation::After(Arc::clone(name)), time_us, &now, &peak);
+        let memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        let since = |of: fn(&Counts) -> u64| Some(of(&now.counts?).saturating_sub(of(&self.counts?)));
+        let tracked = shared.options.track_allocations;
+        let result = ProfileResult {
+            function_name: self.name,
+            execution_time,
+            memory_before: self.before,
+            memory_after,
+            memory_peak,
+            peak_is_exact: self.peak.is_exact(),
+            memory_allocated: since(|c| c.allocated_bytes),
+            memory_freed: since(|c| c.freed_bytes),
+            allocations_created: since(|c| c.num_allocations).filter(|_| tracked),
+            allocations_freed: since(|c| c.num_frees).filter(|_| tracked),
+            thread: used.filter(|_| profiler.tally.is_some()),
+            depth: self.depth,
+            outcome,
+        };
+        shared.add(result.clone());
+        result
+    }
+}

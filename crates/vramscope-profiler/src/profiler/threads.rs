@@ -1,0 +1,93 @@
+//! What each thread does while calls of its own are open.
+
+use std::cell::RefCell;
+
+use serde::Serialize;
+
+use crate::source::{AllocationObserver, BlockEvent};
+
+/// What a call's own thread did while it ran, in bytes of blocks, after rounding. Other threads do not count:
+/// neither what they allocate nor what they free.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ThreadUse {
+    /// Bytes it allocated.
+    pub allocated_bytes: u64,
+    /// Bytes it freed, whoever had allocated them.
+    pub freed_bytes: u64,
+    /// Blocks it allocated.
+    pub num_allocations: u64,
+    /// Blocks it freed.
+    pub num_frees: u64,
+    /// The most that it had allocated and not freed at a time, above what there was when the call began.
+    pub peak_above_start_bytes: u64,
+}
+
+impl ThreadUse {
+    fn allocate(&mut self, size: u64) {
+        self.allocated_bytes += size;
+        self.num_allocations += 1;
+        let above = self.allocated_bytes.saturating_sub(self.freed_bytes);
+        self.peak_above_start_bytes = self.peak_above_start_bytes.max(above);
+    }
+
+    fn free(&mut self, size: u64) {
+        self.freed_bytes += size;
+        self.num_frees += 1;
+    }
+}
+
+/// A call that is open on this thread.
+struct Open {
+    profiler: u64,
+    key: u64,
+    used: ThreadUse,
+}
+
+thread_local! {
+    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Opens a call of a profiler on this thread, and returns how many of the same profiler it is inside of.
+pub(super) fn open(profiler: u64, key: u64) -> usize {
+    with(|open| {
+        let depth = open.iter().filter(|call| call.profiler == profiler).count();
+        open.push(Open { profiler, key, used: ThreadUse::default() });
+        depth
+    })
+    .unwrap_or(0)
+}
+
+/// What this thread did since a call was opened, which is closed.
+pub(super) fn close(key: u64) -> Option<ThreadUse> {
+    // Guards may be dropped in any order.
+    with(|open| open.iter().rposition(|call| call.key == key).map(|i| open.remove(i).used)).flatten()
+}
+
+/// None where the thread is ending.
+fn with<R>(f: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+    OPEN.try_with(|open| f(&mut open.borrow_mut())).ok()
+}
+
+/// Adds what a thread does to its open calls of one profiler.
+pub(super) struct ThreadTally {
+    pub(super) profiler: u64,
+}
+
+impl ThreadTally {
+    fn each(&self, count: impl Fn(&mut ThreadUse)) {
+        with(|open| {
+            let own = open.iter_mut().filter(|call| call.profiler == self.profiler);
+            own.for_each(|call| count(&mut call.used));
+        });
+    }
+}
+
+impl AllocationObserver for ThreadTally {
+    fn allocated(&self, block: BlockEvent) {
+        self.each(|used| used.allocate(block.size));
+    }
+
+    fn freed(&self, block: BlockEvent) {
+        self.each(|used| used.free(block.size));
+    }
+}

@@ -1,0 +1,49 @@
+//! A GPU through the CUDA driver.
+
+use std::sync::Arc;
+
+use vramscope_allocator::{CudaDevice, Device as _};
+
+use super::{DeviceSpec, MemorySource, Polled, Reading, SelectError, SourceError, SourceInfo, Ticker};
+
+/// What of a GPU is in use by anyone, as the driver says (`cudaMemGetInfo`).
+///
+/// It makes the device's primary context, which takes some hundred MiB, unless the program has one:
+/// `NvmlSource` does without.
+pub struct CudaSource {
+    device: CudaDevice,
+    info: SourceInfo,
+}
+
+impl CudaSource {
+    /// The device that `device` names.
+    ///
+    /// # Errors
+    /// Where there is no driver or no such device.
+    pub fn new<D>(device: D) -> Result<Arc<Self>, SelectError>
+    where
+        D: TryInto<DeviceSpec, Error: Into<SelectError>>,
+    {
+        let none = |e: vramscope_allocator::DeviceError| SelectError::NoDevices(e.to_string());
+        let spec = device.try_into().map_err(Into::into)?;
+        let device_id = spec.of(CudaDevice::count().map_err(none)?)?;
+        let device = CudaDevice::open(device_id).map_err(none)?;
+        let name = device.name().map_err(none)?;
+        Ok(Arc::new(Self { device, info: SourceInfo { name, device_id: Some(device_id) } }))
+    }
+}
+
+impl MemorySource for CudaSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn read(&self) -> Result<Reading, SourceError> {
+        let info = self.device.memory_info()?;
+        Ok(Reading { device_used: Some(info.used()), device_total: Some(info.total), ..Reading::default() })
+    }
+
+    fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
+        Box::new(Polled(self))
+    }
+}

@@ -1,0 +1,139 @@
+//! GPUs and their processes through NVML, without a context of one's own.
+
+use std::sync::{Arc, OnceLock};
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use serde::Serialize;
+
+use super::{DeviceSpec, MemorySource, Polled, Reading, SelectError, SourceError, SourceInfo, Ticker};
+
+/// One GPU through NVML: what is in use by anyone, and what one process has of it.
+///
+/// NVML numbers devices by their place on the bus and does not know of `CUDA_VISIBLE_DEVICES`. In a container
+/// it may not tell processes apart; what this one has is then `None`.
+pub struct NvmlSource {
+    pid: u32,
+    index: u32,
+    info: SourceInfo,
+}
+
+impl NvmlSource {
+    /// The device that `device` names, and what this process has of it.
+    ///
+    /// # Errors
+    /// Where there is no NVML or no such device.
+    pub fn new<D>(device: D) -> Result<Arc<Self>, SelectError>
+    where
+        D: TryInto<DeviceSpec, Error: Into<SelectError>>,
+    {
+        Self::of_process(device, std::process::id())
+    }
+
+    /// The same, and what the process of that number has of it.
+    ///
+    /// # Errors
+    /// Where there is no NVML or no such device.
+    pub fn of_process<D>(device: D, pid: u32) -> Result<Arc<Self>, SelectError>
+    where
+        D: TryInto<DeviceSpec, Error: Into<SelectError>>,
+    {
+        let spec = device.try_into().map_err(Into::into)?;
+        let nvml = library().map_err(SelectError::NoDevices)?;
+        let none = |e: NvmlError| SelectError::NoDevices(e.to_string());
+        let index = spec.of(nvml.device_count().map_err(none)? as usize)?;
+        let name = nvml.device_by_index(index as u32).and_then(|d| d.name()).map_err(none)?;
+        let info = SourceInfo { name, device_id: Some(index) };
+        Ok(Arc::new(Self { pid, index: index as u32, info }))
+    }
+}
+
+impl MemorySource for NvmlSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn read(&self) -> Result<Reading, SourceError> {
+        let device = NvmlDevice::read(self.index)?;
+        let own = device.processes.iter().filter(|p| p.pid == self.pid);
+        let process_used = own.fold(None, |sum: Option<u64>, p| Some(sum.unwrap_or(0) + p.used?));
+        Ok(Reading {
+            device_used: Some(device.used),
+            device_total: Some(device.total),
+            process_used,
+            ..Reading::default()
+        })
+    }
+
+    fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
+        Box::new(Polled(self))
+    }
+}
+
+/// What NVML says of one GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NvmlDevice {
+    /// Its number, by its place on the bus.
+    pub index: u32,
+    /// Its name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Bytes in use by anyone.
+    #[serde(rename = "used_bytes")]
+    pub used: u64,
+    /// All its bytes.
+    #[serde(rename = "total_bytes")]
+    pub total: u64,
+    /// Who computes or draws on it.
+    pub processes: Vec<GpuProcess>,
+}
+
+/// A process on a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Bytes it has; `None` where the driver does not say.
+    #[serde(rename = "used_bytes")]
+    pub used: Option<u64>,
+}
+
+impl NvmlDevice {
+    fn read(index: u32) -> Result<Self, SourceError> {
+        let failed = |e: NvmlError| SourceError::Nvml(e.to_string());
+        let device = library().map_err(SourceError::Nvml)?.device_by_index(index).map_err(failed)?;
+        let memory = device.memory_info().map_err(failed)?;
+        // A device without one of the two kinds of work does not answer for it.
+        let computing = device.running_compute_processes().unwrap_or_default();
+        let drawing = device.running_graphics_processes().unwrap_or_default();
+        let mut processes: Vec<GpuProcess> = Vec::new();
+        for process in computing.into_iter().chain(drawing) {
+            let used = match process.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => Some(bytes),
+                UsedGpuMemory::Unavailable => None,
+            };
+            // One that does both is listed twice, each time with all it has.
+            if processes.iter().all(|p| p.pid != process.pid) {
+                processes.push(GpuProcess { pid: process.pid, used });
+            }
+        }
+        let name = device.name().map_err(failed)?;
+        Ok(Self { index, name, used: memory.used, total: memory.total, processes })
+    }
+}
+
+/// All GPUs that NVML knows.
+///
+/// # Errors
+/// Where there is no NVML, which comes with the driver, or it does not answer.
+pub fn nvml_devices() -> Result<Vec<NvmlDevice>, SourceError> {
+    let count = library().map_err(SourceError::Nvml)?.device_count();
+    (0..count.map_err(|e| SourceError::Nvml(e.to_string()))?).map(NvmlDevice::read).collect()
+}
+
+/// The library, loaded once.
+fn library() -> Result<&'static Nvml, String> {
+    static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| Nvml::init().map_err(|e| e.to_string()));
+    library.as_ref().map_err(Clone::clone)
+}

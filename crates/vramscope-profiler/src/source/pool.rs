@@ -1,0 +1,157 @@
+//! A pool of this project: exact, and told of every allocation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use vramscope_allocator::hooks::{Free, MallocPostprocess, MemoryHook};
+use vramscope_allocator::{DevicePool, MemoryPool, PeakScope};
+
+use super::{
+    AllocationObserver, BlockEvent, Counts, DeviceSpec, MemorySource, Observation, Reading, SelectError,
+    SourceError, SourceInfo, Tick, Ticker, Watch,
+};
+
+/// One device of a [`MemoryPool`].
+///
+/// Peaks are the pool's own: nothing between two looks is missed. The source keeps the pool.
+pub struct PoolSource {
+    pool: MemoryPool,
+    device_id: i32,
+    device_total: Option<u64>,
+    info: SourceInfo,
+}
+
+impl PoolSource {
+    /// The device of `pool` that `device` names: its number, `"cuda:0"`, or [`DeviceSpec::Current`].
+    ///
+    /// # Errors
+    /// Where the pool has no such device.
+    pub fn new<D>(pool: &MemoryPool, device: D) -> Result<Arc<Self>, SelectError>
+    where
+        D: TryInto<DeviceSpec, Error: Into<SelectError>>,
+    {
+        let device_id = device.try_into().map_err(Into::into)?.of(pool.devices().len())?;
+        let device_total = pool.devices()[device_id as usize].memory_info().ok().map(|info| info.total);
+        let info = SourceInfo { name: format!("pool on device {device_id}"), device_id: Some(device_id) };
+        Ok(Arc::new(Self { pool: pool.clone(), device_id, device_total, info }))
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &MemoryPool {
+        &self.pool
+    }
+
+    fn device(&self) -> &DevicePool {
+        &self.pool.devices()[self.device_id as usize]
+    }
+}
+
+impl MemorySource for PoolSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn read(&self) -> Result<Reading, SourceError> {
+        let s = self.device().statistics();
+        Ok(Reading {
+            requested: Some(s.requested.current),
+            allocated: Some(s.allocated.current),
+            active: Some(s.active.current),
+            reserved: Some(s.reserved.current),
+            device_used: Some(s.device_used.current),
+            device_total: self.device_total,
+            process_used: None,
+            cpu: None,
+            counts: Some(Counts {
+                num_allocations: s.num_allocations,
+                num_frees: s.num_frees,
+                allocated_bytes: s.allocated.allocated,
+                freed_bytes: s.allocated.freed,
+                num_alloc_retries: s.num_alloc_retries,
+                num_ooms: s.num_ooms,
+            }),
+        })
+    }
+
+    fn watch(&self) -> Option<Box<dyn Watch>> {
+        Some(Box::new(self.device().peak_scope()))
+    }
+
+    fn inactive_split_bytes(&self) -> Option<u64> {
+        Some(self.device().inactive_split_bytes())
+    }
+
+    fn observe(&self, observer: Arc<dyn AllocationObserver>) -> Option<Observation> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        loop {
+            let name = format!("AllocationObserver {}", NEXT.fetch_add(1, Ordering::Relaxed));
+            let hook = ObserverHook { name, device_id: self.device_id, observer: Arc::clone(&observer) };
+            // Only a hook of the program's own may have taken the name.
+            if let Ok(guard) = self.pool.register_hook(Arc::new(hook)) {
+                return Some(Observation::new(guard));
+            }
+        }
+    }
+
+    fn free_cache(&self) -> Result<(), SourceError> {
+        Ok(self.device().free_all_blocks()?)
+    }
+
+    fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
+        let scope = self.device().peak_scope();
+        Box::new(PoolTicker { source: self, scope })
+    }
+}
+
+impl Watch for PeakScope {
+    fn peaks(&self) -> Reading {
+        let peaks = PeakScope::peaks(self);
+        Reading {
+            requested: Some(peaks.requested),
+            allocated: Some(peaks.allocated),
+            active: Some(peaks.active),
+            reserved: Some(peaks.reserved),
+            device_used: Some(peaks.device_used),
+            ..Reading::default()
+        }
+    }
+}
+
+/// Each interval has a scope of its own.
+struct PoolTicker {
+    source: Arc<PoolSource>,
+    scope: PeakScope,
+}
+
+impl Ticker for PoolTicker {
+    fn tick(&mut self) -> Result<Tick, SourceError> {
+        // The next scope opens before this one is read, so that nothing happens between the two.
+        let over = std::mem::replace(&mut self.scope, self.source.device().peak_scope());
+        let high = Watch::peaks(&over);
+        Ok(Tick { now: self.source.read()?, high, high_is_exact: true })
+    }
+}
+
+struct ObserverHook {
+    name: String,
+    device_id: i32,
+    observer: Arc<dyn AllocationObserver>,
+}
+
+impl MemoryHook for ObserverHook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn malloc_postprocess(&self, event: &MallocPostprocess) {
+        if event.mem_ptr != 0 && event.device_id == self.device_id {
+            self.observer.allocated(BlockEvent { id: event.pmem_id, size: event.mem_size });
+        }
+    }
+
+    fn free_postprocess(&self, event: &Free) {
+        if event.device_id == self.device_id {
+            self.observer.freed(BlockEvent { id: event.pmem_id, size: event.mem_size });
+        }
+    }
+}

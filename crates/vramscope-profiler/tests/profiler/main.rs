@@ -1,0 +1,5 @@
+//! The profiler as a program uses it. Pools of the host's memory, or of addresses alone, stand in for GPUs.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+
+mod calls;
+mod leaks;

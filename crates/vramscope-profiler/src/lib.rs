@@ -15,6 +15,7 @@
 //! - [`MemorySource`]: where numbers come from, and what each source knows
 //! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary
 //! - [`Monitor`]: looks at a source at intervals
+//! - [`MemoryTracker`]: an events log, alerts, a watchdog
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
 
@@ -25,6 +26,7 @@ mod profiler;
 mod snapshot;
 mod source;
 mod sync;
+mod tracker;
 
 pub use holders::{LiveHolder, LiveStacks};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
@@ -40,3 +42,7 @@ pub use source::{
 };
 #[cfg(feature = "cuda")]
 pub use source::{CudaSource, GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+pub use tracker::{
+    Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, Quantity, Severity,
+    Threshold, TrackerError, TrackerOptions, TrackerStatistics, Watchdog,
+};

@@ -3,3 +3,4 @@
 
 mod calls;
 mod leaks;
+mod tracker;

@@ -16,9 +16,11 @@
 //! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary
 //! - [`Monitor`]: looks at a source at intervals
 //! - [`MemoryTracker`]: an events log, alerts, a watchdog
+//! - [`FlightRecorder`]: what is left of a run that was out of memory
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
 
+mod flight_recorder;
 mod holders;
 mod leaks;
 mod monitor;
@@ -28,6 +30,7 @@ mod source;
 mod sync;
 mod tracker;
 
+pub use flight_recorder::{FlightRecorder, FlightRecorderError, FlightRecorderOptions};
 pub use holders::{LiveHolder, LiveStacks};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
 pub use monitor::{Monitor, MonitorError, Sample};

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 mod calls;
+mod flight_recorder;
 mod leaks;
 mod tracker;

@@ -40,8 +40,8 @@ pub use profiler::{
 };
 pub use snapshot::{MemorySnapshot, Operation};
 pub use source::{
-    AllocationObserver, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation, PoolSource,
-    ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
+    AllocationObserver, Beside, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation,
+    PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
 };
 #[cfg(feature = "cuda")]
 pub use source::{CudaSource, GpuProcess, NvmlDevice, NvmlSource, nvml_devices};

@@ -4,4 +4,5 @@
 mod calls;
 mod flight_recorder;
 mod leaks;
+mod random;
 mod tracker;

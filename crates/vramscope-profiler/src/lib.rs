@@ -17,9 +17,12 @@
 //! - [`Monitor`]: looks at a source at intervals
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
+//! - `live`, on Unix: a source told to other processes on a local socket
 
 mod holders;
 mod leaks;
+#[cfg(unix)]
+pub mod live;
 mod monitor;
 mod profiler;
 mod snapshot;

@@ -3,3 +3,5 @@
 
 mod calls;
 mod leaks;
+#[cfg(unix)]
+mod live;

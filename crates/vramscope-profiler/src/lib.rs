@@ -19,10 +19,13 @@
 //! - [`FlightRecorder`]: what is left of a run that was out of memory
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
+//! - `live`, on Unix: a source told to other processes on a local socket
 
 mod flight_recorder;
 mod holders;
 mod leaks;
+#[cfg(unix)]
+pub mod live;
 mod monitor;
 mod profiler;
 mod snapshot;

@@ -4,5 +4,7 @@
 mod calls;
 mod flight_recorder;
 mod leaks;
+#[cfg(unix)]
+mod live;
 mod random;
 mod tracker;

@@ -17,11 +17,14 @@
 //! - [`Monitor`]: looks at a source at intervals
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
+//! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
 
 mod holders;
 mod leaks;
 mod monitor;
 mod profiler;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 mod snapshot;
 mod source;
 mod sync;
@@ -33,6 +36,8 @@ pub use profiler::{
     FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
     ProfilerError, ProfilerOptions, ThreadUse,
 };
+#[cfg(feature = "prometheus")]
+pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};
 pub use snapshot::{MemorySnapshot, Operation};
 pub use source::{
     AllocationObserver, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation, PoolSource,

@@ -3,3 +3,5 @@
 
 mod calls;
 mod leaks;
+#[cfg(feature = "prometheus")]
+mod prometheus;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use vramscope_allocator::{MemoryPool, Policy, VirtualDevice};
@@ -40,6 +40,16 @@ fn ask(address: SocketAddr, head: &str) -> Reply {
 
 fn get(address: SocketAddr, path: &str) -> Reply {
     ask(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}"))
+}
+
+/// It ends without waiting for anyone, be it a source that hangs or a connection that is open.
+fn drops_at_once(endpoint: PrometheusEndpoint) {
+    let (done, dropped) = channel();
+    std::thread::spawn(move || {
+        drop(endpoint);
+        done.send(())
+    });
+    dropped.recv_timeout(Duration::from_secs(3)).unwrap();
 }
 
 /// What is scraped, by series: `vramscope_up{source="...",device="..."}`.
@@ -286,9 +296,7 @@ fn a_source_that_hangs_is_down_and_holds_up_nobody() {
         assert_eq!(scrape.value("vramscope_up", "hangs"), Some(0));
         assert_eq!(scrape.value("vramscope_allocated_bytes", "works"), Some(2));
     }
-    let begin = Instant::now();
-    drop(endpoint);
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    drops_at_once(endpoint);
     drop(release);
 }
 
@@ -362,9 +370,7 @@ fn dropping_it_closes_connections_and_frees_the_port() {
 
     let mut open = TcpStream::connect(address).unwrap();
     open.write_all(b"GET /metr").unwrap();
-    let begin = Instant::now();
-    drop(endpoint);
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    drops_at_once(endpoint);
     open.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(!matches!(open.read(&mut [0; 9]), Ok(1..)), "it answers");
     drop(TcpListener::bind(address).unwrap());

@@ -6,5 +6,7 @@ mod flight_recorder;
 mod leaks;
 #[cfg(unix)]
 mod live;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 mod random;
 mod tracker;

@@ -1,6 +1,8 @@
 //! What can be written on the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -8,6 +10,7 @@ use regex::Regex;
 use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, GPUS, gpu_capacity};
 use vramscope::export::{Format, Table};
+use vramscope::profiler::{LogFormat, Quantity, Severity, Threshold};
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -23,6 +26,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
+    Monitor(MonitorArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -320,6 +324,99 @@ impl From<TableArg> for Table {
             TableArg::Allocations => Self::Allocations,
             TableArg::Segments => Self::Segments,
         }
+    }
+}
+
+/// Watch a process and keep a log: what its pool, the GPU and the host say, at intervals
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Quantities of --alert: device=90% (of the device in use by anyone), fragmentation=20% (of the device, free
+between blocks), growth=1GiB (a minute), hidden=2GiB (on the device, outside of the pool).
+
+Examples:
+  vramscope monitor 4711 --output run.csv
+  vramscope monitor 4711 --alert device=90% --duration 60
+  vramscope monitor /run/user/1000/vramscope/4711.sock --output run.jsonl --prometheus 127.0.0.1:9400
+
+It ends with the process, after --duration, or with Ctrl-C. Exit code 1 says that there was an alert."
+)]
+pub(crate) struct MonitorArgs {
+    /// The number of a process, or the socket of one that serves its pool
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) target: String,
+    /// Write every sample and event there, at once
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// How they are written [default: csv where FILE ends in .csv, else jsonl]
+    #[arg(long, value_name = "FORMAT", requires = "output")]
+    pub(crate) format: Option<LogFormatArg>,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.1")]
+    pub(crate) interval: Duration,
+    /// End after so long
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Raise an alert where a quantity reaches a value; may be given several times
+    #[arg(long, value_name = "QUANTITY=VALUE")]
+    pub(crate) alert: Vec<AlertArg>,
+    /// Serve the metrics for Prometheus there
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) prometheus: Option<SocketAddr>,
+    /// The GPU, of several [default: the first that the process is on]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i32>,
+    /// Print the summary at the end as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `0.1` seconds, from a millisecond to a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("it is a number of seconds from 0.001 to 86400".to_owned()),
+    }
+}
+
+/// The form of a log.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    Csv,
+    Jsonl,
+}
+
+impl From<LogFormatArg> for LogFormat {
+    fn from(format: LogFormatArg) -> Self {
+        match format {
+            LogFormatArg::Csv => Self::Csv,
+            LogFormatArg::Jsonl => Self::JsonLines,
+        }
+    }
+}
+
+/// A value that a quantity should not reach.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlertArg(pub(crate) Threshold);
+
+impl std::str::FromStr for AlertArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("it is QUANTITY=VALUE, as device=90%")?;
+        let percent = || {
+            let number = value.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+            number.filter(|p| (0.0..=100.0).contains(p)).ok_or(format!("`{value}` is no percentage, as 90%"))
+        };
+        let (quantity, above) = match name.trim() {
+            "device" => (Quantity::DevicePercent, percent()?),
+            "fragmentation" => (Quantity::ExternalFragmentationPercent, percent()?),
+            "growth" => (Quantity::GrowthPerMinute, size(value)? as f64),
+            "hidden" => (Quantity::Hidden, size(value)? as f64),
+            name => {
+                return Err(format!("`{name}` is none of device, fragmentation, growth, hidden"));
+            }
+        };
+        Ok(Self(Threshold::new(quantity, Severity::Warning, above)))
     }
 }
 

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        Command::Monitor(args) => commands::monitor::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };

@@ -47,12 +47,14 @@ pub use profiler::{
 #[cfg(feature = "prometheus")]
 pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};
 pub use snapshot::{MemorySnapshot, Operation};
+#[cfg(feature = "cuda")]
+pub use source::CudaSource;
 pub use source::{
     AllocationObserver, Beside, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation,
     PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
 };
-#[cfg(feature = "cuda")]
-pub use source::{CudaSource, GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+#[cfg(feature = "nvml")]
+pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use tracker::{
     Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, Quantity, Severity,
     Threshold, TrackerError, TrackerOptions, TrackerStatistics, Watchdog,

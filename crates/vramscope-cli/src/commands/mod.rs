@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod export;
 pub(crate) mod info;
+pub(crate) mod monitor;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod view;

@@ -5,6 +5,7 @@ mod bad_input;
 mod data;
 mod examples;
 mod export;
+mod monitor;
 mod options;
 mod pool;
 mod replay;

@@ -4,7 +4,7 @@ mod beside;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "nvml")]
 mod nvml;
 mod pool;
 mod process;
@@ -19,7 +19,7 @@ pub use beside::Beside;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaSource;
 pub use device::{DeviceSpec, SelectError};
-#[cfg(feature = "cuda")]
+#[cfg(feature = "nvml")]
 pub use nvml::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use pool::PoolSource;
 pub use process::{HostSource, ProcessMemory};
@@ -260,7 +260,7 @@ pub enum SourceError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// NVML's own error.
-    #[error("NVML: {0}")]
+    #[error("{0}")]
     Nvml(String),
     /// What was asked is not there any more.
     #[error("{0} is gone")]

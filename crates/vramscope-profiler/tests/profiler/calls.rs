@@ -351,7 +351,7 @@ fn a_source_that_knows_little_says_so() {
 
 /// The driver's own numbers, where there is a GPU.
 #[test]
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", feature = "nvml"))]
 fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
     use vramscope_profiler::{CudaSource, MemorySource as _, NvmlSource, nvml_devices};
 

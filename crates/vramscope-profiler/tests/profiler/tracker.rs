@@ -234,13 +234,7 @@ fn an_error_is_said_once_until_the_source_answers_again() {
     let events: Vec<String> = tracker.events().iter().map(|e| format!("{:?}", e.kind)).collect();
     assert_eq!(
         events,
-        [
-            "Start(\"script\")",
-            "Error(\"NVML: busy\")",
-            "Error(\"NVML: busy\")",
-            "Gone(\"the script is gone\")",
-            "Stop"
-        ]
+        ["Start(\"script\")", "Error(\"busy\")", "Error(\"busy\")", "Gone(\"the script is gone\")", "Stop"]
     );
     assert_eq!(tracker.statistics().errors, 4);
 }

@@ -15,9 +15,12 @@
 //! - [`MemorySource`]: where numbers come from, and what each source knows
 //! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary
 //! - [`Monitor`]: looks at a source at intervals
+//! - [`MemoryTracker`]: an events log, alerts, a watchdog
+//! - [`FlightRecorder`]: what is left of a run that was out of memory
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
 
+mod flight_recorder;
 mod holders;
 mod leaks;
 mod monitor;
@@ -25,7 +28,9 @@ mod profiler;
 mod snapshot;
 mod source;
 mod sync;
+mod tracker;
 
+pub use flight_recorder::{FlightRecorder, FlightRecorderError, FlightRecorderOptions};
 pub use holders::{LiveHolder, LiveStacks};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
 pub use monitor::{Monitor, MonitorError, Sample};
@@ -35,8 +40,12 @@ pub use profiler::{
 };
 pub use snapshot::{MemorySnapshot, Operation};
 pub use source::{
-    AllocationObserver, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation, PoolSource,
-    ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
+    AllocationObserver, Beside, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation,
+    PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
 };
 #[cfg(feature = "cuda")]
 pub use source::{CudaSource, GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+pub use tracker::{
+    Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, Quantity, Severity,
+    Threshold, TrackerError, TrackerOptions, TrackerStatistics, Watchdog,
+};

@@ -1,5 +1,6 @@
 //! Where numbers come from.
 
+mod beside;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 use vramscope_allocator::DeviceError;
 
+pub use beside::Beside;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaSource;
 pub use device::{DeviceSpec, SelectError};
@@ -32,6 +34,7 @@ pub use process::{HostSource, ProcessMemory};
 /// | `CudaSource` | what of a GPU is in use by anyone, from the driver |
 /// | `NvmlSource` | the same, and what this process has of it, without making a context |
 /// | [`HostSource`] | the resident memory of a process |
+/// | [`Beside`] | what one source knows, and another where it does not |
 pub trait MemorySource: Send + Sync {
     /// What it is.
     fn info(&self) -> &SourceInfo;
@@ -204,7 +207,7 @@ pub struct Tick {
     pub now: Reading,
     /// The highest since the tick before, each at its own moment.
     pub high: Reading,
-    /// `high` saw everything in between; else it is what was looked at.
+    /// `high` saw everything in between, of the kinds that a pool counts; else it is what was looked at.
     pub high_is_exact: bool,
 }
 

@@ -2,4 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 mod calls;
+mod flight_recorder;
 mod leaks;
+mod random;
+mod tracker;

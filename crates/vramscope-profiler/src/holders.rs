@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use vramscope_allocator::{CapturedStack, SourceFrame, StackRecorder};
 
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
@@ -36,7 +36,7 @@ struct Held {
 }
 
 /// Live blocks of one stack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveHolder {
     /// Bytes of the blocks.
     pub bytes: u64,

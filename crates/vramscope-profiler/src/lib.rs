@@ -19,12 +19,18 @@
 //! - [`FlightRecorder`]: what is left of a run that was out of memory
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
+//! - `live`, on Unix: a source told to other processes on a local socket
+//! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
 
 mod flight_recorder;
 mod holders;
 mod leaks;
+#[cfg(unix)]
+pub mod live;
 mod monitor;
 mod profiler;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 mod snapshot;
 mod source;
 mod sync;
@@ -38,6 +44,8 @@ pub use profiler::{
     FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
     ProfilerError, ProfilerOptions, ThreadUse,
 };
+#[cfg(feature = "prometheus")]
+pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};
 pub use snapshot::{MemorySnapshot, Operation};
 pub use source::{
     AllocationObserver, Beside, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation,

@@ -10,6 +10,8 @@
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
 //!
+//! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes.
+//!
 //! ```
 //! use vramscope::prelude::*;
 //!

@@ -11,7 +11,7 @@ mod process;
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::DeviceError;
 
@@ -92,7 +92,7 @@ impl SourceInfo {
 }
 
 /// What is in use, in bytes. `None` is what the source does not know.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// What callers asked for.
     #[serde(rename = "requested_bytes")]
@@ -124,7 +124,7 @@ pub struct Reading {
 }
 
 /// What happened since the source began.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Blocks handed out.
     pub num_allocations: u64,

@@ -4,5 +4,9 @@
 mod calls;
 mod flight_recorder;
 mod leaks;
+#[cfg(unix)]
+mod live;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 mod random;
 mod tracker;

@@ -1,0 +1,154 @@
+//! What is asked and answered: a line of JSON each. `docs/live.md` describes them.
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+
+use crate::holders::LiveHolder;
+use crate::source::{Counts, Reading, Tick};
+
+/// The version of the protocol. New keys do not change it.
+pub const PROTOCOL: u32 = 1;
+
+/// Bytes of a question, at most.
+pub(super) const MOST_ASKED: usize = 4 << 10;
+/// Bytes of an answer, at most.
+pub(super) const MOST_ANSWERED: usize = 1 << 20;
+/// Holders in one answer, at most.
+pub(super) const MOST_HOLDERS: usize = 100;
+
+/// What can be asked.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub(super) enum Question {
+    Hello,
+    Tick {
+        #[serde(default)]
+        holders: usize,
+    },
+}
+
+/// Who serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The version of the protocol that is spoken: [`PROTOCOL`].
+    #[serde(rename = "vramscope_live")]
+    pub protocol: u32,
+    /// The number of the process, as it knows itself.
+    pub pid: u32,
+    /// What it calls itself.
+    pub title: String,
+    /// Its source, as `pool on device 0`.
+    pub source_name: String,
+    /// The device's number, where there is a device.
+    pub device_id: Option<i32>,
+    /// It knows who holds what is live.
+    pub collects_holders: bool,
+}
+
+/// A look at a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "LookKeys", into = "LookKeys")]
+pub struct Look {
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// What is in use, and the most there was since the look before of the same connection.
+    pub tick: Tick,
+    /// Bytes that are free in segments of which something is in use.
+    pub inactive_split_bytes: Option<u64>,
+    /// Who holds most of what is live and was allocated since the program began to serve; `None` where it does not
+    /// collect that.
+    pub holders: Option<Vec<LiveHolder>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LookKeys {
+    time_us: i64,
+    now: Reading,
+    high: Reading,
+    high_is_exact: bool,
+    counts: Option<Counts>,
+    inactive_split_bytes: Option<u64>,
+    holders: Option<Vec<LiveHolder>>,
+}
+
+impl From<Look> for LookKeys {
+    fn from(look: Look) -> Self {
+        let Look { time_us, tick: Tick { now, high, high_is_exact }, inactive_split_bytes, holders } = look;
+        Self { time_us, now, high, high_is_exact, counts: now.counts, inactive_split_bytes, holders }
+    }
+}
+
+impl From<LookKeys> for Look {
+    fn from(keys: LookKeys) -> Self {
+        let now = Reading { counts: keys.counts, ..keys.now };
+        Self {
+            time_us: keys.time_us,
+            tick: Tick { now, high: keys.high, high_is_exact: keys.high_is_exact },
+            inactive_split_bytes: keys.inactive_split_bytes,
+            holders: keys.holders,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Refusal {
+    pub(super) error: String,
+    /// There will be none any more.
+    #[serde(default)]
+    pub(super) gone: bool,
+}
+
+impl Refusal {
+    pub(super) fn new(error: impl Display) -> Self {
+        Self { error: error.to_string(), gone: false }
+    }
+}
+
+/// A line of JSON.
+pub(super) fn line(value: &impl Serialize) -> Vec<u8> {
+    // Numbers, texts and lists of them always are JSON.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_the_documentation() {
+        let hello = r#"{"vramscope_live":1,"pid":7,"title":"train","source_name":"pool on device 0","device_id":0,"collects_holders":true}"#;
+        let parsed: Hello = serde_json::from_str(hello).unwrap();
+        assert_eq!((parsed.protocol, parsed.pid, parsed.device_id), (1, 7, Some(0)));
+        assert_eq!(line(&parsed), format!("{hello}\n").as_bytes());
+
+        let counts = Counts { num_allocations: 3, num_ooms: 1, ..Counts::default() };
+        let now = Reading { allocated: Some(512), counts: Some(counts), ..Reading::default() };
+        let look = Look {
+            time_us: 5,
+            tick: Tick { now, high: Reading { counts: None, ..now }, high_is_exact: true },
+            inactive_split_bytes: Some(9),
+            holders: Some(vec![LiveHolder { bytes: 512, count: 1, stack: vec!["a.rs:1 f".to_owned()] }]),
+        };
+        let value = serde_json::to_value(&look).unwrap();
+        assert_eq!(value["now"]["allocated_bytes"], 512);
+        assert_eq!(value["counts"]["num_allocations"], 3);
+        assert_eq!(value["holders"][0]["stack"][0], "a.rs:1 f");
+        assert_eq!(serde_json::from_value::<Look>(value).unwrap(), look);
+    }
+
+    #[test]
+    fn keys_of_a_later_version_are_no_trouble() {
+        let asked = r#"{"ask":"tick","holders":2,"colour":"red"}"#;
+        assert!(matches!(serde_json::from_str(asked), Ok(Question::Tick { holders: 2 })));
+        let look = r#"{"time_us":1,"now":{"requested_bytes":1,"new_bytes":2},"high":{},"high_is_exact":false,"more":[]}"#;
+        let look: Look = serde_json::from_str(look).unwrap();
+        assert_eq!(
+            (look.tick.now.requested, look.tick.high, look.holders),
+            (Some(1), Reading::default(), None)
+        );
+    }
+}

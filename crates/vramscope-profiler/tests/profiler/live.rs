@@ -1,0 +1,473 @@
+//! A source that is served, looked at from elsewhere, by clients and servers of every kind.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde_json::Value;
+use tempfile::TempDir;
+use vramscope_allocator::{Allocation, MemoryPool, Policy, VirtualDevice};
+use vramscope_profiler::live::{self, Connection, LiveError, LiveOptions, LiveServer, RemoteSource};
+use vramscope_profiler::{MemorySource, PoolSource, SourceError};
+
+const MIB: u64 = 1 << 20;
+
+/// Longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn pool() -> MemoryPool {
+    MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(1 << 30))]).unwrap()
+}
+
+fn serve(pool: &MemoryPool, path: &Path, collect_holders: bool) -> LiveServer {
+    let title = Some("a test".to_owned());
+    let options = LiveOptions { path: Some(path.to_owned()), collect_holders, title };
+    LiveServer::start(PoolSource::new(pool, 0).unwrap(), options).unwrap()
+}
+
+/// A pool, and a server of it in a folder of its own.
+fn served() -> (MemoryPool, LiveServer, TempDir) {
+    let (pool, folder) = (pool(), tempfile::tempdir().unwrap());
+    let server = serve(&pool, &folder.path().join("live.sock"), false);
+    (pool, server, folder)
+}
+
+/// Asks in bytes, and takes the answer's lines until the server closes the connection or `lines` have come.
+fn ask(path: &Path, bytes: &[u8], lines: usize) -> Vec<Value> {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(bytes).unwrap();
+    let answers = BufReader::new(stream).lines().take(lines);
+    answers.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn each_connection_has_its_own_high_water_mark() {
+    let (pool, server, _folder) = served();
+    let [mut a, mut b] = [(); 2].map(|()| Connection::open(server.path()).unwrap());
+    let high = |connection: &mut Connection| {
+        let look = connection.look(0).unwrap();
+        assert!(look.tick.high_is_exact && look.holders.is_none());
+        look.tick.high.allocated.unwrap() / MIB
+    };
+    let kept = pool.malloc(MIB).unwrap();
+    drop(pool.malloc(6 * MIB).unwrap());
+    assert_eq!(high(&mut a), 7);
+    drop(pool.malloc(2 * MIB).unwrap());
+    // The second has not looked yet.
+    assert_eq!([high(&mut a), high(&mut b)], [3, 7]);
+    drop(kept);
+    assert_eq!([high(&mut b), high(&mut a)], [1, 1]);
+    assert_eq!([high(&mut a), high(&mut b)], [0, 0]);
+}
+
+#[test]
+fn a_remote_source_knows_what_the_pool_knows() {
+    let (pool, server, _folder) = served();
+    let remote = RemoteSource::connect(server.path()).unwrap();
+    let own = PoolSource::new(&pool, 0).unwrap();
+    let kept: Vec<Allocation> = (1..20).map(|i| pool.malloc(i * 70_000).unwrap()).collect();
+    drop(kept.into_iter().step_by(2).collect::<Vec<_>>());
+    assert_eq!(remote.read(), own.read());
+    assert_eq!(remote.inactive_split_bytes(), own.inactive_split_bytes());
+    assert_eq!(remote.info().name, format!("a test (process {}): pool on device 0", std::process::id()));
+    assert_eq!((remote.info().device_id, remote.hello().collects_holders), (Some(0), false));
+
+    let mut ticker = remote.ticker();
+    drop(pool.malloc(100 * MIB).unwrap());
+    let tick = ticker.tick().unwrap();
+    assert_eq!((tick.high.allocated, tick.high_is_exact), (Some(100 * MIB), true));
+    assert_eq!(tick.now, own.read().unwrap());
+}
+
+/// Allocates at the bottom of `depth` calls.
+#[inline(never)]
+fn at_depth(pool: &MemoryPool, depth: u64) -> Allocation {
+    if depth == 0 { pool.malloc(512) } else { Ok(std::hint::black_box(at_depth(pool, depth - 1))) }.unwrap()
+}
+
+#[test]
+fn holders_come_with_their_stacks_as_far_as_an_answer_has_room() {
+    let (pool, folder) = (pool(), tempfile::tempdir().unwrap());
+    let server = serve(&pool, &folder.path().join("live.sock"), true);
+    let large = pool.malloc(9 * MIB).unwrap();
+    let _small = [(); 3].map(|()| pool.malloc(MIB).unwrap());
+    let mut connection = Connection::open(server.path()).unwrap();
+    assert!(connection.hello().collects_holders);
+    let mut held = |n: usize| connection.look(n).unwrap().holders.unwrap();
+    let holders = held(10);
+    assert_eq!(holders.iter().map(|h| (h.bytes / MIB, h.count)).collect::<Vec<_>>(), [(9, 1), (3, 3)]);
+    assert!(holders[0].stack.iter().any(|frame| frame.contains("live.rs:")), "{:?}", holders[0].stack);
+    assert_eq!((held(1).len(), held(0).len()), (1, 0));
+    drop(large);
+    assert_eq!(held(10).len(), 1);
+
+    // Each at a depth of its own: the text of all stacks together is larger than an answer may be.
+    let _deep: Vec<Allocation> = (300..400).map(|depth| at_depth(&pool, depth)).collect();
+    let holders = held(usize::MAX);
+    assert!(holders.len() > 5 && holders.len() < 101, "{}", holders.len());
+    assert_eq!(holders[0].bytes, 3 * MIB);
+}
+
+#[test]
+fn questions_that_make_no_sense_are_answered() {
+    let (_pool, server, _folder) = served();
+    let asked = [
+        &b"\n"[..],
+        b"hello\n",
+        b"{}\n",
+        b"{\"ask\":\"free_cache\"}\n",
+        b"{\"ask\":\"tick\",\"holders\":-1}\n",
+        b"{\"ask\":\"tick\",\"holders\":1e99}\n",
+        b"\xff\x00\xfe\n",
+        b"[[[[[[[[[[[[\n",
+        b"{\"ask\":\"tick\"}\r\n",
+    ]
+    .concat();
+    let answers = ask(server.path(), &asked, 9);
+    for answer in &answers[..8] {
+        let said = answer["error"].as_str().unwrap();
+        assert!(said.starts_with("not understood: ") && said.ends_with(r#""holders":10}"#), "{said}");
+    }
+    assert!(answers[8]["now"]["allocated_bytes"].is_u64(), "{}", answers[8]);
+    assert!(answers[8]["holders"].is_null());
+
+    // A question without an end.
+    let answers = ask(server.path(), &[b'{'; 5000], usize::MAX);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0]["error"], "a question has at most 4096 bytes");
+}
+
+#[test]
+fn connections_are_few_and_places_come_free() {
+    let (_pool, server, _folder) = served();
+    let mut open: Vec<Connection> = (0..16).map(|_| Connection::open(server.path()).unwrap()).collect();
+    let refused = Connection::open(server.path()).unwrap_err();
+    let name = server.path().display();
+    assert_eq!(refused.to_string(), format!("{name}: 16 connections are open; close one"));
+    open.pop();
+    let start = Instant::now();
+    while let Err(e) = Connection::open(server.path()) {
+        assert!(start.elapsed() < LONG, "{e}");
+    }
+}
+
+/// A client that never reads is let go; meanwhile others are answered.
+#[test]
+fn a_client_that_does_not_read_holds_nobody_up() {
+    let (_pool, server, _folder) = served();
+    let mut stuck = UnixStream::connect(server.path()).unwrap();
+    stuck.set_nonblocking(true).unwrap();
+    let start = Instant::now();
+    // Until the server does not take any more.
+    while start.elapsed() < LONG {
+        match stuck.write(&b"{\"ask\":\"tick\"}\n".repeat(100)) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+            written => drop(written.unwrap()),
+        }
+    }
+    let mut other = Connection::open(server.path()).unwrap();
+    let mut looks = 0;
+    loop {
+        other.look(0).unwrap();
+        looks += 1;
+        match stuck.write(b"x") {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
+            _ => assert!(start.elapsed() < LONG, "it holds on to the client"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(looks > 1);
+}
+
+#[test]
+fn dropping_the_server_ends_it_at_once() {
+    // The best of some, for the machine may be busy.
+    let fastest = (0..20).map(|_| {
+        let (_pool, server, _folder) = served();
+        let mut connection = Connection::open(server.path()).unwrap();
+        let path = server.path().to_owned();
+        let begin = Instant::now();
+        drop(server);
+        let took = begin.elapsed();
+        assert!(!path.exists());
+        assert_eq!(
+            connection.look(0),
+            Err(SourceError::Gone(format!("a test (process {})", std::process::id())))
+        );
+        assert!(matches!(Connection::open(&path), Err(SourceError::Gone(_))));
+        took
+    });
+    let fastest = fastest.min();
+    assert!(fastest < Some(Duration::from_millis(10)), "{fastest:?}");
+}
+
+#[test]
+fn a_path_that_is_taken() {
+    let (pool, server, folder) = served();
+    let start = |path: &Path| {
+        let options = LiveOptions { path: Some(path.to_owned()), ..LiveOptions::default() };
+        LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options)
+    };
+    let file = folder.path().join("file");
+    fs::write(&file, "precious").unwrap();
+    for path in [server.path(), &file] {
+        assert!(matches!(start(path), Err(LiveError::Taken(taken)) if taken == path));
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert!(Connection::open(server.path()).is_ok());
+
+    // Nobody listens there any more.
+    let dead = folder.path().join("dead.sock");
+    drop(UnixListener::bind(&dead).unwrap());
+    let again = start(&dead).unwrap();
+    assert!(Connection::open(&dead).is_ok());
+    // Another file lies there when it ends.
+    fs::remove_file(&dead).unwrap();
+    fs::write(&dead, "another's").unwrap();
+    drop(again);
+    assert!(dead.exists());
+
+    let long = folder.path().join("x".repeat(200));
+    let said = start(&long).err().unwrap().to_string();
+    assert!(said.starts_with(&format!("{}: ", long.display())), "{said}");
+}
+
+/// Answers everything with `answers`, in turn, whatever is asked; then it is silent.
+fn pretend(folder: &TempDir, answers: Vec<Vec<u8>>) -> PathBuf {
+    let path = folder.path().join("pretend.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for answer in answers {
+            let _ = stream.read(&mut [0; 100]);
+            // Whoever asked may have gone.
+            stream.write_all(&answer).ok();
+        }
+        // Until whoever asked has gone.
+        stream.read_to_end(&mut Vec::new()).ok();
+    });
+    path
+}
+
+const HELLO: &[u8] =
+    b"{\"vramscope_live\":1,\"pid\":1,\"title\":\"it\",\"source_name\":\"s\",\"collects_holders\":false}\n";
+
+#[test]
+fn answers_that_make_no_sense() {
+    let said = |answers: &[&[u8]]| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pretend(&folder, answers.iter().map(|a| a.to_vec()).collect());
+        let error = Connection::open(&path).and_then(|mut c| c.look(0)).unwrap_err().to_string();
+        error.replace(&path.display().to_string(), "PATH")
+    };
+    let another = [HELLO[..18].to_vec(), HELLO[18..].to_vec()].concat();
+    let another = String::from_utf8(another).unwrap().replace("live\":1", "live\":2");
+    assert_eq!(said(&[another.as_bytes()]), "PATH: speaks version 2 of the protocol; known is 1");
+    assert_eq!(
+        said(&[b"HTTP/1.1 400\r\n"]),
+        "PATH: its answer makes no sense: expected value at line 1 column 1"
+    );
+    assert_eq!(said(&[HELLO, b"{\"error\":\"out of order\"}\n"]), "it (process 1): out of order");
+    assert_eq!(said(&[HELLO, b"{\"error\":\"\",\"gone\":true}\n"]), "it (process 1) is gone");
+    assert_eq!(said(&[HELLO, &[b'7'; 2 << 20]]), "it (process 1): its answer is larger than 1 MiB");
+    assert_eq!(said(&[HELLO, b"no end"]), "it (process 1): gives no answer within 2 s");
+}
+
+/// One byte every now and then would keep a patient reader for ever.
+#[test]
+fn an_answer_that_drips() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drip.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(b" ").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let said = Connection::open(&path).unwrap_err().to_string();
+    assert!(said.ends_with("gives no answer within 2 s"), "{said}");
+}
+
+/// Nobody accepts; and once some wait, no more may.
+#[test]
+fn a_program_that_stands_still() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("still.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _waiting = UnixStream::connect(&path).unwrap();
+    for _ in 0..2 {
+        let said = Connection::open(&path).unwrap_err().to_string();
+        assert!(said.ends_with("gives no answer within 2 s"), "{said}");
+    }
+}
+
+#[test]
+fn a_late_answer_loses_no_highest_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let look = |now: u32, high: u32| {
+        format!(
+            "{{\"time_us\":1,\"now\":{{\"allocated_bytes\":{now}}},\"high\":{{\"allocated_bytes\":{high}}},\"high_is_exact\":true}}\n"
+        )
+    };
+    let (go, gone) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = BufReader::new(stream.try_clone().unwrap()).lines();
+        asked.next();
+        stream.write_all(HELLO).unwrap();
+        asked.next();
+        // The client gives up meanwhile.
+        gone.recv().unwrap();
+        stream.write_all(look(1, 9).as_bytes()).unwrap();
+        asked.next();
+        stream.write_all(look(2, 5).as_bytes()).unwrap();
+    });
+    let mut connection = Connection::open(&path).unwrap();
+    assert!(connection.look(0).is_err());
+    go.send(()).unwrap();
+    let tick = connection.look(0).unwrap().tick;
+    assert_eq!((tick.now.allocated, tick.high.allocated, tick.high_is_exact), (Some(2), Some(9), true));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_leave_the_server_well(bytes in prop::collection::vec(any::<u8>(), 0..12_000)) {
+        let (_pool, server, _folder) = served();
+        let mut stream = UnixStream::connect(server.path()).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        // It may have closed the connection before it has read all.
+        stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write)).ok();
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            prop_assert!(answer["error"].is_string());
+        }
+        let hello = ask(server.path(), b"{\"ask\":\"hello\"}\n", 1);
+        prop_assert_eq!(&hello[0]["title"], "a test");
+    }
+
+    #[test]
+    fn any_answer_is_an_error_or_a_look(hello: bool, mut bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+        bytes.push(b'\n');
+        let folder = tempfile::tempdir().unwrap();
+        let answers = if hello { vec![HELLO.to_vec(), bytes] } else { vec![bytes] };
+        let path = pretend(&folder, answers);
+        let looked = Connection::open(&path).and_then(|mut connection| connection.look(10));
+        prop_assert!(matches!(looked, Err(SourceError::Answer { .. })), "{looked:?}");
+    }
+}
+
+/// What a child does; only its parent sets it.
+const ROLE: &str = "VRAMSCOPE_TEST_LIVE";
+
+/// The child: in a process of its own, for its sockets are where the environment says. Without a role it is no
+/// test.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let pool = pool();
+    let start = || LiveServer::start(PoolSource::new(&pool, 0).unwrap(), LiveOptions::default()).unwrap();
+    match role.as_str() {
+        "serve" => {
+            let _kept = pool.malloc(MIB).unwrap();
+            let _server = start();
+            std::thread::sleep(LONG);
+        }
+        "two" => {
+            let [a, b] = std::thread::scope(|s| [s.spawn(start), s.spawn(start)].map(|t| t.join().unwrap()));
+            let folder = live::directory().unwrap();
+            let pid = std::process::id();
+            let expected = [format!("{pid}-2.sock"), format!("{pid}.sock")].map(|name| folder.join(name));
+            assert_eq!(live::sockets().unwrap(), expected);
+            let mut paths = [a.path().to_owned(), b.path().to_owned()];
+            paths.sort();
+            assert_eq!(paths, expected);
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+            assert_eq!([&folder, &paths[0], &paths[1]].map(|path| mode(path)), [0o700, 0o600, 0o600]);
+            let found = live::discover().unwrap();
+            assert_eq!(found.iter().map(|f| &f.path).collect::<Vec<_>>(), [&paths[0], &paths[1]]);
+            let program = std::env::current_exe().unwrap();
+            assert_eq!(found[0].hello.title, program.file_name().unwrap().to_str().unwrap());
+            drop(a);
+            assert_eq!(live::discover().unwrap().len(), 1);
+            drop(b);
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        }
+        "discover" => {
+            let dead = live::sockets().unwrap();
+            assert_eq!(dead.len(), 1);
+            assert_eq!(live::discover().unwrap(), []);
+            assert!(!dead[0].exists());
+        }
+        "refused" => {
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(live::directory().unwrap(), mode).unwrap();
+            for error in [live::directory().err(), live::sockets().err(), live::discover().err()] {
+                assert!(matches!(error, Some(LiveError::OpenFolder { mode: 0o755, .. })));
+            }
+        }
+        role => panic!("{role}"),
+    }
+}
+
+/// This program again, with `folder` for its sockets.
+fn spawn(role: &str, folder: &Path, runtime: bool) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["live::child", "--exact"])
+        .env(ROLE, role)
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdout(Stdio::null());
+    command.env(if runtime { "XDG_RUNTIME_DIR" } else { "TMPDIR" }, folder).spawn().unwrap()
+}
+
+#[test]
+fn a_killed_program_is_gone_and_its_socket_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = spawn("serve", folder.path(), true);
+    let path = folder.path().join(format!("vramscope/{}.sock", child.id()));
+    let start = Instant::now();
+    let source = loop {
+        match RemoteSource::connect(&path) {
+            Ok(source) => break source,
+            Err(e) => assert!(start.elapsed() < LONG, "{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let mut ticker = Arc::clone(&source).ticker();
+    assert_eq!(ticker.tick().unwrap().now.allocated, Some(MIB));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = |error| matches!(error, Some(SourceError::Gone(_)));
+    assert!(gone(ticker.tick().err()) && gone(ticker.tick().err()));
+    assert!(gone(source.read().err()));
+    assert!(gone(source.ticker().tick().err()));
+    assert!(path.exists());
+    assert!(spawn("discover", folder.path(), true).wait().unwrap().success());
+}
+
+#[test]
+fn two_servers_of_one_program_have_two_sockets() {
+    for runtime in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(spawn("two", folder.path(), runtime).wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_folder_that_is_open_to_others_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(spawn("refused", folder.path(), true).wait().unwrap().success());
+}

@@ -1,4 +1,5 @@
 //! docs/names.md names items, commands and views that there are.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

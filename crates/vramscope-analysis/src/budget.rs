@@ -96,7 +96,7 @@ pub enum Status {
 pub enum Unknown {
     /// Only the end state was recorded: what was before is not known.
     NoHistory,
-    /// No stack was recorded with any allocation.
+    /// No allocation was recorded with its stack.
     NoStacks,
     /// The baseline has no such device.
     NoBaseline,
@@ -208,7 +208,7 @@ impl<'t> Side<'t> {
     fn growth(&self, baseline: Option<&Self>, kind: ByteKind, growth: Growth) -> Verdict {
         let peak = self.high_water(kind);
         let Some(old) = baseline else {
-            let status = self.kept_unless((peak.peak.bytes > 0).then_some(Unknown::NoBaseline));
+            let status = self.kept_unless(self.was_used().then_some(Unknown::NoBaseline));
             let measured = Measured::Growth { kind, growth, peak, baseline: None, lines: Vec::new() };
             return Verdict { status, measured };
         };
@@ -244,20 +244,22 @@ impl<'t> Side<'t> {
         unknown.map_or(Status::Kept, Status::Unknown)
     }
 
-    /// The end state is all there is. A device without even that was not used.
-    fn lacks_history(&self) -> Option<Unknown> {
+    fn was_used(&self) -> bool {
         let device = self.history.device;
-        (device.events.is_empty() && !device.segments.is_empty()).then_some(Unknown::NoHistory)
+        !device.events.is_empty() || !device.segments.is_empty()
     }
 
-    /// Something was allocated, and nothing with a stack.
+    /// The end state is all there is.
+    fn lacks_history(&self) -> Option<Unknown> {
+        (self.was_used() && self.history.device.events.is_empty()).then_some(Unknown::NoHistory)
+    }
+
+    /// Something was live, and no allocation was recorded with its stack.
     fn lacks_stacks(&self) -> Option<Unknown> {
-        let mut recorded =
-            self.history.allocations.iter().filter(|a| a.origin == Origin::Recorded).peekable();
-        let stacks = &self.history.trace.stacks;
-        let any = recorded.peek().is_some();
-        (any && recorded.all(|a| a.stack.is_none_or(|s| stacks.get(s).is_empty())))
-            .then_some(Unknown::NoStacks)
+        let History { trace, allocations, .. } = &self.history;
+        let mut recorded = allocations.iter().filter(|a| a.origin == Origin::Recorded);
+        let any = recorded.any(|a| a.stack.is_some_and(|s| !trace.stacks.get(s).is_empty()));
+        (!any && !allocations.is_empty()).then_some(Unknown::NoStacks)
     }
 
     fn high_water(&self, kind: ByteKind) -> HighWater {
@@ -267,7 +269,11 @@ impl<'t> Side<'t> {
             ByteKind::Requested => (peaks.requested, quality.sizes_exact()),
             ByteKind::Allocated => (peaks.allocated, quality.sizes_exact()),
             ByteKind::Active => (peaks.active, quality.sizes_exact()),
-            ByteKind::Reserved => (peaks.reserved, quality.segment_contradictions == 0),
+            // Where segments were not recorded, more is in use than reserved.
+            ByteKind::Reserved => {
+                let all_recorded = peaks.reserved.bytes >= peaks.active.bytes;
+                (peaks.reserved, quality.segment_contradictions == 0 && all_recorded)
+            }
         };
         HighWater { peak, allocated: self.history.counters_at(peak.moment).allocated, exact }
     }

@@ -266,6 +266,9 @@ fn without_stacks_nobody_can_say_that_nothing_leaks() {
     assert_eq!(status(&trace, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
     assert_eq!(status(&trace, None, Budget::NoOoms), Status::Kept);
     assert_eq!(status(&lines(&[(1, KIB)]), None, Budget::NoLeaks), Status::Kept);
+    // A stack of a free is none of an allocation.
+    let freed = recording(vec![at_line("free_completed", MIB, KIB, 1)], Vec::new(), defaults());
+    assert_eq!(status(&freed, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
 }
 
 #[test]
@@ -282,16 +285,19 @@ fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
 
 #[test]
 fn what_is_not_exact_says_so() {
-    let exact = |settings: Value, kind| {
-        let trace = recording(vec![at_line("alloc", MIB, KIB, 1)], Vec::new(), settings);
+    let exact = |segments: Vec<Value>, settings: Value, kind| {
+        let trace = recording(vec![at_line("alloc", MIB, KIB, 1)], segments, settings);
         let check = check(&trace, None, &[Budget::Peak(kind, 0)]);
         let Measured::Peak { peak, .. } = check.verdicts[0].measured else { panic!("it is of a peak") };
         peak.exact
     };
-    assert!(exact(defaults(), ALLOCATED));
+    let segments = || vec![segment(MIB, 2 * MIB, "small", &[(MIB, KIB, KIB, "active_allocated")])];
+    assert!(exact(segments(), defaults(), ALLOCATED));
+    assert!(exact(segments(), defaults(), RESERVED));
     // Without settings the rounding is assumed; segments are recorded as they are.
-    assert!(!exact(Value::Null, ALLOCATED));
-    assert!(exact(Value::Null, RESERVED));
+    assert!(!exact(segments(), Value::Null, ALLOCATED));
+    assert!(exact(segments(), Value::Null, RESERVED));
+    assert!(!exact(Vec::new(), defaults(), RESERVED), "more is in use than reserved");
 }
 
 /// One recording of two devices: each is judged for itself.

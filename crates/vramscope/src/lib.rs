@@ -5,7 +5,7 @@
 //! - [`allocator`]: a caching memory pool with hooks and a recorded history
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
-//! - [`report`]: answers as text and JSON
+//! - [`report`]: answers as text, JSON and JUnit XML
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
 //!

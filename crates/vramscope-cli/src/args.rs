@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
-use vramscope::analysis::{By, GPUS, gpu_capacity};
+use vramscope::analysis::{By, GPUS, Growth, gpu_capacity};
 use vramscope::export::{Format, Table};
 use vramscope::profiler::{LogFormat, Quantity, Severity, Threshold};
 
@@ -23,6 +23,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Report(ReportArgs),
+    Check(CheckArgs),
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
@@ -89,6 +90,72 @@ impl From<ByArg> for By {
         }
     }
 }
+
+/// Whether a recording keeps its memory budgets: peaks, growth over a baseline, leaks, out of memory
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("budgets").required(true).multiple(true).args(BUDGETS)),
+    after_help = "Examples:
+  vramscope check snapshot.pickle --max-peak 40GiB --no-leaks --no-oom
+  vramscope check snapshot.pickle --baseline main.pickle --max-growth 5%
+  vramscope check snapshot.pickle --max-reserved 44GiB --junit memory.xml
+
+Exit code 1 says that a budget is exceeded, or that the recording does not tell whether it is kept."
+)]
+pub(crate) struct CheckArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// The most allocated bytes at any moment, of each device, as 40GiB or in bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) max_peak: Option<u64>,
+    /// The most reserved bytes at any moment, of each device
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) max_reserved: Option<u64>,
+    /// Another recording: the peaks of allocated and of reserved bytes may not be above its own, device by device
+    #[arg(long, value_name = "OLD")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// How far they may be above it, as 64MiB or 5% [default: 0]
+    #[arg(
+        long,
+        value_name = "SIZE|PERCENT",
+        value_parser = growth,
+        requires = "baseline",
+        allow_hyphen_values = true
+    )]
+    pub(crate) max_growth: Option<Growth>,
+    /// No line may be suspected of a leak
+    #[arg(long)]
+    pub(crate) no_leaks: bool,
+    /// No request may have failed
+    #[arg(long)]
+    pub(crate) no_oom: bool,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i64>,
+    /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "OUT")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The options that set a budget.
+const BUDGETS: [&str; 5] = ["max_peak", "max_reserved", "baseline", "no_leaks", "no_oom"];
+
+/// `64MiB`, a number of bytes, or `5%` of what the baseline has.
+fn growth(text: &str) -> Result<Growth, String> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or it is a part, as 5%"));
+    };
+    match percent.trim().parse::<f64>() {
+        Ok(percent) if (0.0..=MOST_PERCENT).contains(&percent) => Ok(Growth::Percent(percent)),
+        _ => Err(format!("a part is as 5% or 2.5%, from 0% to {MOST_PERCENT}%")),
+    }
+}
+
+/// A peak that may grow further is not held to anything.
+const MOST_PERCENT: f64 = 1e6;
 
 /// The same history under other allocator settings, or on a device of another size: would it have fit?
 #[derive(Debug, Args)]
@@ -329,17 +396,18 @@ impl From<TableArg> for Table {
 
 /// Watch a process and keep a log: what its pool, the GPU and the host say, at intervals
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Quantities of --alert: device=90% (of the device in use by anyone), fragmentation=20% (of the device, free
-between blocks), growth=1GiB (a minute), hidden=2GiB (on the device, outside of the pool).
+#[command(after_help = "Quantities of --alert:
+  device=90%         of the device in use, by anyone
+  fragmentation=20%  of the device free between blocks, which emptying the cache does not give back
+  growth=1GiB        a minute, of what stays allocated
+  hidden=2GiB        in use on the device, outside of the pool
 
 Examples:
   vramscope monitor 4711 --output run.csv
   vramscope monitor 4711 --alert device=90% --duration 60
-  vramscope monitor /run/user/1000/vramscope/4711.sock --output run.jsonl --prometheus 127.0.0.1:9400
+  vramscope monitor /run/user/1000/vramscope/4711.sock --prometheus 127.0.0.1:9400
 
-It ends with the process, after --duration, or with Ctrl-C. Exit code 1 says that there was an alert."
-)]
+It ends with the process, after --duration, or with Ctrl-C. Exit code 1 says that there was an alert.")]
 pub(crate) struct MonitorArgs {
     /// The number of a process, or the socket of one that serves its pool
     #[arg(value_name = "PID|SOCKET")]

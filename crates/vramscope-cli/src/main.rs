@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
+        Command::Check(args) => commands::check::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),

@@ -80,7 +80,6 @@ pub enum FlightRecorderError {
         /// The folder.
         folder: PathBuf,
         /// What the system said.
-        #[source]
         why: io::Error,
     },
     /// The history could not be recorded.

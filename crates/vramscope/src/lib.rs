@@ -6,7 +6,7 @@
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
 //! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
-//! - [`report`]: answers as text and JSON
+//! - [`report`]: answers as text, JSON and JUnit XML
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
 //!

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod export;
 pub(crate) mod info;

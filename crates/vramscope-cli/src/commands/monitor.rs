@@ -1,13 +1,13 @@
 //! `vramscope monitor`
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use vramscope::profiler::{
     Beside, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint,
@@ -93,7 +93,10 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
         }
         return Ok(live::RemoteSource::connect(path)?);
     };
-    let host = HostSource::of(pid).with_context(|| format!("process {pid} cannot be looked at"))?;
+    let host = HostSource::of(pid).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => anyhow!("there is no process {pid}"),
+        _ => anyhow!("process {pid} cannot be looked at: {e}"),
+    })?;
     let mut source: Arc<dyn MemorySource> = host;
     match on_gpu(args, pid) {
         Ok(gpu) => source = Beside::new(source, gpu),

@@ -213,6 +213,10 @@ fn nonsense_is_refused() {
     assert_cmd_snapshot!(vramscope(&["monitor", "1", "--interval", "0"]));
     assert_cmd_snapshot!(vramscope(&["monitor", "1", "--alert", "device=120%"]));
     assert_cmd_snapshot!(vramscope(&["monitor", "1", "--alert", "speed=1"]));
-    assert_cmd_snapshot!(vramscope(&["monitor", "1", "--output", "/no/such/folder/log.csv"]));
+    let log = run(&["monitor", "1", "--output", "/no/such/folder/log.csv"]);
+    assert_eq!(log.status.code(), Some(2));
+    // Notes on what is not known come before.
+    let said = text(&log.stderr).lines().last().unwrap();
+    assert!(said.starts_with("error: /no/such/folder/log.csv: No such file"), "{said}");
     assert_cmd_snapshot!(vramscope(&["monitor", "--help"]));
 }

@@ -163,7 +163,6 @@ pub enum TrackerError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        #[source]
         why: io::Error,
     },
 }

@@ -17,6 +17,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use hashbrown::HashMap;
 use serde::Serialize;
 use vramscope_allocator::{CapturedStack, StackRecorder};
+use vramscope_report::bytes;
 
 use crate::holders::in_words;
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
@@ -87,6 +89,19 @@ pub struct LeakSuspect {
     pub kept_bytes: u64,
     /// Bytes that a call leaves, on average.
     pub bytes_per_call: f64,
+}
+
+impl fmt::Display for LeakSuspect {
+    /// The line and the evidence: `step: 3 blocks of 9.00 MiB kept by train.rs:92 train, 3.00 MiB a call; after each call: 1
+    /// 2 3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function_name, line, kept_blocks, kept_bytes, floor, .. } = self;
+        let (kept, a_call) = (bytes(*kept_bytes), bytes(self.bytes_per_call as u64));
+        write!(f, "{function_name}: {kept_blocks} blocks of {kept} kept by {line}, {a_call} a call")?;
+        let after = if self.calls_per_point == 1 { "call" } else { "few calls" };
+        write!(f, "; never fewer again after each {after}:")?;
+        floor.iter().try_for_each(|n| write!(f, " {n}"))
+    }
 }
 
 #[derive(Default)]

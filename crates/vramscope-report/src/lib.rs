@@ -14,7 +14,7 @@ pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson};
 pub use junit::junit;
 pub use names::{Names, clean};
 pub use text::{TextOptions, check, info, replay, report};
-pub use units::{bytes, count};
+pub use units::{bytes, count, signed_bytes};
 
 use vramscope_analysis::{BudgetCheck, DeviceReplay, Frames, Summary};
 use vramscope_trace::formats::Recording;

@@ -46,7 +46,10 @@ pub mod prelude {
         TorchRelease, VirtualDevice,
     };
     pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
-    pub use vramscope_profiler::{GpuMemoryProfiler, MemorySource, PoolSource, ProfilerOptions};
+    pub use vramscope_profiler::{
+        DeviceSpec, FlightRecorder, GpuMemoryProfiler, LeakSuspect, MemorySnapshot, MemorySource,
+        MemoryTracker, PoolSource, ProfileResult, ProfileSummary, ProfilerOptions, Threshold, TrackerOptions,
+    };
     pub use vramscope_report::{Answers, ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
     pub use vramscope_trace::{AllocatorSettings, DeviceTrace, ReadError, Trace};

@@ -186,7 +186,7 @@ impl Reading {
 }
 
 /// Sees the highest values since it began.
-pub trait Watch: Send {
+pub trait Watch: Send + Sync {
     /// The highest of each kind so far, each at its own moment. What was there at the beginning counts.
     fn peaks(&self) -> Reading;
 }

@@ -137,17 +137,14 @@ impl Gauge {
     pub(super) fn see(&mut self, value: f64, time_us: i64) -> Option<Change> {
         let Threshold { above, until, min_interval, .. } = self.threshold;
         if self.raised {
-            if value > until {
-                return None;
-            }
-            self.raised = false;
-            return Some(Change::Cleared);
+            // The marks may be the same.
+            self.raised = value > until || value >= above;
+            return (!self.raised).then_some(Change::Cleared);
         }
         let waited = self.last_us.is_none_or(|last| {
             u128::from(time_us.saturating_sub(last).max(0).unsigned_abs()) >= min_interval.as_micros()
         });
-        // An alert that is over where it begins would be raised and cleared by turns.
-        if value < above || value <= until && until < above || !waited {
+        if value.is_nan() || value < above || !waited {
             return None;
         }
         (self.raised, self.last_us) = (true, Some(time_us));
@@ -235,7 +232,7 @@ mod tests {
 
     #[test]
     fn without_hysteresis_a_value_at_the_threshold_alerts_once() {
-        assert_eq!(changes(&mut gauge(80.0, 80.0, 0), &[80.0, 81.0, 80.5]), [(0, Change::Raised)]);
+        assert_eq!(changes(&mut gauge(80.0, 80.0, 0), &[80.0, 81.0, 80.0, 80.5]), [(0, Change::Raised)]);
         assert_eq!(changes(&mut gauge(80.0, 72.0, 0), &[f64::NAN, f64::NAN]), []);
     }
 

@@ -206,7 +206,8 @@ impl Event {
 }
 
 impl EventKind {
-    fn name(&self) -> &'static str {
+    /// Its name in logs: `start`, `alert` ...
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Start(_) => "start",
             Self::Stop => "stop",
@@ -224,6 +225,7 @@ impl EventKind {
 }
 
 impl fmt::Display for EventKind {
+    /// The message in logs: nothing for `stop`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(text)

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+mod alerts;
 mod allocations;
 mod clearing;
 mod context;
@@ -14,6 +15,7 @@ mod errors;
 mod function;
 mod leaks;
 mod monitoring;
+mod oom;
 mod options;
 mod peaks;
 mod results;
@@ -25,7 +27,7 @@ mod training;
 
 type Section = fn(&mut dyn Write) -> Result<(), Box<dyn Error>>;
 
-const SECTIONS: [(&str, Section, &str); 13] = [
+const SECTIONS: [(&str, Section, &str); 15] = [
     ("function", function::run, "a function: what it allocates, its peak, what it returns"),
     ("context", context::run, "a block of code"),
     ("monitoring", monitoring::run, "watching from another thread while it trains"),
@@ -39,6 +41,8 @@ const SECTIONS: [(&str, Section, &str); 13] = [
     ("allocations", allocations::run, "blocks created and freed, by thread"),
     ("devices", devices::run, "how a device is named, and names that are refused"),
     ("leaks", leaks::run, "lines whose blocks pile up from call to call"),
+    ("alerts", alerts::run, "a tracker: thresholds, callbacks, phases, a log"),
+    ("oom", oom::run, "what is left of a run that was out of memory"),
 ];
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

@@ -40,7 +40,7 @@ pub use growth::{Grown, Place};
 pub use history::{Allocation, History, Origin, Quality};
 pub use holders::{By, Holder, HolderKey, holders_at};
 pub use layout::{FreeBlock, Layout};
-pub use leaks::{LeakSuspect, WINDOWS, leak_suspects};
+pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use packing::{Effort, Item, Packing, pack};

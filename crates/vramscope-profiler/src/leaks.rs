@@ -11,9 +11,8 @@
 //!   a growing list  1   2   3   4   5   5     floor 1 2 3 4 5: a leak
 //! ```
 //!
-//! A leak is a floor that rises from call to call: in at least seven of ten steps, and in the second half at least half
-//! as much as in the first. It is the rule by which recordings are searched for leaks, with calls in place of
-//! windows.
+//! A leak is a floor that [keeps growing](vramscope_analysis::keeps_growing): the rule by which recordings are searched for
+//! leaks, with calls in place of windows.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,6 +24,7 @@ use std::sync::{Arc, Mutex};
 use hashbrown::HashMap;
 use serde::Serialize;
 use vramscope_allocator::{CapturedStack, StackRecorder};
+use vramscope_analysis::{keeps_growing, rises};
 use vramscope_report::bytes;
 
 use crate::holders::in_words;
@@ -36,9 +36,6 @@ const FEWEST_CALLS: u64 = 3;
 
 /// Points of a series that are kept. When it is full, each two become one, the lower.
 const MOST_POINTS: usize = 64;
-
-/// Of ten steps between calls, those in which the floor must rise.
-const MUST_RISE_OF_TEN: usize = 7;
 
 /// Watches what calls leave behind.
 ///
@@ -189,16 +186,6 @@ impl Series {
     }
 }
 
-/// How often the floor rises, where it goes on doing so.
-fn trend(floor: &[u64]) -> Option<usize> {
-    let (first, last) = (*floor.first()?, *floor.last()?);
-    let rises = floor.array_windows().filter(|[a, b]| b > a).count();
-    let steps = floor.len() - 1;
-    let middle = floor[floor.len() / 2];
-    let goes_on = (last - middle) * 2 >= middle - first;
-    (steps > 0 && rises * 10 >= steps * MUST_RISE_OF_TEN && goes_on).then_some(rises)
-}
-
 thread_local! {
     /// Calls that are open on this thread, by detector.
     static OPEN: RefCell<Vec<(u64, u64, usize)>> = const { RefCell::new(Vec::new()) };
@@ -304,12 +291,15 @@ impl Function {
         self.by_stack.iter().filter_map(|(&stack, kept)| {
             let calls = self.calls.checked_sub(kept.calls_before).filter(|&n| n >= FEWEST_CALLS)?;
             let floor = kept.floor.floor(kept.blocks);
+            if !keeps_growing(&floor) {
+                return None;
+            }
             let suspect = LeakSuspect {
                 function_name: Arc::default(),
                 line: String::new(),
                 stack: Vec::new(),
                 calls: self.calls,
-                rises: trend(&floor)?,
+                rises: rises(&floor),
                 floor,
                 calls_per_point: kept.floor.per_point,
                 kept_blocks: kept.blocks,
@@ -370,8 +360,6 @@ mod tests {
         assert!(series.points.len() <= MOST_POINTS);
         let floor = series.floor(10_000);
         assert!(floor.is_sorted());
-        assert!(trend(&floor).is_some(), "{floor:?}");
-        assert_eq!(trend(&[0; 10]), None);
-        assert_eq!(trend(&[]), None);
+        assert!(keeps_growing(&floor), "{floor:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! What can be written on the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
+    Top(TopArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -321,6 +323,36 @@ impl From<TableArg> for Table {
             TableArg::Segments => Self::Segments,
         }
     }
+}
+
+/// GPUs and running programs: what they hold, their highest since the last look, who holds it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope top
+  vramscope top --interval 0.2
+  vramscope top --json --interval 10 | jq '.programs[].high.allocated_bytes'
+
+GPUs are seen through NVML, and programs once they serve what they hold: a Rust program with
+LiveServer; docs/live.md has the protocol.
+
+Keys: q quits, up and down select, Tab shows details, space pauses, ? explains.")]
+pub(crate) struct TopArgs {
+    /// Seconds between two looks, from 0.1 [default: 1]; with --json how long the look takes [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) interval: Option<Duration>,
+    /// Look at this socket too, beside those in the user's own folder; may be given again
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Vec<PathBuf>,
+    /// Print one look as JSON and end
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Seconds that make sense between two looks.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let sensible = Duration::from_millis(100)..=Duration::from_hours(24);
+    seconds.filter(|s| sensible.contains(s)).ok_or_else(|| "it is 0.1 to 86400 seconds".to_owned())
 }
 
 /// The bare facts of a file: format, age, what it has, counts

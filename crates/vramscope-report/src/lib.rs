@@ -9,9 +9,9 @@ mod units;
 
 pub use doubts::doubts;
 pub use json::{InfoJson, ReplayJson, ReportJson};
-pub use names::{Names, clean};
+pub use names::{Names, clean, fit};
 pub use text::{TextOptions, info, replay, report};
-pub use units::{bytes, count};
+pub use units::{bytes, count, counted, share};
 
 use vramscope_analysis::{DeviceReplay, Frames, Summary};
 use vramscope_trace::formats::Recording;

@@ -5,6 +5,8 @@ pub(crate) mod export;
 pub(crate) mod info;
 pub(crate) mod replay;
 pub(crate) mod report;
+#[cfg(unix)]
+pub(crate) mod top;
 pub(crate) mod view;
 
 use std::io::{self, Write as _};

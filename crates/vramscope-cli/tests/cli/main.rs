@@ -8,6 +8,8 @@ mod export;
 mod options;
 mod pool;
 mod replay;
+#[cfg(unix)]
+mod top;
 mod view;
 
 use std::path::{Path, PathBuf};

@@ -33,7 +33,9 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     }
     // What is refused is told before the screen is taken.
     live::sockets()?;
-    let named = args.socket.iter().map(|path| connect(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut named = args.socket.iter().map(|path| connect(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    named.sort_by(|(a, _), (b, _)| a.cmp(b));
+    named.dedup_by(|(a, _), (b, _)| a == b);
     if args.json {
         super::print_json(&once::look(named, args.interval)?)
     } else {

@@ -74,8 +74,8 @@ fn of_look(look: &Look) -> Vec<String> {
     lines.extend(Some(others).filter(|line| !line.is_empty()));
     lines.extend(now.counts.map(|c| {
         let [mallocs, frees] = [c.num_allocations, c.num_frees].map(count);
-        let (retries, ooms) = (count(c.num_alloc_retries), count(c.num_ooms));
-        format!("{mallocs} allocations, {frees} frees, {retries} retries, {ooms} out of memory")
+        let [retries, ooms] = [c.num_alloc_retries, c.num_ooms].map(count);
+        format!("allocations {mallocs}, frees {frees}, retries {retries}, out of memory {ooms}")
     }));
     lines
 }

@@ -28,6 +28,7 @@ pub(crate) enum Command {
     View(ViewArgs),
     Export(ExportArgs),
     Monitor(MonitorArgs),
+    Top(TopArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -438,12 +439,21 @@ pub(crate) struct MonitorArgs {
     pub(crate) json: bool,
 }
 
-/// `0.1` seconds, from a millisecond to a day.
+/// Seconds that make sense between two looks, for a log.
 fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("it is a number of seconds from 0.001 to 86400".to_owned()),
-    }
+    seconds_from(Duration::from_millis(1), text)
+}
+
+/// The same for eyes.
+fn interval(text: &str) -> Result<Duration, String> {
+    seconds_from(Duration::from_millis(100), text)
+}
+
+fn seconds_from(least: Duration, text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let sensible = least..=Duration::from_hours(24);
+    let wrong = || format!("it is {} to 86400 seconds", least.as_secs_f64());
+    seconds.filter(|s| sensible.contains(s)).ok_or_else(wrong)
 }
 
 /// The form of a log.
@@ -486,6 +496,29 @@ impl std::str::FromStr for AlertArg {
         };
         Ok(Self(Threshold::new(quantity, Severity::Warning, above)))
     }
+}
+
+/// GPUs and running programs: what they hold, their highest since the last look, who holds it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope top
+  vramscope top --interval 0.2
+  vramscope top --json --interval 10 | jq '.programs[].high.allocated_bytes'
+
+GPUs are seen through NVML, and programs once they serve what they hold: a Rust program with
+LiveServer; docs/live.md has the protocol.
+
+Keys: q quits, up and down select, Tab shows details, space pauses, ? explains.")]
+pub(crate) struct TopArgs {
+    /// Seconds between two looks, from 0.1 [default: 1]; with --json how long the look takes [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) interval: Option<Duration>,
+    /// Look at this socket too, beside those in the user's own folder; may be given again
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Vec<PathBuf>,
+    /// Print one look as JSON and end
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The bare facts of a file: format, age, what it has, counts

@@ -21,7 +21,14 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        #[cfg(unix)]
         Command::Monitor(args) => commands::monitor::run(&args),
+        #[cfg(not(unix))]
+        Command::Monitor(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
+        #[cfg(unix)]
+        Command::Top(args) => commands::top::run(&args).map(|()| Found::Nothing),
+        #[cfg(not(unix))]
+        Command::Top(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };

@@ -12,9 +12,9 @@ mod verdicts;
 pub use doubts::doubts;
 pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson};
 pub use junit::junit;
-pub use names::{Names, clean};
+pub use names::{Names, clean, fit};
 pub use text::{TextOptions, check, info, replay, report};
-pub use units::{bytes, count, signed_bytes};
+pub use units::{bytes, count, counted, share, signed_bytes};
 
 use vramscope_analysis::{BudgetCheck, DeviceReplay, Frames, Summary};
 use vramscope_trace::formats::Recording;

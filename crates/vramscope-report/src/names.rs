@@ -150,7 +150,7 @@ pub fn clean(name: &str) -> String {
 }
 
 /// `text`, a name or a path and a name, in at most `room` columns: directories go first, then the end.
-pub(crate) fn fit(text: &str, room: usize) -> String {
+pub fn fit(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
     }

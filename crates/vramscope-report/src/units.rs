@@ -36,7 +36,7 @@ pub fn count(n: impl TryInto<u64>) -> String {
 }
 
 /// `1 block`, `2 blocks`, `1,234 blocks`.
-pub(crate) fn counted(n: u64, what: &str) -> String {
+pub fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn duration(us: i64) -> String {
 }
 
 /// `12.3%`.
-pub(crate) fn share(part: u64, whole: u64) -> String {
+pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
 }
 

@@ -4,9 +4,12 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod export;
 pub(crate) mod info;
+#[cfg(unix)]
 pub(crate) mod monitor;
 pub(crate) mod replay;
 pub(crate) mod report;
+#[cfg(unix)]
+pub(crate) mod top;
 pub(crate) mod view;
 
 use std::io::{self, Write as _};

@@ -103,8 +103,8 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
         Err(why) => say(&format!("note: what it has on a GPU is not known: {why}")),
     }
     let served = live::discover().unwrap_or_default();
-    match served.iter().find(|served| served.hello.pid == pid) {
-        Some(served) => Ok(Beside::new(live::RemoteSource::connect(&served.path)?, source)),
+    match served.iter().find(|(_, connection)| connection.hello().pid == pid) {
+        Some((path, _)) => Ok(Beside::new(live::RemoteSource::connect(path)?, source)),
         None => {
             say("note: it serves no source of its own, so its pool cannot be seen (see LiveServer)");
             Ok(source)

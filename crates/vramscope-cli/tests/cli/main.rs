@@ -10,6 +10,8 @@ mod monitor;
 mod options;
 mod pool;
 mod replay;
+#[cfg(unix)]
+mod top;
 mod view;
 
 use std::path::{Path, PathBuf};

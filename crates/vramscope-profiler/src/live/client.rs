@@ -1,5 +1,6 @@
 //! The side that looks.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -228,22 +229,22 @@ impl Ticker for RemoteTicker {
     }
 }
 
-/// A program that serves its source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Served {
-    /// Its socket.
-    pub path: PathBuf,
-    /// Who it is.
-    pub hello: Hello,
-}
-
-/// The programs of this user that answer; sockets of programs that were killed are removed.
+/// Sockets of this user's programs that answer, each with a connection; those of programs that were killed are
+/// removed.
 ///
 /// # Errors
 /// Where the folder of the sockets belongs to another user, or is open to others.
-pub fn discover() -> Result<Vec<Served>, LiveError> {
+pub fn discover() -> Result<Vec<(PathBuf, Connection)>, LiveError> {
+    discover_except(&BTreeSet::new())
+}
+
+/// The same without those that are known: they are left alone.
+///
+/// # Errors
+/// As [`discover`].
+pub fn discover_except(known: &BTreeSet<PathBuf>) -> Result<Vec<(PathBuf, Connection)>, LiveError> {
     let answer = |path: PathBuf| match Connection::open(&path) {
-        Ok(connection) => Some(Served { path, hello: connection.hello }),
+        Ok(connection) => Some((path, connection)),
         Err(e) => {
             if matches!(e, SourceError::Gone(_)) && socket::is_dead(&path) {
                 std::fs::remove_file(&path).ok();
@@ -251,5 +252,5 @@ pub fn discover() -> Result<Vec<Served>, LiveError> {
             None
         }
     };
-    Ok(folder::sockets()?.into_iter().filter_map(answer).collect())
+    Ok(folder::sockets()?.into_iter().filter(|path| !known.contains(path)).filter_map(answer).collect())
 }

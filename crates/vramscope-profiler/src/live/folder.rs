@@ -50,7 +50,8 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, LiveError> {
         Err(LiveError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         checked => checked?,
     }
-    let entries = fs::read_dir(folder).map_err(LiveError::io(folder))?;
+    // By one path, wherever links lead.
+    let entries = fs::canonicalize(folder).and_then(fs::read_dir).map_err(LiveError::io(folder))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut sockets: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "sock")).collect();
     sockets.sort();

@@ -29,7 +29,7 @@ mod protocol;
 mod server;
 mod socket;
 
-pub use client::{Connection, RemoteSource, Served, discover};
+pub use client::{Connection, RemoteSource, discover, discover_except};
 pub use folder::{directory, sockets};
 pub use protocol::{Hello, Look, PROTOCOL};
 pub use server::{LiveOptions, LiveServer};

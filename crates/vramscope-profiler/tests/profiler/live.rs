@@ -397,9 +397,11 @@ fn child() {
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
             assert_eq!([&folder, &paths[0], &paths[1]].map(|path| mode(path)), [0o700, 0o600, 0o600]);
             let found = live::discover().unwrap();
-            assert_eq!(found.iter().map(|f| &f.path).collect::<Vec<_>>(), [&paths[0], &paths[1]]);
+            assert_eq!(found.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&paths[0], &paths[1]]);
             let program = std::env::current_exe().unwrap();
-            assert_eq!(found[0].hello.title, program.file_name().unwrap().to_str().unwrap());
+            assert_eq!(found[0].1.hello().title, program.file_name().unwrap().to_str().unwrap());
+            let others = live::discover_except(&[paths[0].clone()].into()).unwrap();
+            assert_eq!(others.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&paths[1]]);
             drop(a);
             assert_eq!(live::discover().unwrap().len(), 1);
             drop(b);
@@ -408,7 +410,7 @@ fn child() {
         "discover" => {
             let dead = live::sockets().unwrap();
             assert_eq!(dead.len(), 1);
-            assert_eq!(live::discover().unwrap(), []);
+            assert!(live::discover().unwrap().is_empty());
             assert!(!dead[0].exists());
         }
         "refused" => {

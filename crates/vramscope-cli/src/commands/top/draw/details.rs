@@ -1,0 +1,92 @@
+//! One program, with all that is known of it.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Stylize as _;
+use ratatui::text::{Line, Text};
+use ratatui::widgets::Sparkline;
+use vramscope::profiler::live::Look;
+use vramscope::report::{bytes, clean, count};
+
+use super::super::model::{Program, State};
+use super::gpus::fit_end;
+use super::{highest, holders, known};
+
+/// Rows of the chart, with its title.
+const CHART: u16 = 5;
+/// Rows in which it is worth its room.
+const ROOM: u16 = 22;
+
+pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, area: Rect) {
+    let mut figures = figures(program, area.width.into());
+    // Who holds it has a third of little room.
+    figures.truncate(usize::from(area.height * 2 / 3).max(3));
+    let chart = if area.height >= ROOM { CHART } else { 0 };
+    let [above, middle, _, below] = Layout::vertical([
+        Constraint::Length(figures.len() as u16),
+        Constraint::Length(chart),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+    ])
+    .areas(area);
+    frame.render_widget(Text::from(figures), above);
+    if chart > 0 {
+        draw_chart(frame, program, middle);
+    }
+    holders::draw(frame, program, holders::Stacks::Whole, below);
+}
+
+fn figures(program: &Program, width: usize) -> Vec<Line<'static>> {
+    let hello = &program.hello;
+    let is = match &program.state {
+        State::Answers => clean(&hello.source_name),
+        State::Ended(_) => "ended".to_owned(),
+        State::Trouble(why) => clean(why),
+    };
+    let socket = clean(&program.socket.display().to_string());
+    let heading = format!("{}, process {}: {is}", clean(&hello.title), hello.pid);
+    let mut lines = vec![Line::from(fit_end(&heading, width).bold()), Line::from(fit_end(&socket, width))];
+    if let Some(look) = &program.look {
+        lines.extend(of_look(look).into_iter().map(|line| Line::from(fit_end(&line, width))));
+    }
+    lines
+}
+
+/// What is known, a line each.
+fn of_look(look: &Look) -> Vec<String> {
+    let (now, high) = (&look.tick.now, &look.tick.high);
+    let kinds = [
+        ("requested", now.requested, high.requested),
+        ("allocated", now.allocated, high.allocated),
+        ("active", now.active, high.active),
+        ("reserved", now.reserved, high.reserved),
+        ("device", now.device_used, high.device_used),
+        ("process", now.process_used, high.process_used),
+        ("host", now.cpu, high.cpu),
+    ];
+    let mut lines = vec![format!("{:<10}{:>14}{:>16}", "", "now", "high")];
+    for (what, now, high) in kinds.into_iter().filter(|(_, now, high)| now.or(*high).is_some()) {
+        lines.push(format!("{what:<10}{:>14}{:>16}", known(now), highest(high, look.tick.high_is_exact)));
+    }
+    let others = [("device in all", now.device_total), ("free in split segments", look.inactive_split_bytes)];
+    let others = others.into_iter().filter_map(|(what, n)| Some(format!("{what} {}", bytes(n?))));
+    let others = others.collect::<Vec<_>>().join(", ");
+    lines.extend(Some(others).filter(|line| !line.is_empty()));
+    lines.extend(now.counts.map(|c| {
+        let [mallocs, frees] = [c.num_allocations, c.num_frees].map(count);
+        let [retries, ooms] = [c.num_alloc_retries, c.num_ooms].map(count);
+        format!("allocations {mallocs}, frees {frees}, retries {retries}, out of memory {ooms}")
+    }));
+    lines
+}
+
+fn draw_chart(frame: &mut Frame<'_>, program: &Program, area: Rect) {
+    let shown = program.history.len().saturating_sub(area.width.into());
+    let values = program.history.range(shown..);
+    let most = values.clone().flatten().max().copied().unwrap_or(0);
+    let title = format!("{}: the high of each look, at most {}", program.charted(), bytes(most));
+    let [_, above, below] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Line::from(title.bold()), above);
+    frame.render_widget(Sparkline::default().data(values.copied()), below);
+}

@@ -1,0 +1,77 @@
+//! The GPUs, a line each, and their processes.
+
+use ratatui::style::Stylize as _;
+use ratatui::text::Line;
+use vramscope::profiler::{GpuProcess, NvmlDevice, SourceError};
+use vramscope::report::{bytes, clean, fit, share};
+
+/// Columns of a bar, at most.
+const MOST_BAR: usize = 40;
+/// Columns of a name, at most.
+const MOST_NAME: usize = 24;
+
+/// At most `most` lines, or one.
+pub(super) fn lines(
+    gpus: Option<&Result<Vec<NvmlDevice>, SourceError>>,
+    width: usize,
+    most: usize,
+) -> Vec<Line<'static>> {
+    let gpus = match gpus {
+        None => return vec![Line::from("GPUs: not looked at yet")],
+        Some(Err(e)) => {
+            return vec![Line::from(fit_end(&format!("No GPUs are seen: {}", clean(&e.to_string())), width))];
+        }
+        Some(Ok(gpus)) if gpus.is_empty() => return vec![Line::from("No GPUs: NVML knows of none")],
+        Some(Ok(gpus)) => gpus,
+    };
+    let name_width =
+        gpus.iter().map(|gpu| clean(&gpu.name).chars().count()).max().unwrap_or(0).min(MOST_NAME);
+    let mut lines = vec![Line::from("GPUs".bold())];
+    let busy = gpus.iter().filter(|gpu| !gpu.processes.is_empty()).count();
+    // Every GPU before any process.
+    let with_processes = gpus.len() + busy < most;
+    for gpu in gpus {
+        lines.push(Line::from(of_gpu(gpu, name_width, width)));
+        if with_processes && !gpu.processes.is_empty() {
+            lines.push(Line::from(fit_end(&format!("      {}", of_processes(&gpu.processes)), width)));
+        }
+    }
+    if lines.len() > most && most > 0 {
+        let left_out = lines.len() - most + 1;
+        lines.truncate(most - 1);
+        lines.push(Line::from(format!("  … and {left_out} more")));
+    }
+    lines
+}
+
+fn of_gpu(gpu: &NvmlDevice, name_width: usize, width: usize) -> String {
+    let name = format!("{:>3} {:<name_width$}", gpu.index, fit(&clean(&gpu.name), name_width));
+    let share = share(gpu.used, gpu.total);
+    let used = format!("{:>10} of {:>10} {share:>6}", bytes(gpu.used), bytes(gpu.total));
+    let bar = bar(gpu.used, gpu.total, width.saturating_sub(name_width + 4 + used.len() + 4).min(MOST_BAR));
+    fit_end(&format!("{name}  {bar}  {used}"), width)
+}
+
+fn bar(part: u64, whole: u64, width: usize) -> String {
+    let share = if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) };
+    let full = (share * width as f64).round() as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(width - full))
+}
+
+fn of_processes(processes: &[GpuProcess]) -> String {
+    let mut processes: Vec<&GpuProcess> = processes.iter().collect();
+    processes.sort_by_key(|p| (std::cmp::Reverse(p.used), p.pid));
+    let words = processes.iter().map(|p| match p.used {
+        Some(used) => format!("process {} {}", p.pid, bytes(used)),
+        None => format!("process {} (bytes not told)", p.pid),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// `text` without what does not fit at its end.
+pub(super) fn fit_end(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Screens of every size and state.
+
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use vramscope::profiler::live::{Hello, Look};
+use vramscope::profiler::{Counts, GpuProcess, LiveHolder, NvmlDevice, Reading, SourceError, Tick};
+
+use super::super::model::Model;
+use super::draw;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn hello(title: &str, pid: u32, source_name: &str) -> Hello {
+    let source_name = source_name.to_owned();
+    Hello { protocol: 1, pid, title: title.to_owned(), source_name, device_id: None, collects_holders: true }
+}
+
+/// A pool in use: the highest was `high` MiB.
+fn pool(now: u64, high: u64) -> Look {
+    let reading = |mib: u64| Reading {
+        requested: Some(mib * MIB - 1000),
+        allocated: Some(mib * MIB),
+        active: Some(mib * MIB + 512),
+        reserved: Some(900 * MIB),
+        device_used: Some(GIB),
+        ..Reading::default()
+    };
+    let counts =
+        Counts { num_allocations: 1_234_567, num_frees: 1_234_000, num_ooms: 2, ..Counts::default() };
+    let now = Reading { device_total: Some(80 * GIB), counts: Some(counts), ..reading(now) };
+    let holder = |mib: u64, count, stack: &[&str]| LiveHolder {
+        bytes: mib * MIB,
+        count,
+        stack: stack.iter().map(|&frame| frame.to_owned()).collect(),
+    };
+    let holders = vec![
+        holder(
+            60,
+            1,
+            &["/home/user/train/src/model.rs:42 train::model::Linear::new", "src/main.rs:7 train::main"],
+        ),
+        holder(20, 1234, &["/home/user/train/src/data.rs:9 train::data::load"]),
+        holder(1, 2, &[]),
+    ];
+    Look {
+        time_us: 0,
+        tick: Tick { now, high: reading(high), high_is_exact: true },
+        inactive_split_bytes: Some(3 * MIB),
+        holders: Some(holders),
+    }
+}
+
+/// A process that is looked at from outside.
+fn host(mib: u64) -> Look {
+    let now = Reading { cpu: Some(mib * MIB), ..Reading::default() };
+    let tick = Tick { now, high: now, high_is_exact: false };
+    Look { time_us: 0, tick, inactive_split_bytes: None, holders: None }
+}
+
+fn gpu(index: u32, used: u64, processes: &[(u32, Option<u64>)]) -> NvmlDevice {
+    let processes = processes.iter().map(|&(pid, used)| GpuProcess { pid, used }).collect();
+    NvmlDevice { index, name: "NVIDIA H200".to_owned(), used, total: 140 * GIB, processes }
+}
+
+fn no_nvml() -> SourceError {
+    SourceError::Nvml("libnvidia-ml.so.1: cannot open shared object file".to_owned())
+}
+
+/// Three programs, a GPU, and some looks.
+fn busy() -> Model {
+    let mut model = Model::new(Duration::from_secs(1));
+    model.gpus = Some(Ok(vec![gpu(0, 61 * GIB, &[(812, Some(40 * GIB)), (977, None)])]));
+    for (socket, hello) in [
+        ("/run/a.sock", hello("train", 4242, "pool on device 0")),
+        ("/run/b.sock", hello("evaluate-the-largest-model-of-all", 77, "host memory of this process")),
+        ("/run/c.sock", hello("a\u{1b}[31mb\n", 1_000_000, "pool on device 0")),
+    ] {
+        model.found(socket.into(), hello);
+    }
+    for i in 0..9 {
+        model.next_look();
+        model.looked("/run/a.sock".as_ref(), Ok(pool(81, 100 + 100 * (i % 5))));
+        model.looked("/run/b.sock".as_ref(), Ok(host(500 + 20 * i)));
+    }
+    let late =
+        SourceError::Answer { source_name: String::new(), why: "gives no answer within 2 s".to_owned() };
+    model.looked("/run/c.sock".as_ref(), Ok(pool(1, 1)));
+    model.looked("/run/c.sock".as_ref(), Err(late));
+    model
+}
+
+fn screen(model: &Model, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, model)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn programs_at_several_sizes() {
+    for (width, height) in [(120, 30), (80, 24), (60, 15), (40, 8), (39, 8)] {
+        insta::assert_snapshot!(format!("{width}x{height}"), screen(&busy(), width, height));
+    }
+}
+
+#[test]
+fn details_of_the_selected_program() {
+    let mut model = busy();
+    model.details = true;
+    insta::assert_snapshot!("details", screen(&model, 100, 36));
+    insta::assert_snapshot!("details_60x15", screen(&model, 60, 15));
+    model.select_next();
+    insta::assert_snapshot!("details_of_little", screen(&model, 80, 24));
+}
+
+#[test]
+fn help_a_pause_and_a_program_that_ended() {
+    let mut model = busy();
+    model.looked("/run/a.sock".as_ref(), Err(SourceError::Gone(String::new())));
+    (model.help, model.paused) = (true, true);
+    insta::assert_snapshot!("help", screen(&model, 80, 24));
+    insta::assert_snapshot!("help_60x15", screen(&model, 60, 15));
+}
+
+#[test]
+fn nothing_to_show() {
+    let mut model = Model::new(Duration::from_millis(500));
+    insta::assert_snapshot!("at_the_start", screen(&model, 60, 8));
+    model.gpus = Some(Err(no_nvml()));
+    insta::assert_snapshot!("no_gpus", screen(&model, 60, 8));
+}
+
+#[test]
+fn more_than_there_is_room_for() {
+    let mut model = busy();
+    model.gpus = Some(Ok((0..8).map(|i| gpu(i, u64::from(i) * 20 * GIB, &[(i, None)])).collect()));
+    for i in 0..20 {
+        model.found(format!("/run/{i}.sock").into(), hello(&format!("worker {i}"), i, "pool on device 0"));
+    }
+    (0..12).for_each(|_| model.select_next());
+    insta::assert_snapshot!("crowded", screen(&model, 80, 24));
+}
+
+/// Whatever there is to show, and wherever.
+#[test]
+fn no_size_is_too_small() {
+    let mut model = busy();
+    for details in [false, true] {
+        for help in [false, true] {
+            (model.details, model.help) = (details, help);
+            for width in (1..100).step_by(7) {
+                for height in 1..20 {
+                    screen(&model, width, height);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One look as JSON.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use vramscope::profiler::live::{Connection, Hello, Look, discover_except};
+use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
+
+use super::HOLDERS;
+
+/// `docs/json.md` describes the keys.
+#[derive(Serialize)]
+pub(super) struct TopJson {
+    gpus: Option<Vec<NvmlDevice>>,
+    gpus_error: Option<String>,
+    programs: Vec<ProgramJson>,
+}
+
+#[derive(Serialize)]
+struct ProgramJson {
+    socket: String,
+    #[serde(flatten)]
+    hello: Hello,
+    #[serde(flatten)]
+    look: Option<Look>,
+    error: Option<String>,
+}
+
+/// Looks at everything, and for so long.
+pub(super) fn look(
+    mut programs: Vec<(PathBuf, Connection)>,
+    interval: Option<Duration>,
+) -> anyhow::Result<TopJson> {
+    let named: BTreeSet<PathBuf> = programs.iter().map(|(path, _)| path.clone()).collect();
+    programs.extend(discover_except(&named)?);
+    if let Some(interval) = interval {
+        std::thread::sleep(interval);
+    }
+    let programs = programs.into_iter().filter_map(|(path, mut connection)| {
+        let (look, error) = match connection.look(HOLDERS) {
+            Ok(look) => (Some(look), None),
+            // It ended meanwhile.
+            Err(SourceError::Gone(_)) => return None,
+            Err(e) => (None, Some(e.to_string())),
+        };
+        Some(ProgramJson {
+            socket: path.display().to_string(),
+            hello: connection.hello().clone(),
+            look,
+            error,
+        })
+    });
+    let (programs, gpus) = (programs.collect(), nvml_devices());
+    let gpus_error = gpus.as_ref().err().map(ToString::to_string);
+    Ok(TopJson { gpus: gpus.ok(), gpus_error, programs })
+}

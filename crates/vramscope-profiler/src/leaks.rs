@@ -57,7 +57,7 @@ const MOST_POINTS: usize = 64;
 /// ```
 ///
 /// Only what a call's own thread allocates counts. A malloc in a call costs about a microsecond more; what is known takes
-/// memory by live blocks and by stacks, not by calls.
+/// memory by live blocks, by stacks and by names, not by calls: names should be few.
 pub struct LeakDetector {
     shared: Arc<Shared>,
     _observation: Observation,
@@ -101,7 +101,6 @@ impl fmt::Display for LeakSuspect {
     }
 }
 
-#[derive(Default)]
 struct Shared {
     id: u64,
     stacks: StackRecorder,
@@ -138,7 +137,30 @@ struct Kept {
     bytes: u64,
     /// Calls that had ended before the first block.
     calls_before: u64,
+    /// Blocks after each call since; the last calls, in which nothing changed, are still to be added.
     floor: Series,
+}
+
+impl Kept {
+    fn since(calls: u64) -> Self {
+        Self { calls_before: calls, ..Self::default() }
+    }
+
+    /// The series up to the calls that have ended.
+    fn floor_after(&self, calls: u64) -> Series {
+        let mut floor = self.floor.clone();
+        floor.push_until(calls - self.calls_before, self.blocks);
+        floor
+    }
+
+    /// The blocks are about to change; so many calls have ended.
+    fn catch_up(&mut self, calls: u64) {
+        if self.blocks == 0 && self.floor.calls < calls - self.calls_before {
+            // A call ended that left nothing: whatever there was before is over.
+            *self = Self::since(calls);
+        }
+        self.floor.push_until(calls - self.calls_before, self.blocks);
+    }
 }
 
 /// The lowest of a value over ever longer runs of calls.
@@ -146,30 +168,33 @@ struct Kept {
 struct Series {
     points: Vec<u64>,
     per_point: u64,
-    /// Calls in the last point.
-    in_last: u64,
+    /// Calls in all points.
+    calls: u64,
 }
 
 impl Default for Series {
     fn default() -> Self {
-        Self { points: Vec::new(), per_point: 1, in_last: 0 }
+        Self { points: Vec::new(), per_point: 1, calls: 0 }
     }
 }
 
 impl Series {
-    fn push(&mut self, value: u64) {
-        match self.points.last_mut() {
-            Some(last) if self.in_last < self.per_point => {
-                *last = value.min(*last);
-                self.in_last += 1;
-            }
-            _ => {
+    /// The value was the same after every call up to number `calls`.
+    fn push_until(&mut self, calls: u64, value: u64) {
+        while self.calls < calls {
+            let room = self.points.len() as u64 * self.per_point - self.calls;
+            if room == 0 {
                 if self.points.len() == MOST_POINTS {
                     self.points = self.points.chunks(2).map(|two| two[0].min(two[1])).collect();
                     self.per_point *= 2;
                 }
                 self.points.push(value);
-                self.in_last = 1;
+                self.calls += self.per_point.min(calls - self.calls);
+            } else {
+                if let Some(last) = self.points.last_mut() {
+                    *last = value.min(*last);
+                }
+                self.calls += room.min(calls - self.calls);
             }
         }
     }
@@ -260,7 +285,7 @@ impl Drop for LeakCall<'_> {
     fn drop(&mut self) {
         let key = self.key;
         OPEN.try_with(|open| open.borrow_mut().retain(|&(_, open, _)| open != key)).ok();
-        lock(&self.detector.shared.state).functions[self.function].call_ended();
+        lock(&self.detector.shared.state).functions[self.function].calls += 1;
     }
 }
 
@@ -278,20 +303,12 @@ impl State {
 }
 
 impl Function {
-    fn call_ended(&mut self) {
-        self.calls += 1;
-        // What left nothing and never did for long is not worth its memory.
-        self.by_stack.retain(|_, kept| {
-            kept.floor.push(kept.blocks);
-            kept.blocks > 0
-        });
-    }
-
     fn suspects(&self) -> impl Iterator<Item = (Option<CapturedStack>, LeakSuspect)> {
         self.by_stack.iter().filter_map(|(&stack, kept)| {
             let calls = self.calls.checked_sub(kept.calls_before).filter(|&n| n >= FEWEST_CALLS)?;
-            let floor = kept.floor.floor(kept.blocks);
-            if !keeps_growing(&floor) {
+            let series = kept.floor_after(self.calls);
+            let floor = series.floor(kept.blocks);
+            if kept.blocks == 0 || !keeps_growing(&floor) {
                 return None;
             }
             let suspect = LeakSuspect {
@@ -301,7 +318,7 @@ impl Function {
                 calls: self.calls,
                 rises: rises(&floor),
                 floor,
-                calls_per_point: kept.floor.per_point,
+                calls_per_point: series.per_point,
                 kept_blocks: kept.blocks,
                 kept_bytes: kept.bytes,
                 bytes_per_call: kept.bytes as f64 / calls as f64,
@@ -327,8 +344,8 @@ impl AllocationObserver for Shared {
         let State { functions, blocks, .. } = &mut *lock(&self.state);
         for &function in &within {
             let Function { calls, by_stack } = &mut functions[function];
-            let kept =
-                by_stack.entry(stack).or_insert_with(|| Kept { calls_before: *calls, ..Kept::default() });
+            let kept = by_stack.entry(stack).or_insert_with(|| Kept::since(*calls));
+            kept.catch_up(*calls);
             kept.blocks += 1;
             kept.bytes += block.size;
         }
@@ -339,7 +356,9 @@ impl AllocationObserver for Shared {
         let State { functions, blocks, .. } = &mut *lock(&self.state);
         let Some(Block { size, stack, within }) = blocks.remove(&block.id) else { return };
         for &function in within.iter() {
-            if let Some(kept) = functions[function].by_stack.get_mut(&stack) {
+            let Function { calls, by_stack } = &mut functions[function];
+            if let Some(kept) = by_stack.get_mut(&stack) {
+                kept.catch_up(*calls);
                 kept.blocks -= 1;
                 kept.bytes -= size;
             }
@@ -355,11 +374,25 @@ mod tests {
     fn a_long_run_keeps_few_points_and_the_same_verdict() {
         let mut series = Series::default();
         for call in 1..=100_000u64 {
-            series.push(call / 10 + call % 7);
+            series.push_until(call, call / 10 + call % 7);
         }
         assert!(series.points.len() <= MOST_POINTS);
         let floor = series.floor(10_000);
         assert!(floor.is_sorted());
         assert!(keeps_growing(&floor), "{floor:?}");
+    }
+
+    /// Added late and together, as one by one.
+    #[test]
+    fn a_series_does_not_depend_on_when_it_is_added_to() {
+        let (mut one_by_one, mut together) = (Series::default(), Series::default());
+        let mut calls = 0;
+        for (value, more) in (0..400u64).map(|i| (i * 7 % 31, i % 5)) {
+            (1..=more).for_each(|n| one_by_one.push_until(calls + n, value));
+            calls += more;
+            together.push_until(calls, value);
+        }
+        assert_eq!(one_by_one, together);
+        assert!(together.points.len() <= MOST_POINTS && together.per_point > 1);
     }
 }

@@ -1,5 +1,6 @@
 //! Looking at a source at intervals.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -81,12 +82,10 @@ impl Monitor {
         interval: Duration,
         on_sample: impl FnMut(Result<Sample, SourceError>) + Send + 'static,
     ) -> Result<Self, MonitorError> {
-        if interval < Duration::from_micros(1) {
-            return Err(MonitorError::NoInterval);
-        }
+        check(interval)?;
         let (running, stopped) = channel();
         let wait = move |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-        let start = Start::now(source.ticker());
+        let start = Start::now(&source);
         let thread = std::thread::Builder::new()
             .name("vramscope-monitor".to_owned())
             .spawn(move || run(start, interval, wait, on_sample))?;
@@ -119,23 +118,41 @@ impl Drop for Monitor {
     }
 }
 
+/// Whether an interval ever passes.
+pub(crate) fn check(interval: Duration) -> Result<(), MonitorError> {
+    if interval < Duration::from_micros(1) { Err(MonitorError::NoInterval) } else { Ok(()) }
+}
+
 /// The first look, which is taken before the thread runs.
 struct Start {
-    ticker: Box<dyn Ticker>,
+    looker: Looker,
     first: Result<Sample, SourceError>,
     at: Instant,
 }
 
+struct Looker {
+    ticker: Box<dyn Ticker>,
+    /// Of the source.
+    name: String,
+}
+
 impl Start {
-    fn now(mut ticker: Box<dyn Ticker>) -> Self {
+    fn now(source: &Arc<dyn MemorySource>) -> Self {
         let at = Instant::now();
-        let first = look(ticker.as_mut(), 0);
-        Self { ticker, first, at }
+        let name = source.info().name.clone();
+        let mut looker = Looker { ticker: Arc::clone(source).ticker(), name };
+        let first = looker.look(0);
+        Self { looker, first, at }
     }
 }
 
-fn look(ticker: &mut dyn Ticker, missed: u64) -> Result<Sample, SourceError> {
-    ticker.tick().map(|tick| Sample { time_us: now_us(), tick, missed })
+impl Looker {
+    /// A panic of the source is an answer like another: the next look may be better.
+    fn look(&mut self, missed: u64) -> Result<Sample, SourceError> {
+        let tick = catch_unwind(AssertUnwindSafe(|| self.ticker.tick()));
+        let tick = tick.unwrap_or_else(|_| Err(SourceError::Panicked(self.name.clone())))?;
+        Ok(Sample { time_us: now_us(), tick, missed })
+    }
 }
 
 /// Looks until `wait`, which waits for a time, says that it is over.
@@ -145,7 +162,7 @@ fn run(
     wait: impl Fn(Duration) -> bool,
     mut on_sample: impl FnMut(Result<Sample, SourceError>),
 ) {
-    let Start { mut ticker, first: mut sample, at } = start;
+    let Start { mut looker, first: mut sample, at } = start;
     let (mut number, mut running) = (0u128, true);
     loop {
         let gone = matches!(sample, Err(SourceError::Gone(_)));
@@ -159,7 +176,7 @@ fn run(
         number = next;
         let until = next.saturating_mul(interval.as_nanos()).saturating_sub(elapsed);
         running = wait(Duration::from_nanos(u64::try_from(until).unwrap_or(u64::MAX)));
-        sample = look(ticker.as_mut(), missed);
+        sample = looker.look(missed);
     }
 }
 
@@ -248,7 +265,7 @@ mod tests {
         let looks = std::cell::Cell::new(0);
         let mut missed = 0;
         run(
-            Start::now(PoolSource::new(&pool, 0).unwrap().ticker()),
+            Start::now(&(PoolSource::new(&pool, 0).unwrap() as _)),
             interval,
             |_| looks.get() < 5,
             |sample| {

@@ -200,6 +200,10 @@ impl MemorySource for RemoteSource {
         Ok(lock(&self.connection).look(0)?.tick.now)
     }
 
+    fn is_of_this_process(&self) -> bool {
+        false
+    }
+
     fn inactive_split_bytes(&self) -> Option<u64> {
         lock(&self.connection).look(0).ok()?.inactive_split_bytes
     }

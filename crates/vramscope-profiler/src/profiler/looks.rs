@@ -1,6 +1,7 @@
 //! Looking at a source for a profiler.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -18,13 +19,16 @@ pub(super) struct Looks {
 
 impl Looks {
     pub(super) fn new(source: Arc<dyn MemorySource>, track_cpu_memory: bool) -> Self {
-        let cpu = if track_cpu_memory { CpuMemory::new().ok() } else { None };
+        // Another process's numbers are not mixed with this one's.
+        let wanted = track_cpu_memory && source.is_of_this_process();
+        let cpu = if wanted { CpuMemory::new().ok() } else { None };
         Self { source, cpu, sampled: Mutex::default() }
     }
 
-    /// What is in use now; nothing is known where the source fails.
+    /// What is in use now; nothing is known where the source fails, be it with a panic: calls end while others pass.
     pub(super) fn read(&self) -> Reading {
-        self.seen(self.source.read().unwrap_or_default())
+        let read = catch_unwind(AssertUnwindSafe(|| self.source.read()));
+        read.ok().and_then(Result::ok).map_or_else(Reading::default, |now| self.seen(now))
     }
 
     /// Adds host memory, and counts it among the open peaks.
@@ -62,7 +66,7 @@ impl Peak {
     /// So far.
     pub(super) fn so_far(&self) -> Reading {
         match self {
-            Self::Exact(watch) => watch.peaks(),
+            Self::Exact(watch) => catch_unwind(AssertUnwindSafe(|| watch.peaks())).unwrap_or_default(),
             Self::Sampled(peak) => *lock(peak),
         }
     }

@@ -26,7 +26,7 @@ use crate::leaks::{LeakDetector, LeakSuspect};
 use crate::monitor::{Monitor, MonitorError};
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{
-    DeviceSpec, MemorySource, Observation, PoolSource, Reading, SelectError, SourceError, SourceInfo,
+    Counts, DeviceSpec, MemorySource, Observation, PoolSource, Reading, SelectError, SourceError, SourceInfo,
 };
 use crate::sync::lock;
 use looks::{Looks, Peak};
@@ -68,7 +68,7 @@ use threads::ThreadTally;
 /// - `cpu_memory` is this process's; gpumemprof's is the whole machine's.
 /// - Results and snapshots are bounded; the oldest go first. The summary is of all all the same.
 ///
-/// It may be used from any thread.
+/// It may be used from any thread. Names are kept for the summary, so they should be few: `step`, not `step 4711`.
 pub struct GpuMemoryProfiler {
     shared: Arc<Shared>,
     leaks: Option<LeakDetector>,
@@ -189,7 +189,7 @@ impl GpuMemoryProfiler {
         let state = State {
             results: VecDeque::new(),
             snapshots: VecDeque::new(),
-            totals: Totals::default(),
+            totals: Totals::new(),
             peak: Arc::new(looks.watch()),
             baseline: baseline(&looks),
         };
@@ -207,7 +207,11 @@ impl GpuMemoryProfiler {
     /// Calls `f` and says what it did to memory. If it panics, the panic is passed on and the result is the last
     /// of [`results`](Self::results).
     pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, ProfileResult) {
-        let context = self.profile_context(name);
+        self.profile_named(name.into(), f)
+    }
+
+    fn profile_named<R>(&self, name: Arc<str>, f: impl FnOnce() -> R) -> (R, ProfileResult) {
+        let context = ProfileContext::begin(self, name);
         match catch_unwind(AssertUnwindSafe(f)) {
             Ok(value) => (value, context.finish()),
             Err(panic) => {
@@ -254,9 +258,13 @@ impl GpuMemoryProfiler {
     /// assert_eq!(profiler.get_summary().function_summaries["step"].call_count, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn wrap<A, R>(&self, name: &str, mut f: impl FnMut(A) -> R) -> impl FnMut(A) -> R {
+    pub fn wrap<'p, A, R, F: FnMut(A) -> R>(
+        &'p self,
+        name: &str,
+        mut f: F,
+    ) -> impl FnMut(A) -> R + use<'p, A, R, F> {
         let name: Arc<str> = name.into();
-        move |argument| self.profile_function(&name, || f(argument)).0
+        move |argument| self.profile_named(Arc::clone(&name), || f(argument)).0
     }
 
     /// Profiles what happens until the guard is dropped. It stays on its thread.
@@ -352,18 +360,18 @@ impl GpuMemoryProfiler {
         let now = self.shared.looks.read();
         let peak = Arc::clone(&lock(&self.shared.state).peak);
         let highest = peak.so_far().max(now);
+        let device = self.source().device();
         let monitoring_active = lock(&self.monitor).as_ref().is_some_and(Monitor::is_running);
         let state = lock(&self.shared.state);
         let difference =
             |a: Option<u64>, b: Option<u64>| Some(a?.cast_signed().wrapping_sub(b?.cast_signed()));
-        let (time, allocated, freed) = state.totals.outermost();
-        // Sources without counts do not know what was allocated.
-        let (allocated, freed) = (now.counts.map(|_| allocated), now.counts.map(|_| freed));
+        let used = state.totals.used(now.counts);
+        let (allocated, freed) = (used.map(|used| used.0), used.map(|used| used.1));
         ProfileSummary {
-            device: self.source().device(),
+            device,
             total_functions_profiled: state.totals.functions.len(),
             total_function_calls: state.totals.calls,
-            total_execution_time: time,
+            total_execution_time: state.totals.time.as_secs_f64(),
             total_memory_allocated: allocated,
             total_memory_freed: freed,
             net_memory_change: difference(allocated, freed),
@@ -381,7 +389,9 @@ impl GpuMemoryProfiler {
     /// Forgets all results, snapshots, statistics and what was seen of leaks, and takes a new baseline. Monitoring
     /// goes on; calls that are open will be counted when they end.
     pub fn clear_results(&self) {
-        let (peak, baseline) = (Arc::new(self.shared.looks.watch()), baseline(&self.shared.looks));
+        let device_id = self.source().device_id;
+        let peak = Arc::new(self.shared.looks.watch());
+        let now = self.shared.looks.read();
         if let Some(leaks) = &self.leaks {
             leaks.clear();
         }
@@ -389,8 +399,12 @@ impl GpuMemoryProfiler {
         let State { results, snapshots, totals, .. } = &mut *state;
         results.clear();
         snapshots.clear();
-        *totals = Totals::default();
-        (state.peak, state.baseline) = (peak, baseline);
+        totals.clear(now.counts);
+        state.baseline = MemorySnapshot::new(Operation::Baseline, device_id, now_us(), &now, &now);
+        let before = std::mem::replace(&mut state.peak, peak);
+        drop(state);
+        // With nothing locked, for it is code of others.
+        drop(before);
     }
 }
 
@@ -410,9 +424,15 @@ impl Shared {
         push_bounded(&mut lock(&self.state).snapshots, snapshot, self.options.max_snapshots);
     }
 
-    fn add(&self, result: ProfileResult) {
+    /// A call has begun, at these counts.
+    fn begin(&self, counts: Option<Counts>) {
+        lock(&self.state).totals.begin(counts);
+    }
+
+    /// A call has ended, at these counts.
+    fn end(&self, result: ProfileResult, counts: Option<Counts>) {
         let mut state = lock(&self.state);
-        state.totals.add(&result);
+        state.totals.end(&result, counts);
         push_bounded(&mut state.results, result, self.options.max_results);
     }
 }

@@ -23,7 +23,8 @@ pub struct ProfileResult {
     pub memory_after: MemorySnapshot,
     /// The highest values while it ran, each at its own moment; what was in use before counts.
     pub memory_peak: MemorySnapshot,
-    /// The peak saw everything. Else it is the highest of what was looked at, and the truth is at least that.
+    /// The peak saw everything, of what a pool counts; host memory is always what was looked at. Else it is the highest of
+    /// what was looked at, and the truth is at least that.
     pub peak_is_exact: bool,
     /// Bytes that were allocated on the device while it ran, whatever became of them.
     pub memory_allocated: Option<u64>,
@@ -39,6 +40,7 @@ pub struct ProfileResult {
     /// Calls that it was inside of, of the same profiler and on the same thread.
     pub depth: usize,
     /// How it ended.
+    #[serde(flatten)]
     pub outcome: Outcome,
 }
 

@@ -14,7 +14,7 @@ use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{Counts, Reading};
 
 /// A block that is profiled until this is dropped or [finished](Self::finish). Where a panic passes through, the
-/// result says so.
+/// result says so. One that is forgotten (`mem::forget`) stays open, and calls after it are inside of it.
 #[must_use = "the block ends when the guard is dropped"]
 pub struct ProfileContext<'p> {
     profiler: &'p GpuMemoryProfiler,
@@ -45,6 +45,7 @@ impl<'p> ProfileContext<'p> {
         let peak = shared.looks.watch();
         let now = shared.looks.read();
         let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
+        shared.begin(now.counts);
         // Last, so that the profiler's own work is not in it.
         let depth = threads::open(shared.id, key);
         let call = Call { name, key, depth, before, counts: now.counts, peak, leaks, start: Instant::now() };
@@ -112,7 +113,7 @@ impl Call<'_> {
             depth: self.depth,
             outcome,
         };
-        shared.add(result.clone());
+        shared.end(result.clone(), now.counts);
         result
     }
 }

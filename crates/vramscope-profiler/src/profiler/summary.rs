@@ -7,12 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::result::ProfileResult;
+use crate::source::Counts;
 
 /// All calls together, with the keys of gpumemprof's `get_summary()`. Bytes, and seconds; `None` is what the
 /// source does not know.
 ///
 /// # What differs from gpumemprof
-/// - Totals are of outermost calls, so nothing is counted twice. A function's own row is of all its calls.
+/// - Totals are of the time in which any call was open, so nothing is counted twice, however calls nest and on
+///   how many threads they run. A function's own row adds up its calls, each with what happened on the device
+///   meanwhile.
 /// - Where nothing was profiled the numbers are 0, and what monitoring saw is there all the same; gpumemprof gives
 ///   a message alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,11 +26,11 @@ pub struct ProfileSummary {
     pub total_functions_profiled: usize,
     /// Calls, those inside others too.
     pub total_function_calls: u64,
-    /// Seconds in outermost calls.
+    /// Seconds in outermost calls that ended, of all threads.
     pub total_execution_time: f64,
-    /// Bytes allocated in outermost calls.
+    /// Bytes allocated on the device while any call was open.
     pub total_memory_allocated: Option<u64>,
-    /// Bytes freed in outermost calls.
+    /// Bytes freed meanwhile.
     pub total_memory_freed: Option<u64>,
     /// Their difference.
     pub net_memory_change: Option<i64>,
@@ -58,9 +61,9 @@ pub struct FunctionSummary {
     pub total_time: f64,
     /// Seconds of one, on average.
     pub avg_time: f64,
-    /// Bytes allocated in all of them.
+    /// Bytes allocated on the device during them; `None` where that is not known of each.
     pub total_memory_allocated: Option<u64>,
-    /// Bytes allocated in one, on average.
+    /// Bytes allocated during one, on average of those of which it is known.
     pub avg_memory_allocated: Option<f64>,
     /// The highest peak of one.
     pub peak_memory: Option<u64>,
@@ -68,14 +71,21 @@ pub struct FunctionSummary {
     pub failed_calls: u64,
 }
 
-/// Sums over the calls that ended.
+/// Sums over calls.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    time: Duration,
-    allocated: u64,
-    freed: u64,
+    /// Of outermost calls that ended.
+    pub(super) time: Duration,
     pub(super) calls: u64,
     pub(super) functions: BTreeMap<Arc<str>, Function>,
+    /// Calls that are open, on any thread.
+    open: u64,
+    /// The counts when the first of those began.
+    since: Option<Counts>,
+    /// Bytes allocated and freed while any call was open, until the last one ended; `None` once that was not known.
+    used: Option<(u64, u64)>,
+    /// The counts then.
+    until: Counts,
 }
 
 #[derive(Debug, Default)]
@@ -83,17 +93,45 @@ pub(super) struct Function {
     calls: u64,
     failed: u64,
     time: Duration,
-    allocated: Option<u64>,
+    allocated: u64,
+    /// Calls of which it is known what they allocated.
+    known: u64,
     peak: Option<u64>,
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, result: &ProfileResult) {
+    pub(super) fn new() -> Self {
+        Self { used: Some((0, 0)), ..Self::default() }
+    }
+
+    /// Forgets all but the calls that are open, which count from `counts` on.
+    pub(super) fn clear(&mut self, counts: Option<Counts>) {
+        let since = self.since.and(counts);
+        *self = Self { open: self.open, since, until: self.until, ..Self::new() };
+    }
+
+    pub(super) fn begin(&mut self, counts: Option<Counts>) {
+        if self.open == 0 {
+            // Another thread's call may have ended later than this one looked.
+            self.since = counts.map(|counts| Counts {
+                allocated_bytes: counts.allocated_bytes.max(self.until.allocated_bytes),
+                freed_bytes: counts.freed_bytes.max(self.until.freed_bytes),
+                ..counts
+            });
+        }
+        self.open += 1;
+    }
+
+    pub(super) fn end(&mut self, result: &ProfileResult, counts: Option<Counts>) {
+        if self.open == 1 {
+            self.used = self.used(counts);
+            self.until = counts.unwrap_or(self.until);
+            self.since = None;
+        }
+        self.open = self.open.saturating_sub(1);
         self.calls += 1;
         if result.depth == 0 {
             self.time += result.execution_time;
-            self.allocated += result.memory_allocated.unwrap_or(0);
-            self.freed += result.memory_freed.unwrap_or(0);
         }
         let function = match self.functions.get_mut(&result.function_name) {
             Some(function) => function,
@@ -102,13 +140,25 @@ impl Totals {
         function.calls += 1;
         function.failed += u64::from(result.error().is_some());
         function.time += result.execution_time;
-        function.allocated = result.memory_allocated.map(|n| n + function.allocated.unwrap_or(0));
+        if let Some(allocated) = result.memory_allocated {
+            function.allocated = function.allocated.saturating_add(allocated);
+            function.known += 1;
+        }
         function.peak = function.peak.max(result.peak_memory_usage());
     }
 
-    /// Seconds, and bytes allocated and freed, in outermost calls.
-    pub(super) fn outermost(&self) -> (f64, u64, u64) {
-        (self.time.as_secs_f64(), self.allocated, self.freed)
+    /// Bytes allocated and freed while any call was open, until now.
+    pub(super) fn used(&self, now: Option<Counts>) -> Option<(u64, u64)> {
+        let ((allocated, freed), now) = (self.used?, now?);
+        let since = match self.since {
+            Some(since) => since,
+            None if self.open == 0 => return self.used,
+            None => return None,
+        };
+        Some((
+            allocated.saturating_add(now.allocated_bytes.saturating_sub(since.allocated_bytes)),
+            freed.saturating_add(now.freed_bytes.saturating_sub(since.freed_bytes)),
+        ))
     }
 
     pub(super) fn summaries(&self) -> BTreeMap<Arc<str>, FunctionSummary> {
@@ -123,8 +173,8 @@ impl Function {
             call_count: self.calls,
             total_time: time,
             avg_time: time / calls,
-            total_memory_allocated: self.allocated,
-            avg_memory_allocated: self.allocated.map(|bytes| bytes as f64 / calls),
+            total_memory_allocated: (self.known == self.calls).then_some(self.allocated),
+            avg_memory_allocated: (self.known > 0).then(|| self.allocated as f64 / self.known as f64),
             peak_memory: self.peak,
             failed_calls: self.failed,
         }

@@ -62,6 +62,14 @@ impl MemorySource for Beside {
         self.first.inactive_split_bytes()
     }
 
+    fn releasable_bytes(&self) -> Option<u64> {
+        self.first.releasable_bytes()
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.first.is_of_this_process()
+    }
+
     fn observe(&self, observer: Arc<dyn AllocationObserver>) -> Option<Observation> {
         self.first.observe(observer)
     }

@@ -50,10 +50,20 @@ pub trait MemorySource: Send + Sync {
         None
     }
 
-    /// Bytes that are free in segments of which something is in use; what emptying the cache would not give
-    /// back (`inactive_split_bytes` of PyTorch). May take time in proportion to the free blocks.
+    /// Bytes that are free in segments of which something is in use (`inactive_split_bytes` of PyTorch). May take
+    /// time in proportion to the free blocks.
     fn inactive_split_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// Bytes that [`free_cache`](Self::free_cache) would give back now. May take time in proportion to the free blocks.
+    fn releasable_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// It is of the process that asks, so that this process's host memory belongs to it.
+    fn is_of_this_process(&self) -> bool {
+        true
     }
 
     /// Tells `observer` of every allocation from here on, on all threads; `None` where the source does not see
@@ -262,6 +272,9 @@ pub enum SourceError {
     /// NVML's own error.
     #[error("{0}")]
     Nvml(String),
+    /// The source itself panicked.
+    #[error("{0} panicked")]
+    Panicked(String),
     /// What was asked is not there any more.
     #[error("{0} is gone")]
     Gone(String),

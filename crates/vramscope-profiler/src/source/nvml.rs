@@ -56,14 +56,17 @@ impl MemorySource for NvmlSource {
 
     fn read(&self) -> Result<Reading, SourceError> {
         let device = NvmlDevice::read(self.index)?;
-        let own = device.processes.iter().filter(|p| p.pid == self.pid);
-        let process_used = own.fold(None, |sum: Option<u64>, p| Some(sum.unwrap_or(0) + p.used?));
+        let process_used = device.processes.iter().find(|p| p.pid == self.pid).and_then(|p| p.used);
         Ok(Reading {
             device_used: Some(device.used),
             device_total: Some(device.total),
             process_used,
             ..Reading::default()
         })
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {

@@ -81,6 +81,10 @@ impl MemorySource for PoolSource {
         Some(self.device().inactive_split_bytes())
     }
 
+    fn releasable_bytes(&self) -> Option<u64> {
+        Some(self.device().releasable_bytes())
+    }
+
     fn observe(&self, observer: Arc<dyn AllocationObserver>) -> Option<Observation> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         loop {
@@ -125,10 +129,10 @@ struct PoolTicker {
 
 impl Ticker for PoolTicker {
     fn tick(&mut self) -> Result<Tick, SourceError> {
-        // The next scope opens before this one is read, so that nothing happens between the two.
+        // Now is looked at within the scope that ends, and the next one opens before that: nothing is between.
+        let now = self.source.read()?;
         let over = std::mem::replace(&mut self.scope, self.source.device().peak_scope());
-        let high = Watch::peaks(&over);
-        Ok(Tick { now: self.source.read()?, high, high_is_exact: true })
+        Ok(Tick { now, high: Watch::peaks(&over), high_is_exact: true })
     }
 }
 

@@ -73,9 +73,13 @@ impl ProcessMemory {
     }
 }
 
+/// `ESRCH`: what Linux says of a process that has ended while its file is open.
+const NO_SUCH_PROCESS: i32 = 3;
+
 /// The resident host memory of a process. It knows `cpu` and nothing else.
 pub struct HostSource {
     process: ProcessMemory,
+    of_this: bool,
     info: SourceInfo,
 }
 
@@ -85,7 +89,7 @@ impl HostSource {
     /// # Errors
     /// Where the system does not say.
     pub fn of_this() -> io::Result<Arc<Self>> {
-        Ok(Self::named(ProcessMemory::of_this()?, "host memory of this process".to_owned()))
+        Ok(Self::named(ProcessMemory::of_this()?, true, "host memory of this process".to_owned()))
     }
 
     /// The process of that number.
@@ -93,11 +97,11 @@ impl HostSource {
     /// # Errors
     /// Where there is no such process, or the system does not say.
     pub fn of(pid: u32) -> io::Result<Arc<Self>> {
-        Ok(Self::named(ProcessMemory::of(pid)?, format!("process {pid}")))
+        Ok(Self::named(ProcessMemory::of(pid)?, pid == std::process::id(), format!("process {pid}")))
     }
 
-    fn named(process: ProcessMemory, name: String) -> Arc<Self> {
-        Arc::new(Self { process, info: SourceInfo { name, device_id: None } })
+    fn named(process: ProcessMemory, of_this: bool, name: String) -> Arc<Self> {
+        Arc::new(Self { process, of_this, info: SourceInfo { name, device_id: None } })
     }
 }
 
@@ -107,8 +111,17 @@ impl MemorySource for HostSource {
     }
 
     fn read(&self) -> Result<Reading, SourceError> {
-        let cpu = self.process.resident().map_err(|_| SourceError::Gone(self.info.name.clone()))?;
+        let cpu = self.process.resident().map_err(|e| match (e.kind(), e.raw_os_error()) {
+            (io::ErrorKind::NotFound, _) | (_, Some(NO_SUCH_PROCESS)) => {
+                SourceError::Gone(self.info.name.clone())
+            }
+            _ => SourceError::Answer { source_name: self.info.name.clone(), why: e.to_string() },
+        })?;
         Ok(Reading { cpu: Some(cpu), ..Reading::default() })
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.of_this
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {

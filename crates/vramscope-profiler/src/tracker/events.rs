@@ -189,8 +189,8 @@ pub(super) fn write_log(
 ) -> io::Result<()> {
     write_header(format, out)?;
     let mut rows: Vec<Row<'_>> =
-        events.iter().map(Row::Event).chain(samples.iter().map(Row::Sample)).collect();
-    // An event comes before the sample of its time.
+        samples.iter().map(Row::Sample).chain(events.iter().map(Row::Event)).collect();
+    // An event comes after the sample in which it was seen.
     rows.sort_by_key(Row::time_us);
     rows.iter().try_for_each(|row| row.write(format, out))?;
     out.flush()

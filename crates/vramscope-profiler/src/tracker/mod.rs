@@ -9,21 +9,22 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 pub use events::{Event, EventKind, LogFormat};
 pub use thresholds::{Alert, Quantity, Severity, Threshold};
 
-use crate::monitor::{Monitor, MonitorError, Sample};
+use crate::monitor::{Monitor, MonitorError, Sample, check};
 use crate::snapshot::now_us;
 use crate::source::{Counts, MemorySource, Reading, SourceError};
 use crate::sync::lock;
 use events::{Row, write_header, write_log};
 use thresholds::{Change, Gauge, Growth};
 
-/// Called on the tracker's thread when an alert is raised. It should not take long: meanwhile nothing is looked at.
+/// Called when an alert is raised, on the tracker's thread. It should not take long: meanwhile nothing is looked at. One
+/// that owns the tracker keeps it for ever.
 pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 
 /// Watches a source, raises alerts, and keeps a log: gpumemprof's `MemoryTracker`.
@@ -68,13 +69,14 @@ pub struct TrackerOptions {
     pub interval: Duration,
     /// When to raise alerts.
     pub thresholds: Vec<Threshold>,
-    /// The time over which growth is measured. Before nine tenths of it have passed, none is known.
+    /// The time over which growth is measured, at least ten intervals. Before nine tenths of it have passed, none is
+    /// known.
     pub growth_window: Duration,
     /// Frees cached memory.
     pub watchdog: Option<Watchdog>,
     /// A file that every event and sample is written to at once; a program that is killed leaves it whole.
     pub log: Option<LogFile>,
-    /// Events that are kept.
+    /// Events that are kept, and apart from them as many alerts.
     pub max_events: usize,
     /// Samples that are kept.
     pub max_samples: usize,
@@ -143,6 +145,10 @@ pub struct TrackerStatistics {
     pub alerts: u64,
     /// Cleanups by the watchdog.
     pub cleanups: u64,
+    /// Requests that failed for want of memory.
+    pub failed_requests: u64,
+    /// Times the allocator gave its whole cache back to serve a request.
+    pub retries: u64,
     /// Callbacks that panicked.
     pub callback_panics: u64,
 }
@@ -154,6 +160,9 @@ pub enum TrackerError {
     /// A threshold that can never be crossed, or never be over.
     #[error("a threshold's marks must be numbers, `until` not above `above`: {0:?}")]
     Threshold(Threshold),
+    /// A watchdog that would never or always clean up.
+    #[error("a watchdog's mark must be a percentage: {0}")]
+    Watchdog(f64),
     /// The monitor's.
     #[error(transparent)]
     Monitor(#[from] MonitorError),
@@ -170,12 +179,21 @@ pub enum TrackerError {
 struct Shared {
     source: Arc<dyn MemorySource>,
     state: Mutex<State>,
-    callbacks: Mutex<Vec<AlertCallback>>,
+    callbacks: Mutex<Vec<Told>>,
     max_events: usize,
     max_samples: usize,
 }
 
+/// A callback, and how many alerts it was told of.
+struct Told {
+    callback: AlertCallback,
+    alerts: u64,
+}
+
 struct State {
+    alerts: VecDeque<Alert>,
+    /// Thresholds of which no value was ever known.
+    never_measured: Vec<Threshold>,
     events: VecDeque<Event>,
     samples: VecDeque<Sample>,
     statistics: TrackerStatistics,
@@ -185,10 +203,16 @@ struct State {
 struct OpenLog {
     file: File,
     format: LogFormat,
-    /// Rows of the look that is under way.
+    /// Rows of the look that is under way, after what the file did not take.
     waiting: Vec<u8>,
     failed: Option<io::ErrorKind>,
 }
+
+/// Bytes that may wait for a file that takes nothing. Rows beyond are lost.
+const MOST_WAITING: usize = 1 << 20;
+
+/// The least time between two looks at every free block.
+const BETWEEN_WALKS: Duration = Duration::from_secs(1);
 
 impl MemoryTracker {
     /// Begins to watch `source`, with a look at once.
@@ -199,12 +223,23 @@ impl MemoryTracker {
         if let Some(senseless) = options.thresholds.iter().find(|t| !t.is_sensible()) {
             return Err(TrackerError::Threshold(*senseless));
         }
+        if let Some(watchdog) = options.watchdog.filter(|w| !(0.0..=100.0).contains(&w.above_percent)) {
+            return Err(TrackerError::Watchdog(watchdog.above_percent));
+        }
+        check(options.interval)?;
         let log = options.log.as_ref().map(OpenLog::create).transpose()?;
         let statistics = TrackerStatistics { high_is_exact: true, ..TrackerStatistics::default() };
-        let (events, samples) = (VecDeque::new(), VecDeque::new());
+        let state = State {
+            alerts: VecDeque::new(),
+            never_measured: options.thresholds.clone(),
+            events: VecDeque::new(),
+            samples: VecDeque::new(),
+            statistics,
+            log,
+        };
         let shared = Arc::new(Shared {
             source: Arc::clone(&source),
-            state: Mutex::new(State { events, samples, statistics, log }),
+            state: Mutex::new(state),
             callbacks: Mutex::default(),
             max_events: options.max_events,
             max_samples: options.max_samples,
@@ -213,8 +248,11 @@ impl MemoryTracker {
         let mut lookout = Lookout {
             shared: Arc::clone(&shared),
             gauges: options.thresholds.iter().copied().map(Gauge::new).collect(),
-            growth: Growth::new(options.growth_window),
+            growth: Growth::new(options.growth_window.max(options.interval.saturating_mul(10))),
             watchdog: options.watchdog.map(|watchdog| (watchdog, None)),
+            interval: options.interval,
+            start: Instant::now(),
+            walked: None,
             counts: None,
             failing: false,
         };
@@ -234,9 +272,11 @@ impl MemoryTracker {
         lock(&self.monitor).as_ref().is_some_and(Monitor::is_running)
     }
 
-    /// Calls `callback` when an alert is raised. A panic in it is counted and goes no further.
+    /// Calls `callback` for every alert, once: now, on this thread, for those that were raised already and are kept. A
+    /// panic in it is counted and goes no further.
     pub fn add_alert_callback(&self, callback: AlertCallback) {
-        lock(&self.shared.callbacks).push(callback);
+        lock(&self.shared.callbacks).push(Told { callback, alerts: 0 });
+        self.shared.tell();
     }
 
     /// Names what happens until the guard is dropped: two events in the log.
@@ -250,14 +290,14 @@ impl MemoryTracker {
         lock(&self.shared.state).events.iter().cloned().collect()
     }
 
-    /// The alerts among the events.
+    /// The alerts that were raised, oldest first.
     pub fn alerts(&self) -> Vec<Alert> {
-        let state = lock(&self.shared.state);
-        let alerts = state.events.iter().filter_map(|event| match &event.kind {
-            EventKind::Alert(alert) => Some(alert.clone()),
-            _ => None,
-        });
-        alerts.collect()
+        lock(&self.shared.state).alerts.iter().cloned().collect()
+    }
+
+    /// Thresholds that could not be crossed so far, for the source did not know their quantity, or not for long enough.
+    pub fn never_measured(&self) -> Vec<Threshold> {
+        lock(&self.shared.state).never_measured.clone()
     }
 
     /// What was seen, oldest first.
@@ -270,7 +310,8 @@ impl MemoryTracker {
         lock(&self.shared.state).statistics
     }
 
-    /// The error that the log file met last, such as a full disk. Rows it did not take are lost.
+    /// The error that the log file met last, such as a full disk. What it did not take is tried again with the next look,
+    /// up to a MiB of it; rows beyond are lost.
     pub fn log_error(&self) -> Option<io::ErrorKind> {
         lock(&self.shared.state).log.as_ref()?.failed
     }
@@ -308,6 +349,30 @@ impl Drop for Phase<'_> {
 }
 
 impl Shared {
+    /// Tells callbacks of the alerts they were not told of.
+    fn tell(&self) {
+        loop {
+            let next = {
+                let mut callbacks = lock(&self.callbacks);
+                let state = lock(&self.state);
+                let raised = state.statistics.alerts;
+                callbacks.iter_mut().find(|told| told.alerts < raised).map(|told| {
+                    let kept = state.alerts.len() as u64;
+                    let missed = raised - std::mem::replace(&mut told.alerts, raised);
+                    let alerts = state.alerts.iter().skip((kept - missed.min(kept)) as usize);
+                    (Arc::clone(&told.callback), alerts.cloned().collect::<Vec<_>>())
+                })
+            };
+            // With nothing locked, for it is code of others.
+            let Some((callback, alerts)) = next else { return };
+            for alert in alerts {
+                if catch_unwind(AssertUnwindSafe(|| callback(&alert))).is_err() {
+                    lock(&self.state).statistics.callback_panics += 1;
+                }
+            }
+        }
+    }
+
     fn happened(&self, kind: EventKind) {
         let mut state = lock(&self.state);
         state.happened(Event { time_us: now_us(), kind }, self.max_events);
@@ -319,6 +384,20 @@ impl State {
     fn happened(&mut self, event: Event, most: usize) {
         if let Some(log) = &mut self.log {
             log.add(Row::Event(&event));
+        }
+        let seen = &mut self.statistics;
+        match &event.kind {
+            EventKind::Alert(alert) => {
+                seen.alerts += 1;
+                self.alerts.push_back(alert.clone());
+                while self.alerts.len() > most {
+                    self.alerts.pop_front();
+                }
+            }
+            EventKind::Cleanup { .. } => seen.cleanups += 1,
+            EventKind::OutOfMemory(n) => seen.failed_requests += n,
+            EventKind::Retry(n) => seen.retries += n,
+            _ => {}
         }
         self.events.push_back(event);
         while self.events.len() > most {
@@ -358,17 +437,29 @@ impl OpenLog {
     }
 
     fn add(&mut self, row: Row<'_>) {
+        if self.waiting.len() > MOST_WAITING {
+            return;
+        }
         if let Err(e) = row.write(self.format, &mut self.waiting) {
             self.failed = Some(e.kind());
         }
     }
 
-    /// Whole rows in one write.
+    /// Whole rows in one write, where the file takes them. What it does not take comes first the next time, so that no
+    /// row begins in the middle of another.
     fn write_out(&mut self) {
-        if let Err(e) = self.file.write_all(&self.waiting) {
-            self.failed = Some(e.kind());
+        while !self.waiting.is_empty() {
+            match self.file.write(&self.waiting) {
+                Ok(0) => self.failed = Some(io::ErrorKind::WriteZero),
+                Ok(written) => {
+                    self.waiting.drain(..written);
+                    continue;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => self.failed = Some(e.kind()),
+            }
+            return;
         }
-        self.waiting.clear();
     }
 }
 
@@ -378,9 +469,14 @@ struct Lookout {
     gauges: Vec<Gauge>,
     growth: Growth,
     /// And when it last gave memory back.
-    watchdog: Option<(Watchdog, Option<i64>)>,
+    watchdog: Option<(Watchdog, Option<Duration>)>,
+    interval: Duration,
     counts: Option<Counts>,
     failing: bool,
+    /// The system's clock may be set; this one is not.
+    start: Instant,
+    /// When every free block was looked at last.
+    walked: Option<Duration>,
 }
 
 impl Lookout {
@@ -393,34 +489,19 @@ impl Lookout {
         };
         self.failing = sample.is_err();
         let time_us = sample.as_ref().map_or_else(|_| now_us(), |sample| sample.time_us);
-        let alerts: Vec<Alert> = {
+        {
             let mut state = lock(&self.shared.state);
             match sample {
                 Ok(sample) => state.saw(sample, self.shared.max_samples),
                 Err(_) => state.statistics.errors += 1,
             }
-            let mut alerts = Vec::new();
             for kind in events {
-                match &kind {
-                    EventKind::Alert(alert) => alerts.push(alert.clone()),
-                    EventKind::Cleanup { .. } => state.statistics.cleanups += 1,
-                    _ => {}
-                }
                 state.happened(Event { time_us, kind }, self.shared.max_events);
             }
-            state.statistics.alerts += alerts.len() as u64;
+            state.never_measured = self.gauges.iter().filter(|g| !g.measured).map(|g| g.threshold).collect();
             state.write_out();
-            alerts
-        };
-        // With nothing locked, for it is code of others.
-        for alert in &alerts {
-            let callbacks = lock(&self.shared.callbacks).clone();
-            for callback in callbacks {
-                if catch_unwind(AssertUnwindSafe(|| callback(alert))).is_err() {
-                    lock(&self.shared.state).statistics.callback_panics += 1;
-                }
-            }
         }
+        self.shared.tell();
     }
 
     /// What happened with a sample.
@@ -432,54 +513,71 @@ impl Lookout {
             events.extend(more(|c| c.num_ooms).map(EventKind::OutOfMemory));
         }
         self.counts = sample.tick.now.counts;
-        let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.see(sample.time_us, bytes));
-        // Asked once, and only where somebody wants to know.
+        let at = self.start.elapsed();
+        let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.see(at, bytes));
+        // Asked once, only where somebody wants to know, and not too often.
         let wanted = |g: &Gauge| g.threshold.quantity == Quantity::ExternalFragmentationPercent;
-        let split =
-            if self.gauges.iter().any(wanted) { self.shared.source.inactive_split_bytes() } else { None };
+        let is_time = self.interval >= BETWEEN_WALKS
+            || self.walked.is_none_or(|walked| at.saturating_sub(walked) >= BETWEEN_WALKS);
+        let lost = if is_time && self.gauges.iter().any(wanted) {
+            self.walked = Some(at);
+            lost_between_blocks(self.shared.source.as_ref(), &sample.tick.now)
+        } else {
+            None
+        };
         for gauge in &mut self.gauges {
             let value = match gauge.threshold.quantity {
                 Quantity::DevicePercent => percent_in_use(sample),
                 Quantity::ExternalFragmentationPercent => {
-                    split.zip(sample.tick.now.device_total).and_then(|(part, whole)| percent(part, whole))
+                    lost.zip(sample.tick.now.device_total).and_then(|(part, whole)| percent(part, whole))
                 }
                 Quantity::GrowthPerMinute => growth,
                 Quantity::Hidden => sample.tick.now.hidden().map(|bytes| bytes as f64),
             };
             let Some(value) = value else { continue };
-            let Some(change) = gauge.see(value, sample.time_us) else { continue };
+            let Some(change) = gauge.see(value, at) else { continue };
             let alert = Alert { time_us: sample.time_us, threshold: gauge.threshold, value, sample: *sample };
             events.push(match change {
                 Change::Raised => EventKind::Alert(alert),
                 Change::Cleared => EventKind::Cleared(alert),
             });
         }
-        events.extend(self.clean_up(sample));
+        events.extend(self.clean_up(sample, at));
         events
     }
 
     /// Gives cached memory back, where it is time.
-    fn clean_up(&mut self, sample: &Sample) -> Option<EventKind> {
-        let (watchdog, last_us) = self.watchdog.as_mut()?;
+    fn clean_up(&mut self, sample: &Sample, at: Duration) -> Option<EventKind> {
+        let (watchdog, last) = self.watchdog.as_mut()?;
         if percent_in_use(sample)? < watchdog.above_percent {
             return None;
         }
-        let waited = last_us.map(|last| sample.time_us.saturating_sub(last).max(0).unsigned_abs());
-        if waited.is_some_and(|us| u128::from(us) < watchdog.min_interval.as_micros()) {
+        if last.is_some_and(|last| at.saturating_sub(last) < watchdog.min_interval) {
             return None;
         }
         let source = &self.shared.source;
         let before = source.read().ok()?;
-        let cached = before.inactive()?.saturating_sub(source.inactive_split_bytes()?);
-        if cached == 0 {
+        if releasable(source.as_ref(), &before)? == 0 {
             return None;
         }
-        *last_us = Some(sample.time_us);
+        *last = Some(at);
         match source.free_cache().and_then(|()| source.read()) {
             Ok(after) => Some(EventKind::Cleanup { before: before.reserved?, after: after.reserved? }),
             Err(e) => Some(EventKind::Error(e.to_string())),
         }
     }
+}
+
+/// What emptying the cache would give back: all that is cached, where the source does not know better.
+fn releasable(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
+    let split = || Some(now.inactive()?.saturating_sub(source.inactive_split_bytes().unwrap_or(0)));
+    source.releasable_bytes().or_else(split)
+}
+
+/// What is cached and would not be given back, where the source knows.
+fn lost_between_blocks(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
+    let cached = |releasable| Some(now.inactive()?.saturating_sub(releasable));
+    source.releasable_bytes().and_then(cached).or_else(|| source.inactive_split_bytes())
 }
 
 /// The most of the device in use since the sample before: at least what the pool had reserved of it.

@@ -32,8 +32,8 @@ pub struct Threshold {
 pub enum Quantity {
     /// The most of the device in use since the sample before, by anyone, in percent of it.
     DevicePercent,
-    /// What is free between blocks in use, in percent of the device: emptying the cache does not give it back
-    /// (`inactive_split_bytes` of PyTorch). Cache that can be given back is no fragmentation.
+    /// What is free between blocks in use, in percent of the device: emptying the cache would not give it back. Cache that
+    /// can be given back is no fragmentation. It is looked at no more than once a second.
     ExternalFragmentationPercent,
     /// How fast allocated bytes grow, in bytes a minute: from the least there was in the first half of the
     /// [window](super::TrackerOptions::growth_window) to the least in the second, so that what comes and goes with
@@ -125,29 +125,31 @@ pub(super) enum Change {
 #[derive(Debug, Clone)]
 pub(super) struct Gauge {
     pub(super) threshold: Threshold,
+    /// A value was known, once.
+    pub(super) measured: bool,
     raised: bool,
-    last_us: Option<i64>,
+    last: Option<Duration>,
 }
 
 impl Gauge {
     pub(super) fn new(threshold: Threshold) -> Self {
-        Self { threshold, raised: false, last_us: None }
+        Self { threshold, measured: false, raised: false, last: None }
     }
 
-    pub(super) fn see(&mut self, value: f64, time_us: i64) -> Option<Change> {
+    /// `at` is the time since some beginning.
+    pub(super) fn see(&mut self, value: f64, at: Duration) -> Option<Change> {
         let Threshold { above, until, min_interval, .. } = self.threshold;
+        self.measured = true;
         if self.raised {
             // The marks may be the same.
             self.raised = value > until || value >= above;
             return (!self.raised).then_some(Change::Cleared);
         }
-        let waited = self.last_us.is_none_or(|last| {
-            u128::from(time_us.saturating_sub(last).max(0).unsigned_abs()) >= min_interval.as_micros()
-        });
+        let waited = self.last.is_none_or(|last| at.saturating_sub(last) >= min_interval);
         if value.is_nan() || value < above || !waited {
             return None;
         }
-        (self.raised, self.last_us) = (true, Some(time_us));
+        (self.raised, self.last) = (true, Some(at));
         Some(Change::Raised)
     }
 }
@@ -155,41 +157,41 @@ impl Gauge {
 /// How fast the least that is allocated grows.
 #[derive(Debug)]
 pub(super) struct Growth {
-    window_us: i64,
-    seen: VecDeque<(i64, u64)>,
+    window: Duration,
+    /// The least allocated, by the time since some beginning.
+    seen: VecDeque<(Duration, u64)>,
 }
 
 /// Looks that a window holds; where there would be more, they are further apart.
-const MOST_LOOKS: i64 = 1024;
+const MOST_LOOKS: u32 = 1024;
 
 impl Growth {
     pub(super) fn new(window: Duration) -> Self {
-        let window_us = i64::try_from(window.as_micros()).unwrap_or(i64::MAX).max(1);
-        Self { window_us, seen: VecDeque::new() }
+        Self { window, seen: VecDeque::new() }
     }
 
     /// Bytes a minute, once most of a window was seen.
-    pub(super) fn see(&mut self, time_us: i64, allocated: u64) -> Option<f64> {
-        let apart = self.window_us / MOST_LOOKS;
+    pub(super) fn see(&mut self, at: Duration, allocated: u64) -> Option<f64> {
+        let apart = self.window / MOST_LOOKS;
         match self.seen.back_mut() {
-            Some((last, lowest)) if time_us.saturating_sub(*last) < apart => *lowest = allocated.min(*lowest),
-            _ => self.seen.push_back((time_us, allocated)),
+            Some((last, lowest)) if at.saturating_sub(*last) < apart => *lowest = allocated.min(*lowest),
+            _ => self.seen.push_back((at, allocated)),
         }
-        while self.seen.front().is_some_and(|&(t, _)| time_us.saturating_sub(t) > self.window_us) {
+        while self.seen.front().is_some_and(|&(seen, _)| at.saturating_sub(seen) > self.window) {
             self.seen.pop_front();
         }
         let &(first, _) = self.seen.front()?;
-        let span = time_us.saturating_sub(first);
+        let span = at.saturating_sub(first);
         // Nine tenths, for ticks do not fall on the window's edges.
-        if span < self.window_us / 10 * 9 {
+        if span < self.window / 10 * 9 {
             return None;
         }
         let middle = first + span / 2;
         let least = |half: bool| {
-            self.seen.iter().filter(|(t, _)| (*t > middle) == half).map(|&(_, bytes)| bytes).min()
+            self.seen.iter().filter(|(seen, _)| (*seen > middle) == half).map(|&(_, bytes)| bytes).min()
         };
         let (before, after) = (least(false)?, least(true)?);
-        Some((after as f64 - before as f64) / (span as f64 / 2.0) * 60e6)
+        Some((after as f64 - before as f64) / (span.as_secs_f64() / 2.0) * 60.0)
     }
 }
 
@@ -209,7 +211,7 @@ mod tests {
     /// The changes over values that come a second apart.
     fn changes(gauge: &mut Gauge, values: &[f64]) -> Vec<(usize, Change)> {
         let seen = values.iter().enumerate();
-        seen.filter_map(|(i, &v)| gauge.see(v, i as i64 * 1_000_000).map(|c| (i, c))).collect()
+        seen.filter_map(|(i, &v)| gauge.see(v, Duration::from_secs(i as u64)).map(|c| (i, c))).collect()
     }
 
     #[test]
@@ -238,27 +240,27 @@ mod tests {
 
     #[test]
     fn growth_is_of_what_stays() {
-        let minute = |of: &dyn Fn(i64) -> u64| {
+        let minute = |of: &dyn Fn(u64) -> u64| {
             let mut growth = Growth::new(Duration::from_secs(60));
-            (0..=600).filter_map(|i| growth.see(i * 100_000, of(i))).last()
+            (0..=600).filter_map(|i| growth.see(Duration::from_millis(i * 100), of(i))).last()
         };
         let mib = 1u64 << 20;
         // Steps of a second that use up to 100 MiB and leave nothing.
-        assert_eq!(minute(&|i| 500 * mib + i as u64 % 10 * 10 * mib), Some(0.0));
+        assert_eq!(minute(&|i| 500 * mib + i % 10 * 10 * mib), Some(0.0));
         // The same, leaving one MiB each.
-        let left = minute(&|i| 500 * mib + i as u64 % 10 * 10 * mib + i as u64 / 10 * mib).unwrap();
+        let left = minute(&|i| 500 * mib + i % 10 * 10 * mib + i / 10 * mib).unwrap();
         assert!((55.0..65.0).contains(&(left / mib as f64)), "{left}");
         // Half a window is not enough.
         let mut growth = Growth::new(Duration::from_secs(60));
-        assert_eq!((0..300).filter_map(|i| growth.see(i * 100_000, 0)).count(), 0);
+        assert_eq!((0..300).filter_map(|i| growth.see(Duration::from_millis(i * 100), 0)).count(), 0);
     }
 
     #[test]
     fn a_window_holds_few_looks() {
         let mut growth = Growth::new(Duration::from_secs(60));
         for i in 0..600_000 {
-            growth.see(i * 100, 0);
+            growth.see(Duration::from_micros(i * 100), 0);
         }
-        assert!(growth.seen.len() as i64 <= MOST_LOOKS + 2, "{}", growth.seen.len());
+        assert!(growth.seen.len() <= MOST_LOOKS as usize + 2, "{}", growth.seen.len());
     }
 }

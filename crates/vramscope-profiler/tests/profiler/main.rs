@@ -1,5 +1,5 @@
 //! The profiler as a program uses it. Pools of the host's memory, or of addresses alone, stand in for GPUs.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 mod calls;
 mod flight_recorder;
@@ -9,4 +9,5 @@ mod live;
 #[cfg(feature = "prometheus")]
 mod prometheus;
 mod random;
+mod sources;
 mod tracker;

@@ -220,9 +220,119 @@ fn failures_and_retries_of_the_allocator_are_events() {
     let options = TrackerOptions { interval: Duration::from_secs(3600), ..TrackerOptions::default() };
     let tracker = MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
     pool.malloc(2 * GIB).unwrap_err();
+    drop(pool.malloc(800 << 20).unwrap());
+    // Only once the cache is given back.
+    drop(pool.malloc(900 << 20).unwrap());
     pool.malloc(3 * GIB).unwrap_err();
     tracker.stop();
-    assert!(tracker.events().iter().any(|e| e.kind == EventKind::OutOfMemory(2)));
+    let events = tracker.events();
+    assert!(events.iter().any(|e| e.kind == EventKind::OutOfMemory(2)));
+    let retries = pool.statistics().num_alloc_retries;
+    assert!(retries > 0 && events.iter().any(|e| e.kind == EventKind::Retry(retries)));
+    let seen = tracker.statistics();
+    assert_eq!((seen.failed_requests, seen.retries), (2, retries));
+}
+
+/// PyTorch's expandable segments: whole free pages go back, so they are cache and no fragmentation.
+#[test]
+fn the_watchdog_empties_expandable_segments_and_no_alert_takes_them_for_lost() {
+    let settings =
+        vramscope_trace::AllocatorSettings { expandable_segments: Some(true), ..Default::default() };
+    let policy = Policy::torch(&settings, "2.11".parse().unwrap());
+    let pool = MemoryPool::new(&policy, vec![Arc::new(VirtualDevice::with_capacity(GIB))]).unwrap();
+    let options = TrackerOptions {
+        interval: Duration::from_secs(3600),
+        watchdog: Some(Watchdog { above_percent: 80.0, min_interval: Duration::ZERO }),
+        ..one(Quantity::ExternalFragmentationPercent, 20.0)
+    };
+    let tracker = MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
+    drop(pool.malloc(900 << 20).unwrap());
+    tracker.stop();
+    assert_eq!((tracker.alerts().len(), tracker.statistics().cleanups), (0, 1));
+    assert_eq!(pool.total_bytes(), 0);
+}
+
+/// Alerts have room of their own, and the numbers forget nothing.
+#[test]
+fn alerts_are_not_pushed_out_by_events() {
+    let ticks = (0..400).map(|i| {
+        let mut tick = in_use(if i % 2 == 0 { 90 } else { 10 });
+        tick.now.counts = Some(Counts { num_ooms: i, ..Counts::default() });
+        Ok(tick)
+    });
+    let options = TrackerOptions { max_events: 300, ..one(Quantity::DevicePercent, 80.0) };
+    let tracker = track(script(ticks), options);
+    assert_eq!(tracker.events().len(), 300);
+    assert_eq!(tracker.alerts().len(), 200);
+    let seen = tracker.statistics();
+    assert_eq!((seen.alerts, seen.failed_requests), (200, 399));
+}
+
+#[test]
+fn a_callback_that_comes_late_is_told_of_what_was_raised_before() {
+    let tracker = track(script([Ok(in_use(90))]), one(Quantity::DevicePercent, 80.0));
+    for _ in 0..2 {
+        let told = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&told);
+        tracker.add_alert_callback(Arc::new(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        }));
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn thresholds_that_were_never_measured_are_named() {
+    let thresholds =
+        [Quantity::DevicePercent, Quantity::Hidden, Quantity::GrowthPerMinute].map(|q| threshold(q, 1.0));
+    let options = TrackerOptions { thresholds: thresholds.to_vec(), ..TrackerOptions::default() };
+    let mut without_pool = in_use(50);
+    without_pool.now.reserved = None;
+    let tracker = track(script([Ok(without_pool)]), options);
+    let never: Vec<Quantity> = tracker.never_measured().iter().map(|t| t.quantity).collect();
+    assert_eq!(never, [Quantity::Hidden, Quantity::GrowthPerMinute]);
+}
+
+/// Every look panics but the first and the last.
+struct Fragile(Script);
+
+struct FragileTicker(Arc<Fragile>);
+
+impl Ticker for FragileTicker {
+    fn tick(&mut self) -> Result<Tick, SourceError> {
+        let tick = self.0.0.ticks.lock().unwrap().pop();
+        match tick {
+            Some(Err(SourceError::Panicked(why))) => std::panic::panic_any(why),
+            tick => tick.unwrap_or_else(|| Err(SourceError::Gone("the script".to_owned()))),
+        }
+    }
+}
+
+impl MemorySource for Fragile {
+    fn info(&self) -> &SourceInfo {
+        &self.0.info
+    }
+
+    fn read(&self) -> Result<Reading, SourceError> {
+        Ok(Reading::default())
+    }
+
+    fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
+        Box::new(FragileTicker(self))
+    }
+}
+
+#[test]
+fn a_source_that_panics_is_an_error_and_looked_at_again() {
+    let script = script([Ok(in_use(1)), Err(SourceError::Panicked(String::new())), Ok(in_use(2))]);
+    let source = Arc::new(Fragile(Arc::into_inner(script).unwrap()));
+    let options = TrackerOptions { interval: Duration::from_micros(50), ..TrackerOptions::default() };
+    let tracker = MemoryTracker::start(source, options).unwrap();
+    while tracker.is_running() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(tracker.events().iter().any(|e| e.kind == EventKind::Error("script panicked".to_owned())));
+    assert_eq!(tracker.samples().len(), 2);
 }
 
 #[test]
@@ -317,6 +427,16 @@ fn senseless_thresholds_and_a_log_that_cannot_be_written_are_refused() {
     assert!(matches!(start(options(never_over)), TrackerError::Threshold(t) if t == never_over));
     let no_number = threshold(Quantity::DevicePercent, f64::NAN);
     assert!(matches!(start(options(no_number)), TrackerError::Threshold(_)));
+    let watchdog = Some(Watchdog { above_percent: f64::NAN, ..Watchdog::default() });
+    let never = start(TrackerOptions { watchdog, ..TrackerOptions::default() });
+    assert!(matches!(never, TrackerError::Watchdog(mark) if mark.is_nan()));
+    // What was written before is not lost for an interval that makes no sense.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.csv");
+    std::fs::write(&path, "before").unwrap();
+    let log = Some(LogFile::at(&path));
+    start(TrackerOptions { log, interval: Duration::ZERO, ..TrackerOptions::default() });
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
     let log = Some(LogFile::at("/no/such/folder/log.csv".as_ref()));
     let refused = start(TrackerOptions { log, ..TrackerOptions::default() }).to_string();
     assert!(refused.starts_with("/no/such/folder/log.csv: "), "{refused}");

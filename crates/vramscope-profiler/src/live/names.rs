@@ -8,12 +8,15 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use vramscope_allocator::CapturedStack;
 
-use super::protocol::Holder;
+use super::protocol::{Holder, MOST_ANSWERED};
 use crate::holders::{LiveStacks, in_words};
 use crate::sync::lock;
 
 /// How long an answer waits for what its stacks mean.
 const PROMPT: Duration = Duration::from_millis(100);
+
+/// Bytes of all stacks of an answer.
+const MOST_TEXT: usize = MOST_ANSWERED / 2;
 
 /// The holders of a source, with names.
 pub(super) struct Names {
@@ -46,7 +49,8 @@ impl Names {
         Ok(Self { live, known, wanted })
     }
 
-    /// Who holds most, at most `top` of them, as far as names are known in time.
+    /// Who holds most, at most `top` of them, with what is known of their stacks in time; as far as there is room for
+    /// their text.
     pub(super) fn holders(&self, top: usize) -> Vec<Holder> {
         let held = self.live.held(top);
         let mut stacks = lock(&self.known.stacks);
@@ -62,15 +66,15 @@ impl Names {
         };
         let waited = self.known.more.wait_timeout_while(stacks, PROMPT, missing);
         let (stacks, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let holder = |(stack, held): (Option<CapturedStack>, _)| {
-            Holder::new(
-                held,
-                match stack {
-                    Some(stack) => stacks.get(&stack).cloned().flatten(),
-                    None => Some(Vec::new()),
-                },
-            )
+        let mut room = MOST_TEXT;
+        let holder = |&(stack, held): &(Option<CapturedStack>, _)| {
+            let words = match &stack {
+                Some(stack) => stacks.get(stack)?.as_deref(),
+                None => Some(&[][..]),
+            };
+            room = room.checked_sub(words.iter().copied().flatten().map(String::len).sum())?;
+            Some(Holder::new(held, words.map(<[_]>::to_vec)))
         };
-        held.iter().copied().map(holder).collect()
+        held.iter().map_while(holder).collect()
     }
 }

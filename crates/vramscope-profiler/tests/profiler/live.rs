@@ -104,11 +104,12 @@ fn holders_come_with_their_stacks_as_far_as_an_answer_has_room() {
     let mut held = |n: usize| {
         let start = Instant::now();
         loop {
-            let holders = connection.look(n).unwrap().holders.unwrap();
-            if holders.iter().all(|holder| holder.stack.is_some()) {
-                return holders;
+            // A busy machine may be late.
+            let holders = connection.look(n).map(|look| look.holders.unwrap());
+            match holders {
+                Ok(holders) if holders.iter().all(|holder| holder.stack.is_some()) => return holders,
+                looked => assert!(start.elapsed() < LONG, "{looked:?}"),
             }
-            assert!(start.elapsed() < LONG);
         }
     };
     let holders = held(10);
@@ -199,7 +200,7 @@ fn a_client_that_does_not_read_holds_nobody_up() {
 
 #[test]
 fn dropping_the_server_ends_it_at_once() {
-    // The best of some, for the machine may be busy.
+    // The best of some, for the machine may be busy. Its patience with an answer under way is longer.
     let fastest = (0..20).map(|_| {
         let (_pool, server, _folder) = served();
         let mut connection = Connection::open(server.path()).unwrap();
@@ -216,7 +217,7 @@ fn dropping_the_server_ends_it_at_once() {
         took
     });
     let fastest = fastest.min();
-    assert!(fastest < Some(Duration::from_millis(10)), "{fastest:?}");
+    assert!(fastest < Some(Duration::from_millis(90)), "{fastest:?}");
 }
 
 #[test]

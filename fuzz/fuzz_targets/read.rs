@@ -3,9 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vramscope::analysis::{Axis, ByteKind, Capacity, DeviceReplay, Facts, ReplayOptions, Timeline, Window};
+use vramscope::analysis::{
+    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceReplay, Facts, Growth, Judged, ReplayOptions,
+    Status, Timeline, Window,
+};
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
+use vramscope::report::{CheckAnswers, CheckJson};
 
 fuzz_target!(|bytes: &[u8]| {
     check(bytes);
@@ -49,6 +53,7 @@ fn check(bytes: &[u8]) {
         Answers { file: "fuzz", recording: &recording, frames: &frames, devices, by: None, at: None };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
     vramscope::report::info("fuzz", &recording, &Facts::of(trace));
+    budgets(&recording, &frames);
     for device in &trace.devices {
         draw(trace, device);
         let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
@@ -60,6 +65,36 @@ fn check(bytes: &[u8]) {
             assert!(s.allocated.peak <= s.active.peak && s.active.peak <= s.reserved.peak);
         }
     }
+}
+
+/// Budgets that nothing but an empty recording keeps, and the recording as its own baseline, in every form.
+fn budgets(recording: &Recording, frames: &Frames) {
+    let trace = &recording.trace;
+    let mut budgets = vec![Budget::NoLeaks, Budget::NoOoms];
+    for kind in ByteKind::ALL {
+        budgets.extend([Budget::Peak(kind, 0), Budget::Growth(kind, Growth::Bytes(0))]);
+    }
+    let check = |device| {
+        let judged = Judged { trace, device, frames };
+        let check = BudgetCheck::of(judged, Some(judged), &budgets);
+        for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
+            let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
+            assert!(!grew, "nothing grows over itself");
+        }
+        check
+    };
+    let answers = CheckAnswers {
+        file: "fuzz",
+        recording,
+        frames,
+        baseline: Some("fuzz"),
+        devices: trace.devices.iter().map(check).collect(),
+        only_in_baseline: Vec::new(),
+    };
+    let options = TextOptions { width: 100, top: 5, full_stacks: false };
+    vramscope::report::check(&answers, options);
+    vramscope::report::junit(&answers, options).expect("writing into memory cannot fail");
+    CheckJson::new(&answers);
 }
 
 /// Every format and table; what stands in the folded stacks sums to what is allocated.

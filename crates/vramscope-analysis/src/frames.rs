@@ -3,7 +3,7 @@
 use vramscope_trace::{Frame, FrameId, StackId, Trace};
 
 /// Whose code a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     /// The program being profiled.
     User,

@@ -25,8 +25,9 @@ use crate::moment::Moment;
 /// Windows the run is cut into.
 pub const WINDOWS: usize = 10;
 
-/// Windows in which the floor must rise. Not all: a step may be as long as a window.
-const MUST_RISE: usize = 7;
+/// Of ten steps from point to point, those in which the floor must rise. Not all: a step of the program may be as long as a
+/// window.
+const MUST_RISE_OF_TEN: usize = 7;
 
 /// A fall counts where it is at least the whole rise halved so many times: smaller ones are noise.
 const SMALLEST_FALL: usize = 7;
@@ -192,14 +193,17 @@ fn floor(t: &Tally) -> [u64; WINDOWS] {
     floor
 }
 
-/// The floor rises in most windows, and late in the run at least half as fast as early.
-fn keeps_growing(floor: &[u64; WINDOWS]) -> bool {
-    let middle = WINDOWS / 2;
-    let (early, late) = (floor[middle] - floor[1], floor[WINDOWS - 1] - floor[middle]);
-    rises(floor) >= MUST_RISE && late * 2 >= early
+/// The floor rises in most steps from point to point, and late at least half as fast as early. The first step does
+/// not count for that: much is made once at the beginning.
+pub fn keeps_growing(floor: &[u64]) -> bool {
+    let (Some(&second), Some(&last)) = (floor.get(1), floor.last()) else { return false };
+    let middle = floor[floor.len() / 2];
+    let (early, late) = (middle.saturating_sub(second), last.saturating_sub(middle));
+    rises(floor) * 10 >= (floor.len() - 1) * MUST_RISE_OF_TEN && late.saturating_mul(2) >= early
 }
 
-fn rises(floor: &[u64; WINDOWS]) -> usize {
+/// In how many steps from point to point a floor rises.
+pub fn rises(floor: &[u64]) -> usize {
     floor.array_windows().filter(|[a, b]| b > a).count()
 }
 
@@ -225,5 +229,8 @@ mod tests {
         assert!(keeps_growing(&[0, 7, 13, 19, 25, 31, 37, 43, 49, 55]));
         assert!(!keeps_growing(&[0, 47, 100, 138, 171, 181, 182, 199, 199, 202]));
         assert!(!keeps_growing(&[0, 9, 9, 9, 9, 9, 9, 9, 9, 9]));
+        // Of any number of points.
+        assert!(keeps_growing(&[1, 2, 3]) && keeps_growing(&[0, 5]));
+        assert!(!keeps_growing(&[1, 2, 2]) && !keeps_growing(&[3]) && !keeps_growing(&[]));
     }
 }

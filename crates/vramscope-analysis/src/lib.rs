@@ -6,12 +6,14 @@
 //!
 //! Sizes are bytes; positions in a recording are [`Moment`]s.
 
+mod budget;
 mod churn;
 mod counters;
 mod facts;
 mod fragmentation;
 mod frames;
 mod gpus;
+mod growth;
 mod history;
 mod holders;
 mod layout;
@@ -27,16 +29,18 @@ mod summary;
 mod timeline;
 mod tree;
 
+pub use budget::{Budget, BudgetCheck, Growth, HighWater, Judged, Measured, Status, Unknown, Verdict};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
 pub use facts::{DeviceFacts, Facts};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
 pub use gpus::{GPUS, gpu_capacity};
+pub use growth::{Grown, Place};
 pub use history::{Allocation, History, Origin, Quality};
 pub use holders::{By, Holder, HolderKey, holders_at};
 pub use layout::{FreeBlock, Layout};
-pub use leaks::{LeakSuspect, WINDOWS, leak_suspects};
+pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use packing::{Effort, Item, Packing, pack};

@@ -1,14 +1,16 @@
 //! What can be written on the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
-use vramscope::analysis::{By, GPUS, gpu_capacity};
+use vramscope::analysis::{By, GPUS, Growth, gpu_capacity};
 use vramscope::export::{Format, Table};
+use vramscope::profiler::{LogFormat, Quantity, Severity, Threshold};
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -21,9 +23,11 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Report(ReportArgs),
+    Check(CheckArgs),
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
+    Monitor(MonitorArgs),
     Top(TopArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
@@ -87,6 +91,72 @@ impl From<ByArg> for By {
         }
     }
 }
+
+/// Whether a recording keeps its memory budgets: peaks, growth over a baseline, leaks, out of memory
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("budgets").required(true).multiple(true).args(BUDGETS)),
+    after_help = "Examples:
+  vramscope check snapshot.pickle --max-peak 40GiB --no-leaks --no-oom
+  vramscope check snapshot.pickle --baseline main.pickle --max-growth 5%
+  vramscope check snapshot.pickle --max-reserved 44GiB --junit memory.xml
+
+Exit code 1 says that a budget is exceeded, or that the recording does not tell whether it is kept."
+)]
+pub(crate) struct CheckArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// The most allocated bytes at any moment, of each device, as 40GiB or in bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) max_peak: Option<u64>,
+    /// The most reserved bytes at any moment, of each device
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) max_reserved: Option<u64>,
+    /// Another recording: the peaks of allocated and of reserved bytes may not be above its own, device by device
+    #[arg(long, value_name = "OLD")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// How far they may be above it, as 64MiB or 5% [default: 0]
+    #[arg(
+        long,
+        value_name = "SIZE|PERCENT",
+        value_parser = growth,
+        requires = "baseline",
+        allow_hyphen_values = true
+    )]
+    pub(crate) max_growth: Option<Growth>,
+    /// No line may be suspected of a leak
+    #[arg(long)]
+    pub(crate) no_leaks: bool,
+    /// No request may have failed
+    #[arg(long)]
+    pub(crate) no_oom: bool,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i64>,
+    /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "OUT")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The options that set a budget.
+const BUDGETS: [&str; 5] = ["max_peak", "max_reserved", "baseline", "no_leaks", "no_oom"];
+
+/// `64MiB`, a number of bytes, or `5%` of what the baseline has.
+fn growth(text: &str) -> Result<Growth, String> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or it is a part, as 5%"));
+    };
+    match percent.trim().parse::<f64>() {
+        Ok(percent) if (0.0..=MOST_PERCENT).contains(&percent) => Ok(Growth::Percent(percent)),
+        _ => Err(format!("a part is as 5% or 2.5%, from 0% to {MOST_PERCENT}%")),
+    }
+}
+
+/// A peak that may grow further is not held to anything.
+const MOST_PERCENT: f64 = 1e6;
 
 /// The same history under other allocator settings, or on a device of another size: would it have fit?
 #[derive(Debug, Args)]
@@ -325,6 +395,109 @@ impl From<TableArg> for Table {
     }
 }
 
+/// Watch a process and keep a log: what its pool, the GPU and the host say, at intervals
+#[derive(Debug, Args)]
+#[command(after_help = "Quantities of --alert:
+  device=90%         of the device in use, by anyone
+  fragmentation=20%  of the device free between blocks, which emptying the cache does not give back
+  growth=1GiB        a minute, of what stays allocated
+  hidden=2GiB        in use on the device, outside of the pool
+
+Examples:
+  vramscope monitor 4711 --output run.csv
+  vramscope monitor 4711 --alert device=90% --duration 60
+  vramscope monitor /run/user/1000/vramscope/4711.sock --prometheus 127.0.0.1:9400
+
+It ends with the process, after --duration, or with Ctrl-C. Exit code 1 says that there was an alert.")]
+pub(crate) struct MonitorArgs {
+    /// The number of a process, or the socket of one that serves its pool
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) target: String,
+    /// Write every sample and event there, at once
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// How they are written [default: csv where FILE ends in .csv, else jsonl]
+    #[arg(long, value_name = "FORMAT", requires = "output")]
+    pub(crate) format: Option<LogFormatArg>,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.1")]
+    pub(crate) interval: Duration,
+    /// End after so long
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Raise an alert where a quantity reaches a value; may be given several times
+    #[arg(long, value_name = "QUANTITY=VALUE")]
+    pub(crate) alert: Vec<AlertArg>,
+    /// Serve the metrics for Prometheus there
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) prometheus: Option<SocketAddr>,
+    /// The GPU, of several [default: the first that the process is on]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i32>,
+    /// Print the summary at the end as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Seconds that make sense between two looks, for a log.
+fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_from(Duration::from_millis(1), text)
+}
+
+/// The same for eyes.
+fn interval(text: &str) -> Result<Duration, String> {
+    seconds_from(Duration::from_millis(100), text)
+}
+
+fn seconds_from(least: Duration, text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let sensible = least..=Duration::from_hours(24);
+    let wrong = || format!("it is {} to 86400 seconds", least.as_secs_f64());
+    seconds.filter(|s| sensible.contains(s)).ok_or_else(wrong)
+}
+
+/// The form of a log.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    Csv,
+    Jsonl,
+}
+
+impl From<LogFormatArg> for LogFormat {
+    fn from(format: LogFormatArg) -> Self {
+        match format {
+            LogFormatArg::Csv => Self::Csv,
+            LogFormatArg::Jsonl => Self::JsonLines,
+        }
+    }
+}
+
+/// A value that a quantity should not reach.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlertArg(pub(crate) Threshold);
+
+impl std::str::FromStr for AlertArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("it is QUANTITY=VALUE, as device=90%")?;
+        let percent = || {
+            let number = value.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+            number.filter(|p| (0.0..=100.0).contains(p)).ok_or(format!("`{value}` is no percentage, as 90%"))
+        };
+        let (quantity, above) = match name.trim() {
+            "device" => (Quantity::DevicePercent, percent()?),
+            "fragmentation" => (Quantity::ExternalFragmentationPercent, percent()?),
+            "growth" => (Quantity::GrowthPerMinute, size(value)? as f64),
+            "hidden" => (Quantity::Hidden, size(value)? as f64),
+            name => {
+                return Err(format!("`{name}` is none of device, fragmentation, growth, hidden"));
+            }
+        };
+        Ok(Self(Threshold::new(quantity, Severity::Warning, above)))
+    }
+}
+
 /// GPUs and running programs: what they hold, their highest since the last look, who holds it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -346,13 +519,6 @@ pub(crate) struct TopArgs {
     /// Print one look as JSON and end
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Seconds that make sense between two looks.
-fn interval(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let sensible = Duration::from_millis(100)..=Duration::from_hours(24);
-    seconds.filter(|s| sensible.contains(s)).ok_or_else(|| "it is 0.1 to 86400 seconds".to_owned())
 }
 
 /// The bare facts of a file: format, age, what it has, counts

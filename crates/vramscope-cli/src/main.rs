@@ -17,9 +17,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
+        Command::Check(args) => commands::check::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        #[cfg(unix)]
+        Command::Monitor(args) => commands::monitor::run(&args),
+        #[cfg(not(unix))]
+        Command::Monitor(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
         #[cfg(unix)]
         Command::Top(args) => commands::top::run(&args).map(|()| Found::Nothing),
         #[cfg(not(unix))]

@@ -15,20 +15,28 @@
 //! - [`MemorySource`]: where numbers come from, and what each source knows
 //! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary
 //! - [`Monitor`]: looks at a source at intervals
+//! - [`MemoryTracker`]: an events log, alerts, a watchdog
+//! - [`FlightRecorder`]: what is left of a run that was out of memory
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
 //! - `live`, on Unix: a source told to other processes on a local socket
+//! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
 
+mod flight_recorder;
 mod holders;
 mod leaks;
 #[cfg(unix)]
 pub mod live;
 mod monitor;
 mod profiler;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 mod snapshot;
 mod source;
 mod sync;
+mod tracker;
 
+pub use flight_recorder::{FlightRecorder, FlightRecorderError, FlightRecorderOptions};
 pub use holders::{LiveHolder, LiveStacks};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
 pub use monitor::{Monitor, MonitorError, Sample};
@@ -36,10 +44,18 @@ pub use profiler::{
     FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
     ProfilerError, ProfilerOptions, ThreadUse,
 };
+#[cfg(feature = "prometheus")]
+pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};
 pub use snapshot::{MemorySnapshot, Operation};
-pub use source::{
-    AllocationObserver, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation, PoolSource,
-    ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
-};
 #[cfg(feature = "cuda")]
-pub use source::{CudaSource, GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+pub use source::CudaSource;
+pub use source::{
+    AllocationObserver, Beside, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation,
+    PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
+};
+#[cfg(feature = "nvml")]
+pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+pub use tracker::{
+    Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, Quantity, Severity,
+    Threshold, TrackerError, TrackerOptions, TrackerStatistics, Watchdog,
+};

@@ -65,12 +65,12 @@ impl fmt::Display for Operation {
     /// gpumemprof's words: `baseline`, `before_step`, `peak_step`, `after_step`, `monitor`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Baseline => f.write_str("baseline"),
-            Self::Before(name) => write!(f, "before_{name}"),
-            Self::Peak(name) => write!(f, "peak_{name}"),
-            Self::After(name) => write!(f, "after_{name}"),
-            Self::Monitor => f.write_str("monitor"),
-            Self::Now => f.write_str("now"),
+            Self::Baseline => f.pad("baseline"),
+            Self::Before(name) => f.pad(&format!("before_{name}")),
+            Self::Peak(name) => f.pad(&format!("peak_{name}")),
+            Self::After(name) => f.pad(&format!("after_{name}")),
+            Self::Monitor => f.pad("monitor"),
+            Self::Now => f.pad("now"),
         }
     }
 }

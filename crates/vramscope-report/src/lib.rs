@@ -3,17 +3,20 @@
 
 mod doubts;
 mod json;
+mod junit;
 mod names;
 mod text;
 mod units;
+mod verdicts;
 
 pub use doubts::doubts;
-pub use json::{InfoJson, ReplayJson, ReportJson};
+pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson};
+pub use junit::junit;
 pub use names::{Names, clean, fit};
-pub use text::{TextOptions, info, replay, report};
-pub use units::{bytes, count, counted, share};
+pub use text::{TextOptions, check, info, replay, report};
+pub use units::{bytes, count, counted, share, signed_bytes};
 
-use vramscope_analysis::{DeviceReplay, Frames, Summary};
+use vramscope_analysis::{BudgetCheck, DeviceReplay, Frames, Summary};
 use vramscope_trace::formats::Recording;
 
 /// A recording and the answers about its devices: what every form of the report is made from.
@@ -44,4 +47,21 @@ pub struct ReplayAnswers<'r> {
     pub frames: &'r Frames,
     /// The answers for each device asked for.
     pub devices: Vec<DeviceReplay>,
+}
+
+/// A recording and how it stands to its budgets.
+#[derive(Debug, Clone)]
+pub struct CheckAnswers<'r> {
+    /// The file's name, as the user gave it.
+    pub file: &'r str,
+    /// The recording.
+    pub recording: &'r Recording,
+    /// Whose code its frames are.
+    pub frames: &'r Frames,
+    /// The name of the file it is compared with, where there is one.
+    pub baseline: Option<&'r str>,
+    /// The verdicts on each device asked for.
+    pub devices: Vec<BudgetCheck>,
+    /// Devices that the baseline used, and the recording does not have.
+    pub only_in_baseline: Vec<i64>,
 }

@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
-use vramscope_analysis::{Code, Frames, HolderKey, NodeKind, Unusable};
+use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Place, Unusable};
 use vramscope_trace::{FrameId, PoolId, SegmentKind, Trace};
+
+/// Before the name of where memory was freed that was live before recording.
+const FREED_AT: &str = "(live before recording, freed at) ";
 
 /// Names things of one trace as the reports do. No name can steer a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +57,26 @@ impl Names<'_> {
             NodeKind::BeforeRecording => "(live before recording)".to_owned(),
             NodeKind::BeforeRecordingFreed => "(live before recording; below, where it was freed)".to_owned(),
         }
+    }
+
+    /// A group of allocations: what they share, and whether they were live before recording.
+    pub(crate) fn holder(&self, h: &Holder) -> String {
+        let before = match h.origin {
+            None | Some(Origin::Recorded) => "",
+            Some(Origin::EndState) => "(live before recording) ",
+            Some(Origin::FreeOnly) => FREED_AT,
+        };
+        format!("{before}{}", self.key(&h.key))
+    }
+
+    /// What holds more than in another recording.
+    pub(crate) fn grown(&self, g: &Grown) -> String {
+        let place = match g.place {
+            Place::NoStack => self.key(&HolderKey::NoStack),
+            Place::Line(frame) => self.frame(frame),
+            Place::Function(frame) => format!("{} and other lines of the function", self.frame(frame)),
+        };
+        format!("{}{place}", if g.freed_there { FREED_AT } else { "" })
     }
 
     pub(crate) fn key(&self, key: &HolderKey) -> String {

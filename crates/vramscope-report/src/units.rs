@@ -17,7 +17,7 @@ pub fn bytes(n: u64) -> String {
 }
 
 /// As [`bytes`], with its sign.
-pub(crate) fn signed_bytes(n: i64) -> String {
+pub fn signed_bytes(n: i64) -> String {
     let sign = if n < 0 { "-" } else { "+" };
     if n == 0 { "0 B".to_owned() } else { format!("{sign}{}", bytes(n.unsigned_abs())) }
 }

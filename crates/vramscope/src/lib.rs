@@ -6,9 +6,11 @@
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
 //! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
-//! - [`report`]: answers as text and JSON
+//! - [`report`]: answers as text, JSON and JUnit XML
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
+//!
+//! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes.
 //!
 //! ```
 //! use vramscope::prelude::*;
@@ -44,7 +46,10 @@ pub mod prelude {
         TorchRelease, VirtualDevice,
     };
     pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
-    pub use vramscope_profiler::{GpuMemoryProfiler, MemorySource, PoolSource, ProfilerOptions};
+    pub use vramscope_profiler::{
+        DeviceSpec, FlightRecorder, GpuMemoryProfiler, LeakSuspect, MemorySnapshot, MemorySource,
+        MemoryTracker, PoolSource, ProfileResult, ProfileSummary, ProfilerOptions, Threshold, TrackerOptions,
+    };
     pub use vramscope_report::{Answers, ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
     pub use vramscope_trace::{AllocatorSettings, DeviceTrace, ReadError, Trace};

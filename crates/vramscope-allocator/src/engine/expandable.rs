@@ -101,19 +101,25 @@ impl Locked<'_> {
         Ok((key, bytes))
     }
 
+    /// From where to where whole pages lie inside a block of an expandable segment; nowhere, if the end is not above
+    /// the start.
+    pub(super) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
+        let (block, segment) = (self.block(key), self.segment_of(key));
+        let (base, page) = (segment.address, self.arena.core.policy.page_size(segment.class));
+        let start = base + (block.address - base).next_multiple_of(page);
+        (start, base + (block.address + block.size - base) / page * page)
+    }
+
     /// Unmaps the whole pages inside a free block of an expandable segment (`unmap_block`), and gives the
     /// segment's addresses back when nothing is mapped any more.
     pub(super) fn unmap(&mut self, key: BlockKey, stack: Option<StackKey>) -> Result<(), DeviceError> {
-        let core = &self.arena.core;
-        let (block, segment) = (self.block(key), self.segment_of(key));
-        let (class, page) = (segment.class, core.policy.page_size(segment.class));
-        let (base, index, stack) = (segment.address, block.segment, stack.or(segment.stack));
-        let start = base + (block.address - base).next_multiple_of(page);
-        let end = base + (block.address + block.size - base) / page * page;
+        let (start, end) = self.whole_pages(key);
         if start >= end {
             return Ok(());
         }
-        core.unmap(self.arena.tag, class, start, end - start, stack)?;
+        let (index, segment) = (self.block(key).segment, self.segment_of(key));
+        let (class, stack) = (segment.class, stack.or(segment.stack));
+        self.arena.core.unmap(self.arena.tag, class, start, end - start, stack)?;
         self.remove_free(key);
         let mut unmapped = key;
         if start > self.block(key).address {

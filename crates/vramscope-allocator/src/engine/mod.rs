@@ -351,6 +351,11 @@ impl Engine {
         self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
     }
 
+    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back, of one arena after the other.
+    pub(crate) fn releasable_bytes(&self) -> u64 {
+        self.releasable().iter().map(|arena| arena.lock().releasable_bytes()).sum()
+    }
+
     /// Bytes of free blocks in segments of which something is in use, of one arena after the other.
     pub(crate) fn inactive_split_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().inactive_split_bytes()).sum()

@@ -206,9 +206,13 @@ impl DevicePool {
         self.engine.statistics()
     }
 
-    /// Bytes of free blocks in segments of which something is in use (`inactive_split_bytes` of PyTorch): what
-    /// emptying the cache does not give back. In an expandable segment, addresses without memory count as in
-    /// use: its free pages are given back all the same. Every free block is looked at.
+    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back to the device now. Every free block is looked at.
+    pub fn releasable_bytes(&self) -> u64 {
+        self.engine.releasable_bytes()
+    }
+
+    /// Bytes of free blocks in segments of which something is in use (`inactive_split_bytes` of PyTorch). In an
+    /// expandable segment, addresses without memory count as in use. Every free block is looked at.
     pub fn inactive_split_bytes(&self) -> u64 {
         self.engine.inactive_split_bytes()
     }

@@ -244,7 +244,13 @@ proptest! {
                     pending = true;
                 }
                 Step::SetBusy(stream, busy) => gpu.set_busy(stream, busy),
-                Step::FreeAllBlocks => pool.free_all_blocks().unwrap(),
+                Step::FreeAllBlocks => {
+                    let (before, releasable) = (pool.total_bytes(), pool.releasable_bytes());
+                    pool.free_all_blocks().unwrap();
+                    let given = before - pool.total_bytes();
+                    // What waited for a stream is waited for first.
+                    prop_assert!(given == releasable || pending && given > releasable);
+                }
                 Step::ResetPeaks => {
                     pool.reset_peak_stats();
                     (peak_allocated, peak_requested, was_reset) = (0, 0, true);

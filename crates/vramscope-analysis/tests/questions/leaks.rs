@@ -9,13 +9,13 @@ const KIB: u64 = 1 << 10;
 
 /// A program that allocates from the lines of a file.
 #[derive(Default)]
-struct Program {
-    events: Vec<Value>,
+pub(crate) struct Program {
+    pub(crate) events: Vec<Value>,
     next: u64,
 }
 
 impl Program {
-    fn alloc(&mut self, line: u32, size: u64) -> (u64, u64, u32) {
+    pub(crate) fn alloc(&mut self, line: u32, size: u64) -> (u64, u64, u32) {
         self.next += 1 << 20;
         self.events.push(at_line("alloc", self.next, size, line));
         (self.next, size, line)
@@ -27,7 +27,7 @@ impl Program {
     }
 
     /// A step of training: activations, then gradients while they are freed.
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let activations: Vec<_> = (0..12).map(|i| self.alloc(10 + i, 64 * KIB)).collect();
         for (i, a) in activations.into_iter().enumerate().rev() {
             let gradient = self.alloc(30 + i as u32, 32 * KIB);

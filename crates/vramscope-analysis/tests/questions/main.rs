@@ -1,6 +1,7 @@
 //! Every question, asked of recordings made by hand and at random.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
+mod budgets;
 mod counters;
 mod explained;
 mod leaks;

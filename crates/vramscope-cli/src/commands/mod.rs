@@ -1,8 +1,11 @@
 //! One file a subcommand.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod export;
 pub(crate) mod info;
+#[cfg(unix)]
+pub(crate) mod monitor;
 pub(crate) mod replay;
 pub(crate) mod report;
 #[cfg(unix)]

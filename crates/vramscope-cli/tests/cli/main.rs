@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+mod check;
 mod data;
 mod examples;
 mod export;
+mod monitor;
 mod options;
 mod pool;
 mod replay;

@@ -5,6 +5,7 @@ mod result;
 mod scope;
 mod summary;
 mod threads;
+mod words;
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -138,8 +139,8 @@ struct State {
     snapshots: VecDeque<MemorySnapshot>,
     totals: Totals,
     baseline: MemorySnapshot,
-    /// The highest since the baseline.
-    peak: Peak,
+    /// The highest since the baseline. Shared, because asking it is code of others.
+    peak: Arc<Peak>,
 }
 
 impl GpuMemoryProfiler {
@@ -189,7 +190,7 @@ impl GpuMemoryProfiler {
             results: VecDeque::new(),
             snapshots: VecDeque::new(),
             totals: Totals::default(),
-            peak: looks.watch(),
+            peak: Arc::new(looks.watch()),
             baseline: baseline(&looks),
         };
         let shared = Shared { id, looks, options, stacks: StackRecorder::new(), state: Mutex::new(state) };
@@ -229,7 +230,7 @@ impl GpuMemoryProfiler {
         match catch_unwind(AssertUnwindSafe(f)) {
             Ok(Ok(value)) => Ok((value, context.finish())),
             Ok(Err(error)) => {
-                context.end(Outcome::Failed(error.to_string()));
+                context.fail(&error);
                 Err(error)
             }
             Err(panic) => {
@@ -271,20 +272,37 @@ impl GpuMemoryProfiler {
     /// # Errors
     /// Where it runs already, or the interval is nothing. gpumemprof ignores a second start and its interval.
     pub fn start_monitoring(&self, interval: Duration) -> Result<(), MonitorError> {
-        let mut monitor = lock(&self.monitor);
-        if let Some(running) = monitor.as_ref().filter(|m| m.is_running()) {
-            return Err(MonitorError::Running { interval: running.interval() });
+        let running = |monitor: &Option<Monitor>| {
+            let running = monitor.as_ref().filter(|m| m.is_running())?;
+            Some(MonitorError::Running { interval: running.interval() })
+        };
+        if let Some(error) = running(&lock(&self.monitor)) {
+            return Err(error);
         }
         let shared = Arc::clone(&self.shared);
         let source = Arc::clone(&self.shared.looks.source);
-        *monitor = Some(Monitor::start(source, interval, move |sample| {
+        // With nothing locked, for the source is code of others.
+        let started = Monitor::start(source, interval, move |sample| {
             if let Ok(sample) = sample {
                 let now = shared.looks.seen(sample.tick.now);
                 let high = sample.tick.high;
                 shared.keep(shared.snapshot(Operation::Monitor, sample.time_us, &now, &high));
             }
-        })?);
-        Ok(())
+        })?;
+        let mut monitor = lock(&self.monitor);
+        // Another thread may have been faster.
+        match running(&monitor) {
+            Some(error) => {
+                drop(monitor);
+                Err(error)
+            }
+            None => {
+                let ended = monitor.replace(started);
+                drop(monitor);
+                drop(ended);
+                Ok(())
+            }
+        }
     }
 
     /// Takes a last snapshot and ends monitoring, at once. Does nothing where it does not run.
@@ -298,7 +316,8 @@ impl GpuMemoryProfiler {
     /// What is in use now, with the highest values since the baseline.
     pub fn snapshot(&self) -> MemorySnapshot {
         let now = self.shared.looks.read();
-        let peak = lock(&self.shared.state).peak.so_far();
+        let peak = Arc::clone(&lock(&self.shared.state).peak);
+        let peak = peak.so_far();
         self.shared.snapshot(Operation::Now, now_us(), &now, &peak.max(now))
     }
 
@@ -331,6 +350,8 @@ impl GpuMemoryProfiler {
     /// All calls together.
     pub fn get_summary(&self) -> ProfileSummary {
         let now = self.shared.looks.read();
+        let peak = Arc::clone(&lock(&self.shared.state).peak);
+        let highest = peak.so_far().max(now);
         let monitoring_active = lock(&self.monitor).as_ref().is_some_and(Monitor::is_running);
         let state = lock(&self.shared.state);
         let difference =
@@ -346,8 +367,8 @@ impl GpuMemoryProfiler {
             total_memory_allocated: allocated,
             total_memory_freed: freed,
             net_memory_change: difference(allocated, freed),
-            peak_memory_usage: state.peak.so_far().max(now).allocated,
-            peak_is_exact: state.peak.is_exact(),
+            peak_memory_usage: highest.allocated,
+            peak_is_exact: peak.is_exact(),
             current_memory_usage: now.allocated,
             baseline_memory_usage: state.baseline.allocated_memory,
             memory_change_from_baseline: difference(now.allocated, state.baseline.allocated_memory),
@@ -360,7 +381,7 @@ impl GpuMemoryProfiler {
     /// Forgets all results, snapshots, statistics and what was seen of leaks, and takes a new baseline. Monitoring
     /// goes on; calls that are open will be counted when they end.
     pub fn clear_results(&self) {
-        let (peak, baseline) = (self.shared.looks.watch(), baseline(&self.shared.looks));
+        let (peak, baseline) = (Arc::new(self.shared.looks.watch()), baseline(&self.shared.looks));
         if let Some(leaks) = &self.leaks {
             leaks.clear();
         }

@@ -1,5 +1,6 @@
 //! A call while it is open.
 
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,16 +53,18 @@ impl<'p> ProfileContext<'p> {
     }
 
     /// Ends the block.
-    pub fn finish(mut self) -> ProfileResult {
-        let Some(call) = self.call.take() else { unreachable!("a context ends once") };
-        call.end(self.profiler, Outcome::Returned)
+    pub fn finish(self) -> ProfileResult {
+        self.end(Outcome::Returned)
     }
 
-    /// Ends the block with an error.
-    pub(super) fn end(mut self, outcome: Outcome) {
-        if let Some(call) = self.call.take() {
-            call.end(self.profiler, outcome);
-        }
+    /// Ends the block with an error. One that is left by `?` cannot know of it, and counts as returned.
+    pub fn fail(self, error: impl Display) -> ProfileResult {
+        self.end(Outcome::Failed(error.to_string()))
+    }
+
+    pub(super) fn end(mut self, outcome: Outcome) -> ProfileResult {
+        let Some(call) = self.call.take() else { unreachable!("a context ends once") };
+        call.end(self.profiler, outcome)
     }
 }
 

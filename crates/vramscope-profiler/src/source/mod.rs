@@ -1,9 +1,10 @@
 //! Where numbers come from.
 
+mod beside;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "nvml")]
 mod nvml;
 mod pool;
 mod process;
@@ -14,10 +15,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::DeviceError;
 
+pub use beside::Beside;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaSource;
 pub use device::{DeviceSpec, SelectError};
-#[cfg(feature = "cuda")]
+#[cfg(feature = "nvml")]
 pub use nvml::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use pool::PoolSource;
 pub use process::{HostSource, ProcessMemory};
@@ -32,6 +34,7 @@ pub use process::{HostSource, ProcessMemory};
 /// | `CudaSource` | what of a GPU is in use by anyone, from the driver |
 /// | `NvmlSource` | the same, and what this process has of it, without making a context |
 /// | [`HostSource`] | the resident memory of a process |
+/// | [`Beside`] | what one source knows, and another where it does not |
 pub trait MemorySource: Send + Sync {
     /// What it is.
     fn info(&self) -> &SourceInfo;
@@ -183,7 +186,7 @@ impl Reading {
 }
 
 /// Sees the highest values since it began.
-pub trait Watch: Send {
+pub trait Watch: Send + Sync {
     /// The highest of each kind so far, each at its own moment. What was there at the beginning counts.
     fn peaks(&self) -> Reading;
 }
@@ -204,7 +207,7 @@ pub struct Tick {
     pub now: Reading,
     /// The highest since the tick before, each at its own moment.
     pub high: Reading,
-    /// `high` saw everything in between; else it is what was looked at.
+    /// `high` saw everything in between, of the kinds that a pool counts; else it is what was looked at.
     pub high_is_exact: bool,
 }
 
@@ -257,7 +260,7 @@ pub enum SourceError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// NVML's own error.
-    #[error("NVML: {0}")]
+    #[error("{0}")]
     Nvml(String),
     /// What was asked is not there any more.
     #[error("{0} is gone")]

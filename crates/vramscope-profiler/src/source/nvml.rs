@@ -134,6 +134,13 @@ pub fn nvml_devices() -> Result<Vec<NvmlDevice>, SourceError> {
 /// The library, loaded once.
 fn library() -> Result<&'static Nvml, String> {
     static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
-    let library = LIBRARY.get_or_init(|| Nvml::init().map_err(|e| e.to_string()));
+    let library = LIBRARY.get_or_init(|| {
+        Nvml::init().map_err(|e| match e {
+            NvmlError::LibloadingError(e) => {
+                format!("there is no NVML, which comes with NVIDIA's driver ({e})")
+            }
+            e => e.to_string(),
+        })
+    });
     library.as_ref().map_err(Clone::clone)
 }

@@ -186,6 +186,9 @@ fn three_calls_returning_a_tensor_are_no_leak_and_a_growing_list_is() {
     assert_eq!((&*leaks[0].function_name, leaks[0].kept_bytes), ("grows", 150 << 20));
     assert!(leaks[0].line.contains(&format!("calls.rs:{line} ")), "{}", leaks[0].line);
     assert_eq!(leaks[0].floor, [1, 2, 3]);
+    let said = leaks[0].to_string();
+    assert!(said.starts_with("grows: 3 blocks of 150.00 MiB kept by "), "{said}");
+    assert!(said.ends_with(", 50.00 MiB a call; never fewer again after each call: 1 2 3"), "{said}");
 }
 
 #[test]
@@ -264,6 +267,40 @@ fn snapshots_have_the_fields_of_gpumemprof() {
     assert_eq!(result.memory_before.operation.to_string(), "before_load");
     assert_eq!(result.memory_peak.operation.to_string(), "peak_load");
     assert_eq!(profiler.baseline().operation.to_string(), "baseline");
+}
+
+/// All but the times.
+#[test]
+fn results_read_as_sentences() {
+    let (pool, profiler) = profiled();
+    let _live = pool.malloc(GIB).unwrap();
+    let context = profiler.profile_context("step");
+    drop(pool.malloc(2 * GIB).unwrap());
+    let result = context.fail("no such layer");
+    let said = result.to_string();
+    let (before, after) = said.split_once(" s; ").unwrap();
+    assert_eq!(after, "failed: no such layer");
+    assert!(before.starts_with("step: peak 3.00 GiB (2.00 GiB above the start), 0 B after, "), "{before}");
+    profiler.profile_function("a longer name", || ());
+    let summary = profiler.get_summary().to_string();
+    let lines: Vec<&str> = summary.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "cuda:0: 2 calls of 2 functions, peak 3.00 GiB, 1.00 GiB now, +1.00 GiB since the baseline",
+            "function         calls          peak    allocated a call        time"
+        ]
+    );
+    assert!(
+        lines[2].starts_with("step                 1      3.00 GiB            2.00 GiB  "),
+        "{}",
+        lines[2]
+    );
+    assert!(
+        lines[3].starts_with("a longer name        1      1.00 GiB                 0 B  "),
+        "{}",
+        lines[3]
+    );
 }
 
 #[test]
@@ -351,7 +388,7 @@ fn a_source_that_knows_little_says_so() {
 
 /// The driver's own numbers, where there is a GPU.
 #[test]
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", feature = "nvml"))]
 fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
     use vramscope_profiler::{CudaSource, MemorySource as _, NvmlSource, nvml_devices};
 

@@ -2,6 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 mod calls;
+mod flight_recorder;
 mod leaks;
 #[cfg(unix)]
 mod live;
+#[cfg(feature = "prometheus")]
+mod prometheus;
+mod random;
+mod tracker;

@@ -1,11 +1,12 @@
 //! The report as JSON: keys are stable, sizes are bytes, times microseconds since the Unix epoch.
 
+mod check;
 mod replay;
 
 use serde::Serialize;
 use vramscope_analysis::{
     Counters, DeviceFacts, EndState, Facts, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin,
-    OutOfMemory, Peak, Region, Summary, Unusable,
+    OutOfMemory, Peak, Quality, Region, Summary, Unusable,
 };
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Events, PoolId, SegmentKind, StackId};
@@ -13,6 +14,7 @@ use vramscope_trace::{Events, PoolId, SegmentKind, StackId};
 use crate::Answers;
 use crate::names::Names;
 
+pub use check::CheckJson;
 pub use replay::ReplayJson;
 
 /// `vramscope report --json`.
@@ -226,6 +228,24 @@ impl ReportJson {
     }
 }
 
+impl QualityJson {
+    fn new(q: &Quality) -> Self {
+        Self {
+            exact: q.sizes_exact(),
+            preexisting_blocks: q.preexisting,
+            inferred_sizes: q.inferred_sizes,
+            size_mismatches: q.size_mismatches,
+            lost_events: q.lost_events,
+            segment_contradictions: q.segment_contradictions,
+            end_state_disagreements: q.end_state_disagreements,
+            end_state_disagreement_bytes: q.end_state_disagreement_bytes,
+            settings_assumed: q.settings_assumed,
+            probably_overflowed: q.probably_overflowed,
+            reproduced: q.reproduced,
+        }
+    }
+}
+
 struct Maker<'r> {
     names: Names<'r>,
     top: Option<usize>,
@@ -292,19 +312,7 @@ impl Maker<'_> {
             },
             regions: s.regions.iter().map(region).collect(),
             churn: s.churn.iter().take(self.top.unwrap_or(usize::MAX)).map(|h| self.churn(h)).collect(),
-            quality: QualityJson {
-                exact: s.quality.sizes_exact(),
-                preexisting_blocks: s.quality.preexisting,
-                inferred_sizes: s.quality.inferred_sizes,
-                size_mismatches: s.quality.size_mismatches,
-                lost_events: s.quality.lost_events,
-                segment_contradictions: s.quality.segment_contradictions,
-                end_state_disagreements: s.quality.end_state_disagreements,
-                end_state_disagreement_bytes: s.quality.end_state_disagreement_bytes,
-                settings_assumed: s.quality.settings_assumed,
-                probably_overflowed: s.quality.probably_overflowed,
-                reproduced: s.quality.reproduced,
-            },
+            quality: QualityJson::new(&s.quality),
         }
     }
 

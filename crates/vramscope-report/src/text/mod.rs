@@ -4,6 +4,7 @@
 //! the words do not.
 
 mod chart;
+mod check;
 mod info;
 mod replay;
 
@@ -15,12 +16,15 @@ use vramscope_analysis::{
     BestSetting, CallTree, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin,
     OutOfMemory, Peak, Summary, Tried,
 };
+use vramscope_trace::formats::Recording;
 use vramscope_trace::{PoolId, StackId};
 
 use crate::Answers;
 use crate::doubts;
 use crate::names::{Names, clean, fit, kind, unusable};
 use crate::units::{bytes, count, counted, duration, share, signed_bytes};
+pub use check::check;
+pub(crate) use check::evidence;
 use info::format_of;
 pub use info::info;
 pub use replay::replay;
@@ -49,7 +53,8 @@ const BAR_WIDTH: usize = 16;
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page { out: String::new(), names, options };
-    page.file(answers);
+    let events = answers.devices.iter().map(|d| d.events).sum();
+    page.file(answers.file, answers.recording, events, answers.devices.len());
     for device in &answers.devices {
         page.device(answers, device);
     }
@@ -90,16 +95,15 @@ impl Page<'_> {
         let _ = writeln!(self.out, "\n{BOLD}{text}{BOLD:#}");
     }
 
-    fn file(&mut self, answers: &Answers<'_>) {
-        let events: usize = answers.devices.iter().map(|d| d.events).sum();
+    fn file(&mut self, file: &str, recording: &Recording, events: usize, devices: usize) {
         let facts = format!(
             "{}, {} on {}",
-            format_of(answers.recording),
+            format_of(recording),
             counted(events as u64, "event"),
-            counted(answers.devices.len() as u64, "device"),
+            counted(devices as u64, "device"),
         );
         let room = self.options.width.saturating_sub(facts.width() + 2).max(20);
-        let file = fit(&clean(answers.file), room);
+        let file = fit(&clean(file), room);
         self.line(format!("{DIM}{file}: {facts}{DIM:#}"));
     }
 
@@ -342,12 +346,7 @@ impl Page<'_> {
 
     fn holder_rows(&mut self, holders: &[Holder], total: u64, top: usize) {
         for h in holders.iter().take(top) {
-            let before = match h.origin {
-                None | Some(Origin::Recorded) => "",
-                Some(Origin::EndState) => "(live before recording) ",
-                Some(Origin::FreeOnly) => "(live before recording, freed at) ",
-            };
-            let label = format!("{before}{}", self.names.key(&h.key));
+            let label = self.names.holder(h);
             self.row(h.bytes, total, 0, &label, h.count);
             self.full_stack(h.stack);
         }

@@ -1,0 +1,61 @@
+"""What gpumemprof, or its successor stormlog, costs, as JSON; bench/profiler runs it. Its torch is the one beside this file.
+
+    cost.py PACKAGE calls
+    cost.py PACKAGE monitor HZ SECONDS
+"""
+import gc, importlib, json, statistics, sys, time
+
+import torch
+
+BATCHES = 11
+NOTHING = {"track_tensors": False, "track_cpu_memory": False, "collect_stack_traces": False}
+
+
+def empty():
+    pass
+
+
+def calls(Profiler):
+    """Nanoseconds of a profiled call of an empty function, medians of batches that take turns."""
+    options = {
+        "default": ({}, 20),
+        "nothing": (NOTHING, 500),
+        "track_tensors": (NOTHING | {"track_tensors": True}, 20),
+        "track_cpu_memory": (NOTHING | {"track_cpu_memory": True}, 200),
+        "collect_stack_traces": (NOTHING | {"collect_stack_traces": True}, 200),
+    }
+    profilers = {name: (Profiler("cuda:0", **o), n) for name, (o, n) in options.items()}
+    batches = {name: [] for name in options}
+    for batch in range(BATCHES + 1):
+        for name, (profiler, n) in profilers.items():
+            start = time.perf_counter_ns()
+            for _ in range(n):
+                profiler.profile_function(empty)
+            if batch:
+                batches[name].append((time.perf_counter_ns() - start) / n)
+            # What is kept of earlier calls would be searched for tensors too.
+            profiler.clear_results()
+    medians = {name: statistics.median(b) for name, b in batches.items()}
+    return {"profile_function_ns": medians, "objects": len(gc.get_objects())}
+
+
+def cpu_over(seconds):
+    """Seconds of processor time of this process, and of the clock, while it sleeps."""
+    cpu, start = time.process_time(), time.perf_counter()
+    time.sleep(seconds)
+    return time.process_time() - cpu, time.perf_counter() - start
+
+
+def monitor(Profiler, hz, seconds):
+    profiler = Profiler("cuda:0")
+    idle, _ = cpu_over(seconds)
+    profiler.start_monitoring(1 / hz)
+    cpu, wall = cpu_over(seconds)
+    profiler.stop_monitoring()
+    return {"cpu_s": cpu, "idle_cpu_s": idle, "wall_s": wall, "samples": len(profiler.snapshots)}
+
+
+assert torch.version.cuda and not hasattr(torch, "nn"), "this is not the stand-in"
+package, what, *arguments = sys.argv[1:]
+profiler = importlib.import_module(f"{package}.profiler").GPUMemoryProfiler
+print(json.dumps({"calls": calls, "monitor": monitor}[what](profiler, *map(float, arguments))))

@@ -1,0 +1,284 @@
+//! Budgets: whether a recording keeps to what was agreed, or to what an earlier recording took.
+
+use vramscope_trace::{Action, DeviceTrace, Trace};
+
+use crate::counters::{Peak, Peaks};
+use crate::frames::Frames;
+use crate::growth::{At, Grown, grown};
+use crate::history::{History, Origin, Quality};
+use crate::holders::{By, Holder, holders_at};
+use crate::leaks::{LeakSuspect, leak_suspects};
+use crate::ooms::{OutOfMemory, ooms};
+use crate::timeline::ByteKind;
+
+/// What each device of a recording is held to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Budget {
+    /// The peak of these bytes is at most so many.
+    Peak(ByteKind, u64),
+    /// The peak of these bytes is above the baseline's by no more than this.
+    Growth(ByteKind, Growth),
+    /// No line is suspected of a leak; see [`leak_suspects`].
+    NoLeaks,
+    /// No request failed.
+    NoOoms,
+}
+
+/// By how much a peak may exceed the baseline's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Growth {
+    /// So many bytes.
+    Bytes(u64),
+    /// A part of the baseline's peak.
+    Percent(f64),
+}
+
+impl Growth {
+    /// In bytes, over a baseline of so many: whole ones, rounded down.
+    pub fn over(self, baseline: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (baseline as f64 * percent / 100.0) as u64,
+        }
+    }
+}
+
+/// One device of a recording: to be judged, or to be compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'t> {
+    /// The recording.
+    pub trace: &'t Trace,
+    /// The device.
+    pub device: &'t DeviceTrace,
+    /// Whose code the recording's frames are.
+    pub frames: &'t Frames,
+}
+
+/// How one device stands to every budget.
+#[derive(Debug, Clone)]
+pub struct BudgetCheck {
+    /// The device's number.
+    pub device: i64,
+    /// Events recorded.
+    pub events: usize,
+    /// A verdict for each budget, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// Out-of-memory events, whether a budget asks for them or not: what the run would have needed is not known.
+    pub ooms: usize,
+    /// How far the numbers can be trusted.
+    pub quality: Quality,
+    /// How far those of the baseline can; `None` where it has no such device, or there is none.
+    pub baseline_quality: Option<Quality>,
+}
+
+/// How a device stands to one budget, and the evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// Whether the budget is kept.
+    pub status: Status,
+    /// The budget, and what was found.
+    pub measured: Measured,
+}
+
+/// Whether a budget is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It is.
+    Kept,
+    /// It is not.
+    Exceeded,
+    /// The recordings do not tell.
+    Unknown(Unknown),
+}
+
+/// Why nobody can tell whether a budget is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// Only the end state was recorded: what was before is not known.
+    NoHistory,
+    /// No allocation was recorded with its stack.
+    NoStacks,
+    /// The baseline has no such device.
+    NoBaseline,
+    /// Only the end state of the baseline was recorded.
+    NoBaselineHistory,
+}
+
+/// A budget, and what the recording shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Measured {
+    /// Of [`Budget::Peak`].
+    Peak {
+        /// The kind of bytes.
+        kind: ByteKind,
+        /// The highest peak that keeps the budget.
+        limit: u64,
+        /// The peak.
+        peak: HighWater,
+        /// Who held the allocated bytes then, by line, most first.
+        holders: Vec<Holder>,
+    },
+    /// Of [`Budget::Growth`].
+    Growth {
+        /// The kind of bytes.
+        kind: ByteKind,
+        /// How much is allowed.
+        growth: Growth,
+        /// The peak.
+        peak: HighWater,
+        /// The baseline's; `None` where it has no such device.
+        baseline: Option<HighWater>,
+        /// Lines that hold more at the one than at the other, those that grew most first.
+        lines: Vec<Grown>,
+    },
+    /// Of [`Budget::NoLeaks`]: lines that leak, most bytes first.
+    Leaks(Vec<LeakSuspect>),
+    /// Of [`Budget::NoOoms`].
+    Ooms {
+        /// Failed requests, oldest first; see [`ooms`].
+        explained: Vec<OutOfMemory>,
+        /// How many more there are.
+        more: usize,
+    },
+}
+
+/// The highest that a kind of bytes came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HighWater {
+    /// How high, and when first.
+    pub peak: Peak,
+    /// Allocated bytes at that moment.
+    pub allocated: u64,
+    /// The peak is exact; [`Quality`] says why it is not.
+    pub exact: bool,
+}
+
+impl BudgetCheck {
+    /// Holds a device to `budgets`. `baseline` is the same device of the recording that [`Budget::Growth`] compares
+    /// with; `None` where that recording lacks it.
+    pub fn of(judged: Judged<'_>, baseline: Option<Judged<'_>>, budgets: &[Budget]) -> Self {
+        let new = Side::of(judged);
+        let old = baseline.map(Side::of);
+        Self {
+            device: judged.device.device,
+            events: judged.device.events.len(),
+            verdicts: budgets.iter().map(|&budget| new.verdict(old.as_ref(), budget)).collect(),
+            ooms: judged.device.events.actions().iter().filter(|&&a| a == Action::Oom).count(),
+            quality: new.history.quality,
+            baseline_quality: old.map(|old| old.history.quality),
+        }
+    }
+
+    /// Every budget is known to be kept.
+    pub fn keeps_all(&self) -> bool {
+        self.verdicts.iter().all(|v| v.status == Status::Kept)
+    }
+}
+
+/// One of the two recordings that are compared.
+struct Side<'t> {
+    history: History<'t>,
+    peaks: Peaks,
+    frames: &'t Frames,
+}
+
+impl<'t> Side<'t> {
+    fn of(judged: Judged<'t>) -> Self {
+        let history = History::replayed(judged.trace, judged.device);
+        Self { peaks: history.peaks(), history, frames: judged.frames }
+    }
+
+    fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {
+        match budget {
+            Budget::Peak(kind, limit) => self.peak(kind, limit),
+            Budget::Growth(kind, growth) => self.growth(baseline, kind, growth),
+            Budget::NoLeaks => self.leaks(),
+            Budget::NoOoms => self.ooms(),
+        }
+    }
+
+    fn peak(&self, kind: ByteKind, limit: u64) -> Verdict {
+        let peak = self.high_water(kind);
+        let status =
+            if peak.peak.bytes > limit { Status::Exceeded } else { self.kept_unless(self.lacks_history()) };
+        let holders = holders_at(&self.history, self.frames, peak.peak.moment, By::Line);
+        Verdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
+    }
+
+    fn growth(&self, baseline: Option<&Self>, kind: ByteKind, growth: Growth) -> Verdict {
+        let peak = self.high_water(kind);
+        let Some(old) = baseline else {
+            let status = self.kept_unless(self.was_used().then_some(Unknown::NoBaseline));
+            let measured = Measured::Growth { kind, growth, peak, baseline: None, lines: Vec::new() };
+            return Verdict { status, measured };
+        };
+        let before = old.high_water(kind);
+        let limit = before.peak.bytes.saturating_add(growth.over(before.peak.bytes));
+        let status = match old.lacks_history() {
+            Some(_) => Status::Unknown(Unknown::NoBaselineHistory),
+            None if peak.peak.bytes > limit => Status::Exceeded,
+            None => self.kept_unless(self.lacks_history()),
+        };
+        let lines = grown(self.at(peak), old.at(before));
+        Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
+    }
+
+    fn leaks(&self) -> Verdict {
+        let suspects = leak_suspects(&self.history, self.frames);
+        let status = if suspects.is_empty() {
+            self.kept_unless(self.lacks_history().or(self.lacks_stacks()))
+        } else {
+            Status::Exceeded
+        };
+        Verdict { status, measured: Measured::Leaks(suspects) }
+    }
+
+    fn ooms(&self) -> Verdict {
+        let (explained, more) = ooms(&self.history, self.frames);
+        let status =
+            if explained.is_empty() { self.kept_unless(self.lacks_history()) } else { Status::Exceeded };
+        Verdict { status, measured: Measured::Ooms { explained, more } }
+    }
+
+    fn kept_unless(&self, unknown: Option<Unknown>) -> Status {
+        unknown.map_or(Status::Kept, Status::Unknown)
+    }
+
+    fn was_used(&self) -> bool {
+        let device = self.history.device;
+        !device.events.is_empty() || !device.segments.is_empty()
+    }
+
+    /// The end state is all there is.
+    fn lacks_history(&self) -> Option<Unknown> {
+        (self.was_used() && self.history.device.events.is_empty()).then_some(Unknown::NoHistory)
+    }
+
+    /// Something was live, and no allocation was recorded with its stack.
+    fn lacks_stacks(&self) -> Option<Unknown> {
+        let History { trace, allocations, .. } = &self.history;
+        let mut recorded = allocations.iter().filter(|a| a.origin == Origin::Recorded);
+        let any = recorded.any(|a| a.stack.is_some_and(|s| !trace.stacks.get(s).is_empty()));
+        (!any && !allocations.is_empty()).then_some(Unknown::NoStacks)
+    }
+
+    fn high_water(&self, kind: ByteKind) -> HighWater {
+        let peaks = &self.peaks;
+        let quality = &self.history.quality;
+        let (peak, exact) = match kind {
+            ByteKind::Requested => (peaks.requested, quality.sizes_exact()),
+            ByteKind::Allocated => (peaks.allocated, quality.sizes_exact()),
+            ByteKind::Active => (peaks.active, quality.sizes_exact()),
+            // Where segments were not recorded, more is in use than reserved.
+            ByteKind::Reserved => {
+                let all_recorded = peaks.reserved.bytes >= peaks.active.bytes;
+                (peaks.reserved, quality.segment_contradictions == 0 && all_recorded)
+            }
+        };
+        HighWater { peak, allocated: self.history.counters_at(peak.moment).allocated, exact }
+    }
+
+    fn at(&self, high: HighWater) -> At<'_, 't> {
+        At { history: &self.history, frames: self.frames, moment: high.peak.moment }
+    }
+}

@@ -1,0 +1,316 @@
+//! Which budgets are kept, which are not, and which nobody can tell.
+
+use serde_json::{Value, json};
+use vramscope_analysis::{
+    Budget, BudgetCheck, ByteKind, Frames, Growth, Holder, Judged, Measured, Place, Status, Unknown,
+};
+use vramscope_trace::Trace;
+use vramscope_trace::formats;
+
+use crate::leaks::Program;
+use crate::{at_line, defaults, event, recording, segment};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+const ALLOCATED: ByteKind = ByteKind::Allocated;
+const RESERVED: ByteKind = ByteKind::Reserved;
+
+/// The verdicts on device 0, alone or compared with that of `baseline`.
+fn check(trace: &Trace, baseline: Option<&Trace>, budgets: &[Budget]) -> BudgetCheck {
+    let frames = Frames::of(trace);
+    let judged = Judged { trace, device: &trace.devices[0], frames: &frames };
+    let Some(old) = baseline else { return BudgetCheck::of(judged, None, budgets) };
+    let frames = Frames::of(old);
+    BudgetCheck::of(judged, Some(Judged { trace: old, device: &old.devices[0], frames: &frames }), budgets)
+}
+
+fn status(trace: &Trace, baseline: Option<&Trace>, budget: Budget) -> Status {
+    check(trace, baseline, &[budget]).verdicts[0].status
+}
+
+/// A recording of allocations, each by its line and size.
+fn lines(lines: &[(u32, u64)]) -> Trace {
+    code(&lines.iter().map(|&(line, size)| ("/home/user/train.py", line, "step", size)).collect::<Vec<_>>())
+}
+
+/// A recording of allocations, each by file, line, function and size.
+fn code(lines: &[(&str, u32, &str, u64)]) -> Trace {
+    let alloc = |(i, &(file, line, name, size)): (usize, &(&str, u32, &str, u64))| {
+        let mut e = event("alloc", (i as u64 + 1) * MIB, size);
+        e["frames"] = json!([{"name": name, "filename": file, "line": line}]);
+        e
+    };
+    recording(lines.iter().enumerate().map(alloc).collect(), Vec::new(), defaults())
+}
+
+/// The end state alone, of one allocated block.
+fn without_history(bytes: u64) -> Trace {
+    let block = [(0x10_0000, bytes, bytes, "active_allocated")];
+    recording(Vec::new(), vec![segment(0x10_0000, 2 * MIB, "small", &block)], defaults())
+}
+
+/// What grew: the line or the function's largest line, bytes, and what it was.
+fn grown(new: &Trace, old: &Trace) -> Vec<(String, u64, u64)> {
+    let check = check(new, Some(old), &[Budget::Growth(ALLOCATED, Growth::Bytes(0))]);
+    let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("it is of growth") };
+    let name = |place| match place {
+        Place::NoStack => "no stack".to_owned(),
+        Place::Line(id) => format!("line {}", new.frames.get(id).line),
+        Place::Function(id) => format!("function of line {}", new.frames.get(id).line),
+    };
+    lines.iter().map(|g| (name(g.place), g.bytes, g.was)).collect()
+}
+
+#[test]
+fn a_peak_may_come_to_its_budget_and_not_a_byte_higher() {
+    let trace = lines(&[(1, 3 * KIB), (2, 5 * KIB)]);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB)), Status::Kept);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB - 1)), Status::Exceeded);
+    let check = check(&trace, None, &[Budget::Peak(ALLOCATED, 1)]);
+    assert!(!check.keeps_all());
+    let Measured::Peak { peak, holders, .. } = &check.verdicts[0].measured else { panic!("it is of a peak") };
+    assert_eq!((peak.peak.bytes, peak.allocated, peak.exact), (8 * KIB, 8 * KIB, true));
+    assert_eq!(holders.iter().map(|h: &Holder| h.bytes).collect::<Vec<_>>(), [5 * KIB, 3 * KIB]);
+}
+
+#[test]
+fn every_kind_of_bytes_has_its_own_peak() {
+    let mut freed = at_line("free_requested", 0x10_0000, 1000, 1);
+    freed["size"] = json!(1000);
+    let events = vec![
+        event("segment_alloc", 0x10_0000, 2 * MIB),
+        at_line("alloc", 0x10_0000, 1000, 1),
+        freed,
+        at_line("alloc", 0x10_0400, 1000, 2),
+    ];
+    let blocks =
+        [(0x10_0000, 1024, 1000, "active_pending_free"), (0x10_0400, 1024, 1000, "active_allocated")];
+    let trace = recording(events, vec![segment(0x10_0000, 2 * MIB, "small", &blocks)], defaults());
+    for (kind, peak) in
+        [(ByteKind::Requested, 2000), (ALLOCATED, 1024), (ByteKind::Active, 2048), (RESERVED, 2 * MIB)]
+    {
+        assert_eq!(status(&trace, None, Budget::Peak(kind, peak)), Status::Kept, "{kind:?}");
+        assert_eq!(status(&trace, None, Budget::Peak(kind, peak - 1)), Status::Exceeded, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_was_live_before_recording_counts() {
+    let blocks = [(0x10_0000, 64 * KIB, 64 * KIB, "active_allocated")];
+    let events = vec![at_line("alloc", 0x20_0000, KIB, 7)];
+    let trace = recording(events, vec![segment(0x10_0000, 2 * MIB, "small", &blocks)], defaults());
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB)), Status::Kept);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB - 1)), Status::Exceeded);
+}
+
+#[test]
+fn growth_is_counted_from_the_baselines_peak() {
+    let old = lines(&[(1, 100 * KIB)]);
+    let new = lines(&[(1, 100 * KIB), (2, 10 * KIB)]);
+    for (growth, kept) in [
+        (Growth::Bytes(0), false),
+        (Growth::Bytes(10 * KIB - 1), false),
+        (Growth::Bytes(10 * KIB), true),
+        (Growth::Bytes(u64::MAX), true),
+        (Growth::Percent(0.0), false),
+        (Growth::Percent(9.99), false),
+        (Growth::Percent(10.0), true),
+    ] {
+        let expected = if kept { Status::Kept } else { Status::Exceeded };
+        assert_eq!(status(&new, Some(&old), Budget::Growth(ALLOCATED, growth)), expected, "{growth:?}");
+    }
+    let none = Growth::Bytes(0);
+    assert_eq!(status(&old, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it fell");
+    assert_eq!(status(&new, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it is the same");
+}
+
+#[test]
+fn a_percentage_is_in_whole_bytes_rounded_down() {
+    assert_eq!(Growth::Percent(5.0).over(1000), 50);
+    assert_eq!(Growth::Percent(0.1).over(1999), 1);
+    assert_eq!(Growth::Percent(250.0).over(2), 5);
+    assert_eq!(Growth::Percent(f64::NAN).over(u64::MAX), 0);
+    assert_eq!(Growth::Percent(1e6).over(u64::MAX), u64::MAX);
+}
+
+#[test]
+fn lines_that_grew_are_named_by_their_text() {
+    // In another order, so that the ids differ.
+    let old = lines(&[(3, 4 * KIB), (2, 8 * KIB), (1, 2 * KIB)]);
+    let new = lines(&[(1, 2 * KIB), (2, 9 * KIB), (3, 3 * KIB), (4, 16 * KIB)]);
+    assert_eq!(
+        grown(&new, &old),
+        [("line 4".to_owned(), 16 * KIB, 0), ("line 2".to_owned(), 9 * KIB, 8 * KIB)]
+    );
+    assert_eq!(grown(&old, &old), []);
+}
+
+#[test]
+fn a_function_whose_lines_moved_is_compared_as_a_whole() {
+    let old = lines(&[(10, 64 * KIB), (11, KIB)]);
+    // A line was added above: line 11 is another than it was.
+    let moved = lines(&[(11, 64 * KIB), (12, KIB)]);
+    assert_eq!(grown(&moved, &old), []);
+    let grew = lines(&[(11, 64 * KIB), (12, KIB), (13, 2 * KIB)]);
+    assert_eq!(grown(&grew, &old), [("function of line 11".to_owned(), 67 * KIB, 65 * KIB)]);
+}
+
+#[test]
+fn a_line_that_only_went_away_moves_none() {
+    let old = lines(&[(1, KIB), (2, KIB)]);
+    assert_eq!(grown(&lines(&[(2, 2 * KIB)]), &old), [("line 2".to_owned(), 2 * KIB, KIB)]);
+}
+
+#[test]
+fn functions_of_one_name_are_told_apart_by_their_file() {
+    let old = code(&[("/home/user/a.py", 1, "forward", 4 * KIB), ("/home/user/b.py", 1, "forward", KIB)]);
+    let new = code(&[("/home/user/a.py", 1, "forward", 4 * KIB), ("/home/user/b.py", 1, "forward", 2 * KIB)]);
+    assert_eq!(grown(&new, &old), [("line 1".to_owned(), 2 * KIB, KIB)]);
+}
+
+#[test]
+fn another_checkout_has_the_same_lines() {
+    let old = code(&[
+        ("/builds/1/app/train.py", 1, "step", 4 * KIB),
+        ("/builds/1/app/models/net.py", 2, "forward", KIB),
+    ]);
+    let new = code(&[
+        ("/builds/2/app/train.py", 1, "step", 4 * KIB),
+        ("/builds/2/app/models/net.py", 2, "forward", 2 * KIB),
+    ]);
+    assert_eq!(grown(&new, &old), [("line 2".to_owned(), 2 * KIB, KIB)]);
+}
+
+#[test]
+fn in_one_checkout_a_file_elsewhere_changes_no_name() {
+    let old = code(&[("/home/user/app/train.py", 1, "step", 4 * KIB)]);
+    // The directory that all files share is another now.
+    let new =
+        code(&[("/home/user/app/train.py", 1, "step", 5 * KIB), ("/home/user/lib.py", 9, "cache", 2 * KIB)]);
+    assert_eq!(
+        grown(&new, &old),
+        [("line 9".to_owned(), 2 * KIB, 0), ("line 1".to_owned(), 5 * KIB, 4 * KIB)]
+    );
+}
+
+#[test]
+fn what_has_no_stack_is_compared_too() {
+    let old = recording(vec![event("alloc", MIB, KIB)], Vec::new(), defaults());
+    let new = recording(vec![event("alloc", MIB, 3 * KIB)], Vec::new(), defaults());
+    assert_eq!(grown(&new, &old), [("no stack".to_owned(), 3 * KIB, KIB)]);
+}
+
+#[test]
+fn a_line_is_the_same_before_recording_and_after() {
+    let mut block = segment(0x10_0000, 2 * MIB, "small", &[(0x10_0000, KIB, KIB, "active_allocated")]);
+    let frame = json!([{"name": "step", "filename": "/home/user/train.py", "line": 1}]);
+    block["blocks"][0]["frames"] = frame;
+    let old = recording(vec![at_line("alloc", 0x90_0000, KIB, 2)], vec![block], defaults());
+    let new = lines(&[(1, KIB), (2, 2 * KIB)]);
+    assert_eq!(grown(&new, &old), [("line 2".to_owned(), 2 * KIB, KIB)]);
+}
+
+#[test]
+fn a_device_the_baseline_lacks_is_not_passed() {
+    let trace = lines(&[(1, KIB)]);
+    let growth = Budget::Growth(ALLOCATED, Growth::Percent(1000.0));
+    assert_eq!(status(&trace, None, growth), Status::Unknown(Unknown::NoBaseline));
+    let unused = recording(Vec::new(), Vec::new(), defaults());
+    assert_eq!(status(&unused, None, growth), Status::Kept, "nothing has not grown");
+    assert_eq!(status(&trace, Some(&unused), growth), Status::Exceeded, "the baseline used nothing of it");
+}
+
+#[test]
+fn the_end_alone_tells_what_is_exceeded_and_not_what_is_kept() {
+    let end = without_history(64 * KIB);
+    let unknown = Status::Unknown(Unknown::NoHistory);
+    assert_eq!(status(&end, None, Budget::Peak(ALLOCATED, 63 * KIB)), Status::Exceeded);
+    assert_eq!(status(&end, None, Budget::Peak(ALLOCATED, 64 * KIB)), unknown);
+    assert_eq!(status(&end, None, Budget::Peak(RESERVED, 2 * MIB)), unknown);
+    assert_eq!(status(&end, None, Budget::NoLeaks), unknown);
+    assert_eq!(status(&end, None, Budget::NoOoms), unknown);
+    let recorded = lines(&[(1, KIB)]);
+    let growth = Budget::Growth(ALLOCATED, Growth::Bytes(0));
+    assert_eq!(status(&end, Some(&recorded), growth), Status::Exceeded);
+    assert_eq!(status(&without_history(512), Some(&recorded), growth), unknown);
+    let in_baseline = Status::Unknown(Unknown::NoBaselineHistory);
+    assert_eq!(status(&recorded, Some(&end), growth), in_baseline);
+    assert_eq!(status(&end, Some(&end), growth), in_baseline);
+}
+
+#[test]
+fn a_leak_is_a_finding_with_its_line() {
+    let mut p = Program::default();
+    for _ in 0..40 {
+        p.step();
+        p.alloc(99, 4 * KIB);
+    }
+    let leaking = recording(p.events, Vec::new(), defaults());
+    let check = check(&leaking, None, &[Budget::NoLeaks]);
+    let Measured::Leaks(suspects) = &check.verdicts[0].measured else { panic!("it is of leaks") };
+    assert_eq!(suspects.iter().map(|s| leaking.frames.get(s.line).line).collect::<Vec<_>>(), [99]);
+    assert_eq!(check.verdicts[0].status, Status::Exceeded);
+
+    let mut p = Program::default();
+    for _ in 0..40 {
+        p.step();
+    }
+    let quiet = recording(p.events, Vec::new(), defaults());
+    assert_eq!(status(&quiet, None, Budget::NoLeaks), Status::Kept);
+}
+
+#[test]
+fn without_stacks_nobody_can_say_that_nothing_leaks() {
+    let trace = recording(vec![event("alloc", MIB, KIB)], Vec::new(), defaults());
+    assert_eq!(status(&trace, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
+    assert_eq!(status(&trace, None, Budget::NoOoms), Status::Kept);
+    assert_eq!(status(&lines(&[(1, KIB)]), None, Budget::NoLeaks), Status::Kept);
+    // A stack of a free is none of an allocation.
+    let freed = recording(vec![at_line("free_completed", MIB, KIB, 1)], Vec::new(), defaults());
+    assert_eq!(status(&freed, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
+}
+
+#[test]
+fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
+    let mut oom = at_line("oom", 0, 2 * MIB, 5);
+    oom["device_free"] = json!(512);
+    let trace = recording(vec![at_line("alloc", MIB, KIB, 1), oom], Vec::new(), defaults());
+    let check = check(&trace, None, &[Budget::NoOoms, Budget::Peak(ALLOCATED, KIB)]);
+    assert_eq!([check.verdicts[0].status, check.verdicts[1].status], [Status::Exceeded, Status::Kept]);
+    assert_eq!(check.ooms, 1);
+    let Measured::Ooms { explained, more: 0 } = &check.verdicts[0].measured else { panic!("it is of those") };
+    assert_eq!((explained[0].event, explained[0].request.bytes, explained[0].device_free), (1, 2 * MIB, 512));
+}
+
+#[test]
+fn what_is_not_exact_says_so() {
+    let exact = |segments: Vec<Value>, settings: Value, kind| {
+        let trace = recording(vec![at_line("alloc", MIB, KIB, 1)], segments, settings);
+        let check = check(&trace, None, &[Budget::Peak(kind, 0)]);
+        let Measured::Peak { peak, .. } = check.verdicts[0].measured else { panic!("it is of a peak") };
+        peak.exact
+    };
+    let segments = || vec![segment(MIB, 2 * MIB, "small", &[(MIB, KIB, KIB, "active_allocated")])];
+    assert!(exact(segments(), defaults(), ALLOCATED));
+    assert!(exact(segments(), defaults(), RESERVED));
+    // Without settings the rounding is assumed; segments are recorded as they are.
+    assert!(!exact(segments(), Value::Null, ALLOCATED));
+    assert!(exact(segments(), Value::Null, RESERVED));
+    assert!(!exact(Vec::new(), defaults(), RESERVED), "more is in use than reserved");
+}
+
+/// One recording of two devices: each is judged for itself.
+#[test]
+fn each_device_has_verdicts_of_its_own() {
+    let events = |size| vec![at_line("alloc", MIB, size, 1)];
+    let snapshot = json!({"segments": [], "device_traces": [events(KIB), events(3 * KIB)], "allocator_settings": defaults()});
+    let trace = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let frames = Frames::of(&trace);
+    let checks = trace.devices.iter().map(|device| {
+        let judged = Judged { trace: &trace, device, frames: &frames };
+        let check = BudgetCheck::of(judged, None, &[Budget::Peak(ALLOCATED, 2 * KIB)]);
+        (check.device, check.keeps_all())
+    });
+    assert_eq!(checks.collect::<Vec<_>>(), [(0, true), (1, false)]);
+}

@@ -1,0 +1,125 @@
+//! `vramscope check`
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::bail;
+use vramscope::analysis::{Budget, BudgetCheck, ByteKind, Frames, Growth, Judged};
+use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
+use vramscope::trace::DeviceTrace;
+use vramscope::trace::formats::Recording;
+
+use crate::Found;
+use crate::args::CheckArgs;
+use crate::input;
+use crate::output::Output;
+
+/// Rows below an exceeded budget.
+const ROWS: usize = 5;
+
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
+    let baseline = args.baseline.as_deref();
+    if is_stream(&args.file) && baseline.is_some_and(is_stream) {
+        bail!("only one of FILE and --baseline can be standard input");
+    }
+    if args.json && args.junit.as_deref().is_some_and(is_stream) {
+        bail!("--json: standard output is that of --junit; name a file there");
+    }
+    let recording = input::read(&args.file)?;
+    let name = input::name(&args.file);
+    let devices = super::devices(&name, &recording.trace, args.device)?;
+    if !devices.iter().any(|d| was_used(d)) {
+        bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
+    }
+    let old = baseline.map(OpenBaseline::read).transpose()?;
+    let frames = Frames::of(&recording.trace);
+    let budgets = budgets(args);
+    let check_device = |device| {
+        let judged = Judged { trace: &recording.trace, device, frames: &frames };
+        BudgetCheck::of(judged, old.as_ref().and_then(|old| old.device(device.device)), &budgets)
+    };
+    let numbers: Vec<i64> = recording.trace.devices.iter().map(|d| d.device).collect();
+    let only_in_baseline = old
+        .iter()
+        .flat_map(|old| &old.recording.trace.devices)
+        .filter(|d| args.device.is_none() && was_used(d) && !numbers.contains(&d.device));
+    let answers = CheckAnswers {
+        file: &name,
+        recording: &recording,
+        frames: &frames,
+        baseline: old.as_ref().map(|old| old.name.as_str()),
+        only_in_baseline: only_in_baseline.map(|d| d.device).collect(),
+        devices: devices.into_iter().map(check_device).collect(),
+    };
+    let kept = answers.devices.iter().all(BudgetCheck::keeps_all);
+    match write(args, &answers) {
+        // A reader that leaves early changes no verdict.
+        Err(e) if !crate::is_broken_pipe(&e) => Err(e),
+        _ => Ok(if kept { Found::Nothing } else { Found::Something }),
+    }
+}
+
+/// Writes the verdicts in the forms asked for.
+fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
+    let options = |width| TextOptions { width, top: ROWS, full_stacks: false };
+    let junit_to = args.junit.as_deref();
+    if let Some(path) = junit_to {
+        let mut output = if is_stream(path) { Output::stdout() } else { Output::file(path)? };
+        output.write_all(junit(answers, options(super::WIDTH))?.as_bytes())?;
+        output.finish()?;
+    }
+    if args.json {
+        super::print_json(&CheckJson::new(answers))
+    } else if junit_to.is_some_and(is_stream) {
+        Ok(())
+    } else {
+        super::print_text(&check(answers, options(super::width())))
+    }
+}
+
+/// Standard input or output.
+fn is_stream(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What the user asks for, in the order of the options.
+fn budgets(args: &CheckArgs) -> Vec<Budget> {
+    let growth = args.baseline.as_ref().map(|_| args.max_growth.unwrap_or(Growth::Bytes(0)));
+    let asked = [
+        args.max_peak.map(|limit| Budget::Peak(ByteKind::Allocated, limit)),
+        args.max_reserved.map(|limit| Budget::Peak(ByteKind::Reserved, limit)),
+        growth.map(|growth| Budget::Growth(ByteKind::Allocated, growth)),
+        growth.map(|growth| Budget::Growth(ByteKind::Reserved, growth)),
+        args.no_leaks.then_some(Budget::NoLeaks),
+        args.no_oom.then_some(Budget::NoOoms),
+    ];
+    asked.into_iter().flatten().collect()
+}
+
+/// The recording to compare with.
+struct OpenBaseline {
+    name: String,
+    recording: Recording,
+    frames: Frames,
+}
+
+impl OpenBaseline {
+    fn read(file: &Path) -> anyhow::Result<Self> {
+        let recording = input::read(file)?;
+        Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
+    }
+
+    fn device(&self, number: i64) -> Option<Judged<'_>> {
+        let trace = &self.recording.trace;
+        let device = trace.devices.iter().find(|d| d.device == number)?;
+        Some(Judged { trace, device, frames: &self.frames })
+    }
+}
+
+fn was_used(device: &DeviceTrace) -> bool {
+    !device.events.is_empty() || !device.segments.is_empty()
+}
+
+fn asked_for(args: &CheckArgs) -> String {
+    args.device.map_or_else(|| "any device".to_owned(), |n| format!("device {n}"))
+}

@@ -1,0 +1,217 @@
+//! `vramscope monitor`
+
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::Serialize;
+use vramscope::profiler::{
+    Beside, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint,
+    Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
+};
+use vramscope::report::{bytes, clean, count};
+
+use crate::Found;
+use crate::args::MonitorArgs;
+
+/// How often it is looked whether it is over.
+const PULSE: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
+    let source = attach(args)?;
+    let options = TrackerOptions {
+        interval: args.interval,
+        thresholds: args.alert.iter().map(|alert| alert.0).collect(),
+        log: args.output.as_deref().map(|path| LogFile {
+            format: args.format.map_or_else(|| LogFile::at(path).format, Into::into),
+            path: path.to_owned(),
+        }),
+        ..TrackerOptions::default()
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
+    }
+    let _endpoint = match args.prometheus {
+        Some(address) => {
+            let endpoint = PrometheusEndpoint::start(address, vec![Arc::clone(&source)])?;
+            say(&format!("metrics at http://{}/metrics", endpoint.address()));
+            Some(endpoint)
+        }
+        None => None,
+    };
+    let name = clean(&source.info().name);
+    let tracker = MemoryTracker::start(source, options)?;
+    tracker.add_alert_callback(Arc::new(|alert| say(&alert.to_string())));
+    if tracker.is_running() && args.duration.is_none() {
+        say(&format!("watching {name}; Ctrl-C ends it"));
+    }
+    let start = Instant::now();
+    let ended = loop {
+        if !tracker.is_running() {
+            break Ended::Gone;
+        }
+        if stop.load(Ordering::Relaxed) {
+            break Ended::Interrupted;
+        }
+        let left = args.duration.map(|duration| duration.saturating_sub(start.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break Ended::Duration;
+        }
+        std::thread::sleep(left.unwrap_or(PULSE).min(PULSE));
+    };
+    tracker.stop();
+    if let Some(error) = tracker.log_error() {
+        let path = args.output.as_deref().unwrap_or(Path::new("")).display();
+        bail!("{path}: {error}: some of the log is missing");
+    }
+    let summary = MonitorJson::of(args, &name, ended, &tracker);
+    if args.json {
+        super::print_json(&summary)?;
+    } else {
+        super::print_text(&summary.text())?;
+    }
+    Ok(if summary.alerts.is_empty() { Found::Nothing } else { Found::Something })
+}
+
+/// Words for people, beside the data.
+fn say(text: &str) {
+    // Nobody is left to tell where this fails.
+    writeln!(anstream::stderr(), "{text}").ok();
+}
+
+/// What is known of the target: what it serves, its host memory, what it has on a GPU.
+fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
+    let Ok(pid) = args.target.parse::<u32>() else {
+        let path = Path::new(&args.target);
+        if !path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
+            bail!("{}: is neither a process's number nor a socket", clean(&args.target));
+        }
+        return Ok(live::RemoteSource::connect(path)?);
+    };
+    let host = HostSource::of(pid).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => anyhow!("there is no process {pid}"),
+        _ => anyhow!("process {pid} cannot be looked at: {e}"),
+    })?;
+    let mut source: Arc<dyn MemorySource> = host;
+    match on_gpu(args, pid) {
+        Ok(gpu) => source = Beside::new(source, gpu),
+        Err(why) => say(&format!("note: what it has on a GPU is not known: {why}")),
+    }
+    let served = live::discover().unwrap_or_default();
+    match served.iter().find(|(_, connection)| connection.hello().pid == pid) {
+        Some((path, _)) => Ok(Beside::new(live::RemoteSource::connect(path)?, source)),
+        None => {
+            say("note: it serves no source of its own, so its pool cannot be seen (see LiveServer)");
+            Ok(source)
+        }
+    }
+}
+
+/// The GPU that is named, or the first on which the process is.
+fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String> {
+    let devices = nvml_devices().map_err(|e: SourceError| e.to_string())?;
+    let has =
+        |index: u32| devices.iter().any(|d| d.index == index && d.processes.iter().any(|p| p.pid == pid));
+    let first = || devices.iter().map(|d| d.index as i32).find(|&i| has(i as u32));
+    let Some(device) = args.device.or_else(first) else {
+        return Err(
+            "NVML lists it on none; name one with --device to watch all that is in use there".to_owned()
+        );
+    };
+    NvmlSource::of_process(device, pid).map(|gpu| gpu as _).map_err(|e| e.to_string())
+}
+
+/// Why it ended.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Ended {
+    /// What was watched is not there any more.
+    Gone,
+    /// The time was over.
+    Duration,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// What was seen.
+#[derive(Debug, Serialize)]
+struct MonitorJson {
+    source: String,
+    output: Option<String>,
+    ended: Ended,
+    samples: u64,
+    missed_ticks: u64,
+    errors: u64,
+    high: Reading,
+    high_is_exact: bool,
+    alerts: Vec<String>,
+    failed_requests: u64,
+}
+
+impl MonitorJson {
+    fn of(args: &MonitorArgs, name: &str, ended: Ended, tracker: &MemoryTracker) -> Self {
+        let TrackerStatistics { samples, missed_ticks, errors, high, high_is_exact, .. } =
+            tracker.statistics();
+        let failed = tracker.events().into_iter().map(|event| match event.kind {
+            EventKind::OutOfMemory(n) => n,
+            _ => 0,
+        });
+        Self {
+            source: name.to_owned(),
+            output: args.output.as_ref().map(|path| path.display().to_string()),
+            ended,
+            samples,
+            missed_ticks,
+            // The last one is that it is gone.
+            errors: errors.saturating_sub(u64::from(matches!(ended, Ended::Gone))),
+            high,
+            high_is_exact: high_is_exact && samples > 0,
+            alerts: tracker.alerts().iter().map(ToString::to_string).collect(),
+            failed_requests: failed.sum(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let how = match self.ended {
+            Ended::Gone => "has ended",
+            Ended::Duration => "was watched for the time asked",
+            Ended::Interrupted => "was watched until now",
+        };
+        let mut text = format!("{} {how}: {} samples", self.source, count(self.samples));
+        if self.missed_ticks > 0 {
+            text += &format!(", {} ticks left out", count(self.missed_ticks));
+        }
+        if let Some(output) = &self.output {
+            text += &format!(", in {output}");
+        }
+        text.push('\n');
+        // Only a pool sees what is between two looks, and only what is its own.
+        let high = &self.high;
+        for (what, value, exact) in [
+            ("requested", high.requested, self.high_is_exact),
+            ("allocated", high.allocated, self.high_is_exact),
+            ("active", high.active, self.high_is_exact),
+            ("reserved", high.reserved, self.high_is_exact),
+            ("device used", high.device_used, false),
+            ("of the process", high.process_used, false),
+            ("host memory", high.cpu, false),
+        ] {
+            if let Some(value) = value {
+                let highest = if exact { "highest" } else { "highest seen" };
+                text += &format!("  {what:<16}{:>12}  {highest}\n", bytes(value));
+            }
+        }
+        if self.failed_requests > 0 {
+            text += &format!("  {} requests failed for want of memory\n", count(self.failed_requests));
+        }
+        for alert in &self.alerts {
+            text += &format!("  {alert}\n");
+        }
+        text
+    }
+}

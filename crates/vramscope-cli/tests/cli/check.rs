@@ -1,0 +1,363 @@
+//! `vramscope check` as a user runs it.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use insta_cmd::assert_cmd_snapshot;
+use serde_json::{Value, json};
+
+use crate::{run, vramscope};
+
+const OOM: &str = "examples/oom.pickle";
+const LEAK: &str = "examples/leak.pickle";
+const TRAINING: &str = "examples/training.pickle.zst";
+
+/// Exit code, stdout and stderr.
+fn text(args: &[&str]) -> (i32, String, String) {
+    let output = run(&[&["check"], args].concat());
+    let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
+}
+
+fn answer(args: &[&str]) -> (i32, Value) {
+    let (code, out, err) = text(&[args, &["--json"]].concat());
+    assert_eq!(err, "");
+    (code, serde_json::from_str(&out).unwrap())
+}
+
+/// A file `name` with a snapshot of these events of each device.
+fn snapshot(folder: &Path, name: &str, devices: &[Vec<Value>]) -> String {
+    let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": false});
+    let snapshot = json!({"segments": [], "device_traces": devices, "allocator_settings": settings});
+    let file = folder.join(name);
+    std::fs::write(&file, snapshot.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+fn alloc(address: u64, size: u64, line: u32, name: &str) -> Value {
+    let frame = json!({"name": name, "filename": "/home/user/train.py", "line": line});
+    json!({"action": "alloc", "addr": address, "size": size, "stream": 0, "frames": [frame]})
+}
+
+#[test]
+fn help() {
+    assert_cmd_snapshot!(vramscope(&["check", "--help"]));
+}
+
+#[test]
+fn budgets_that_are_kept() {
+    assert_cmd_snapshot!(vramscope(&[
+        "check",
+        TRAINING,
+        "--max-peak",
+        "3GiB",
+        "--max-reserved",
+        "4GB",
+        "--no-leaks",
+        "--no-oom"
+    ]));
+}
+
+#[test]
+fn budgets_that_are_exceeded() {
+    assert_cmd_snapshot!(vramscope(&[
+        "check",
+        TRAINING,
+        "--max-peak",
+        "2.5GiB",
+        "--max-reserved",
+        "3GiB",
+        "--no-oom"
+    ]));
+}
+
+#[test]
+fn a_leak_is_a_finding() {
+    assert_cmd_snapshot!(vramscope(&["check", LEAK, "--no-leaks"]));
+}
+
+#[test]
+fn an_out_of_memory_is_a_finding() {
+    assert_cmd_snapshot!(vramscope(&["check", OOM, "--no-oom", "--no-leaks"]));
+}
+
+#[test]
+fn an_out_of_memory_that_nobody_asked_about_is_noted() {
+    assert_cmd_snapshot!(vramscope(&["check", OOM, "--max-peak", "8GiB"]));
+}
+
+#[test]
+fn growth_over_itself_is_none() {
+    assert_cmd_snapshot!(vramscope(&["check", LEAK, "--baseline", LEAK]));
+}
+
+#[test]
+fn growth_over_another_names_the_lines() {
+    assert_cmd_snapshot!(vramscope(&["check", TRAINING, "--baseline", LEAK, "--max-growth", "5%"]));
+}
+
+#[test]
+fn no_budget_is_no_question() {
+    assert_cmd_snapshot!(vramscope(&["check", OOM]));
+    assert_cmd_snapshot!(vramscope(&["check", OOM, "--max-peak", "1GiB", "--max-growth", "5%"]));
+}
+
+#[test]
+fn verdicts_as_json() {
+    assert_cmd_snapshot!(vramscope(&[
+        "check",
+        LEAK,
+        "--max-peak",
+        "50MiB",
+        "--baseline",
+        TRAINING,
+        "--max-growth",
+        "64MiB",
+        "--json"
+    ]));
+}
+
+#[test]
+fn the_exit_code_says_whether_all_budgets_are_kept() {
+    for (args, code) in [
+        (vec![OOM, "--max-peak", "7GiB"], 0),
+        (vec![OOM, "--max-peak", "6GiB"], 1),
+        (vec![OOM, "--max-peak", "7GiB", "--no-oom"], 1),
+        (vec![OOM, "--max-reserved", "7GiB"], 1),
+        (vec![OOM, "--no-leaks"], 0),
+        (vec![LEAK, "--no-leaks"], 1),
+        (vec![LEAK, "--baseline", OOM], 0),
+        (vec![OOM, "--baseline", LEAK], 1),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "8GiB"], 0),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "20000%"], 0),
+    ] {
+        assert_eq!(text(&args).0, code, "{args:?}");
+        let (as_json, answer) = answer(&args);
+        assert_eq!((as_json, answer["kept"].as_bool()), (code, Some(code == 0)), "{args:?} --json");
+    }
+}
+
+/// The budget is held against what `report` says, to the byte.
+#[test]
+fn peaks_are_those_of_the_report() {
+    for file in [OOM, LEAK, TRAINING] {
+        let device = &crate::json(&["report", file])["devices"][0];
+        for (option, key) in
+            [("--max-peak", "peak_allocated_bytes"), ("--max-reserved", "peak_reserved_bytes")]
+        {
+            let peak = device[key].as_u64().unwrap();
+            assert_eq!(text(&[file, option, &peak.to_string()]).0, 0, "{file} {option}");
+            let (code, answer) = answer(&[file, option, &(peak - 1).to_string()]);
+            let verdict = &answer["devices"][0]["verdicts"][0];
+            assert_eq!((code, verdict["peak"]["bytes"].as_u64()), (1, Some(peak)), "{file} {option}");
+            assert_eq!(verdict["status"], "exceeded");
+            let held: u64 =
+                verdict["holders"].as_array().unwrap().iter().map(|h| h["bytes"].as_u64().unwrap()).sum();
+            assert_eq!(verdict["peak"]["allocated_bytes"], held);
+        }
+    }
+}
+
+#[test]
+fn a_change_is_found_by_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = [alloc(1 << 20, 4096, 10, "load"), alloc(2 << 20, 512, 20, "step")];
+    let mut new = old.to_vec();
+    new.push(alloc(3 << 20, 8192, 21, "step"));
+    let old = snapshot(folder.path(), "old.json", &[old.to_vec()]);
+    let new = snapshot(folder.path(), "new.json", &[new]);
+    let (code, out, _) = text(&[&new, "--baseline", &old, "--max-growth", "4KiB"]);
+    assert_eq!(code, 1);
+    let found = "peak of allocated bytes on device 0: 12.50 KiB, 8.00 KiB above the baseline's 4.50 KiB; more than --max-growth 4.00 KiB\n";
+    assert!(out.contains(found), "{out}");
+    assert!(out.contains("     +8.00 KiB  train.py:21 step  8.00 KiB, new\n"), "{out}");
+    assert!(!out.contains("train.py:20") && !out.contains("train.py:10"), "{out}");
+    assert_eq!(text(&[&new, "--baseline", &old, "--max-growth", "8KiB"]).0, 0);
+    assert_eq!(text(&[&old, "--baseline", &new]).0, 0);
+}
+
+#[test]
+fn a_function_whose_lines_moved_is_named_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let moved = |by: u32| [alloc(1 << 20, 4096, 10 + by, "step"), alloc(2 << 20, 512, 11 + by, "step")];
+    let old = snapshot(folder.path(), "old.json", &[moved(0).to_vec()]);
+    let mut new = moved(1).to_vec();
+    new.push(alloc(3 << 20, 1024, 13, "step"));
+    let new = snapshot(folder.path(), "new.json", &[new]);
+    let (code, out, _) = text(&[&new, "--baseline", &old]);
+    assert_eq!(code, 1);
+    let row = "     +1.00 KiB  train.py:11 step and other lines of the function  5.50 KiB, was 4.50 KiB\n";
+    assert!(out.contains(row), "{out}");
+}
+
+#[test]
+fn devices_that_only_one_of_the_two_has_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let used = |bytes| vec![alloc(1 << 20, bytes, 10, "load")];
+    let one = snapshot(folder.path(), "one.json", &[used(512)]);
+    let two = snapshot(folder.path(), "two.json", &[used(512), used(1024)]);
+    let (code, answer) = answer(&[&two, "--baseline", &one, "--max-growth", "1GiB"]);
+    let verdict = &answer["devices"][1]["verdicts"][0];
+    assert_eq!((code, &verdict["status"]), (1, &json!("unknown")));
+    assert_eq!(verdict["unknown_because"], "no_baseline");
+    assert_eq!(
+        verdict["text"],
+        "peak of allocated bytes on device 1: 1.00 KiB; its growth is not known, for the baseline has no device 1"
+    );
+    assert_eq!(answer["devices"][0]["verdicts"][0]["status"], "kept");
+    // The one device that both have.
+    assert_eq!(text(&[&two, "--baseline", &one, "--device", "0"]).0, 0);
+    let (code, out, _) = text(&[&one, "--baseline", &two]);
+    assert_eq!(code, 0);
+    assert!(out.contains("Only the baseline used device 1."), "{out}");
+}
+
+#[test]
+fn a_recording_that_does_not_tell_is_not_passed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("end.json");
+    let block = json!({"address": 4096, "size": 512, "requested_size": 512, "state": "active_allocated", "frames": []});
+    let segment = json!({"device": 0, "address": 4096, "total_size": 2 << 20, "stream": 0, "segment_type": "small", "blocks": [block]});
+    std::fs::write(&file, json!({"segments": [segment], "device_traces": [[]]}).to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let (code, out, _) = text(&[file, "--max-peak", "1MiB"]);
+    assert_eq!(code, 1);
+    let found = "not known  peak of allocated bytes on device 0: not known, for no history was recorded; 512 B when the snapshot was taken, --max-peak 1.00 MiB\n";
+    assert!(out.contains(found), "{out}");
+    assert!(out.contains("Call `torch.cuda.memory._record_memory_history()` before"), "{out}");
+    let (code, answer) = answer(&[file, "--max-peak", "511"]);
+    assert_eq!((code, &answer["devices"][0]["verdicts"][0]["status"]), (1, &json!("exceeded")));
+}
+
+#[test]
+fn numbers_that_are_not_exact_are_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("old.json");
+    let events = [alloc(1 << 20, 3000, 1, "load")];
+    std::fs::write(&file, json!({"segments": [], "device_traces": [events]}).to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let (_, out, _) = text(&[file, "--max-peak", "1MiB"]);
+    assert!(out.contains("device 0: 3.00 KiB (approximate), within --max-peak 1.00 MiB\n"), "{out}");
+    assert!(out.contains("The file names no allocator settings; PyTorch's defaults were assumed."), "{out}");
+    let (_, answer) = answer(&[file, "--max-peak", "1MiB"]);
+    let device = &answer["devices"][0];
+    assert_eq!(
+        (&device["verdicts"][0]["peak"]["exact"], &device["quality"]["exact"]),
+        (&json!(false), &json!(false))
+    );
+    assert_eq!(
+        device["notes"],
+        json!(["The file names no allocator settings; PyTorch's defaults were assumed."])
+    );
+    // Of the baseline, too.
+    let (_, out, _) = text(&[LEAK, "--baseline", file]);
+    assert!(out.contains("above the baseline's 3.00 KiB (approximate)"), "{out}");
+    assert!(out.contains("  Of the baseline: The file names no allocator settings;"), "{out}");
+}
+
+#[test]
+fn junit_as_another_reader_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("memory.xml");
+    let args = [LEAK, "--max-peak", "50MiB", "--max-reserved", "1GiB", "--no-leaks", "--no-oom"];
+    let (code, out, err) = text(&[&args[..], &["--junit", file.to_str().unwrap()]].concat());
+    assert_eq!((code, err.as_str()), (1, ""));
+    assert!(out.contains("2 budgets exceeded, 2 kept."), "{out}");
+    let xml = std::fs::read_to_string(&file).unwrap();
+    insta::assert_snapshot!(xml);
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let suite = document.descendants().find(|n| n.has_tag_name("testsuite")).unwrap();
+    assert_eq!(suite.attribute("name"), Some("examples/leak.pickle: device 0"));
+    assert_eq!([suite.attribute("tests"), suite.attribute("failures")], [Some("4"), Some("2")]);
+    let cases: Vec<_> = suite.children().filter(|n| n.has_tag_name("testcase")).collect();
+    let failures: Vec<_> = cases.iter().map(|c| c.children().find(|n| n.has_tag_name("failure"))).collect();
+    assert_eq!(
+        cases
+            .iter()
+            .zip(&failures)
+            .map(|(c, f)| (c.attribute("name").unwrap(), f.is_some()))
+            .collect::<Vec<_>>(),
+        [("max-peak", true), ("max-reserved", false), ("no-leaks", true), ("no-oom", false)]
+    );
+    let failure = failures[0].unwrap();
+    let message = failure.attribute("message").unwrap();
+    assert_eq!(
+        message,
+        "peak of allocated bytes on device 0: 59.53 MiB, 9.53 MiB above --max-peak 50.00 MiB"
+    );
+    assert!(out.contains(message));
+    assert!(failure.text().unwrap().contains("workloads.py:92 leak"), "{failure:?}");
+
+    // On standard output it stands alone.
+    let (code, alone, _) = text(&[&args[..], &["--junit", "-"]].concat());
+    assert_eq!((code, alone), (1, xml));
+}
+
+#[test]
+fn what_nobody_can_tell_is_an_error_in_junit() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = snapshot(folder.path(), "one.json", &[vec![alloc(1 << 20, 512, 1, "f")]]);
+    let two = snapshot(folder.path(), "two.json", &[vec![], vec![alloc(1 << 20, 512, 1, "f")]]);
+    let (code, xml, _) = text(&[&two, "--baseline", &one, "--junit", "-"]);
+    assert_eq!(code, 1);
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let errors: Vec<_> = document.descendants().filter(|n| n.has_tag_name("error")).collect();
+    assert_eq!(errors.len(), 2, "{xml}");
+    assert!(errors[0].attribute("message").unwrap().ends_with("for the baseline has no device 1"), "{xml}");
+}
+
+/// Names may hold anything, and XML may not.
+#[test]
+fn names_from_a_file_are_text_in_junit() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "f</failure>]]>&\"'<!-- \u{1b}[31m \u{0} \u{ffff} \u{fffe} \u{202e}";
+    let file = snapshot(folder.path(), "evil <&\".json", &[vec![alloc(1 << 20, 512, 1, name)]]);
+    let (code, xml, err) = text(&[&file, "--max-peak", "1", "--junit", "-"]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let suite = document.descendants().find(|n| n.has_tag_name("testsuite")).unwrap();
+    assert!(suite.attribute("name").unwrap().ends_with("evil <&\".json: device 0"), "{xml}");
+    let failure = document.descendants().find(|n| n.has_tag_name("failure")).unwrap();
+    assert!(failure.text().unwrap().contains("train.py:1 f</failure>]]>&\"'<!--"), "{xml}");
+    let plain = |c: char| matches!(c, '\n' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{202e}';
+    assert!(xml.chars().all(plain), "{xml:?}");
+}
+
+/// A gate must not open because nobody listens.
+#[test]
+fn a_reader_that_leaves_early_changes_no_verdict() {
+    let mut command = vramscope(&["check", OOM, "--max-peak", "1GiB", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(1), ""));
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let unused = snapshot(folder.path(), "unused.json", &[vec![]]);
+    for (args, why) in [
+        (vec![OOM, "--max-peak", "24G"], "say GiB (1024-based) or GB (1000-based)"),
+        (vec![OOM, "--max-peak", "-5"], "a size is as 80GiB or 512MB"),
+        (vec![OOM, "--max-reserved", "much"], "a size is as 80GiB or 512MB"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "lots"], "or it is a part, as 5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "-1%"], "a part is as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "NaN%"], "a part is as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "%"], "a part is as 5% or 2.5%"),
+        (vec![OOM, "--max-growth", "0"], "--baseline <OLD>"),
+        (vec![OOM, "--baseline", "examples/none.pickle"], "examples/none.pickle"),
+        (vec![OOM, "--baseline", "README.md"], "README.md"),
+        (vec!["-", "--baseline", "-"], "only one of FILE and --baseline can be standard input"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "-", "--json"], "name a file there"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "examples"], "is a directory"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "none/memory.xml"], "there is no directory none"),
+        (vec![OOM, "--max-peak", "1GiB", "--device", "3"], "has no device 3; it has 0"),
+        (vec![&unused, "--max-peak", "1GiB"], "nothing was recorded on any device"),
+        (vec![&unused, "--max-peak", "1GiB", "--device", "0"], "nothing was recorded on device 0"),
+    ] {
+        let (code, out, err) = text(&args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(err.contains(why), "{args:?}: {err}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Watching another process.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use insta_cmd::assert_cmd_snapshot;
+use vramscope::prelude::*;
+use vramscope::profiler::live::{LiveOptions, LiveServer};
+
+use crate::{run, vramscope};
+
+/// Where the child listens; only the parent sets it.
+const SOCKET: &str = "VRAMSCOPE_TEST_SOCKET";
+
+/// Asks for more than there is, again and again, and holds 30 MiB of 100 in between.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(SOCKET) else { return };
+    let pool = MemoryPool::on_host(Policy::cupy(), 100 << 20).unwrap();
+    let options =
+        LiveOptions { path: Some(path.into()), title: Some("training".to_owned()), ..LiveOptions::default() };
+    let _server = LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
+    loop {
+        let _weights = pool.malloc(30 << 20).unwrap();
+        // Far shorter than any look.
+        drop(pool.malloc(60 << 20).unwrap());
+        pool.free_all_blocks().unwrap();
+        pool.malloc(80 << 20).unwrap_err();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn serve(socket: &Path) -> Killed {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["monitor::child", "--exact"])
+        .env(SOCKET, socket)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = Killed(child);
+    while !socket.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// SIGKILL: the program gets no chance to say goodbye.
+#[test]
+fn a_killed_process_leaves_a_readable_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, log) = (folder.path().join("live.sock"), folder.path().join("run.jsonl"));
+    let child = serve(&socket);
+    let monitor = vramscope(&["monitor", socket.to_str().unwrap(), "--interval", "0.02", "--json", "-o"])
+        .arg(&log)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Whole lines while it runs.
+    let lines = || fs::read_to_string(&log).unwrap_or_default().lines().count();
+    while lines() < 10 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(child);
+    let output = monitor.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let log = fs::read_to_string(&log).unwrap();
+    let rows: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<&str> = rows.iter().map(|row| row["event"].as_str().unwrap()).collect();
+    assert_eq!((events[0], &events[events.len() - 2..]), ("start", ["gone", "stop"].as_slice()));
+    let samples: Vec<_> = rows.iter().filter(|row| row["event"] == "sample").collect();
+    let high = |row: &serde_json::Value| row["high_allocated_bytes"].as_u64().unwrap() >> 20;
+    assert_eq!(samples.iter().map(|row| high(row)).max(), Some(90));
+    assert!(samples.iter().all(|row| row["high_is_exact"] == true && row["device_total_bytes"] == 100 << 20));
+
+    let summary = json(&output);
+    assert_eq!(
+        (&summary["ended"], &summary["high"]["allocated_bytes"]),
+        (&"gone".into(), &(90 << 20).into())
+    );
+    assert_eq!(summary["samples"], samples.len());
+    assert!(summary["failed_requests"].as_u64().unwrap() > 0);
+}
+
+/// The log has no end then, and every line is whole.
+#[test]
+fn a_killed_monitor_leaves_a_readable_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, log) = (folder.path().join("live.sock"), folder.path().join("run.csv"));
+    let _child = serve(&socket);
+    let monitor = vramscope(&["monitor", socket.to_str().unwrap(), "--interval", "0.005", "--output"])
+        .arg(&log)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let monitor = Killed(monitor);
+    while fs::read_to_string(&log).unwrap_or_default().lines().count() < 10 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(monitor);
+    let mut csv = csv::Reader::from_path(&log).unwrap();
+    assert_eq!(csv.headers().unwrap().get(0), Some("time_us"));
+    let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+    assert!(rows.len() >= 9 && rows.iter().all(|row| row[0].parse::<i64>().is_ok()));
+}
+
+#[test]
+fn an_alert_is_said_once_and_is_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("live.sock");
+    let _child = serve(&socket);
+    let output = run(&[
+        "monitor",
+        socket.to_str().unwrap(),
+        "--interval",
+        "0.05",
+        "--duration",
+        "0.5",
+        "--alert",
+        "device=80%",
+        "--alert",
+        "hidden=1GiB",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let alert = "warning: device memory in use reached 90.0 %; the threshold is 80.0 %";
+    assert_eq!(text(&output.stderr).lines().collect::<Vec<_>>(), [alert]);
+    let said = text(&output.stdout);
+    assert!(said.contains(alert) && said.contains("  allocated          90.00 MiB  highest\n"), "{said}");
+    assert!(said.contains("requests failed for want of memory"), "{said}");
+}
+
+/// Any process has host memory; the GPU and a pool are known where there is something to ask.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_that_serves_nothing_has_its_host_memory() {
+    let child = Killed(Command::new("sleep").arg("60").spawn().unwrap());
+    let pid = child.0.id().to_string();
+    let output = run(&["monitor", &pid, "--duration", "0.2", "--json"]);
+    assert!(output.status.success());
+    let summary = json(&output);
+    assert_eq!(
+        (&summary["source"], &summary["ended"]),
+        (&format!("process {pid}").into(), &"duration".into())
+    );
+    assert!(summary["high"]["cpu_bytes"].as_u64().unwrap() > 0);
+    assert_eq!((&summary["high"]["allocated_bytes"], &summary["high_is_exact"]), (&().into(), &false.into()));
+    assert!(text(&output.stderr).contains("note: it serves no source of its own"));
+}
+
+#[test]
+fn prometheus_scrapes_what_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("live.sock");
+    let _child = serve(&socket);
+    let mut monitor = vramscope(&["monitor", socket.to_str().unwrap(), "--prometheus", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .map(Killed)
+        .unwrap();
+    let mut said = Vec::new();
+    let stderr = monitor.0.stderr.as_mut().unwrap();
+    while !said.ends_with(b"/metrics\n") {
+        let mut byte = [0];
+        stderr.read_exact(&mut byte).unwrap();
+        said.push(byte[0]);
+    }
+    let address =
+        text(&said).trim().trim_start_matches("metrics at http://").trim_end_matches("/metrics").to_owned();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let total = format!(" {}\n", 100 << 20);
+    assert!(
+        answer
+            .lines()
+            .any(|line| line.starts_with("vramscope_device_total_bytes{")
+                && format!("{line}\n").ends_with(&total)),
+        "{answer}"
+    );
+}
+
+#[test]
+fn nonsense_is_refused() {
+    assert_cmd_snapshot!(vramscope(&["monitor", "no-such-thing"]));
+    assert_cmd_snapshot!(vramscope(&["monitor", "4000000000"]));
+    assert_cmd_snapshot!(vramscope(&["monitor", "README.md"]));
+    assert_cmd_snapshot!(vramscope(&["monitor", "1", "--interval", "0"]));
+    assert_cmd_snapshot!(vramscope(&["monitor", "1", "--alert", "device=120%"]));
+    assert_cmd_snapshot!(vramscope(&["monitor", "1", "--alert", "speed=1"]));
+    let log = run(&["monitor", "1", "--output", "/no/such/folder/log.csv"]);
+    assert_eq!(log.status.code(), Some(2));
+    // Notes on what is not known come before.
+    let said = text(&log.stderr).lines().last().unwrap();
+    assert!(said.starts_with("error: /no/such/folder/log.csv: No such file"), "{said}");
+    assert_cmd_snapshot!(vramscope(&["monitor", "--help"]));
+}

@@ -1,0 +1,158 @@
+//! An address that Prometheus scrapes.
+
+mod metrics;
+mod server;
+mod watched;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::source::MemorySource;
+use server::Server;
+
+/// Serves what sources know at `http://ADDRESS/metrics`, on a thread of its own, until it is dropped.
+///
+/// ```
+/// use vramscope_allocator::{MemoryPool, Policy};
+/// use vramscope_profiler::{PoolSource, PrometheusEndpoint};
+///
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
+/// let endpoint = PrometheusEndpoint::start(0, vec![PoolSource::new(&pool, 0)?])?; // 0: any free port
+/// println!("curl http://{}/metrics", endpoint.address());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Sources are read when somebody asks; in between nothing runs. What a source does not know is left out. One that
+/// fails, or does not answer within five seconds, is `vramscope_up 0` and nothing else. `docs/prometheus.md` lists
+/// the metrics.
+pub struct PrometheusEndpoint {
+    address: SocketAddr,
+    /// Dropped to stop the thread.
+    running: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where to listen: a port of 127.0.0.1, or an address that others reach too, where it is named.
+///
+/// ```
+/// use vramscope_profiler::ListenAddress;
+///
+/// assert_eq!("9464".parse::<ListenAddress>()?, ListenAddress::from(9464));
+/// assert_eq!(ListenAddress::from(9464).to_string(), "127.0.0.1:9464");
+/// assert_eq!("0.0.0.0:9464".parse::<ListenAddress>()?.to_string(), "0.0.0.0:9464");
+/// assert!("localhost".parse::<ListenAddress>().is_err());
+/// # Ok::<(), vramscope_profiler::PrometheusError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenAddress(SocketAddr);
+
+impl From<u16> for ListenAddress {
+    fn from(port: u16) -> Self {
+        Self((Ipv4Addr::LOCALHOST, port).into())
+    }
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self(address)
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = PrometheusError;
+
+    fn from_str(text: &str) -> Result<Self, PrometheusError> {
+        let port = || text.parse::<u16>().map(Self::from).ok();
+        let address = text.parse::<SocketAddr>().map(Self::from).ok().or_else(port);
+        address.ok_or_else(|| PrometheusError::NotAnAddress(text.to_owned()))
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why there is no endpoint.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PrometheusError {
+    /// Nowhere to listen.
+    #[error(
+        "`{0}` is no address to listen on: give a port, as 9464, or an IP address and a port, as 0.0.0.0:9464"
+    )]
+    NotAnAddress(String),
+    /// The port is taken, or the address is not this machine's.
+    #[error("cannot listen on {address}: {why}; name another port, or 0 for any free one")]
+    Bind {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// The system gave no thread.
+    #[error("no thread to serve Prometheus on: {0}")]
+    Thread(io::Error),
+}
+
+impl PrometheusEndpoint {
+    /// Listens at `address`: a port, which this machine alone reaches, or a [`SocketAddr`]. Peaks begin now.
+    ///
+    /// # Errors
+    /// Where the port is taken, or there is no thread to be had.
+    pub fn start(
+        address: impl Into<ListenAddress>,
+        sources: Vec<Arc<dyn MemorySource>>,
+    ) -> Result<Self, PrometheusError> {
+        let ListenAddress(address) = address.into();
+        let bind = |why| PrometheusError::Bind { address, why };
+        let listener = TcpListener::bind(address).map_err(bind)?;
+        listener.set_nonblocking(true).map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        // A thread a source, so that one that hangs keeps none waiting.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(sources.len().max(1))
+            .build()
+            .map_err(PrometheusError::Thread)?;
+        let listener = {
+            let _within = runtime.enter();
+            tokio::net::TcpListener::from_std(listener).map_err(bind)?
+        };
+        let server = Arc::new(Server::new(sources, address.ip().is_loopback()));
+        let (running, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.spawn(server.serve(listener));
+            runtime.block_on(stopped).ok();
+            // Without waiting for a source that hangs.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("vramscope-prometheus".to_owned());
+        let thread = thread.spawn(serve).map_err(PrometheusError::Thread)?;
+        Ok(Self { address, running: Some(running), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for PrometheusEndpoint {
+    /// Closes the port and all connections, at once.
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! One path over HTTP, bounded in every way.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{sleep, timeout};
+
+use super::metrics::{self, Labels};
+use super::watched::{Seen, Watched};
+use crate::source::MemorySource;
+
+/// Connections at a time; others wait in the system's queue.
+const MOST_CONNECTIONS: usize = 64;
+
+/// How long one may last, with its one question. Prometheus itself waits ten seconds.
+const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
+
+/// How long a source may take.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
+/// The longest question.
+const LONGEST_HEAD: usize = 16 << 10;
+
+pub(super) struct Server {
+    sources: Vec<(Labels, Arc<Mutex<Watched>>)>,
+    /// It listens on this machine alone.
+    local: bool,
+}
+
+impl Server {
+    pub(super) fn new(sources: Vec<Arc<dyn MemorySource>>, local: bool) -> Self {
+        let labels = metrics::labels(&sources);
+        let watched = sources.into_iter().map(|source| Arc::new(Mutex::new(Watched::new(source))));
+        Self { sources: labels.into_iter().zip(watched).collect(), local }
+    }
+
+    /// Answers until it is dropped.
+    pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let answer = Arc::clone(&self).connection(stream);
+                    tokio::spawn(async move {
+                        timeout(LONGEST_CONNECTION, answer).await.ok();
+                        drop(place);
+                    });
+                }
+                // The process may have no file to spare at the moment.
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    async fn connection(self: Arc<Self>, stream: TcpStream) {
+        let service = service_fn(|request| {
+            let server = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(server.answer(&request).await) }
+        });
+        let mut http = http1::Builder::new();
+        http.keep_alive(false).max_buf_size(LONGEST_HEAD);
+        // Whoever asked may have left.
+        http.serve_connection(TokioIo::new(stream), service).await.ok();
+    }
+
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if self.local && !names_this_machine(request.headers()) {
+            return says(StatusCode::FORBIDDEN, "ask for 127.0.0.1 or localhost");
+        }
+        if request.uri().path() != "/metrics" {
+            return says(StatusCode::NOT_FOUND, "there is only /metrics");
+        }
+        if request.method() != Method::GET {
+            let mut response = says(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            return response;
+        }
+        match metrics::text(self.look().await) {
+            Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
+            Err(_) => says(StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be written"),
+        }
+    }
+
+    /// Asks all sources at once.
+    async fn look(&self) -> Vec<(Labels, Seen)> {
+        let mut looks = JoinSet::new();
+        for (i, (_, watched)) in self.sources.iter().enumerate() {
+            let look = timeout(LONGEST_LOOK, look(Arc::clone(watched)));
+            looks.spawn(async move { (i, look.await.unwrap_or_default()) });
+        }
+        let mut seen: Vec<_> = self.sources.iter().map(|(l, _)| (l.clone(), Seen::default())).collect();
+        while let Some(look) = looks.join_next().await {
+            if let Ok((i, look)) = look {
+                seen[i].1 = look;
+            }
+        }
+        seen
+    }
+}
+
+/// Asks a source off the thread that serves, one question at a time.
+async fn look(watched: Arc<Mutex<Watched>>) -> Seen {
+    let mut watched = watched.lock_owned().await;
+    // Where the source panics, it does not answer.
+    spawn_blocking(move || watched.look()).await.unwrap_or_default()
+}
+
+/// A web page can point a name of its own at 127.0.0.1 (DNS rebinding), but then asks for that name.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let authority = Authority::try_from(host.as_bytes());
+    authority.is_ok_and(|a| {
+        let name = a.host().trim_start_matches('[').trim_end_matches(']');
+        name == "localhost" || name.parse::<IpAddr>().is_ok()
+    })
+}
+
+fn says(status: StatusCode, words: &str) -> Response<Full<Bytes>> {
+    response(status, "text/plain; charset=utf-8", format!("{words}\n"))
+}
+
+fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,93 @@
+//! Two sources as one.
+
+use std::sync::Arc;
+
+use super::{
+    AllocationObserver, MemorySource, Observation, Reading, SourceError, SourceInfo, Tick, Ticker, Watch,
+};
+
+/// A source, and another for what it does not know: a pool beside what NVML says of its process, say.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vramscope_allocator::{MemoryPool, Policy};
+/// use vramscope_profiler::{Beside, HostSource, MemorySource, PoolSource};
+///
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+/// let mut source: Arc<dyn MemorySource> = PoolSource::new(&pool, 0)?;
+/// if let Ok(host) = HostSource::of_this() {
+///     source = Beside::new(source, host);
+/// }
+/// let _block = pool.malloc(512)?;
+/// assert_eq!(source.read()?.allocated, Some(512));
+/// assert!(source.read()?.cpu.is_some() || !cfg!(target_os = "linux"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Peaks, allocations and the cache are the first one's. Where the other one fails, what it knew is unknown; where it is
+/// gone, so are both.
+pub struct Beside {
+    first: Arc<dyn MemorySource>,
+    other: Arc<dyn MemorySource>,
+}
+
+impl Beside {
+    /// What `first` knows, and `other` where it does not.
+    pub fn new(first: Arc<dyn MemorySource>, other: Arc<dyn MemorySource>) -> Arc<Self> {
+        Arc::new(Self { first, other })
+    }
+}
+
+fn unless_gone(answer: Result<Reading, SourceError>) -> Result<Reading, SourceError> {
+    match answer {
+        Err(SourceError::Gone(who)) => Err(SourceError::Gone(who)),
+        answer => Ok(answer.unwrap_or_default()),
+    }
+}
+
+impl MemorySource for Beside {
+    fn info(&self) -> &SourceInfo {
+        self.first.info()
+    }
+
+    fn read(&self) -> Result<Reading, SourceError> {
+        Ok(self.first.read()?.or(unless_gone(self.other.read())?))
+    }
+
+    fn watch(&self) -> Option<Box<dyn Watch>> {
+        self.first.watch()
+    }
+
+    fn inactive_split_bytes(&self) -> Option<u64> {
+        self.first.inactive_split_bytes()
+    }
+
+    fn observe(&self, observer: Arc<dyn AllocationObserver>) -> Option<Observation> {
+        self.first.observe(observer)
+    }
+
+    fn free_cache(&self) -> Result<(), SourceError> {
+        self.first.free_cache()
+    }
+
+    fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
+        let first = Arc::clone(&self.first).ticker();
+        Box::new(BothTicker { first, other: Arc::clone(&self.other).ticker() })
+    }
+}
+
+struct BothTicker {
+    first: Box<dyn Ticker>,
+    other: Box<dyn Ticker>,
+}
+
+impl Ticker for BothTicker {
+    fn tick(&mut self) -> Result<Tick, SourceError> {
+        let Tick { now, high, high_is_exact } = self.first.tick()?;
+        let other = match self.other.tick() {
+            Err(SourceError::Gone(who)) => return Err(SourceError::Gone(who)),
+            other => other.unwrap_or_default(),
+        };
+        Ok(Tick { now: now.or(other.now), high: high.or(other.high), high_is_exact })
+    }
+}

@@ -1,0 +1,249 @@
+//! What happened, and the rows it is written as.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+
+use serde::{Serialize, Serializer as _};
+use vramscope_report::bytes;
+
+use super::thresholds::Alert;
+use crate::monitor::Sample;
+use crate::source::{Counts, Tick};
+
+/// Something that happened while a tracker ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// Tracking began, of this source.
+    Start(String),
+    /// Tracking ended.
+    Stop,
+    /// The source is not there any more.
+    Gone(String),
+    /// The source did not answer; said once until it does again.
+    Error(String),
+    /// A threshold was crossed.
+    Alert(Alert),
+    /// It is over.
+    Cleared(Alert),
+    /// Requests failed for want of memory: so many since the sample before.
+    OutOfMemory(u64),
+    /// The allocator gave its whole cache back to serve requests: so often since the sample before.
+    Retry(u64),
+    /// The watchdog gave back cached memory: bytes reserved before and after.
+    Cleanup {
+        /// Before.
+        before: u64,
+        /// After.
+        after: u64,
+    },
+    /// The program entered a phase.
+    PhaseEnter(String),
+    /// The program left a phase.
+    PhaseExit(String),
+}
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A table with a header.
+    Csv,
+    /// An object a line; keys without a value are left out.
+    JsonLines,
+}
+
+/// A row of a log: an event or a sample. Every number in it was read; what is not known is left out.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Row<'r> {
+    Event(&'r Event),
+    Sample(&'r Sample),
+}
+
+/// What stands in a column.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Cell {
+    Nothing,
+    Flag(bool),
+    Time(i64),
+    Number(u64),
+    Value(f64),
+    Text(String),
+}
+
+impl From<Option<u64>> for Cell {
+    fn from(number: Option<u64>) -> Self {
+        number.map_or(Self::Nothing, Self::Number)
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Time(time) => time.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Value(value) => value.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+const COLUMNS: usize = 22;
+
+impl Row<'_> {
+    fn time_us(&self) -> i64 {
+        match self {
+            Self::Event(event) => event.time_us,
+            Self::Sample(sample) => sample.time_us,
+        }
+    }
+
+    /// Its columns, by name: the one place where a log's form is decided.
+    fn cells(&self) -> [(&'static str, Cell); COLUMNS] {
+        let nothing = Sample { time_us: 0, tick: Tick::default(), missed: 0 };
+        let (event, sample) = match self {
+            Self::Event(event) => (Some(*event), event.alert().map_or(&nothing, |alert| &alert.sample)),
+            Self::Sample(sample) => (None, *sample),
+        };
+        let alert = event.and_then(Event::alert);
+        let Tick { now, high, high_is_exact } = sample.tick;
+        let is_sample = matches!(self, Self::Sample(_));
+        let count = |of: fn(&Counts) -> u64| Cell::from(now.counts.as_ref().map(of));
+        [
+            ("time_us", Cell::Time(self.time_us())),
+            ("event", Cell::Text(event.map_or("sample", |e| e.kind.name()).to_owned())),
+            ("severity", alert.map_or(Cell::Nothing, |a| Cell::Text(a.threshold.severity.to_string()))),
+            ("value", alert.map_or(Cell::Nothing, |a| Cell::Value(a.value))),
+            ("message", event.map_or(Cell::Nothing, |e| Cell::Text(e.kind.to_string()))),
+            ("requested_bytes", now.requested.into()),
+            ("allocated_bytes", now.allocated.into()),
+            ("active_bytes", now.active.into()),
+            ("reserved_bytes", now.reserved.into()),
+            ("device_used_bytes", now.device_used.into()),
+            ("device_total_bytes", now.device_total.into()),
+            ("process_used_bytes", now.process_used.into()),
+            ("cpu_bytes", now.cpu.into()),
+            ("high_allocated_bytes", high.allocated.into()),
+            ("high_reserved_bytes", high.reserved.into()),
+            ("high_device_used_bytes", high.device_used.into()),
+            ("high_is_exact", if is_sample { Cell::Flag(high_is_exact) } else { Cell::Nothing }),
+            ("num_allocations", count(|c| c.num_allocations)),
+            ("num_frees", count(|c| c.num_frees)),
+            ("num_alloc_retries", count(|c| c.num_alloc_retries)),
+            ("num_ooms", count(|c| c.num_ooms)),
+            ("missed_ticks", if is_sample { Cell::Number(sample.missed) } else { Cell::Nothing }),
+        ]
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let known = self.cells().into_iter().filter(|(_, cell)| !matches!(cell, Cell::Nothing));
+        serde_json::Serializer::new(&mut *out).collect_map(known)?;
+        writeln!(out)
+    }
+
+    fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        write_record(out, &self.cells().map(|(_, cell)| cell.to_string()))
+    }
+
+    pub(super) fn write(&self, format: LogFormat, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            LogFormat::Csv => self.write_csv(out),
+            LogFormat::JsonLines => self.write_json(out),
+        }
+    }
+}
+
+fn write_record(out: &mut dyn Write, record: &[impl AsRef<[u8]>]) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(record)?;
+    csv.flush()
+}
+
+/// Writes what a file of that format begins with.
+pub(super) fn write_header(format: LogFormat, out: &mut dyn Write) -> io::Result<()> {
+    if format == LogFormat::JsonLines {
+        return Ok(());
+    }
+    let any = Event { time_us: 0, kind: EventKind::Stop };
+    write_record(out, &Row::Event(&any).cells().map(|(name, _)| name))
+}
+
+/// Writes events and samples by time.
+pub(super) fn write_log(
+    events: &VecDeque<Event>,
+    samples: &VecDeque<Sample>,
+    format: LogFormat,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write_header(format, out)?;
+    let mut rows: Vec<Row<'_>> =
+        events.iter().map(Row::Event).chain(samples.iter().map(Row::Sample)).collect();
+    // An event comes before the sample of its time.
+    rows.sort_by_key(Row::time_us);
+    rows.iter().try_for_each(|row| row.write(format, out))?;
+    out.flush()
+}
+
+impl Event {
+    fn alert(&self) -> Option<&Alert> {
+        match &self.kind {
+            EventKind::Alert(alert) | EventKind::Cleared(alert) => Some(alert),
+            _ => None,
+        }
+    }
+}
+
+impl EventKind {
+    /// Its name in logs: `start`, `alert` ...
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "start",
+            Self::Stop => "stop",
+            Self::Gone(_) => "gone",
+            Self::Error(_) => "error",
+            Self::Alert(_) => "alert",
+            Self::Cleared(_) => "cleared",
+            Self::OutOfMemory(_) => "oom",
+            Self::Retry(_) => "retry",
+            Self::Cleanup { .. } => "cleanup",
+            Self::PhaseEnter(_) => "phase_enter",
+            Self::PhaseExit(_) => "phase_exit",
+        }
+    }
+}
+
+impl fmt::Display for EventKind {
+    /// The message in logs: nothing for `stop`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(text)
+            | Self::Gone(text)
+            | Self::Error(text)
+            | Self::PhaseEnter(text)
+            | Self::PhaseExit(text) => f.write_str(text),
+            Self::Stop => Ok(()),
+            Self::Alert(alert) => alert.fmt(f),
+            Self::Cleared(alert) => write!(f, "over: {alert}"),
+            Self::OutOfMemory(1) => f.write_str("a request failed for want of memory"),
+            Self::OutOfMemory(n) => write!(f, "{n} requests failed for want of memory"),
+            Self::Retry(1) => f.write_str("the allocator gave its cache back to serve a request"),
+            Self::Retry(n) => write!(f, "the allocator gave its cache back {n} times to serve requests"),
+            Self::Cleanup { before, after } => {
+                let freed = bytes(before.saturating_sub(*after));
+                write!(f, "the watchdog gave {freed} of cached memory back")
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `vramscope check --json`.
+
+use serde::Serialize;
+use vramscope_analysis::{BudgetCheck, Grown, Growth, HighWater, Measured, Status, Unknown, Verdict};
+
+use super::{HolderJson, LeakJson, Maker, OomJson, QualityJson};
+use crate::CheckAnswers;
+use crate::names::Names;
+use crate::verdicts::{budget, kind, notes, sentence};
+
+/// `vramscope check --json`.
+#[derive(Debug, Serialize)]
+pub struct CheckJson {
+    file: String,
+    format: &'static str,
+    baseline: Option<String>,
+    /// Every budget is known to be kept.
+    kept: bool,
+    devices: Vec<DeviceCheckJson>,
+    /// Devices that only the baseline used.
+    only_in_baseline: Vec<i64>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceCheckJson {
+    device: i64,
+    events: usize,
+    verdicts: Vec<VerdictJson>,
+    quality: QualityJson,
+    /// Null where the baseline has no such device, or there is none.
+    baseline_quality: Option<QualityJson>,
+    /// The text's remarks on how far the numbers can be trusted.
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct VerdictJson {
+    budget: String,
+    /// `kept`, `exceeded` or `unknown`.
+    status: &'static str,
+    unknown_because: Option<&'static str>,
+    /// As the text says it.
+    text: String,
+    #[serde(flatten)]
+    measured: MeasuredJson,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum MeasuredJson {
+    Peak {
+        /// The kind of bytes.
+        kind: Option<&'static str>,
+        limit_bytes: u64,
+        peak: HighWaterJson,
+        holders: Vec<HolderJson>,
+    },
+    Growth {
+        kind: Option<&'static str>,
+        /// The highest peak that keeps the budget; null without the baseline's.
+        limit_bytes: Option<u64>,
+        max_growth_bytes: Option<u64>,
+        /// Null where the budget is in bytes.
+        max_growth_percent: Option<f64>,
+        peak: HighWaterJson,
+        baseline_peak: Option<HighWaterJson>,
+        /// Lines that hold more than at the baseline's peak, those that grew most first.
+        grown: Vec<GrownJson>,
+    },
+    Leaks {
+        leaks: Vec<LeakJson>,
+    },
+    Ooms {
+        ooms: Vec<OomJson>,
+        more_ooms: usize,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct HighWaterJson {
+    bytes: u64,
+    /// The event after which it was first so high; null before the first.
+    event: Option<usize>,
+    /// What was allocated then.
+    allocated_bytes: u64,
+    exact: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct GrownJson {
+    key: String,
+    bytes: u64,
+    baseline_bytes: u64,
+    grown_bytes: u64,
+}
+
+impl CheckJson {
+    /// The answers as they are printed.
+    pub fn new(answers: &CheckAnswers<'_>) -> Self {
+        let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+        let maker = Maker { names, top: None };
+        Self {
+            file: answers.file.to_owned(),
+            format: answers.recording.format.name(),
+            baseline: answers.baseline.map(str::to_owned),
+            kept: answers.devices.iter().all(BudgetCheck::keeps_all),
+            devices: answers.devices.iter().map(|d| device(&maker, answers, d)).collect(),
+            only_in_baseline: answers.only_in_baseline.clone(),
+        }
+    }
+}
+
+fn device(maker: &Maker<'_>, answers: &CheckAnswers<'_>, d: &BudgetCheck) -> DeviceCheckJson {
+    DeviceCheckJson {
+        device: d.device,
+        events: d.events,
+        verdicts: d.verdicts.iter().map(|v| verdict(maker, d, v)).collect(),
+        quality: QualityJson::new(&d.quality),
+        baseline_quality: d.baseline_quality.as_ref().map(QualityJson::new),
+        notes: notes(answers, d),
+    }
+}
+
+fn verdict(maker: &Maker<'_>, device: &BudgetCheck, v: &Verdict) -> VerdictJson {
+    let (status, unknown_because) = match v.status {
+        Status::Kept => ("kept", None),
+        Status::Exceeded => ("exceeded", None),
+        Status::Unknown(why) => ("unknown", Some(because(why))),
+    };
+    VerdictJson {
+        budget: budget(&v.measured).replace('-', "_"),
+        status,
+        unknown_because,
+        text: sentence(&maker.names, device.device, v),
+        measured: measured(maker, &v.measured),
+    }
+}
+
+fn measured(maker: &Maker<'_>, measured: &Measured) -> MeasuredJson {
+    let kind = kind(measured);
+    match measured {
+        Measured::Peak { limit, peak, holders, .. } => MeasuredJson::Peak {
+            kind,
+            limit_bytes: *limit,
+            peak: high_water(peak),
+            holders: maker.holders(holders, None),
+        },
+        Measured::Growth { growth, peak, baseline, lines, .. } => {
+            let max_growth_bytes = baseline.map(|b| growth.over(b.peak.bytes));
+            MeasuredJson::Growth {
+                kind,
+                limit_bytes: baseline.zip(max_growth_bytes).map(|(b, g)| b.peak.bytes.saturating_add(g)),
+                max_growth_bytes,
+                max_growth_percent: match growth {
+                    Growth::Bytes(_) => None,
+                    Growth::Percent(percent) => Some(*percent),
+                },
+                peak: high_water(peak),
+                baseline_peak: baseline.as_ref().map(high_water),
+                grown: lines.iter().map(|g| grown(&maker.names, g)).collect(),
+            }
+        }
+        Measured::Leaks(suspects) => {
+            MeasuredJson::Leaks { leaks: suspects.iter().map(|l| maker.leak(l)).collect() }
+        }
+        Measured::Ooms { explained, more } => {
+            MeasuredJson::Ooms { ooms: explained.iter().map(|o| maker.oom(o)).collect(), more_ooms: *more }
+        }
+    }
+}
+
+fn high_water(high: &HighWater) -> HighWaterJson {
+    HighWaterJson {
+        bytes: high.peak.bytes,
+        event: high.peak.moment.event(),
+        allocated_bytes: high.allocated,
+        exact: high.exact,
+    }
+}
+
+fn grown(names: &Names<'_>, g: &Grown) -> GrownJson {
+    GrownJson { key: names.grown(g), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
+}
+
+fn because(why: Unknown) -> &'static str {
+    match why {
+        Unknown::NoHistory => "no_history",
+        Unknown::NoStacks => "no_stacks",
+        Unknown::NoBaseline => "no_baseline",
+        Unknown::NoBaselineHistory => "no_baseline_history",
+    }
+}

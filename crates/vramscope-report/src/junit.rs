@@ -1,0 +1,70 @@
+//! Whether a recording keeps its budgets, as JUnit XML: what CI systems show as tests. A budget is a test case, a
+//! device a test suite. An exceeded budget is a failure; one that is not known to be kept is an error.
+
+use std::io;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
+use vramscope_analysis::{BudgetCheck, Status, Verdict};
+
+use crate::CheckAnswers;
+use crate::names::{Names, clean};
+use crate::text::{TextOptions, evidence};
+use crate::verdicts::{budget, kind, notes, only_in_baseline, sentence};
+
+/// The answers of `vramscope check`.
+///
+/// # Errors
+///
+/// What the library that writes XML complains of; nothing is known that would make it.
+pub fn junit(answers: &CheckAnswers<'_>, options: TextOptions) -> io::Result<String> {
+    let mut report = Report::new("vramscope check");
+    for device in &answers.devices {
+        report.add_test_suite(suite(answers, device, options));
+    }
+    report.to_string().map_err(io::Error::other)
+}
+
+fn suite(answers: &CheckAnswers<'_>, device: &BudgetCheck, options: TextOptions) -> TestSuite {
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let mut suite = TestSuite::new(xml(&format!("{}: device {}", clean(answers.file), device.device)));
+    suite.add_test_cases(device.verdicts.iter().map(|v| case(names, device, v, options)));
+    let notes: Vec<String> = notes(answers, device).into_iter().chain(only_in_baseline(answers)).collect();
+    if !notes.is_empty() {
+        suite.set_system_out(xml(&notes.join("\n")));
+    }
+    suite
+}
+
+/// Names hold no values: systems follow a test over time by its name.
+fn case(names: Names<'_>, device: &BudgetCheck, verdict: &Verdict, options: TextOptions) -> TestCase {
+    let text = sentence(&names, device.device, verdict);
+    let option = budget(&verdict.measured);
+    let name = match (option, kind(&verdict.measured)) {
+        ("max-growth", Some(kind)) => format!("max-growth of {kind} bytes"),
+        _ => option.to_owned(),
+    };
+    let failed = match verdict.status {
+        Status::Kept => None,
+        Status::Exceeded => Some((NonSuccessKind::Failure, "exceeded")),
+        Status::Unknown(_) => Some((NonSuccessKind::Error, "not known")),
+    };
+    let status = failed.map_or_else(TestCaseStatus::success, |(kind, ty)| {
+        let mut status = TestCaseStatus::non_success(kind);
+        let body = format!("{text}\n{}", evidence(names, device, verdict, options));
+        status.set_message(xml(&text)).set_type(ty).set_description(xml(&body));
+        status
+    });
+    let kept = failed.is_none();
+    let mut case = TestCase::new(name, status);
+    case.set_classname(format!("vramscope.device_{}", device.device));
+    if kept {
+        case.set_system_out(xml(&text));
+    }
+    case
+}
+
+/// Text as XML 1.0 can hold it. The library leaves control characters and styles out, and lets two others through
+/// that are no characters there.
+fn xml(text: &str) -> XmlString {
+    XmlString::new(text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
+}

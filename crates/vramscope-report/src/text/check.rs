@@ -1,0 +1,171 @@
+//! Whether a recording keeps its budgets, as text: what does not comes first, with what held the memory.
+
+use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Status, Verdict};
+
+use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
+use crate::CheckAnswers;
+use crate::names::{Names, clean, fit};
+use crate::units::{bytes, count, counted};
+use crate::verdicts::{notes, only_in_baseline, remedy, sentence};
+
+/// The answers of `vramscope check`.
+pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let mut page = Page { out: String::new(), names, options };
+    let events = answers.devices.iter().map(|d| d.events).sum();
+    page.file(answers.file, answers.recording, events, answers.devices.len());
+    if let Some(baseline) = answers.baseline {
+        let room = options.width.saturating_sub(16).max(20);
+        page.line(format!("{DIM}compared with {}{DIM:#}", fit(&clean(baseline), room)));
+    }
+    let mut verdicts: Vec<(&BudgetCheck, &Verdict)> =
+        answers.devices.iter().flat_map(|d| d.verdicts.iter().map(move |v| (d, v))).collect();
+    verdicts.sort_by_key(|(_, v)| urgency(v.status));
+    page.out.push('\n');
+    page.summary(&verdicts);
+    let mut before = None;
+    for (device, verdict) in verdicts {
+        // What is kept is a list; anything else stands alone, for its evidence.
+        if before.replace(verdict.status) != Some(Status::Kept) {
+            page.out.push('\n');
+        }
+        page.budget(device, verdict);
+    }
+    let notes: Vec<String> = answers.devices.iter().flat_map(|d| notes(answers, d)).collect();
+    let notes: Vec<String> = notes.into_iter().chain(only_in_baseline(answers)).collect();
+    if !notes.is_empty() {
+        page.heading("How far to trust these numbers");
+    }
+    for note in notes {
+        page.words(2, &note);
+    }
+    page.out
+}
+
+/// What stands behind a verdict: the lines that held the memory, or what to do where nobody can tell. Empty where a
+/// budget is kept.
+pub(crate) fn evidence(
+    names: Names<'_>,
+    device: &BudgetCheck,
+    verdict: &Verdict,
+    options: TextOptions,
+) -> String {
+    let mut page = Page { out: String::new(), names, options };
+    page.evidence(device, verdict);
+    page.out
+}
+
+fn urgency(status: Status) -> u8 {
+    match status {
+        Status::Exceeded => 0,
+        Status::Unknown(_) => 1,
+        Status::Kept => 2,
+    }
+}
+
+impl Page<'_> {
+    /// `1 budget exceeded, 2 kept.`
+    fn summary(&mut self, verdicts: &[(&BudgetCheck, &Verdict)]) {
+        let counts = ["exceeded", "not known", "kept"].iter().zip(0..).filter_map(|(words, which)| {
+            let n = verdicts.iter().filter(|(_, v)| urgency(v.status) == which).count();
+            (n > 0).then_some((n, words))
+        });
+        let text = counts.enumerate().map(|(i, (n, words))| match i {
+            0 => format!("{} {words}", counted(n as u64, "budget")),
+            _ => format!(", {} {words}", count(n)),
+        });
+        let kept = verdicts.iter().all(|(_, v)| v.status == Status::Kept);
+        self.styled_words(if kept { GOOD } else { BAD }, &format!("{}.", text.collect::<String>()));
+    }
+
+    fn budget(&mut self, device: &BudgetCheck, verdict: &Verdict) {
+        let (style, word) = match verdict.status {
+            Status::Kept => (GOOD, "kept"),
+            Status::Exceeded => (BAD, "exceeded"),
+            Status::Unknown(_) => (BAD, "not known"),
+        };
+        // Not cut: it is for searching and copying.
+        let text = sentence(&self.names, device.device, verdict);
+        self.line(format!("{style}{word:<9}{style:#}  {text}"));
+        self.evidence(device, verdict);
+    }
+
+    fn evidence(&mut self, device: &BudgetCheck, verdict: &Verdict) {
+        match verdict.status {
+            Status::Kept => return,
+            Status::Unknown(why) => return self.words(2, remedy(why)),
+            Status::Exceeded => {}
+        }
+        let top = self.options.top;
+        match &verdict.measured {
+            Measured::Peak { kind, peak, holders, .. } => {
+                let when = match peak.peak.moment.event() {
+                    Some(event) => format!("after event {}", count(event)),
+                    None if device.events == 0 => "when the snapshot was taken".to_owned(),
+                    None => "before the first event".to_owned(),
+                };
+                self.words(
+                    2,
+                    &match kind {
+                        ByteKind::Allocated => format!("held {when} by"),
+                        _ => format!("{when}, when {} was allocated, by", bytes(peak.allocated)),
+                    },
+                );
+                self.holder_rows(holders, peak.allocated, top);
+            }
+            Measured::Growth { kind, peak, baseline, lines, .. } => {
+                if *kind != ByteKind::Allocated {
+                    let before = bytes(baseline.map_or(0, |b| b.allocated));
+                    let now = bytes(peak.allocated);
+                    self.words(2, &format!("{now} was allocated at this peak, {before} at the baseline's"));
+                }
+                self.words(
+                    2,
+                    match lines.as_slice() {
+                        [] => "no line held more than at the baseline's peak",
+                        _ => "what held more than at the baseline's peak:",
+                    },
+                );
+                self.grown_rows(lines, top);
+            }
+            Measured::Leaks(suspects) => {
+                for leak in suspects.iter().take(top) {
+                    self.leak(leak);
+                }
+                self.more(suspects.len().saturating_sub(top));
+            }
+            Measured::Ooms { explained, .. } => {
+                explained.iter().take(1).for_each(|oom| self.failure(oom, top));
+            }
+        }
+    }
+
+    fn grown_rows(&mut self, lines: &[Grown], top: usize) {
+        for g in lines.iter().take(top) {
+            let was = if g.was == 0 { "new".to_owned() } else { format!("was {}", bytes(g.was)) };
+            let was = format!("{}, {was}", bytes(g.bytes));
+            let room = self.options.width.saturating_sub(2 + 12 + 2 + 2 + was.len()).max(16);
+            let label = fit(&self.names.grown(g), room);
+            self.line(format!(
+                "  {:>12}  {BOLD}{label}{BOLD:#}  {DIM}{was}{DIM:#}",
+                format!("+{}", bytes(g.by()))
+            ));
+        }
+        self.more(lines.len().saturating_sub(top));
+    }
+
+    fn failure(&mut self, oom: &OutOfMemory, top: usize) {
+        if let Some(line) = oom.stack.and_then(|st| self.names.frames.own_frame(self.names.trace, st)) {
+            let line = self.names.frame(line);
+            self.words(2, &format!("in {line}"));
+        }
+        self.words(2, &format!("{} was allocated then, by", bytes(oom.counters.allocated)));
+        self.holder_rows(&oom.holders, oom.counters.allocated, top);
+    }
+
+    fn more(&mut self, more: usize) {
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more)));
+        }
+    }
+}

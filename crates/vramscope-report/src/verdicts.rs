@@ -1,0 +1,173 @@
+//! Verdicts on budgets, in words: what every form of the answers of a check says.
+
+use vramscope_analysis::{
+    BudgetCheck, ByteKind, Growth, HighWater, LeakSuspect, Measured, OutOfMemory, Quality, Status, Unknown,
+    Verdict,
+};
+
+use crate::CheckAnswers;
+use crate::doubts;
+use crate::names::Names;
+use crate::units::{bytes, count, counted};
+
+/// The budget's name: that of the option that sets it, and of the key in JSON with `_` for `-`.
+pub(crate) fn budget(measured: &Measured) -> &'static str {
+    match measured {
+        Measured::Peak { kind: ByteKind::Reserved, .. } => "max-reserved",
+        Measured::Peak { .. } => "max-peak",
+        Measured::Growth { .. } => "max-growth",
+        Measured::Leaks(_) => "no-leaks",
+        Measured::Ooms { .. } => "no-oom",
+    }
+}
+
+/// The kind of bytes a budget bounds, where it does.
+pub(crate) fn kind(measured: &Measured) -> Option<&'static str> {
+    let (Measured::Peak { kind, .. } | Measured::Growth { kind, .. }) = measured else { return None };
+    Some(match kind {
+        ByteKind::Requested => "requested",
+        ByteKind::Allocated => "allocated",
+        ByteKind::Active => "active",
+        ByteKind::Reserved => "reserved",
+    })
+}
+
+/// The verdict in one line, with the measured value and the budget.
+pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> String {
+    let measured = &verdict.measured;
+    let why = match verdict.status {
+        Status::Unknown(why) => Some(unknown(why, device)),
+        Status::Kept | Status::Exceeded => None,
+    };
+    let subject = match kind(measured) {
+        Some(kind) => format!("peak of {kind} bytes on device {device}"),
+        None => format!("on device {device}"),
+    };
+    match measured {
+        Measured::Peak { limit, peak, .. } => {
+            let budget = format!("--{} {}", budget(measured), bytes(*limit));
+            let above = peak.peak.bytes.saturating_sub(*limit);
+            match why {
+                Some(why) => format!(
+                    "{subject}: not known, for {why}; {} when the snapshot was taken, {budget}",
+                    high(peak)
+                ),
+                None if above > 0 => format!("{subject}: {}, {} above {budget}", high(peak), bytes(above)),
+                None => format!("{subject}: {}, within {budget}", high(peak)),
+            }
+        }
+        Measured::Growth { growth, peak, baseline, .. } => match (baseline, why) {
+            (_, Some(why)) => format!("{subject}: {}; its growth is not known, for {why}", high(peak)),
+            (None, None) => format!("{subject}: {}; the baseline has no device {device}", high(peak)),
+            (Some(before), None) => {
+                let change = change(peak, before);
+                let allowed = bytes(growth.over(before.peak.bytes));
+                let budget = match growth {
+                    Growth::Bytes(_) => format!("--max-growth {allowed}"),
+                    Growth::Percent(percent) => format!("--max-growth {percent}% ({allowed})"),
+                };
+                let within = if verdict.status == Status::Kept { "within" } else { "more than" };
+                format!("{subject}: {}, {change}; {within} {budget}", high(peak))
+            }
+        },
+        Measured::Leaks(suspects) => match (suspects.split_first(), why) {
+            (None, Some(why)) => format!("leaks {subject}: not known, for {why}"),
+            (None, None) => format!("no leak suspected {subject}"),
+            (Some((first, rest)), _) => {
+                format!("leak suspected {subject}: {}{}", leak(names, first), and_more(rest.len(), "line"))
+            }
+        },
+        Measured::Ooms { explained, more } => match (explained.split_first(), why) {
+            (None, Some(why)) => format!("out of memory {subject}: not known, for {why}"),
+            (None, None) => format!("no out of memory {subject}"),
+            (Some((first, rest)), _) => {
+                format!("out of memory {subject}: {}{}", oom(first), and_more(rest.len() + more, "failure"))
+            }
+        },
+    }
+}
+
+/// What to do where it is not known.
+pub(crate) fn remedy(why: Unknown) -> &'static str {
+    match why {
+        Unknown::NoHistory | Unknown::NoBaselineHistory => {
+            "Call `torch.cuda.memory._record_memory_history()` before what is to be measured."
+        }
+        Unknown::NoStacks => {
+            "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and enough `max_entries` for the run."
+        }
+        Unknown::NoBaseline => "Record a baseline on the same devices, or choose one with `--device`.",
+    }
+}
+
+/// What makes numbers of a device, or of its baseline, less than certain: a sentence each.
+pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<String> {
+    let mut notes = Vec::new();
+    let asks_for_ooms = check.verdicts.iter().any(|v| matches!(v.measured, Measured::Ooms { .. }));
+    if check.ooms > 0 && !asks_for_ooms {
+        notes.push(format!(
+            "The run was out of memory {}: what it would have needed is not known. `--no-oom` makes that a finding.",
+            if check.ooms == 1 { "once".to_owned() } else { format!("{} times", count(check.ooms)) }
+        ));
+    }
+    notes.extend(quality(&check.quality));
+    let of_baseline = check.baseline_quality.iter().flat_map(quality);
+    notes.extend(of_baseline.map(|doubt| format!("Of the baseline: {doubt}")));
+    if answers.devices.len() > 1 {
+        for note in &mut notes {
+            note.insert_str(0, &format!("Device {}: ", check.device));
+        }
+    }
+    notes
+}
+
+/// The devices that only the baseline has, in a sentence.
+pub(crate) fn only_in_baseline(answers: &CheckAnswers<'_>) -> Option<String> {
+    let devices: Vec<String> = answers.only_in_baseline.iter().map(i64::to_string).collect();
+    let s = if devices.len() == 1 { "" } else { "s" };
+    (!devices.is_empty()).then(|| format!("Only the baseline used device{s} {}.", devices.join(", ")))
+}
+
+fn quality(q: &Quality) -> Vec<String> {
+    let dropped = "The ring buffer probably dropped the oldest events: a higher peak before the others would not be seen. Record with a larger `max_entries`.";
+    let dropped = q.probably_overflowed.then(|| dropped.to_owned());
+    dropped.into_iter().chain(doubts(q)).collect()
+}
+
+/// `41.20 GiB`, and whether that is exact.
+fn high(high: &HighWater) -> String {
+    format!("{}{}", bytes(high.peak.bytes), if high.exact { "" } else { " (approximate)" })
+}
+
+/// How a peak stands to that of the baseline.
+fn change(peak: &HighWater, before: &HighWater) -> String {
+    let by = bytes(peak.peak.bytes.abs_diff(before.peak.bytes));
+    match peak.peak.bytes.cmp(&before.peak.bytes) {
+        std::cmp::Ordering::Less => format!("{by} below the baseline's {}", high(before)),
+        std::cmp::Ordering::Equal => format!("the same as the baseline's {}", high(before)),
+        std::cmp::Ordering::Greater => format!("{by} above the baseline's {}", high(before)),
+    }
+}
+
+fn leak(names: &Names<'_>, l: &LeakSuspect) -> String {
+    let (kept, all) = (count(l.kept), count(l.allocations));
+    format!("{} kept {kept} of the {all} blocks it allocated, {}", names.frame(l.line), bytes(l.kept_bytes))
+}
+
+fn oom(o: &OutOfMemory) -> String {
+    format!("a request of {} failed at event {}", bytes(o.request.bytes), count(o.event))
+}
+
+fn and_more(n: usize, what: &str) -> String {
+    if n == 0 { String::new() } else { format!(", and {}", counted(n as u64, &format!("more {what}"))) }
+}
+
+/// Why it is not known, as what follows "for".
+fn unknown(why: Unknown, device: i64) -> String {
+    match why {
+        Unknown::NoHistory => "no history was recorded".to_owned(),
+        Unknown::NoStacks => "no allocation was recorded with its stack".to_owned(),
+        Unknown::NoBaseline => format!("the baseline has no device {device}"),
+        Unknown::NoBaselineHistory => "no history was recorded in the baseline".to_owned(),
+    }
+}

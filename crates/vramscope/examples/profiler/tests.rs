@@ -1,0 +1,63 @@
+//! docs/profiler.md holds lines of these programs, and all that they print.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{SECTIONS, Section};
+
+/// What a section prints, with the paths of its files from the root of the checkout on.
+fn printed(run: Section, root: &Path) -> String {
+    let mut out = Vec::new();
+    run(&mut out).unwrap();
+    String::from_utf8(out).unwrap().replace(&format!("{}/", root.display()), "")
+}
+
+/// The guide with each output as it is now.
+fn as_it_should_be(guide: &str, root: &Path) -> String {
+    let trimmed = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    let mut shown = Vec::new();
+    let mut written = String::new();
+    let mut lines = guide.lines();
+    while let Some(line) = lines.next() {
+        written += &format!("{line}\n");
+        if let Some(name) = line.strip_prefix("cargo run -p vramscope --example profiler -- ") {
+            shown.push(*SECTIONS.iter().find(|(section, ..)| *section == name).expect(name));
+        }
+        let Some((name, run, _)) = shown.last().filter(|_| line == "```rust" || line == "```text") else {
+            continue;
+        };
+        let mut block: String =
+            lines.by_ref().take_while(|l| *l != "```").map(|l| format!("{l}\n")).collect();
+        if line == "```rust" {
+            let program = root.join(format!("crates/vramscope/examples/profiler/{name}.rs"));
+            let (program, shown) = (trimmed(&fs::read_to_string(program).unwrap()), trimmed(&block));
+            assert!(
+                program.windows(shown.len()).any(|w| w == shown),
+                "{name}.rs has no such lines:\n{block}"
+            );
+        } else {
+            block = printed(*run, root);
+        }
+        written += &format!("{block}```\n");
+    }
+    assert_eq!(shown.len(), SECTIONS.len(), "the guide shows every section once");
+    written
+}
+
+/// As with snapshots, `INSTA_UPDATE=always` writes what is printed now.
+#[test]
+fn the_guide_shows_what_is_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let path = root.join("docs/profiler.md");
+    let guide = fs::read_to_string(&path).unwrap();
+    let now = as_it_should_be(&guide, root);
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        fs::write(path, now).unwrap();
+    } else {
+        let first = guide.lines().zip(now.lines()).find(|(shown, printed)| shown != printed);
+        assert!(
+            guide == now,
+            "docs/profiler.md shows something else: {first:?}; INSTA_UPDATE=always writes it"
+        );
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use vramscope_allocator::{CapturedStack, SourceFrame, StackRecorder};
 
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
@@ -19,7 +19,7 @@ pub struct LiveStacks {
 
 #[derive(Default)]
 struct Shared {
-    stacks: StackRecorder,
+    stacks: Arc<StackRecorder>,
     live: Mutex<Live>,
 }
 
@@ -29,14 +29,15 @@ struct Live {
     by_stack: HashMap<Option<CapturedStack>, Held>,
 }
 
+/// Live blocks of one stack.
 #[derive(Debug, Default, Clone, Copy)]
-struct Held {
-    bytes: u64,
-    count: u64,
+pub(crate) struct Held {
+    pub(crate) bytes: u64,
+    pub(crate) count: u64,
 }
 
 /// Live blocks of one stack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LiveHolder {
     /// Bytes of the blocks.
     pub bytes: u64,
@@ -54,29 +55,38 @@ impl LiveStacks {
 
     /// The same with stacks of another language.
     pub fn with_stacks(source: &dyn MemorySource, stacks: StackRecorder) -> Option<Self> {
-        let shared = Arc::new(Shared { stacks, live: Mutex::default() });
+        let shared = Arc::new(Shared { stacks: Arc::new(stacks), live: Mutex::default() });
         let observation = source.observe(Arc::clone(&shared) as _)?;
         Some(Self { shared, _observation: observation })
     }
 
     /// The stacks that hold most, at most `top` of them. Stacks are looked up now.
     pub fn holders(&self, top: usize) -> Vec<LiveHolder> {
+        let holder = |(stack, Held { bytes, count }): (Option<_>, _)| {
+            let stack = stack.map(|stack| in_words(&self.shared.stacks, stack)).unwrap_or_default();
+            LiveHolder { bytes, count, stack }
+        };
+        self.held(top).into_iter().map(holder).collect()
+    }
+
+    /// The same without a look at what the stacks mean.
+    pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, Held)> {
         let mut held: Vec<_> = lock(&self.shared.live).by_stack.iter().map(|(s, h)| (*s, *h)).collect();
         held.sort_by_key(|&(stack, h)| (std::cmp::Reverse(h.bytes), stack));
         held.truncate(top);
-        let stacks = &self.shared.stacks;
-        held.into_iter()
-            .map(|(stack, Held { bytes, count })| {
-                let frames = stack.map(|stack| stacks.frames(stack)).unwrap_or_default();
-                LiveHolder { bytes, count, stack: frames.iter().map(in_words).collect() }
-            })
-            .collect()
+        held
+    }
+
+    /// Knows what they mean.
+    pub(crate) fn stacks(&self) -> Arc<StackRecorder> {
+        Arc::clone(&self.shared.stacks)
     }
 }
 
-/// `file:line function`.
-pub(crate) fn in_words(frame: &SourceFrame) -> String {
-    format!("{}:{} {}", frame.filename, frame.line, frame.name)
+/// The frames of a stack, each as `file:line function`. The first time takes long.
+pub(crate) fn in_words(stacks: &StackRecorder, stack: CapturedStack) -> Vec<String> {
+    let in_words = |frame: &SourceFrame| format!("{}:{} {}", frame.filename, frame.line, frame.name);
+    stacks.frames(stack).iter().map(in_words).collect()
 }
 
 impl AllocationObserver for Shared {

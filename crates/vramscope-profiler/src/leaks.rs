@@ -261,8 +261,7 @@ impl LeakDetector {
         let mut suspects: Vec<LeakSuspect> = found
             .into_iter()
             .map(|(function_name, (stack, suspect))| {
-                let frames = stack.map(|stack| self.shared.stacks.frames(stack)).unwrap_or_default();
-                let stack: Vec<String> = frames.iter().map(in_words).collect();
+                let stack = stack.map(|stack| in_words(&self.shared.stacks, stack)).unwrap_or_default();
                 let line = stack.first().cloned().unwrap_or_else(|| "an unknown line".to_owned());
                 LeakSuspect { function_name, line, stack, ..suspect }
             })

@@ -13,7 +13,7 @@ use insta_cmd::assert_cmd_snapshot;
 use serde_json::Value;
 use tempfile::TempDir;
 use vramscope::prelude::*;
-use vramscope::profiler::live::{LiveOptions, LiveServer};
+use vramscope::profiler::live::{Connection, LiveOptions, LiveServer};
 use vramscope::profiler::nvml_devices;
 
 use crate::vramscope;
@@ -60,7 +60,11 @@ impl Home {
         let (path, title) = (Some(path.to_owned()), Some(title.to_owned()));
         let options = LiveOptions { path, collect_holders: true, title };
         let server = LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
-        Serving { held: [weights(&pool), batch(&pool), batch(&pool)], pool, server }
+        let held = [weights(&pool), batch(&pool), batch(&pool)];
+        // The first time, what a stack means may take long to look up.
+        let mut connection = Connection::open(server.path()).unwrap();
+        while connection.look(3).unwrap().holders.unwrap().iter().any(|holder| holder.stack.is_none()) {}
+        Serving { server, held, pool }
     }
 }
 

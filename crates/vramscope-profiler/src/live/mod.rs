@@ -25,13 +25,14 @@
 
 mod client;
 mod folder;
+mod names;
 mod protocol;
 mod server;
 mod socket;
 
 pub use client::{Connection, RemoteSource, discover, discover_except};
 pub use folder::{directory, sockets};
-pub use protocol::{Hello, Look, PROTOCOL};
+pub use protocol::{Hello, Holder, Look, PROTOCOL};
 pub use server::{LiveOptions, LiveServer};
 
 use std::io;

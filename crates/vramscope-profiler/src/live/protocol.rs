@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::holders::LiveHolder;
+use crate::holders::Held;
 use crate::source::{Counts, Reading, Tick};
 
 /// The version of the protocol. New keys do not change it.
@@ -58,7 +58,25 @@ pub struct Look {
     pub inactive_split_bytes: Option<u64>,
     /// Who holds most of what is live and was allocated since the program began to serve; `None` where it does not
     /// collect that.
-    pub holders: Option<Vec<LiveHolder>>,
+    pub holders: Option<Vec<Holder>>,
+}
+
+/// Live blocks of one stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Bytes of the blocks.
+    pub bytes: u64,
+    /// How many there are.
+    pub count: u64,
+    /// The stack, innermost first, as `file:line function`, empty where it is not known; `None` while it is being
+    /// looked up, which may take seconds the first time: a later look has it.
+    pub stack: Option<Vec<String>>,
+}
+
+impl Holder {
+    pub(super) fn new(Held { bytes, count }: Held, stack: Option<Vec<String>>) -> Self {
+        Self { bytes, count, stack }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -69,7 +87,7 @@ struct LookKeys {
     high_is_exact: bool,
     counts: Option<Counts>,
     inactive_split_bytes: Option<u64>,
-    holders: Option<Vec<LiveHolder>>,
+    holders: Option<Vec<Holder>>,
 }
 
 impl From<Look> for LookKeys {
@@ -131,7 +149,7 @@ mod tests {
             time_us: 5,
             tick: Tick { now, high: Reading { counts: None, ..now }, high_is_exact: true },
             inactive_split_bytes: Some(9),
-            holders: Some(vec![LiveHolder { bytes: 512, count: 1, stack: vec!["a.rs:1 f".to_owned()] }]),
+            holders: Some(vec![Holder { bytes: 512, count: 1, stack: Some(vec!["a.rs:1 f".to_owned()]) }]),
         };
         let value = serde_json::to_value(&look).unwrap();
         assert_eq!(value["now"]["allocated_bytes"], 512);

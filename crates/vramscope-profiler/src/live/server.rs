@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::names::Names;
 use super::protocol::{
     Hello, Look, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
 };
@@ -48,8 +49,8 @@ pub struct LiveOptions {
 
 /// Serves a source on a local socket until it is dropped.
 ///
-/// One thread answers all connections, and no answer is waited for. It never keeps the program waiting, except as
-/// any look at its source does.
+/// One thread answers all connections, another looks up what stacks mean. Neither keeps the program waiting, except
+/// as any look at its source does.
 #[must_use = "the server ends when this is dropped"]
 pub struct LiveServer {
     path: PathBuf,
@@ -73,7 +74,8 @@ impl LiveServer {
         let serve = || {
             let metadata = fs::symlink_metadata(&path).map_err(LiveError::io(&path))?;
             let (running, stop) = UnixStream::pair().map_err(LiveError::io(&path))?;
-            let stacks = if options.collect_holders { LiveStacks::of(source.as_ref()) } else { None };
+            let live = if options.collect_holders { LiveStacks::of(source.as_ref()) } else { None };
+            let names = live.map(Names::start).transpose().map_err(LiveError::Thread)?;
             let info = source.info();
             let hello = Hello {
                 protocol: PROTOCOL,
@@ -81,10 +83,10 @@ impl LiveServer {
                 title: title(options.title),
                 source_name: info.name.clone(),
                 device_id: info.device_id,
-                collects_holders: stacks.is_some(),
+                collects_holders: names.is_some(),
             };
             let (end, ended) = channel();
-            let server = Server { answers: Answers { hello, source, stacks }, listener, stop };
+            let server = Server { answers: Answers { hello, source, names }, listener, stop };
             std::thread::Builder::new()
                 .name("vramscope-live".to_owned())
                 .spawn(move || {
@@ -213,7 +215,7 @@ impl Server {
 struct Answers {
     hello: Hello,
     source: Arc<dyn MemorySource>,
-    stacks: Option<LiveStacks>,
+    names: Option<Names>,
 }
 
 impl Answers {
@@ -235,7 +237,7 @@ impl Answers {
             time_us: now_us(),
             tick: ticker.tick()?,
             inactive_split_bytes: self.source.inactive_split_bytes(),
-            holders: self.stacks.as_ref().map(|stacks| stacks.holders(holders.min(MOST_HOLDERS))),
+            holders: self.names.as_ref().map(|names| names.holders(holders.min(MOST_HOLDERS))),
         };
         loop {
             let line = line(&look);

@@ -100,10 +100,22 @@ fn holders_come_with_their_stacks_as_far_as_an_answer_has_room() {
     let _small = [(); 3].map(|()| pool.malloc(MIB).unwrap());
     let mut connection = Connection::open(server.path()).unwrap();
     assert!(connection.hello().collects_holders);
-    let mut held = |n: usize| connection.look(n).unwrap().holders.unwrap();
+    // Until all stacks have been looked up.
+    let mut held = |n: usize| {
+        let start = Instant::now();
+        loop {
+            // A busy machine may be late.
+            let holders = connection.look(n).map(|look| look.holders.unwrap());
+            match holders {
+                Ok(holders) if holders.iter().all(|holder| holder.stack.is_some()) => return holders,
+                looked => assert!(start.elapsed() < LONG, "{looked:?}"),
+            }
+        }
+    };
     let holders = held(10);
     assert_eq!(holders.iter().map(|h| (h.bytes / MIB, h.count)).collect::<Vec<_>>(), [(9, 1), (3, 3)]);
-    assert!(holders[0].stack.iter().any(|frame| frame.contains("live.rs:")), "{:?}", holders[0].stack);
+    let stack = holders[0].stack.as_ref().unwrap();
+    assert!(stack.iter().any(|frame| frame.contains("live.rs:")), "{stack:?}");
     assert_eq!((held(1).len(), held(0).len()), (1, 0));
     drop(large);
     assert_eq!(held(10).len(), 1);
@@ -188,7 +200,7 @@ fn a_client_that_does_not_read_holds_nobody_up() {
 
 #[test]
 fn dropping_the_server_ends_it_at_once() {
-    // The best of some, for the machine may be busy.
+    // The best of some, for the machine may be busy. Its patience with an answer under way is longer.
     let fastest = (0..20).map(|_| {
         let (_pool, server, _folder) = served();
         let mut connection = Connection::open(server.path()).unwrap();
@@ -205,7 +217,7 @@ fn dropping_the_server_ends_it_at_once() {
         took
     });
     let fastest = fastest.min();
-    assert!(fastest < Some(Duration::from_millis(10)), "{fastest:?}");
+    assert!(fastest < Some(Duration::from_millis(90)), "{fastest:?}");
 }
 
 #[test]

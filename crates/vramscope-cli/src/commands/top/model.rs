@@ -206,7 +206,7 @@ mod tests {
         model.looked(Path::new("a"), Err(SourceError::Nvml("busy".to_owned())));
         let program = &model.programs[0];
         assert_eq!((program.history.len(), program.charted()), (HISTORY, "host"));
-        assert_eq!(program.state, State::Trouble("NVML: busy".to_owned()));
+        assert_eq!(program.state, State::Trouble("busy".to_owned()));
         let last: Vec<_> = program.history.iter().rev().take(2).copied().collect();
         assert_eq!(last, [None, Some(5)]);
         // Nobody by that name.

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use vramscope::profiler::live::{Connection, Hello, Look, discover_except};
 use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
 
 use super::HOLDERS;
+
+/// How long is waited for what stacks mean.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `docs/json.md` describes the keys.
 #[derive(Serialize)]
@@ -39,7 +42,7 @@ pub(super) fn look(
         std::thread::sleep(interval);
     }
     let programs = programs.into_iter().filter_map(|(path, mut connection)| {
-        let (look, error) = match connection.look(HOLDERS) {
+        let (look, error) = match look_at(&mut connection) {
             Ok(look) => (Some(look), None),
             // It ended meanwhile.
             Err(SourceError::Gone(_)) => return None,
@@ -55,4 +58,15 @@ pub(super) fn look(
     let (programs, gpus) = (programs.collect(), nvml_devices());
     let gpus_error = gpus.as_ref().err().map(ToString::to_string);
     Ok(TopJson { gpus: gpus.ok(), gpus_error, programs })
+}
+
+/// One look, with holders once it is known what their stacks mean.
+fn look_at(connection: &mut Connection) -> Result<Look, SourceError> {
+    let mut look = connection.look(HOLDERS)?;
+    let until = Instant::now() + PATIENCE;
+    while look.holders.iter().flatten().any(|holder| holder.stack.is_none()) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        look.holders = connection.look(HOLDERS)?.holders;
+    }
+    Ok(look)
 }

@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Stylize as _;
 use ratatui::text::{Line, Text};
-use vramscope::profiler::LiveHolder;
+use vramscope::profiler::live::Holder;
 use vramscope::report::{bytes, clean, counted, fit};
 
 use super::super::model::Program;
@@ -44,10 +44,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, stacks: Stacks, are
 }
 
 /// Its lines; the number of blocks takes `widest` columns.
-fn of_holder(holder: &LiveHolder, widest: usize, stacks: Stacks, width: usize) -> Vec<String> {
-    let mut frames = holder.stack.iter().map(|frame| clean(frame));
+fn of_holder(holder: &Holder, widest: usize, stacks: Stacks, width: usize) -> Vec<String> {
+    let mut frames = holder.stack.iter().flatten().map(|frame| clean(frame));
     let blocks = counted(holder.count, "block");
-    let line = frames.next().unwrap_or_else(|| "an unknown line".to_owned());
+    let unknown = if holder.stack.is_some() { "an unknown line" } else { "(being looked up)" };
+    let line = frames.next().unwrap_or_else(|| unknown.to_owned());
     let start = format!("  {:>11} in {blocks:<widest$}  ", bytes(holder.bytes));
     let room = width.saturating_sub(start.len());
     let mut lines = vec![start.clone() + &fit(&line, room)];

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use vramscope::profiler::live::{Hello, Look};
-use vramscope::profiler::{Counts, GpuProcess, LiveHolder, NvmlDevice, Reading, SourceError, Tick};
+use vramscope::profiler::live::{Hello, Holder, Look};
+use vramscope::profiler::{Counts, GpuProcess, NvmlDevice, Reading, SourceError, Tick};
 
 use super::super::model::Model;
 use super::draw;
@@ -31,10 +31,10 @@ fn pool(now: u64, high: u64) -> Look {
     let counts =
         Counts { num_allocations: 1_234_567, num_frees: 1_234_000, num_ooms: 2, ..Counts::default() };
     let now = Reading { device_total: Some(80 * GIB), counts: Some(counts), ..reading(now) };
-    let holder = |mib: u64, count, stack: &[&str]| LiveHolder {
+    let holder = |mib: u64, count, stack: &[&str]| Holder {
         bytes: mib * MIB,
         count,
-        stack: stack.iter().map(|&frame| frame.to_owned()).collect(),
+        stack: Some(stack.iter().map(|&frame| frame.to_owned()).collect()),
     };
     let holders = vec![
         holder(
@@ -44,6 +44,7 @@ fn pool(now: u64, high: u64) -> Look {
         ),
         holder(20, 1234, &["/home/user/train/src/data.rs:9 train::data::load"]),
         holder(1, 2, &[]),
+        Holder { bytes: 512, count: 1, stack: None },
     ];
     Look {
         time_us: 0,

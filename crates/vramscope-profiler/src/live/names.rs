@@ -1,0 +1,80 @@
+//! What stacks mean: looked up on a thread of its own, because the first time it may take seconds.
+
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use vramscope_allocator::CapturedStack;
+
+use super::protocol::{Holder, MOST_ANSWERED};
+use crate::holders::{LiveStacks, in_words};
+use crate::sync::lock;
+
+/// How long an answer waits for what its stacks mean.
+const PROMPT: Duration = Duration::from_millis(100);
+
+/// Bytes of all stacks of an answer.
+const MOST_TEXT: usize = MOST_ANSWERED / 2;
+
+/// The holders of a source, with names.
+pub(super) struct Names {
+    live: LiveStacks,
+    known: Arc<Known>,
+    wanted: Sender<CapturedStack>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// `None` for those that are being looked up.
+    stacks: Mutex<HashMap<CapturedStack, Option<Vec<String>>>>,
+    more: Condvar,
+}
+
+impl Names {
+    pub(super) fn start(live: LiveStacks) -> io::Result<Self> {
+        let (wanted, asked) = channel();
+        let known = Arc::<Known>::default();
+        let (stacks, told) = (live.stacks(), Arc::downgrade(&known));
+        std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(move || {
+            for stack in asked {
+                // Nobody may want it any more.
+                let Some(told) = told.upgrade() else { return };
+                let words = in_words(&stacks, stack);
+                lock(&told.stacks).insert(stack, Some(words));
+                told.more.notify_all();
+            }
+        })?;
+        Ok(Self { live, known, wanted })
+    }
+
+    /// Who holds most, at most `top` of them, with what is known of their stacks in time; as far as there is room for
+    /// their text.
+    pub(super) fn holders(&self, top: usize) -> Vec<Holder> {
+        let held = self.live.held(top);
+        let mut stacks = lock(&self.known.stacks);
+        for &stack in held.iter().filter_map(|(stack, _)| stack.as_ref()) {
+            stacks.entry(stack).or_insert_with(|| {
+                // It ends after this does.
+                self.wanted.send(stack).ok();
+                None
+            });
+        }
+        let missing = |stacks: &mut HashMap<_, Option<_>>| {
+            held.iter().any(|(stack, _)| stack.is_some_and(|stack| matches!(stacks.get(&stack), Some(None))))
+        };
+        let waited = self.known.more.wait_timeout_while(stacks, PROMPT, missing);
+        let (stacks, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut room = MOST_TEXT;
+        let holder = |&(stack, held): &(Option<CapturedStack>, _)| {
+            let words = match &stack {
+                Some(stack) => stacks.get(stack)?.as_deref(),
+                None => Some(&[][..]),
+            };
+            room = room.checked_sub(words.iter().copied().flatten().map(String::len).sum())?;
+            Some(Holder::new(held, words.map(<[_]>::to_vec)))
+        };
+        held.iter().map_while(holder).collect()
+    }
+}

@@ -431,7 +431,7 @@ pub(crate) struct MonitorArgs {
     /// Serve the metrics for Prometheus there
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) prometheus: Option<SocketAddr>,
-    /// The GPU, of several [default: the first that the process is on]
+    /// The GPU, as NVML numbers them [default: the one that the process is on]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i32>,
     /// Print the summary at the end as JSON

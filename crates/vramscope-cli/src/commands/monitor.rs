@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use vramscope::profiler::{
-    Beside, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint,
-    Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
+    Beside, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint, Reading,
+    SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
 };
 use vramscope::report::{bytes, clean, count};
 
@@ -34,7 +34,10 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
+        // The second one ends it at once, where the first waits for a source that hangs.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot wait for Ctrl-C")?;
     }
     let _endpoint = match args.prometheus {
         Some(address) => {
@@ -65,17 +68,20 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
         std::thread::sleep(left.unwrap_or(PULSE).min(PULSE));
     };
     tracker.stop();
-    if let Some(error) = tracker.log_error() {
-        let path = args.output.as_deref().unwrap_or(Path::new("")).display();
-        bail!("{path}: {error}: some of the log is missing");
-    }
     let summary = MonitorJson::of(args, &name, ended, &tracker);
+    for quantity in &summary.never_measured {
+        say(&format!("note: {quantity} was never measured, so it could raise no alert"));
+    }
     if args.json {
         super::print_json(&summary)?;
     } else {
         super::print_text(&summary.text())?;
     }
-    Ok(if summary.alerts.is_empty() { Found::Nothing } else { Found::Something })
+    if let Some(error) = tracker.log_error() {
+        let path = args.output.as_deref().unwrap_or(Path::new("")).display();
+        bail!("{path}: {error}: some of the log may be missing");
+    }
+    Ok(if tracker.statistics().alerts == 0 { Found::Nothing } else { Found::Something })
 }
 
 /// Words for people, beside the data.
@@ -102,8 +108,13 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
         Ok(gpu) => source = Beside::new(source, gpu),
         Err(why) => say(&format!("note: what it has on a GPU is not known: {why}")),
     }
-    let served = live::discover().unwrap_or_default();
-    match served.iter().find(|(_, connection)| connection.hello().pid == pid) {
+    let mut served = live::discover().unwrap_or_default();
+    served.retain(|(_, connection)| connection.hello().pid == pid);
+    for (path, connection) in served.iter().skip(1) {
+        let name = clean(&connection.hello().source_name);
+        say(&format!("note: it also serves {name}, which is not watched: name {}", path.display()));
+    }
+    match served.first() {
         Some((path, _)) => Ok(Beside::new(live::RemoteSource::connect(path)?, source)),
         None => {
             say("note: it serves no source of its own, so its pool cannot be seen (see LiveServer)");
@@ -112,16 +123,21 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
     }
 }
 
-/// The GPU that is named, or the first on which the process is.
+/// The GPU that is named, or the only one on which the process is: CUDA and NVML number them each in its own way, so
+/// that of several nobody knows which one its pool is on.
 fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String> {
     let devices = nvml_devices().map_err(|e: SourceError| e.to_string())?;
-    let has =
-        |index: u32| devices.iter().any(|d| d.index == index && d.processes.iter().any(|p| p.pid == pid));
-    let first = || devices.iter().map(|d| d.index as i32).find(|&i| has(i as u32));
-    let Some(device) = args.device.or_else(first) else {
-        return Err(
-            "NVML lists it on none; name one with --device to watch all that is in use there".to_owned()
-        );
+    let used = devices.iter().filter(|d| d.processes.iter().any(|p| p.pid == pid));
+    let used: Vec<i32> = used.map(|d| d.index as i32).collect();
+    let device = match (args.device, used.as_slice()) {
+        (Some(device), _) | (None, &[device]) => device,
+        (None, []) => {
+            return Err("NVML lists it on none; --device N watches all that is in use there".to_owned());
+        }
+        (None, several) => {
+            let several: Vec<String> = several.iter().map(i32::to_string).collect();
+            return Err(format!("it is on several, {}: name one with --device", several.join(", ")));
+        }
     };
     NvmlSource::of_process(device, pid).map(|gpu| gpu as _).map_err(|e| e.to_string())
 }
@@ -150,17 +166,16 @@ struct MonitorJson {
     high: Reading,
     high_is_exact: bool,
     alerts: Vec<String>,
+    /// Quantities of alerts that could not be raised.
+    never_measured: Vec<&'static str>,
     failed_requests: u64,
 }
 
 impl MonitorJson {
     fn of(args: &MonitorArgs, name: &str, ended: Ended, tracker: &MemoryTracker) -> Self {
-        let TrackerStatistics { samples, missed_ticks, errors, high, high_is_exact, .. } =
+        let TrackerStatistics { samples, missed_ticks, errors, high, high_is_exact, failed_requests, .. } =
             tracker.statistics();
-        let failed = tracker.events().into_iter().map(|event| match event.kind {
-            EventKind::OutOfMemory(n) => n,
-            _ => 0,
-        });
+        let never_measured = tracker.never_measured().iter().map(|t| t.quantity.name()).collect();
         Self {
             source: name.to_owned(),
             output: args.output.as_ref().map(|path| path.display().to_string()),
@@ -172,7 +187,8 @@ impl MonitorJson {
             high,
             high_is_exact: high_is_exact && samples > 0,
             alerts: tracker.alerts().iter().map(ToString::to_string).collect(),
-            failed_requests: failed.sum(),
+            never_measured,
+            failed_requests,
         }
     }
 

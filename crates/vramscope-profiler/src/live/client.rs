@@ -208,6 +208,10 @@ impl MemorySource for RemoteSource {
         lock(&self.connection).look(0).ok()?.inactive_split_bytes
     }
 
+    fn releasable_bytes(&self) -> Option<u64> {
+        lock(&self.connection).look(0).ok()?.releasable_bytes
+    }
+
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
         Box::new(RemoteTicker { connection: Connection::open(&self.path), path: self.path.clone() })
     }

@@ -56,6 +56,8 @@ pub struct Look {
     pub tick: Tick,
     /// Bytes that are free in segments of which something is in use.
     pub inactive_split_bytes: Option<u64>,
+    /// Bytes that emptying the cache would give back.
+    pub releasable_bytes: Option<u64>,
     /// Who holds most of what is live and was allocated since the program began to serve; `None` where it does not
     /// collect that.
     pub holders: Option<Vec<Holder>>,
@@ -87,13 +89,29 @@ struct LookKeys {
     high_is_exact: bool,
     counts: Option<Counts>,
     inactive_split_bytes: Option<u64>,
+    releasable_bytes: Option<u64>,
     holders: Option<Vec<Holder>>,
 }
 
 impl From<Look> for LookKeys {
     fn from(look: Look) -> Self {
-        let Look { time_us, tick: Tick { now, high, high_is_exact }, inactive_split_bytes, holders } = look;
-        Self { time_us, now, high, high_is_exact, counts: now.counts, inactive_split_bytes, holders }
+        let Look {
+            time_us,
+            tick: Tick { now, high, high_is_exact },
+            inactive_split_bytes,
+            releasable_bytes,
+            holders,
+        } = look;
+        Self {
+            time_us,
+            now,
+            high,
+            high_is_exact,
+            counts: now.counts,
+            inactive_split_bytes,
+            releasable_bytes,
+            holders,
+        }
     }
 }
 
@@ -104,6 +122,7 @@ impl From<LookKeys> for Look {
             time_us: keys.time_us,
             tick: Tick { now, high: keys.high, high_is_exact: keys.high_is_exact },
             inactive_split_bytes: keys.inactive_split_bytes,
+            releasable_bytes: keys.releasable_bytes,
             holders: keys.holders,
         }
     }
@@ -149,6 +168,7 @@ mod tests {
             time_us: 5,
             tick: Tick { now, high: Reading { counts: None, ..now }, high_is_exact: true },
             inactive_split_bytes: Some(9),
+            releasable_bytes: Some(8),
             holders: Some(vec![Holder { bytes: 512, count: 1, stack: Some(vec!["a.rs:1 f".to_owned()]) }]),
         };
         let value = serde_json::to_value(&look).unwrap();

@@ -237,6 +237,7 @@ impl Answers {
             time_us: now_us(),
             tick: ticker.tick()?,
             inactive_split_bytes: self.source.inactive_split_bytes(),
+            releasable_bytes: self.source.releasable_bytes(),
             holders: self.names.as_ref().map(|names| names.holders(holders.min(MOST_HOLDERS))),
         };
         loop {

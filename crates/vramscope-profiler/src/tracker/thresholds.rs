@@ -83,7 +83,8 @@ impl Quantity {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Its name for people: `device memory in use`.
+    pub fn name(self) -> &'static str {
         match self {
             Self::DevicePercent => "device memory in use",
             Self::ExternalFragmentationPercent => "free between blocks, of the device",

@@ -76,6 +76,7 @@ fn a_remote_source_knows_what_the_pool_knows() {
     drop(kept.into_iter().step_by(2).collect::<Vec<_>>());
     assert_eq!(remote.read(), own.read());
     assert_eq!(remote.inactive_split_bytes(), own.inactive_split_bytes());
+    assert_eq!(remote.releasable_bytes(), own.releasable_bytes());
     assert_eq!(remote.info().name, format!("a test (process {}): pool on device 0", std::process::id()));
     assert_eq!((remote.info().device_id, remote.hello().collects_holders), (Some(0), false));
 

@@ -99,7 +99,7 @@ impl MemorySource for Told {
 fn what_one_call_does_not_know_the_sum_does_not_know() {
     // Two looks when it is made, two for each of four calls, one for the summary.
     let answers = [0, 0, 0, 10, 10, 20, 20, u64::MAX, 30, 40, 40].map(|n| Some(n).filter(|&n| n < u64::MAX));
-    let answers = Mutex::new(answers.to_vec().into_iter());
+    let answers = Mutex::new(Vec::from(answers).into_iter());
     let profiler = GpuMemoryProfiler::new(Arc::new(Told { info: info(), answers })).unwrap();
     for _ in 0..4 {
         profiler.profile_function("call", || ());

@@ -160,7 +160,7 @@ mod tests {
 
     fn look(high: Reading) -> Look {
         let tick = Tick { now: Reading::default(), high, high_is_exact: true };
-        Look { time_us: 0, tick, inactive_split_bytes: None, holders: None }
+        Look { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
     }
 
     fn gone() -> Result<Look, SourceError> {

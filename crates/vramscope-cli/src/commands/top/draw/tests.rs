@@ -50,6 +50,7 @@ fn pool(now: u64, high: u64) -> Look {
         time_us: 0,
         tick: Tick { now, high: reading(high), high_is_exact: true },
         inactive_split_bytes: Some(3 * MIB),
+        releasable_bytes: Some(2 * MIB),
         holders: Some(holders),
     }
 }
@@ -58,7 +59,7 @@ fn pool(now: u64, high: u64) -> Look {
 fn host(mib: u64) -> Look {
     let now = Reading { cpu: Some(mib * MIB), ..Reading::default() };
     let tick = Tick { now, high: now, high_is_exact: false };
-    Look { time_us: 0, tick, inactive_split_bytes: None, holders: None }
+    Look { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
 }
 
 fn gpu(index: u32, used: u64, processes: &[(u32, Option<u64>)]) -> NvmlDevice {

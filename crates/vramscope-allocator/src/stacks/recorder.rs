@@ -11,9 +11,11 @@ use crate::sync::lock;
 /// use vramscope_allocator::StackRecorder;
 ///
 /// let recorder = StackRecorder::new();
-/// let here = recorder.capture();
-/// let frames = here.map(|stack| recorder.frames(stack)).unwrap_or_default();
-/// assert!(frames.iter().any(|frame| frame.line > 0) || cfg!(not(target_os = "linux")));
+/// let here: Vec<_> = (0..2).map(|_| recorder.capture()).collect();
+/// assert_eq!(here[0], here[1]);
+/// for frame in here[0].map(|stack| recorder.frames(stack)).unwrap_or_default() {
+///     println!("{}:{} {}", frame.filename, frame.line, frame.name);
+/// }
 /// ```
 #[derive(Default)]
 pub struct StackRecorder {

@@ -102,6 +102,10 @@ pub enum Unknown {
     NoBaseline,
     /// Only the end state of the baseline was recorded.
     NoBaselineHistory,
+    /// The oldest events were probably dropped ([`Quality::probably_overflowed`]): what they did is not known.
+    EventsDropped,
+    /// Those of the baseline probably were: its peak may have been higher.
+    BaselineEventsDropped,
 }
 
 /// A budget, and what the recording shows.
@@ -200,7 +204,7 @@ impl<'t> Side<'t> {
     fn peak(&self, kind: ByteKind, limit: u64) -> Verdict {
         let peak = self.high_water(kind);
         let status =
-            if peak.peak.bytes > limit { Status::Exceeded } else { self.kept_unless(self.lacks_history()) };
+            if peak.peak.bytes > limit { Status::Exceeded } else { self.kept_unless(self.lacks_events()) };
         let holders = holders_at(&self.history, self.frames, peak.peak.moment, By::Line);
         Verdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
     }
@@ -216,8 +220,12 @@ impl<'t> Side<'t> {
         let limit = before.peak.bytes.saturating_add(growth.over(before.peak.bytes));
         let status = match old.lacks_history() {
             Some(_) => Status::Unknown(Unknown::NoBaselineHistory),
+            // A higher peak of the baseline would allow more, never less.
+            None if peak.peak.bytes > limit && old.lost_events() => {
+                Status::Unknown(Unknown::BaselineEventsDropped)
+            }
             None if peak.peak.bytes > limit => Status::Exceeded,
-            None => self.kept_unless(self.lacks_history()),
+            None => self.kept_unless(self.lacks_events()),
         };
         let lines = grown(self.at(peak), old.at(before));
         Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
@@ -226,7 +234,7 @@ impl<'t> Side<'t> {
     fn leaks(&self) -> Verdict {
         let suspects = leak_suspects(&self.history, self.frames);
         let status = if suspects.is_empty() {
-            self.kept_unless(self.lacks_history().or(self.lacks_stacks()))
+            self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
         } else {
             Status::Exceeded
         };
@@ -236,7 +244,7 @@ impl<'t> Side<'t> {
     fn ooms(&self) -> Verdict {
         let (explained, more) = ooms(&self.history, self.frames);
         let status =
-            if explained.is_empty() { self.kept_unless(self.lacks_history()) } else { Status::Exceeded };
+            if explained.is_empty() { self.kept_unless(self.lacks_events()) } else { Status::Exceeded };
         Verdict { status, measured: Measured::Ooms { explained, more } }
     }
 
@@ -252,6 +260,15 @@ impl<'t> Side<'t> {
     /// The end state is all there is.
     fn lacks_history(&self) -> Option<Unknown> {
         (self.was_used() && self.history.device.events.is_empty()).then_some(Unknown::NoHistory)
+    }
+
+    /// What was recorded does not reach back to the beginning.
+    fn lacks_events(&self) -> Option<Unknown> {
+        self.lacks_history().or(self.lost_events().then_some(Unknown::EventsDropped))
+    }
+
+    fn lost_events(&self) -> bool {
+        self.history.quality.probably_overflowed
     }
 
     /// Something was live, and no allocation was recorded with its stack.

@@ -449,7 +449,8 @@ impl<'t> History<'t> {
         let first = self.device.events.get(0).time_us;
         let annotated = self.trace.annotations.iter().flatten().find_map(|a| a.time_us);
         let older = matches!((annotated, first), (Some(a), Some(e)) if a < e);
-        older || n.is_multiple_of(100) || n.is_power_of_two()
+        // Sizes that people give a ring buffer; of a few events alone, nothing can be told.
+        older || n.is_multiple_of(100) || (n > 100 && n.is_power_of_two())
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is left of a run that was out of memory: one folder with the last events, the report and the environment.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use thiserror::Error;
 use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool, OutOfMemory};
 use vramscope_analysis::{Frames, Options, Summary};
 use vramscope_report::{Answers, TextOptions, report};
-use vramscope_trace::formats;
+use vramscope_trace::Notices;
+use vramscope_trace::formats::{self, Compression, Format, Recording};
 
 use crate::source::ProcessMemory;
 use crate::sync::lock;
@@ -31,9 +33,15 @@ use crate::tracker::{LogFormat, MemoryTracker};
 /// | `environment.json` | the process and the settings it ran under |
 /// | `manifest.json` | what failed, what was written, and what was left out and why |
 ///
-/// It is written before the request returns, under another name until it is whole. The folder never holds more bundles
-/// or bytes than it may: the oldest bundles go first, and of a bundle that is too large alone, the snapshot is left
-/// out. Only folders that are bundles are ever removed. Dropping the recorder ends it.
+/// It is written before the request returns, under another name until it is whole, and what is wanted most comes first:
+/// of a bundle that is too large the snapshot is left out, and the report is there.
+///
+/// Programs may share a folder. When all bundles are written there are no more than `max_bundles`, and the oldest have
+/// gone first. Their bytes, and those of bundles being written, never exceed `max_total_bytes`, for old bundles make room
+/// before a file is begun; only where two writers begin files at the same instant may it be more, until they are done.
+/// What is left of writers that were killed goes with the next bundle. A bundle that cannot be created removes none,
+/// and an old one that cannot be removed is named in [`last_error`](FlightRecorder::last_error), counts no longer, and is
+/// no reason to go without the new one. Only folders that are bundles are ever removed. Dropping the recorder ends it.
 pub struct FlightRecorder {
     shared: Arc<Shared>,
 }
@@ -41,17 +49,23 @@ pub struct FlightRecorder {
 /// How much is written, and where from.
 #[derive(Clone)]
 pub struct FlightRecorderOptions {
-    /// Begin to record the pool's history, of so many events; `None` leaves that to the program, and without a
-    /// history a bundle tells what was live and nothing of how it came about.
+    /// Begin to record the pool's history, of so many events, unless one is recorded: that is left as it is. What was
+    /// begun goes on when the recorder is dropped. `None` leaves all that to the program, and without a history a
+    /// bundle tells what was live and nothing of how it came about.
     pub max_entries: Option<usize>,
     /// Bundles that are kept.
     pub max_bundles: usize,
-    /// Bytes of all bundles together.
+    /// Bytes of all bundles together, [`LEAST_TOTAL_BYTES`](Self::LEAST_TOTAL_BYTES) or more.
     pub max_total_bytes: u64,
     /// The least time between two bundles: programs that catch the error may fail often.
     pub min_interval: Duration,
     /// Its log goes into the bundle.
     pub tracker: Option<Arc<MemoryTracker>>,
+}
+
+impl FlightRecorderOptions {
+    /// The least of [`max_total_bytes`](Self::max_total_bytes): a bundle without its snapshot.
+    pub const LEAST_TOTAL_BYTES: u64 = 32 << 10;
 }
 
 impl Default for FlightRecorderOptions {
@@ -71,8 +85,11 @@ impl Default for FlightRecorderOptions {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FlightRecorderError {
-    /// Bundles can be of no use.
-    #[error("there is nothing to keep with max_bundles or max_total_bytes of 0")]
+    /// No bundle may be kept.
+    #[error(
+        "no bundle has room: max_bundles must be 1 or more, and max_total_bytes {least} or more",
+        least = FlightRecorderOptions::LEAST_TOTAL_BYTES
+    )]
     NoRoom,
     /// The folder could not be made.
     #[error("{folder}: {why}", folder = folder.display())]
@@ -90,16 +107,18 @@ pub enum FlightRecorderError {
 struct Shared {
     folder: PathBuf,
     options: FlightRecorderOptions,
+    /// Held by the one that writes.
+    writer: Mutex<()>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     last: Option<Instant>,
-    written: u64,
     /// Failures since the last bundle that had none of their own.
     skipped: u64,
-    bundles: Vec<PathBuf>,
+    /// The last `max_bundles` that were written, by time: those before are gone.
+    bundles: Vec<(i64, PathBuf)>,
     error: Option<String>,
 }
 
@@ -164,26 +183,34 @@ const VARIABLES: [&str; 14] = [
 const SNAPSHOT: &str = "snapshot.pickle";
 const MANIFEST: &str = "manifest.json";
 
+/// Bytes that a manifest takes at most: a larger file is none.
+const MANIFEST_ROOM: u64 = 8 << 10;
+
+/// After this, what a writer left behind is taken for abandoned, whatever its process is said to do.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
 impl FlightRecorder {
     /// Writes bundles of `pool` into `folder` from now on.
     ///
     /// # Errors
-    /// Where the folder cannot be made, or the history cannot be recorded.
+    /// Where no bundle has room, the folder cannot be made, or the history cannot be recorded.
     pub fn attach(
         pool: &MemoryPool,
         folder: impl Into<PathBuf>,
         options: FlightRecorderOptions,
     ) -> Result<Self, FlightRecorderError> {
         let folder = folder.into();
-        if options.max_bundles == 0 || options.max_total_bytes == 0 {
+        if options.max_bundles == 0 || options.max_total_bytes < FlightRecorderOptions::LEAST_TOTAL_BYTES {
             return Err(FlightRecorderError::NoRoom);
         }
         fs::create_dir_all(&folder)
             .map_err(|why| FlightRecorderError::Folder { folder: folder.clone(), why })?;
-        if let Some(max_entries) = options.max_entries {
+        if let Some(max_entries) = options.max_entries
+            && !pool.is_recording_history()
+        {
             pool.record_memory_history(&HistoryOptions { max_entries, ..HistoryOptions::default() })?;
         }
-        let shared = Arc::new(Shared { folder, options, state: Mutex::default() });
+        let shared = Arc::new(Shared { folder, options, writer: Mutex::default(), state: Mutex::default() });
         let recorder = Arc::downgrade(&shared);
         pool.on_oom(Arc::new(move |pool, error| {
             if let Some(recorder) = recorder.upgrade() {
@@ -195,10 +222,11 @@ impl FlightRecorder {
 
     /// Bundles written by this recorder that are still kept, oldest first.
     pub fn bundles(&self) -> Vec<PathBuf> {
-        lock(&self.shared.state).bundles.iter().filter(|bundle| bundle.is_dir()).cloned().collect()
+        let bundles = lock(&self.shared.state).bundles.clone();
+        bundles.into_iter().map(|(_, bundle)| bundle).filter(|bundle| bundle.is_dir()).collect()
     }
 
-    /// What went wrong with the last bundle.
+    /// What went wrong with the last bundle, or with the removal of older ones for it.
     pub fn last_error(&self) -> Option<String> {
         lock(&self.shared.state).error.clone()
     }
@@ -207,20 +235,20 @@ impl FlightRecorder {
 impl Shared {
     /// A request failed.
     fn failed(&self, pool: &MemoryPool, error: &OutOfMemory) {
-        let (number, skipped_failures) = {
+        let skipped_failures = {
             let mut state = lock(&self.state);
             if state.last.is_some_and(|last| last.elapsed() < self.options.min_interval) {
                 state.skipped += 1;
                 return;
             }
             state.last = Some(Instant::now());
-            state.written += 1;
-            (state.written, std::mem::take(&mut state.skipped))
+            std::mem::take(&mut state.skipped)
         };
         let now = Timestamp::now();
+        let time_us = now.as_microsecond();
         let manifest = Manifest {
             version: 1,
-            time_us: now.as_microsecond(),
+            time_us,
             error: error.to_string(),
             device: error.device_id,
             requested_bytes: error.requested,
@@ -231,107 +259,303 @@ impl Shared {
             skipped_failures,
             ..Manifest::default()
         };
-        let name = format!("oom-{}-{}-{number}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id());
-        let written = self.write(pool, &name, manifest);
+        let contents = Contents::of(pool, &self.options);
+        let mut left_behind = None;
+        let written = {
+            let _one_at_a_time = lock(&self.writer);
+            self.write(now, &contents, manifest, &mut left_behind)
+        };
         let mut state = lock(&self.state);
         match written {
             Ok(bundle) => {
-                state.bundles.push(bundle);
-                state.error = None;
+                state.bundles.push((time_us, bundle));
+                state.bundles.sort();
+                let gone = state.bundles.len().saturating_sub(self.options.max_bundles);
+                state.bundles.drain(..gone);
+                state.error = left_behind;
             }
-            Err(e) => state.error = Some(format!("{}: {e}", self.folder.display())),
+            Err(e) => {
+                state.skipped += skipped_failures + 1;
+                state.error = Some(format!("{}: {e}", self.folder.display()));
+            }
         }
     }
 
-    fn write(&self, pool: &MemoryPool, name: &str, mut manifest: Manifest) -> io::Result<PathBuf> {
-        let (beside, bundle) = (self.folder.join(format!(".{name}.part")), self.folder.join(name));
-        // Room for the new one, which takes at most all of it.
-        self.remove_oldest(self.options.max_bundles - 1, u64::MAX)?;
-        fs::create_dir(&beside)?;
-        let whole = self.fill(pool, &beside, &mut manifest).and_then(|()| fs::rename(&beside, &bundle));
-        if let Err(e) = whole {
-            fs::remove_dir_all(&beside).ok();
-            return Err(e);
+    /// Writes a bundle and removes those it takes the place of. `left_behind` is what could not be removed.
+    fn write(
+        &self,
+        now: Timestamp,
+        contents: &Contents,
+        mut manifest: Manifest,
+        left_behind: &mut Option<String>,
+    ) -> io::Result<PathBuf> {
+        /// Of all recorders of the process: they may share a folder.
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        // Another process may have taken a name: numbers of processes are unique in a container only.
+        let next = || {
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            format!("oom-{}-{}-{number}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id())
+        };
+        let beside = loop {
+            let beside = self.folder.join(format!(".{}.part", next()));
+            match fs::create_dir(&beside) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                made => break made.map(|()| beside)?,
+            }
+        };
+        // Tells other processes that this is being written, where the file system can.
+        let mark = File::open(&beside).ok();
+        let _marked = mark.as_ref().map(File::try_lock);
+        let whole = self.fill(&beside, contents, &mut manifest, left_behind).and_then(|()| {
+            loop {
+                let bundle = self.folder.join(next());
+                match fs::rename(&beside, &bundle) {
+                    Err(_) if bundle.exists() => {}
+                    renamed => return renamed.map(|()| bundle),
+                }
+            }
+        });
+        match &whole {
+            // Others may have been written meanwhile: whoever is last meets the bounds.
+            Ok(_) => {
+                let (bundles, _) = self.survey(None, left_behind);
+                let most = (self.options.max_bundles, self.options.max_total_bytes);
+                remove_oldest(bundles, most, left_behind);
+            }
+            Err(_) => {
+                fs::remove_dir_all(&beside).ok();
+            }
         }
-        Ok(bundle)
+        whole
     }
 
     /// Writes the files; what fails is left out and named.
-    fn fill(&self, pool: &MemoryPool, folder: &Path, manifest: &mut Manifest) -> io::Result<()> {
-        // A little is kept for the files that are always small.
-        let mut room = self.options.max_total_bytes.saturating_sub(SMALL_FILES);
-        let mut add = |name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>| {
+    fn fill(
+        &self,
+        folder: &Path,
+        contents: &Contents,
+        manifest: &mut Manifest,
+        left_behind: &mut Option<String>,
+    ) -> io::Result<()> {
+        // The manifest has its place from the beginning, and what it says comes last.
+        let place = File::create(folder.join(MANIFEST))?;
+        self.make_room(folder, MANIFEST_ROOM, left_behind)?;
+        place.set_len(MANIFEST_ROOM)?;
+        let mut add = |name: &str, bytes: u64, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
             let path = folder.join(name);
-            let file = BufWriter::new(File::create(&path)?);
-            let mut out = Bounded { out: file, room };
-            match write(&mut out).and_then(|()| out.flush()) {
-                Ok(()) => {
-                    room = out.room;
-                    manifest.files.push(name.to_owned());
-                }
-                Err(e) => {
-                    drop(out);
-                    fs::remove_file(&path)?;
-                    manifest.left_out.insert(name.to_owned(), e.to_string());
-                }
+            // Made before anything is removed for it, and of its full size, so that others see what it will take.
+            let file = File::create(&path)?;
+            let written = self.make_room(folder, bytes, left_behind).and_then(|()| {
+                file.set_len(bytes)?;
+                let mut out = BufWriter::new(&file);
+                write(&mut out)?;
+                out.flush()
+            });
+            if written.is_err() {
+                drop(file);
+                fs::remove_file(&path)?;
             }
-            io::Result::Ok(())
+            io::Result::Ok(written)
         };
-        add("environment.json", &mut |out| write_json(out, &Environment::of(pool)))?;
-        if let Some(tracker) = &self.options.tracker {
-            add("log.jsonl", &mut |out| tracker.export_events(LogFormat::JsonLines, out))?;
+        for (name, text) in &contents.texts {
+            let written = match text {
+                Ok(text) => add(name, text.len() as u64, &|out| out.write_all(text))?,
+                Err(e) => Err(io::Error::other(e.to_string())),
+            };
+            manifest.tell(name, written);
         }
-        add(SNAPSHOT, &mut |out| {
-            let trace = pool.snapshot().map_err(io::Error::other)?;
-            formats::write_pickle(&trace, out)
-        })?;
-        add("report.txt", &mut |out| write_report(&folder.join(SNAPSHOT), out))?;
-        let taken = self.options.max_total_bytes.saturating_sub(SMALL_FILES) - room;
-        self.remove_oldest(
-            self.options.max_bundles - 1,
-            self.options.max_total_bytes.saturating_sub(taken + SMALL_FILES),
-        )?;
+        let written = match &contents.snapshot {
+            Ok((recording, bytes)) => {
+                add(SNAPSHOT, *bytes, &|out| formats::write_pickle(&recording.trace, out))?
+            }
+            Err(e) => Err(io::Error::other(e.to_string())),
+        };
+        manifest.tell(SNAPSHOT, written);
         manifest.files.push(MANIFEST.to_owned());
-        let mut out = BufWriter::new(File::create(folder.join(MANIFEST))?);
-        write_json(&mut out, manifest)?;
-        out.flush()
+        let mut text = Bounded { out: Vec::new(), room: MANIFEST_ROOM };
+        write_json(&mut text, manifest)?;
+        fs::write(folder.join(MANIFEST), text.out)
     }
 
-    /// Removes the oldest bundles until there are no more than so many, of so many bytes.
-    fn remove_oldest(&self, most: usize, most_bytes: u64) -> io::Result<()> {
-        let mut bundles: Vec<(i64, u64, PathBuf)> = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            // A folder is a bundle where its name and its manifest say so.
-            let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("oom-"));
-            let manifest = named.then(|| fs::read(path.join(MANIFEST)).ok()).flatten();
-            let manifest = manifest.and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
-            if let Some(manifest) = manifest {
-                bundles.push((manifest.time_us, size(&path), path));
+    /// Removes the oldest bundles until so many bytes more have room, or none where they never will.
+    fn make_room(&self, own: &Path, bytes: u64, left_behind: &mut Option<String>) -> io::Result<()> {
+        let (bundles, being_written) = self.survey(Some(own), left_behind);
+        let room = self.options.max_total_bytes;
+        if size(own) + bytes > room {
+            return Err(too_large());
+        }
+        let Some(room) = room.checked_sub(being_written + bytes) else {
+            let why =
+                "other bundles are being written, and there is no room beside them within max_total_bytes";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        };
+        remove_oldest(bundles, (usize::MAX, room), left_behind);
+        Ok(())
+    }
+
+    /// The bundles in the folder and what was abandoned, in the order in which they go, and the bytes of those that are
+    /// being written, of which `own` is one.
+    fn survey(&self, own: Option<&Path>, trouble: &mut Option<String>) -> (Vec<Old>, u64) {
+        let (mut bundles, mut being_written) = (Vec::new(), 0);
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) => {
+                *trouble = Some(format!("{}: {e}", self.folder.display()));
+                return (bundles, being_written);
+            }
+        };
+        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            if let Some(pid) = writer_of(&name) {
+                let is_own = own == Some(&path);
+                if !is_own && is_abandoned(&path, pid) {
+                    bundles.push(Old { time_us: None, path, bytes: 0 });
+                } else {
+                    being_written += size(&path);
+                }
+            } else if name.starts_with("oom-")
+                && let Some(manifest) = read_manifest(&path)
+            {
+                bundles.push(Old { time_us: Some(manifest.time_us), bytes: size(&path), path });
             }
         }
         bundles.sort();
-        let mut total: u64 = bundles.iter().map(|(_, bytes, _)| bytes).sum();
-        let mut left = bundles.len();
-        for (_, bytes, path) in bundles {
-            if left <= most && total <= most_bytes {
-                break;
-            }
-            fs::remove_dir_all(path)?;
-            left -= 1;
-            total -= bytes;
-        }
-        Ok(())
+        (bundles, being_written)
     }
 }
 
-/// What the environment and the manifest take at most, in bytes, with room to spare.
-const SMALL_FILES: u64 = 16 << 10;
+impl Manifest {
+    fn tell(&mut self, name: &str, written: io::Result<()>) {
+        match written {
+            Ok(()) => self.files.push(name.to_owned()),
+            Err(e) => {
+                self.left_out.insert(name.to_owned(), e.to_string());
+            }
+        }
+    }
+}
+
+/// A folder that may be removed; those without a time, which are abandoned, are first, and go in any case.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Old {
+    time_us: Option<i64>,
+    path: PathBuf,
+    bytes: u64,
+}
+
+/// Removes the oldest bundles until there are no more than so many, of so many bytes. One that cannot be removed is
+/// named and counts no longer: nothing younger goes in its stead.
+fn remove_oldest(bundles: Vec<Old>, most: (usize, u64), left_behind: &mut Option<String>) {
+    let mut left = bundles.iter().filter(|old| old.time_us.is_some()).count();
+    let mut total: u64 = bundles.iter().map(|old| old.bytes).sum();
+    for Old { time_us, path, bytes } in bundles {
+        if time_us.is_some() {
+            if left <= most.0 && total <= most.1 {
+                break;
+            }
+            left -= 1;
+            total -= bytes;
+        }
+        match remove(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                *left_behind = Some(format!("{}: {e}", path.display()));
+            }
+            // Also where another was faster.
+            _ => {}
+        }
+    }
+}
+
+/// Removes a bundle, the manifest last: what is left when that ends early is a bundle still.
+fn remove(bundle: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(bundle)? {
+        let entry = entry?;
+        if entry.file_name() != MANIFEST && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_dir_all(bundle)
+}
+
+/// What a folder says of itself, if it is a bundle.
+fn read_manifest(folder: &Path) -> Option<Manifest> {
+    let path = folder.join(MANIFEST);
+    // Not of what may wait for ever, as a pipe.
+    if !fs::symlink_metadata(&path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(MANIFEST_ROOM).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The process that writes, or wrote, the folder of this name; `None` where it is no bundle that is not whole.
+fn writer_of(name: &str) -> Option<u32> {
+    let mut parts = name.strip_prefix(".oom-")?.strip_suffix(".part")?.split('-');
+    let (_time, pid, number) = (parts.next()?, parts.next()?, parts.next()?);
+    number.parse::<u64>().ok()?;
+    pid.parse().ok().filter(|_| parts.next().is_none())
+}
+
+/// Nobody writes this folder any more: no lock is on it, and its process is gone or must have been done long ago.
+fn is_abandoned(part: &Path, pid: u32) -> bool {
+    let locked = File::open(part).is_ok_and(|part| matches!(part.try_lock(), Err(TryLockError::WouldBlock)));
+    let is_gone = || Path::new("/proc/self").exists() && !Path::new("/proc").join(pid.to_string()).exists();
+    let is_old = || {
+        let modified = fs::metadata(part).and_then(|part| part.modified());
+        modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
+    };
+    !locked && (is_gone() || is_old())
+}
 
 /// Bytes of a folder's files.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+}
+
+/// What a bundle holds, made before anything is written; or why it cannot be.
+struct Contents {
+    /// Small files, what is wanted most first.
+    texts: Vec<(&'static str, io::Result<Vec<u8>>)>,
+    /// The pool and its last events, and the bytes they take as a pickle.
+    snapshot: io::Result<(Recording, u64)>,
+}
+
+impl Contents {
+    fn of(pool: &MemoryPool, options: &FlightRecorderOptions) -> Self {
+        let most = options.max_total_bytes;
+        let text = |write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+            let mut out = Bounded { out: Vec::new(), room: most };
+            write(&mut out).map(|()| out.out)
+        };
+        let recording = pool.snapshot().map_err(io::Error::other).map(|trace| Recording {
+            trace,
+            format: Format::Pickle { protocol: 4 },
+            compression: Compression::None,
+            notices: Notices::default(),
+        });
+        let mut texts = vec![
+            ("environment.json", text(&|out| write_json(out, &Environment::of(pool)))),
+            (
+                "report.txt",
+                match &recording {
+                    Ok(recording) => text(&|out| write_report(recording, out)),
+                    Err(e) => Err(io::Error::other(e.to_string())),
+                },
+            ),
+        ];
+        if let Some(tracker) = &options.tracker {
+            texts.push(("log.jsonl", text(&|out| tracker.export_events(LogFormat::JsonLines, out))));
+        }
+        let snapshot = recording.and_then(|recording| {
+            let mut out = Bounded { out: io::sink(), room: most };
+            formats::write_pickle(&recording.trace, &mut out)?;
+            Ok((recording, most - out.room))
+        });
+        Self { texts, snapshot }
+    }
 }
 
 fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
@@ -340,14 +564,13 @@ fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
 }
 
 /// Writes what `vramscope report` says of a snapshot.
-fn write_report(snapshot: &Path, out: &mut dyn Write) -> io::Result<()> {
-    let recording = formats::read(File::open(snapshot)?, &mut |_| {}).map_err(io::Error::other)?;
+fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     let trace = &recording.trace;
     let frames = Frames::of(trace);
     let devices = trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default()));
     let answers = Answers {
         file: SNAPSHOT,
-        recording: &recording,
+        recording,
         frames: &frames,
         devices: devices.collect(),
         by: None,
@@ -383,6 +606,10 @@ impl Environment {
     }
 }
 
+fn too_large() -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, "the bundle would be larger than max_total_bytes")
+}
+
 /// Takes so many bytes and no more.
 struct Bounded<W> {
     out: W,
@@ -392,10 +619,7 @@ struct Bounded<W> {
 impl<W: Write> Write for Bounded<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() as u64 > self.room {
-            return Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                "the bundle would be larger than max_total_bytes",
-            ));
+            return Err(too_large());
         }
         let written = self.out.write(bytes)?;
         self.room -= written as u64;

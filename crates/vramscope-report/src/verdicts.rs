@@ -35,10 +35,11 @@ pub(crate) fn kind(measured: &Measured) -> Option<&'static str> {
 /// The verdict in one line, with the measured value and the budget.
 pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> String {
     let measured = &verdict.measured;
-    let why = match verdict.status {
-        Status::Unknown(why) => Some(unknown(why, device)),
+    let unknown_because = match verdict.status {
+        Status::Unknown(why) => Some(why),
         Status::Kept | Status::Exceeded => None,
     };
+    let why = unknown_because.map(|why| unknown(why, device));
     let subject = match kind(measured) {
         Some(kind) => format!("peak of {kind} bytes on device {device}"),
         None => format!("on device {device}"),
@@ -48,10 +49,13 @@ pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> Str
             let budget = format!("--{} {}", budget(measured), bytes(*limit));
             let above = peak.peak.bytes.saturating_sub(*limit);
             match why {
-                Some(why) => format!(
-                    "{subject}: not known, for {why}; {} when the snapshot was taken, {budget}",
-                    high(peak)
-                ),
+                Some(why) => {
+                    let seen = match unknown_because {
+                        Some(Unknown::EventsDropped) => "in what is left",
+                        _ => "when the snapshot was taken",
+                    };
+                    format!("{subject}: not known, for {why}; {} {seen}, {budget}", high(peak))
+                }
                 None if above > 0 => format!("{subject}: {}, {} above {budget}", high(peak), bytes(above)),
                 None => format!("{subject}: {}, within {budget}", high(peak)),
             }
@@ -97,6 +101,8 @@ pub(crate) fn remedy(why: Unknown) -> &'static str {
             "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and enough `max_entries` for the run."
         }
         Unknown::NoBaseline => "Record a baseline on the same devices, or choose one with `--device`.",
+        Unknown::EventsDropped => "Record the run again with a larger `max_entries`.",
+        Unknown::BaselineEventsDropped => "Record the baseline again with a larger `max_entries`.",
     }
 }
 
@@ -169,5 +175,9 @@ fn unknown(why: Unknown, device: i64) -> String {
         Unknown::NoStacks => "no allocation was recorded with its stack".to_owned(),
         Unknown::NoBaseline => format!("the baseline has no device {device}"),
         Unknown::NoBaselineHistory => "no history was recorded in the baseline".to_owned(),
+        Unknown::EventsDropped => "the ring buffer probably dropped the oldest events".to_owned(),
+        Unknown::BaselineEventsDropped => {
+            "the ring buffer probably dropped the oldest events of the baseline".to_owned()
+        }
     }
 }

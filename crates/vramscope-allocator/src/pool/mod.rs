@@ -218,6 +218,13 @@ impl MemoryPool {
         Ok(())
     }
 
+    /// The history of a device is recorded now: of events, or of what is live alone ([`Enabled::State`]).
+    ///
+    /// [`Enabled::State`]: crate::Enabled::State
+    pub fn is_recording_history(&self) -> bool {
+        self.inner.devices.iter().any(|d| d.engine.core.history.is_recording())
+    }
+
     /// The error that a file streamed to met last, such as a full disk. What it did not take is tried again.
     pub fn stream_error(&self) -> Option<io::ErrorKind> {
         let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.core.history.stream());

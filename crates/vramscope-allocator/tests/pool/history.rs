@@ -39,6 +39,20 @@ fn free_here(allocation: vramscope_allocator::Allocation) {
     drop(allocation);
 }
 
+#[test]
+fn a_pool_says_whether_a_device_of_it_is_recorded() {
+    let device = || Arc::new(VirtualDevice::with_capacity(1 << 30)) as Arc<dyn Device>;
+    let pool = MemoryPool::new(&torch_2_11(), vec![device(), device()]).unwrap();
+    assert!(!pool.is_recording_history());
+    for enabled in [Enabled::All, Enabled::State] {
+        let second = HistoryOptions { device: Some(1), ..HistoryOptions::default() };
+        record(&pool, HistoryOptions { enabled: Some(enabled), ..second.clone() });
+        assert!(pool.is_recording_history(), "{enabled:?}");
+        record(&pool, HistoryOptions { enabled: None, ..second });
+        assert!(!pool.is_recording_history());
+    }
+}
+
 /// Order facts of PyTorch: segment_alloc before its alloc, free_completed right after free_requested.
 #[test]
 fn events_are_those_of_pytorch_in_its_order() {

@@ -239,6 +239,42 @@ fn the_end_alone_tells_what_is_exceeded_and_not_what_is_kept() {
     assert_eq!(status(&end, Some(&end), growth), in_baseline);
 }
 
+/// The same recording, told to have dropped its oldest events.
+fn overflowed(mut trace: Trace) -> Trace {
+    trace.devices[0].overflowed = Some(true);
+    trace
+}
+
+#[test]
+fn what_was_dropped_may_have_exceeded_a_budget() {
+    let left = overflowed(lines(&[(1, 64 * KIB)]));
+    let unknown = Status::Unknown(Unknown::EventsDropped);
+    assert_eq!(status(&left, None, Budget::Peak(ALLOCATED, 63 * KIB)), Status::Exceeded);
+    assert_eq!(status(&left, None, Budget::Peak(ALLOCATED, 64 * KIB)), unknown);
+    assert_eq!(status(&left, None, Budget::Peak(RESERVED, 2 * MIB)), unknown);
+    assert_eq!(status(&left, None, Budget::NoLeaks), unknown);
+    assert_eq!(status(&left, None, Budget::NoOoms), unknown);
+    let failed = overflowed(recording(vec![at_line("oom", 0, 2 * MIB, 5)], Vec::new(), defaults()));
+    assert_eq!(status(&failed, None, Budget::NoOoms), Status::Exceeded);
+    // All of them were.
+    let none = overflowed(recording(Vec::new(), Vec::new(), defaults()));
+    assert_eq!(status(&none, None, Budget::Peak(ALLOCATED, 1)), unknown);
+}
+
+#[test]
+fn growth_is_known_only_as_far_as_both_peaks_are() {
+    let (small, large) = (lines(&[(1, 64 * KIB)]), lines(&[(1, 65 * KIB)]));
+    let growth = Budget::Growth(ALLOCATED, Growth::Bytes(0));
+    let unknown = Status::Unknown(Unknown::EventsDropped);
+    assert_eq!(status(&overflowed(small.clone()), Some(&small), growth), unknown);
+    assert_eq!(status(&overflowed(large.clone()), Some(&small), growth), Status::Exceeded);
+    // The baseline's peak was at least what is left of it.
+    let baseline = overflowed(small.clone());
+    assert_eq!(status(&large, Some(&baseline), growth), Status::Unknown(Unknown::BaselineEventsDropped));
+    assert_eq!(status(&small, Some(&baseline), growth), Status::Kept);
+    assert_eq!(status(&overflowed(small), Some(&baseline), growth), unknown);
+}
+
 #[test]
 fn a_leak_is_a_finding_with_its_line() {
     let mut p = Program::default();

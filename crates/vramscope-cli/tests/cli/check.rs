@@ -229,6 +229,56 @@ fn a_recording_that_does_not_tell_is_not_passed() {
     assert_eq!((code, &answer["devices"][0]["verdicts"][0]["status"]), (1, &json!("exceeded")));
 }
 
+/// A ring buffer of one event that held another before.
+fn overflowed(folder: &Path, name: &str, bytes: u64) -> String {
+    let file = folder.join(name);
+    let snapshot = json!({
+        "segments": [],
+        "device_traces": [[alloc(1 << 20, bytes, 10, "load")]],
+        "trace_alloc_overflowed": [true],
+        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": false},
+    });
+    std::fs::write(&file, snapshot.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_recording_that_lost_its_beginning_is_not_passed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = overflowed(folder.path(), "ring.json", 512);
+    let (code, out, err) = text(&[&file, "--max-peak", "1MiB", "--no-leaks", "--no-oom"]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    insta::assert_snapshot!(out.replace(folder.path().to_str().unwrap(), "FOLDER"));
+    let (code, answer) = answer(&[&file, "--max-peak", "1MiB"]);
+    let verdict = &answer["devices"][0]["verdicts"][0];
+    assert_eq!((code, &verdict["status"]), (1, &json!("unknown")));
+    assert_eq!(verdict["unknown_because"], "events_dropped");
+    // What is left tells that a budget is exceeded.
+    let (code, out, _) = text(&[&file, "--max-peak", "511"]);
+    assert!(code == 1 && out.contains("exceeded   peak of allocated bytes"), "{out}");
+
+    let (code, xml, _) = text(&[&file, "--max-peak", "1MiB", "--junit", "-"]);
+    assert_eq!(code, 1);
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let error = document.descendants().find(|n| n.has_tag_name("error")).unwrap();
+    assert!(error.text().unwrap().contains("Record the run again with a larger `max_entries`."), "{xml}");
+}
+
+#[test]
+fn growth_over_a_baseline_that_lost_its_beginning_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let ring = overflowed(folder.path(), "ring.json", 512);
+    let whole = snapshot(folder.path(), "whole.json", &[vec![alloc(1 << 20, 1024, 10, "load")]]);
+    let (code, out, _) = text(&[&whole, "--baseline", &ring, "--max-growth", "0"]);
+    assert_eq!(code, 1);
+    let found =
+        "its growth is not known, for the ring buffer probably dropped the oldest events of the baseline\n";
+    assert!(out.contains(found), "{out}");
+    assert!(out.contains("  Record the baseline again with a larger `max_entries`.\n"), "{out}");
+    // Its peak was 512 B or more: so far it may grow.
+    assert_eq!(text(&[&whole, "--baseline", &ring, "--max-growth", "512"]).0, 0);
+}
+
 #[test]
 fn numbers_that_are_not_exact_are_marked() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,12 @@
 //! What is left of a run that was out of memory.
 
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use vramscope_allocator::{MemoryPool, Policy, VirtualDevice};
+use vramscope_allocator::{HistoryOptions, MemoryPool, Policy, VirtualDevice};
 use vramscope_profiler::{
     FlightRecorder, FlightRecorderError, FlightRecorderOptions, MemoryTracker, PoolSource, TrackerOptions,
 };
@@ -22,6 +23,32 @@ fn fail(pool: &MemoryPool) {
 
 fn json(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// All files below a folder and their bytes.
+fn files_below(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.flat_map(|entry| match entry.metadata() {
+        Ok(of) if of.is_dir() => files_below(&entry.path()),
+        Ok(of) => vec![(entry.path(), of.len())],
+        // Removed meanwhile.
+        Err(_) => Vec::new(),
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort();
+    files
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    files_below(folder).iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// What lies in a folder, by name.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 fn often() -> FlightRecorderOptions {
@@ -46,11 +73,7 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     assert_eq!(manifest["requested_bytes"], 700 << 20);
     assert_eq!(manifest["reserved_bytes"], 600 << 20);
     assert_eq!(manifest["device_free_bytes"], (1 << 30) - (600 << 20));
-    let mut files: Vec<String> = fs::read_dir(bundle)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    files.sort();
+    let files = names(bundle);
     assert_eq!(files, ["environment.json", "log.jsonl", "manifest.json", "report.txt", "snapshot.pickle"]);
     let mut listed: Vec<&str> =
         manifest["files"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
@@ -105,7 +128,8 @@ fn bundles_are_bounded_and_nothing_else_is_removed() {
     (0..4).for_each(|_| fail(&pool));
     let bundles = recorder.bundles();
     assert_eq!(bundles.len(), 2);
-    assert!(bundles[1].ends_with(format!("{}-4", bundles[1].to_str().unwrap().rsplit_once('-').unwrap().0)));
+    let (first, last) = (json(&bundles[0].join("manifest.json")), json(&bundles[1].join("manifest.json")));
+    assert!(first["time_us"].as_i64() < last["time_us"].as_i64());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     assert!(mine.join("notes.txt").exists());
 }
@@ -120,19 +144,16 @@ fn a_bundle_that_is_too_large_leaves_its_snapshot_out_and_says_so() {
     pool.malloc(2 << 30).unwrap_err();
     let bundle = &recorder.bundles()[0];
     assert!(!bundle.join("snapshot.pickle").exists());
+    // What tells most in the fewest bytes is there.
+    let report = fs::read_to_string(bundle.join("report.txt")).unwrap();
+    assert!(report.contains("a request of 2.00 GiB failed"), "{report}");
     let manifest = json(&bundle.join("manifest.json"));
     let why = manifest["left_out"]["snapshot.pickle"].as_str().unwrap();
     assert_eq!(why, "the bundle would be larger than max_total_bytes");
-    let bytes: u64 = fs::read_dir(bundle).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
-    assert!(bytes <= 40 << 10, "{bytes}");
+    assert!(bytes_below(folder.path()) <= 40 << 10);
     // Many of them stay below the bound together.
     (0..10).for_each(|_| drop(pool.malloc(2 << 30)));
-    let total: u64 = recorder
-        .bundles()
-        .iter()
-        .flat_map(|bundle| fs::read_dir(bundle).unwrap())
-        .map(|e| e.unwrap().metadata().unwrap().len())
-        .sum();
+    let total = bytes_below(folder.path());
     assert!(total <= 40 << 10, "{total}");
     assert_eq!(recorder.last_error(), None);
 }
@@ -145,14 +166,248 @@ fn a_folder_that_cannot_be_made_is_refused_and_one_that_is_gone_is_an_error() {
     fs::write(&file, "").unwrap();
     let refused = FlightRecorder::attach(&pool, file.join("dumps"), often());
     assert!(matches!(refused, Err(FlightRecorderError::Folder { .. })));
-    let nothing = FlightRecorderOptions { max_bundles: 0, ..often() };
-    assert!(matches!(
-        FlightRecorder::attach(&pool, folder.path(), nothing),
-        Err(FlightRecorderError::NoRoom)
-    ));
+    let too_little = FlightRecorderOptions::LEAST_TOTAL_BYTES - 1;
+    for nothing in [
+        FlightRecorderOptions { max_bundles: 0, ..often() },
+        FlightRecorderOptions { max_total_bytes: too_little, ..often() },
+    ] {
+        let Err(refused) = FlightRecorder::attach(&pool, folder.path(), nothing) else {
+            panic!("there is no room")
+        };
+        assert!(matches!(refused, FlightRecorderError::NoRoom));
+        assert!(refused.to_string().ends_with("max_total_bytes 32768 or more"), "{refused}");
+    }
 
     let recorder = FlightRecorder::attach(&pool, folder.path().join("dumps"), often()).unwrap();
     fs::remove_dir_all(folder.path().join("dumps")).unwrap();
     fail(&pool);
     assert!(recorder.last_error().unwrap().contains("dumps"));
+}
+
+#[test]
+fn recorders_of_one_folder_lose_no_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let pools = [pool(), pool()];
+    let attach = |pool| FlightRecorder::attach(pool, folder.path(), often()).unwrap();
+    let recorders = [attach(&pools[0]), attach(&pools[1])];
+    for _ in 0..2 {
+        for (pool, recorder) in pools.iter().zip(&recorders) {
+            fail(pool);
+            assert_eq!(recorder.last_error(), None);
+        }
+    }
+    assert_eq!(recorders.map(|recorder| recorder.bundles().len()), [2, 2]);
+}
+
+/// As ranks of a job do: all fail at the same instant, again and again.
+#[test]
+fn writers_at_the_same_time_lose_no_bundle_and_keep_the_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || FlightRecorderOptions { max_bundles: 3, ..often() };
+    let shared = (pool(), Barrier::new(4));
+    let shared_recorder = FlightRecorder::attach(&shared.0, folder.path(), options()).unwrap();
+    let errors: Vec<String> = std::thread::scope(|s| {
+        let writers = [true, true, false, false].map(|alone| {
+            let (folder, shared, shared_recorder) = (&folder, &shared, &shared_recorder);
+            s.spawn(move || {
+                let own = pool();
+                let own_recorder = FlightRecorder::attach(&own, folder.path(), options()).unwrap();
+                let (pool, recorder) =
+                    if alone { (&own, &own_recorder) } else { (&shared.0, shared_recorder) };
+                let failures = (0..15).map(|_| {
+                    shared.1.wait();
+                    pool.malloc(2 << 30).unwrap_err();
+                    recorder.last_error()
+                });
+                failures.flatten().collect::<Vec<String>>()
+            })
+        });
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    assert_eq!(errors, Vec::<String>::new());
+    let left = names(folder.path());
+    assert!(left.len() == 3 && left.iter().all(|name| name.starts_with("oom-")), "{left:?}");
+}
+
+#[test]
+fn what_killed_writers_left_goes_and_what_is_being_written_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = |name: &str| {
+        let part = folder.path().join(name);
+        fs::create_dir(&part).unwrap();
+        fs::write(part.join("snapshot.pickle"), vec![0; 600 << 10]).unwrap();
+        fs::File::open(part).unwrap()
+    };
+    let own = std::process::id();
+    // No system gives such a number to a process.
+    part(".oom-20200101T000000Z-4294967295-1.part");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(2 * 60 * 60);
+    part(&format!(".oom-20200101T000000Z-{own}-2.part")).set_modified(long_ago).unwrap();
+    let written_now = format!(".oom-20190101T000000Z-{own}-3.part");
+    part(&written_now);
+    // In another container, say, where processes have other numbers.
+    let elsewhere = ".oom-20200101T000000Z-4294967295-4.part";
+    let locked = part(elsewhere);
+    locked.try_lock().unwrap();
+    part(".oom-notes.part");
+    let pool = pool();
+    let options = FlightRecorderOptions { max_total_bytes: 2 << 20, ..often() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
+    fail(&pool);
+    assert_eq!(recorder.last_error(), None);
+    let bundle = recorder.bundles()[0].file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(names(folder.path()), [written_now.as_str(), elsewhere, ".oom-notes.part", bundle.as_str()]);
+}
+
+#[test]
+fn bundles_being_written_take_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join(format!(".oom-20200101T000000Z-{}-1.part", std::process::id()));
+    fs::create_dir(&part).unwrap();
+    fs::write(part.join("snapshot.pickle"), vec![0; 200 << 10]).unwrap();
+    let pool = pool();
+    let options = FlightRecorderOptions { max_total_bytes: 240 << 10, ..often() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
+    let _blocks: Vec<_> = (0..400).map(|_| pool.malloc(1 << 10).unwrap()).collect();
+    pool.malloc(2 << 30).unwrap_err();
+    let manifest = json(&recorder.bundles()[0].join("manifest.json"));
+    let why = manifest["left_out"]["snapshot.pickle"].as_str().unwrap();
+    assert!(why.starts_with("other bundles are being written"), "{why}");
+    assert!(recorder.bundles()[0].join("report.txt").exists());
+}
+
+#[test]
+fn the_bytes_are_bounded_also_while_a_bundle_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let _blocks: Vec<_> = (0..400).map(|_| pool.malloc(1 << 10).unwrap()).collect();
+    let most = 128 << 10;
+    let options = FlightRecorderOptions { max_total_bytes: most, ..often() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
+    let ready = Barrier::new(2);
+    let done = AtomicBool::new(false);
+    let seen = std::thread::scope(|s| {
+        let looks = s.spawn(|| {
+            ready.wait();
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) {
+                // What changes while it is listed tells of no moment.
+                let files = files_below(folder.path());
+                if files == files_below(folder.path()) {
+                    seen = seen.max(files.iter().map(|(_, bytes)| bytes).sum());
+                }
+            }
+            seen
+        });
+        ready.wait();
+        let bundles = (0..20).map(|_| {
+            pool.malloc(2 << 30).unwrap_err();
+            recorder.bundles().last().map_or(0, |bundle| bytes_below(bundle))
+        });
+        // They fill it many times over.
+        let written: u64 = bundles.sum();
+        done.store(true, Ordering::Relaxed);
+        assert!(written > 4 * most, "{written}");
+        looks.join().unwrap()
+    });
+    assert!(seen <= most, "{seen}");
+    assert_eq!(recorder.last_error(), None);
+}
+
+/// A folder whose path has so many bytes. Linux takes paths of less than 4096: where one is too long, every user is
+/// refused, whatever the permissions.
+#[cfg(target_os = "linux")]
+fn deep(folder: &Path, bytes: usize) -> PathBuf {
+    let mut deep = folder.to_owned();
+    while bytes - deep.as_os_str().len() > 200 {
+        deep.push("d".repeat(90));
+    }
+    deep.push("d".repeat(bytes - deep.as_os_str().len() - 1));
+    fs::create_dir_all(&deep).unwrap();
+    deep
+}
+
+/// A bundle in `folder/oom-1`.
+#[cfg(target_os = "linux")]
+fn bundle_in(folder: &Path, with: Option<&str>) -> PathBuf {
+    let elsewhere = tempfile::tempdir_in("/tmp").unwrap();
+    let pool = pool();
+    let recorder = FlightRecorder::attach(&pool, elsewhere.path(), often()).unwrap();
+    fail(&pool);
+    let bundle = &recorder.bundles()[0];
+    if let Some(name) = with {
+        fs::write(bundle.join(name), "").unwrap();
+    }
+    fs::rename(bundle, folder.join("oom-1")).unwrap();
+    folder.join("oom-1")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_bundle_that_cannot_be_created_removes_none() {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    // There is room for `/oom-1/manifest.json`, and for no new name.
+    let folder = deep(folder.path(), 4096 - 22);
+    let old = bundle_in(&folder, None);
+    let pool = pool();
+    let options = FlightRecorderOptions { max_bundles: 1, ..often() };
+    let recorder = FlightRecorder::attach(&pool, &folder, options).unwrap();
+    (0..3).for_each(|_| fail(&pool));
+    assert!(recorder.last_error().unwrap().contains("name too long"));
+    assert!(old.join("manifest.json").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_bundle_that_cannot_be_removed_is_named_and_the_new_one_written() {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let folder = deep(folder.path(), 4096 - 150);
+    let old = bundle_in(&folder, Some(&"n".repeat(200)));
+    let pool = pool();
+    let options = FlightRecorderOptions { max_bundles: 1, ..often() };
+    let recorder = FlightRecorder::attach(&pool, &folder, options).unwrap();
+    for _ in 0..3 {
+        fail(&pool);
+        let error = recorder.last_error().unwrap();
+        assert!(error.starts_with(old.to_str().unwrap()) && error.contains("name too long"), "{error}");
+        assert_eq!(recorder.bundles().len(), 1);
+    }
+    // It is a bundle still, and counts as one when it can be removed.
+    assert!(old.join("manifest.json").exists());
+}
+
+/// Every failure without a bundle is told by the next that is written.
+#[test]
+fn failures_whose_bundle_is_lost_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let pool = pool();
+    let recorder = FlightRecorder::attach(&pool, &dumps, often()).unwrap();
+    fs::remove_dir_all(&dumps).unwrap();
+    (0..3).for_each(|_| fail(&pool));
+    assert!(recorder.last_error().is_some());
+    fs::create_dir(&dumps).unwrap();
+    fail(&pool);
+    assert_eq!(json(&recorder.bundles()[0].join("manifest.json"))["skipped_failures"], 3);
+}
+
+#[test]
+fn a_history_that_is_recorded_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = folder.path().join("run.vramscope");
+    let pool = pool();
+    let options = HistoryOptions { stream_to: Some(stream.clone()), ..HistoryOptions::default() };
+    pool.record_memory_history(&options).unwrap();
+    drop(pool.malloc(512).unwrap());
+    let options = FlightRecorderOptions { max_entries: Some(1), ..often() };
+    let recorder = FlightRecorder::attach(&pool, folder.path().join("dumps"), options).unwrap();
+    fail(&pool);
+    let events = pool.snapshot().unwrap().devices[0].events.len();
+    assert!(events > 5, "{events}");
+    // It is the program's, also when the recorder is gone.
+    drop(recorder);
+    drop(pool);
+    let streamed = vramscope_trace::formats::read(fs::File::open(&stream).unwrap(), &mut |_| {}).unwrap();
+    // A snapshot is an event of the pool alone.
+    assert!(streamed.trace.devices[0].events.len() >= events - 1);
 }

@@ -188,5 +188,7 @@ fn because(why: Unknown) -> &'static str {
         Unknown::NoStacks => "no_stacks",
         Unknown::NoBaseline => "no_baseline",
         Unknown::NoBaselineHistory => "no_baseline_history",
+        Unknown::EventsDropped => "events_dropped",
+        Unknown::BaselineEventsDropped => "baseline_events_dropped",
     }
 }

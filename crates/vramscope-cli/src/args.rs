@@ -1,6 +1,5 @@
 //! What can be written on the command line.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use regex::Regex;
 use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, GPUS, Growth, gpu_capacity};
 use vramscope::export::{Format, Table};
-use vramscope::profiler::{LogFormat, Quantity, Severity, Threshold};
+use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -429,8 +428,8 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "QUANTITY=VALUE")]
     pub(crate) alert: Vec<AlertArg>,
     /// Serve the metrics for Prometheus there
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) prometheus: Option<SocketAddr>,
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub(crate) prometheus: Option<ListenAddress>,
     /// The GPU, as NVML numbers them [default: the one that the process is on]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i32>,

@@ -71,6 +71,10 @@ impl LiveStacks {
 
     /// The same without a look at what the stacks mean.
     pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, Held)> {
+        if top == 0 {
+            // Without holding up anybody's malloc.
+            return Vec::new();
+        }
         let mut held: Vec<_> = lock(&self.shared.live).by_stack.iter().map(|(s, h)| (*s, *h)).collect();
         held.sort_by_key(|&(stack, h)| (std::cmp::Reverse(h.bytes), stack));
         held.truncate(top);

@@ -108,19 +108,44 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
         Ok(gpu) => source = Beside::new(source, gpu),
         Err(why) => say(&format!("note: what it has on a GPU is not known: {why}")),
     }
-    let mut served = live::discover().unwrap_or_default();
-    served.retain(|(_, connection)| connection.hello().pid == pid);
-    for (path, connection) in served.iter().skip(1) {
-        let name = clean(&connection.hello().source_name);
-        say(&format!("note: it also serves {name}, which is not watched: name {}", path.display()));
+    match served_by(pid) {
+        Some(pool) => Ok(Beside::new(pool, source)),
+        None => Ok(source),
     }
-    match served.first() {
-        Some((path, _)) => Ok(Beside::new(live::RemoteSource::connect(path)?, source)),
-        None => {
-            say("note: it serves no source of its own, so its pool cannot be seen (see LiveServer)");
-            Ok(source)
+}
+
+/// The source that a process serves in its user's folder; what is not so is said.
+fn served_by(pid: u32) -> Option<Arc<live::RemoteSource>> {
+    let sockets = live::sockets().unwrap_or_else(|e| {
+        say(&format!("note: {e}"));
+        Vec::new()
+    });
+    let name = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let is_its = |path: &Path| {
+        let stem = name(path).unwrap_or_default();
+        stem.split('-').next() == Some(pid.to_string().as_str())
+    };
+    let mut found = None;
+    let mut silent = true;
+    for path in sockets.into_iter().filter(|path| is_its(path)) {
+        match live::RemoteSource::connect(&path) {
+            Ok(source) if found.is_none() => found = Some(source),
+            Ok(other) => {
+                let name = clean(&other.hello().source_name);
+                say(&format!("note: it also serves {name}, which is not watched: name {}", path.display()));
+            }
+            // A socket that an earlier process of that number left.
+            Err(SourceError::Gone(_)) => {}
+            Err(e) => {
+                silent = false;
+                say(&format!("note: what it serves is not known: {e}"));
+            }
         }
     }
+    if found.is_none() && silent {
+        say("note: it serves no source of its own, so its pool cannot be seen (see LiveServer)");
+    }
+    found
 }
 
 /// The GPU that is named, or the only one on which the process is: CUDA and NVML number them each in its own way, so

@@ -311,7 +311,7 @@ fn a_program_from_its_first_look_to_its_end() {
     screen.until("▁█▁");
 
     screen.press("Tab");
-    let details = screen.until("allocations");
+    let details = screen.until_that(|s| s.contains("allocations") && s.contains("Who holds"));
     // Below are the callers of the test.
     insta::assert_snapshot!("details", details.split_once("Who holds").unwrap().0);
     screen.press("Enter");

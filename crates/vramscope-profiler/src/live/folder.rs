@@ -40,8 +40,10 @@ pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
 fn candidates() -> [PathBuf; 2] {
     let temporary = std::env::temp_dir().join(format!("vramscope-{}", user()));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // As its specification has it, a path that is not absolute counts for nothing.
-    let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());
+    // As its specification has it, one that is not absolute counts for nothing, and it is the user's own: after `su` it
+    // may be that of another.
+    let own = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_dir() && m.uid() == user());
+    let runtime = runtime.filter(|path| path.is_absolute() && own(path));
     [runtime.map_or_else(|| temporary.clone(), |path| path.join("vramscope")), temporary]
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -201,7 +202,9 @@ impl Server {
         };
         stream.set_nonblocking(true)?;
         if clients.len() < MOST_CONNECTIONS {
-            clients.push(Client::new(stream, Arc::clone(&self.answers.source).ticker()));
+            let ticker = catch_unwind(AssertUnwindSafe(|| Arc::clone(&self.answers.source).ticker()));
+            // Whoever called is let go where the source panics.
+            clients.extend(ticker.ok().map(|ticker| Client::new(stream, ticker)));
         } else {
             let refusal = Refusal::new(format_args!("{MOST_CONNECTIONS} connections are open; close one"));
             // A new connection has room for it.
@@ -233,11 +236,17 @@ impl Answers {
     }
 
     fn look(&self, ticker: &mut dyn Ticker, holders: usize) -> Result<Vec<u8>, SourceError> {
+        // The next look at a source that panicked may be better; without this thread there would be none.
+        let looked = catch_unwind(AssertUnwindSafe(|| {
+            Ok((ticker.tick()?, self.source.inactive_split_bytes(), self.source.releasable_bytes()))
+        }));
+        let panicked = |_| Err(SourceError::Panicked(self.hello.source_name.clone()));
+        let (tick, inactive_split_bytes, releasable_bytes) = looked.unwrap_or_else(panicked)?;
         let mut look = Look {
             time_us: now_us(),
-            tick: ticker.tick()?,
-            inactive_split_bytes: self.source.inactive_split_bytes(),
-            releasable_bytes: self.source.releasable_bytes(),
+            tick,
+            inactive_split_bytes,
+            releasable_bytes,
             holders: self.names.as_ref().map(|names| names.holders(holders.min(MOST_HOLDERS))),
         };
         loop {

@@ -34,12 +34,18 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener, LiveError> {
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket = new()?;
     net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // Before anybody can connect.
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    net::listen(&socket, WAITING)?;
-    let listener = UnixListener::from(socket);
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    let listen = || {
+        // Before anybody can connect.
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        net::listen(&socket, WAITING)?;
+        let listener = UnixListener::from(socket);
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    listen().inspect_err(|_| {
+        // Nobody else has it yet.
+        fs::remove_file(path).ok();
+    })
 }
 
 /// Connects to `path`, and gives up after `within`; so do reads and writes.

@@ -128,7 +128,7 @@ impl PrometheusEndpoint {
             let _within = runtime.enter();
             tokio::net::TcpListener::from_std(listener).map_err(bind)?
         };
-        let server = Arc::new(Server::new(sources, address.ip().is_loopback()));
+        let server = Arc::new(Server::new(sources, address.ip().to_canonical().is_loopback()));
         let (running, stopped) = oneshot::channel();
         let serve = move || {
             runtime.spawn(server.serve(listener));

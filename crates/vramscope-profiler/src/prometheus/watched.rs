@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::source::{MemorySource, Reading, Watch};
+use crate::source::{MemorySource, Reading, Ticker};
 
 /// A source under a name of its own.
 pub(super) struct Watched {
     source: Arc<dyn MemorySource>,
-    /// Sees the highest values, where the source knows them.
-    watch: Option<Box<dyn Watch>>,
-    /// The highest values that are known.
+    ticker: Box<dyn Ticker>,
+    /// The highest values that are known, and whether they are all there were.
     highest: Reading,
+    is_exact: bool,
 }
 
 /// What a source says when it is asked. Nothing is known of one that fails.
@@ -27,20 +27,20 @@ pub(super) struct Seen {
 
 impl Watched {
     pub(super) fn new(source: Arc<dyn MemorySource>) -> Self {
-        let watch = source.watch();
-        Self { source, watch, highest: Reading::default() }
+        let ticker = Arc::clone(&source).ticker();
+        Self { source, ticker, highest: Reading::default(), is_exact: true }
     }
 
     /// Asks the source.
     pub(super) fn look(&mut self) -> Seen {
-        let Ok(now) = self.source.read() else { return Seen::default() };
-        let peaks = self.watch.as_ref().map(|watch| watch.peaks()).unwrap_or_default();
-        self.highest = self.highest.max(peaks).max(now);
+        let Ok(tick) = self.ticker.tick() else { return Seen::default() };
+        self.highest = self.highest.max(tick.high).max(tick.now);
+        self.is_exact &= tick.high_is_exact;
         Seen {
             up: true,
-            now,
+            now: tick.now,
             peak: self.highest,
-            peak_is_exact: self.watch.is_some(),
+            peak_is_exact: self.is_exact,
             inactive_split: self.source.inactive_split_bytes(),
         }
     }

@@ -66,7 +66,11 @@ fn look_at(connection: &mut Connection) -> Result<Look, SourceError> {
     let until = Instant::now() + PATIENCE;
     while look.holders.iter().flatten().any(|holder| holder.stack.is_none()) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
-        look.holders = connection.look(HOLDERS)?.holders;
+        match connection.look(HOLDERS) {
+            Ok(later) => look.holders = later.holders,
+            // What is known is known.
+            Err(_) => break,
+        }
     }
     Ok(look)
 }

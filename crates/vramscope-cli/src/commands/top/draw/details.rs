@@ -55,18 +55,20 @@ fn figures(program: &Program, width: usize) -> Vec<Line<'static>> {
 /// What is known, a line each.
 fn of_look(look: &Look) -> Vec<String> {
     let (now, high) = (&look.tick.now, &look.tick.high);
+    // Only what a pool counts is seen between two looks.
+    let exact = look.tick.high_is_exact;
     let kinds = [
-        ("requested", now.requested, high.requested),
-        ("allocated", now.allocated, high.allocated),
-        ("active", now.active, high.active),
-        ("reserved", now.reserved, high.reserved),
-        ("device", now.device_used, high.device_used),
-        ("process", now.process_used, high.process_used),
-        ("host", now.cpu, high.cpu),
+        ("requested", now.requested, high.requested, exact),
+        ("allocated", now.allocated, high.allocated, exact),
+        ("active", now.active, high.active, exact),
+        ("reserved", now.reserved, high.reserved, exact),
+        ("device", now.device_used, high.device_used, false),
+        ("process", now.process_used, high.process_used, false),
+        ("host", now.cpu, high.cpu, false),
     ];
     let mut lines = vec![format!("{:<10}{:>14}{:>16}", "", "now", "high")];
-    for (what, now, high) in kinds.into_iter().filter(|(_, now, high)| now.or(*high).is_some()) {
-        lines.push(format!("{what:<10}{:>14}{:>16}", known(now), highest(high, look.tick.high_is_exact)));
+    for (what, now, high, exact) in kinds.into_iter().filter(|(_, now, high, _)| now.or(*high).is_some()) {
+        lines.push(format!("{what:<10}{:>14}{:>16}", known(now), highest(high, exact)));
     }
     let others = [("device in all", now.device_total), ("free in split segments", look.inactive_split_bytes)];
     let others = others.into_iter().filter_map(|(what, n)| Some(format!("{what} {}", bytes(n?))));

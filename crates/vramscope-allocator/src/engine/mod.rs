@@ -23,7 +23,7 @@ use vramscope_trace::{Action, PoolId};
 
 pub(crate) use arena::Arena;
 pub(crate) use arena::{Block, BlockKey, BlockState, Locked, SegmentState};
-pub(crate) use core::Core;
+pub(crate) use core::{Core, Driver};
 pub(crate) use growth::AllocCallbacks;
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub(crate) use statistics::ScopeKey;
@@ -362,10 +362,12 @@ impl Engine {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        let mut whole = self.whole();
-        let num_free_blocks = whole.arenas.iter().map(|a| a.num_free_blocks() as u64).sum();
-        let driver = self.core.driver_now();
-        let Whole { ledger, arenas, .. } = &mut whole;
+        let Whole { ledger, mut arenas, .. } = self.whole();
+        Self::statistics_of(&ledger, &mut arenas, &self.core.driver_now())
+    }
+
+    fn statistics_of(ledger: &Ledger, arenas: &mut [Locked<'_>], driver: &Driver) -> Statistics {
+        let num_free_blocks = arenas.iter().map(|a| a.num_free_blocks() as u64).sum();
         Statistics {
             num_free_blocks,
             segments_allocated: driver.segments_allocated,
@@ -376,6 +378,16 @@ impl Engine {
             num_ooms: driver.num_ooms,
             ..ledger.statistics(&tallies(arenas), &driver.reserved, &driver.device_used)
         }
+    }
+
+    /// What there is, and the peaks of a scope that begins anew, at the same moment.
+    pub(crate) fn restart_scope(&self, scope: ScopeKey) -> (Statistics, Peaks) {
+        let Whole { mut ledger, mut arenas, .. } = self.whole();
+        let mut driver = self.core.driver_now();
+        let Driver { reserved, device_used, .. } = &mut *driver;
+        let peaks = ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used);
+        ledger.restart(scope);
+        (Self::statistics_of(&ledger, &mut arenas, &driver), peaks)
     }
 
     pub(crate) fn reset_peaks(&self) {

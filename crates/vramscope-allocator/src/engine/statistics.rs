@@ -260,6 +260,13 @@ impl Ledger {
         Peaks { requested, allocated, active, reserved, device_used }
     }
 
+    /// A scope begins anew, right after its peaks were [asked](Self::scope).
+    pub(crate) fn restart(&mut self, scope: ScopeKey) {
+        if let Some(slot) = self.scopes.get_mut(scope.0) {
+            *slot = Some(Kinds::default());
+        }
+    }
+
     /// Ends a scope.
     pub(crate) fn close(&mut self, scope: ScopeKey) {
         if let Some(slot) = self.scopes.get_mut(scope.0) {

@@ -294,6 +294,23 @@ impl PeakScope {
     pub fn peaks(&self) -> Peaks {
         self.engine.scope_peaks(self.key)
     }
+
+    /// What there is now and the highest values so far, and watches anew from here on. Both are of the same moment: no
+    /// peak is between two watches, and nothing is above its peak.
+    ///
+    /// ```
+    /// # use vramscope_allocator::{MemoryPool, Policy};
+    /// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+    /// let mut scope = pool.peak_scope();
+    /// drop(pool.malloc(4096)?);
+    /// let (now, peaks) = scope.restart();
+    /// assert_eq!((now.allocated.current, peaks.allocated), (0, 4096));
+    /// assert_eq!((scope.peaks().allocated, now.allocated.peak), (0, 4096));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restart(&mut self) -> (Statistics, Peaks) {
+        self.engine.restart_scope(self.key)
+    }
 }
 
 impl Drop for PeakScope {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use vramscope_allocator::hooks::{Free, MallocPostprocess, MemoryHook};
-use vramscope_allocator::{DevicePool, MemoryPool, PeakScope};
+use vramscope_allocator::{DevicePool, MemoryPool, PeakScope, Peaks, Statistics};
 
 use super::{
     AllocationObserver, BlockEvent, Counts, DeviceSpec, MemorySource, Observation, Reading, SelectError,
@@ -44,16 +44,9 @@ impl PoolSource {
     fn device(&self) -> &DevicePool {
         &self.pool.devices()[self.device_id as usize]
     }
-}
 
-impl MemorySource for PoolSource {
-    fn info(&self) -> &SourceInfo {
-        &self.info
-    }
-
-    fn read(&self) -> Result<Reading, SourceError> {
-        let s = self.device().statistics();
-        Ok(Reading {
+    fn reading(&self, s: &Statistics) -> Reading {
+        Reading {
             requested: Some(s.requested.current),
             allocated: Some(s.allocated.current),
             active: Some(s.active.current),
@@ -70,7 +63,17 @@ impl MemorySource for PoolSource {
                 num_alloc_retries: s.num_alloc_retries,
                 num_ooms: s.num_ooms,
             }),
-        })
+        }
+    }
+}
+
+impl MemorySource for PoolSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn read(&self) -> Result<Reading, SourceError> {
+        Ok(self.reading(&self.device().statistics()))
     }
 
     fn watch(&self) -> Option<Box<dyn Watch>> {
@@ -109,19 +112,22 @@ impl MemorySource for PoolSource {
 
 impl Watch for PeakScope {
     fn peaks(&self) -> Reading {
-        let peaks = PeakScope::peaks(self);
-        Reading {
-            requested: Some(peaks.requested),
-            allocated: Some(peaks.allocated),
-            active: Some(peaks.active),
-            reserved: Some(peaks.reserved),
-            device_used: Some(peaks.device_used),
-            ..Reading::default()
-        }
+        highest(&PeakScope::peaks(self))
     }
 }
 
-/// Each interval has a scope of its own.
+fn highest(peaks: &Peaks) -> Reading {
+    Reading {
+        requested: Some(peaks.requested),
+        allocated: Some(peaks.allocated),
+        active: Some(peaks.active),
+        reserved: Some(peaks.reserved),
+        device_used: Some(peaks.device_used),
+        ..Reading::default()
+    }
+}
+
+/// Each interval is a scope of its own.
 struct PoolTicker {
     source: Arc<PoolSource>,
     scope: PeakScope,
@@ -129,10 +135,8 @@ struct PoolTicker {
 
 impl Ticker for PoolTicker {
     fn tick(&mut self) -> Result<Tick, SourceError> {
-        // Now is looked at within the scope that ends, and the next one opens before that: nothing is between.
-        let now = self.source.read()?;
-        let over = std::mem::replace(&mut self.scope, self.source.device().peak_scope());
-        Ok(Tick { now, high: Watch::peaks(&over), high_is_exact: true })
+        let (now, peaks) = self.scope.restart();
+        Ok(Tick { now: self.source.reading(&now), high: highest(&peaks), high_is_exact: true })
     }
 }
 

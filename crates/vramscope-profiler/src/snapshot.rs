@@ -33,7 +33,7 @@ pub struct MemorySnapshot {
     /// In use on the device by anyone.
     pub device_used_memory: Option<u64>,
     /// Resident memory of this process on the host, where it is tracked; looked at no more than ten thousand
-    /// times a second.
+    /// times a second, by a monitor ten times a second.
     pub cpu_memory: Option<u64>,
     /// The device's number.
     pub device_id: Option<i32>,

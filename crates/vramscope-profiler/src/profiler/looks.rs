@@ -28,12 +28,12 @@ impl Looks {
     /// What is in use now; nothing is known where the source fails, be it with a panic: calls end while others pass.
     pub(super) fn read(&self) -> Reading {
         let read = catch_unwind(AssertUnwindSafe(|| self.source.read()));
-        read.ok().and_then(Result::ok).map_or_else(Reading::default, |now| self.seen(now))
+        read.ok().and_then(Result::ok).map_or_else(Reading::default, |now| self.seen(now, HOLDS))
     }
 
-    /// Adds host memory, and counts it among the open peaks.
-    pub(super) fn seen(&self, mut now: Reading) -> Reading {
-        now.cpu = now.cpu.or_else(|| self.cpu.as_ref()?.resident());
+    /// Adds host memory that is no older than `holds`, and counts it among the open peaks.
+    pub(super) fn seen(&self, mut now: Reading, holds: Duration) -> Reading {
+        now.cpu = now.cpu.or_else(|| self.cpu.as_ref()?.resident(holds));
         for peak in lock(&self.sampled).iter().filter_map(Weak::upgrade) {
             let mut peak = lock(&peak);
             *peak = peak.max(now);
@@ -86,8 +86,11 @@ struct CpuMemory {
     resident: AtomicU64,
 }
 
-/// How long an answer holds.
+/// How long an answer holds for a call.
 const HOLDS: Duration = Duration::from_micros(100);
+
+/// How long it holds for a monitor, for which it would cost more than all the rest of a look.
+pub(super) const MONITOR_HOLDS: Duration = Duration::from_millis(100);
 
 impl CpuMemory {
     fn new() -> io::Result<Self> {
@@ -96,9 +99,9 @@ impl CpuMemory {
         Ok(Self { process, start: Instant::now(), asked: AtomicU64::new(0), resident })
     }
 
-    fn resident(&self) -> Option<u64> {
+    fn resident(&self, holds: Duration) -> Option<u64> {
         let now = self.start.elapsed().as_nanos() as u64;
-        if now.saturating_sub(self.asked.load(Ordering::Relaxed)) >= HOLDS.as_nanos() as u64 {
+        if now.saturating_sub(self.asked.load(Ordering::Relaxed)) >= holds.as_nanos() as u64 {
             self.resident.store(self.process.resident().ok()?, Ordering::Relaxed);
             self.asked.store(now, Ordering::Relaxed);
         }

@@ -29,7 +29,7 @@ use crate::source::{
     Counts, DeviceSpec, MemorySource, Observation, PoolSource, Reading, SelectError, SourceError, SourceInfo,
 };
 use crate::sync::lock;
-use looks::{Looks, Peak};
+use looks::{Looks, MONITOR_HOLDS, Peak};
 use summary::Totals;
 use threads::ThreadTally;
 
@@ -292,7 +292,7 @@ impl GpuMemoryProfiler {
         // With nothing locked, for the source is code of others.
         let started = Monitor::start(source, interval, move |sample| {
             if let Ok(sample) = sample {
-                let now = shared.looks.seen(sample.tick.now);
+                let now = shared.looks.seen(sample.tick.now, MONITOR_HOLDS);
                 let high = sample.tick.high;
                 shared.keep(shared.snapshot(Operation::Monitor, sample.time_us, &now, &high));
             }

@@ -80,7 +80,7 @@ pub struct GpuMemoryProfiler {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfilerOptions {
     /// Count blocks that are created and freed, and what each call's own thread does (gpumemprof:
-    /// `track_tensors`, by the garbage collector). A malloc costs some 20 ns more.
+    /// `track_tensors`, by the garbage collector). A malloc or a free costs some 40 ns more.
     pub track_allocations: bool,
     /// Look at this process's host memory too.
     pub track_cpu_memory: bool,

@@ -1,8 +1,11 @@
 //! What is left of a run that was out of memory: one folder with the last events, the report and the environment.
 
+mod contents;
+mod folder;
+
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,14 +15,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool, OutOfMemory};
-use vramscope_analysis::{Frames, Options, Summary};
-use vramscope_report::{Answers, TextOptions, report};
-use vramscope_trace::Notices;
-use vramscope_trace::formats::{self, Compression, Format, Recording};
+use vramscope_trace::formats;
 
-use crate::source::ProcessMemory;
 use crate::sync::lock;
-use crate::tracker::{LogFormat, MemoryTracker};
+use crate::tracker::MemoryTracker;
+use contents::{Bounded, Contents, too_large, write_json};
+use folder::{Old, is_abandoned, read_manifest, remove_oldest, size, writer_of};
 
 /// Writes a bundle when a request of a pool fails for want of memory (gpumemprof's OOM flight recorder).
 ///
@@ -142,52 +143,11 @@ struct Manifest {
     left_out: BTreeMap<String, String>,
 }
 
-#[derive(Serialize)]
-struct Environment {
-    vramscope: &'static str,
-    pid: u32,
-    program: Option<String>,
-    system: &'static str,
-    architecture: &'static str,
-    cpu_bytes: Option<u64>,
-    devices: Vec<DeviceFacts>,
-    /// Those that bear on memory or say which part of a job this is.
-    variables: BTreeMap<&'static str, String>,
-}
-
-#[derive(Serialize)]
-struct DeviceFacts {
-    device: i32,
-    used_bytes: Option<u64>,
-    total_bytes: Option<u64>,
-}
-
-/// Variables that bear on memory, and those by which launchers name a part of a job.
-const VARIABLES: [&str; 14] = [
-    "CUDA_VISIBLE_DEVICES",
-    "CUPY_GPU_MEMORY_LIMIT",
-    "LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "PYTORCH_ALLOC_CONF",
-    "PYTORCH_CUDA_ALLOC_CONF",
-    "PYTORCH_NO_CUDA_MEMORY_CACHING",
-    "RANK",
-    "SLURM_JOB_ID",
-    "SLURM_PROCID",
-    "TORCHELASTIC_RUN_ID",
-    "WORLD_SIZE",
-];
-
 const SNAPSHOT: &str = "snapshot.pickle";
 const MANIFEST: &str = "manifest.json";
 
 /// Bytes that a manifest takes at most: a larger file is none.
 const MANIFEST_ROOM: u64 = 8 << 10;
-
-/// After this, what a writer left behind is taken for abandoned, whatever its process is said to do.
-const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 impl FlightRecorder {
     /// Writes bundles of `pool` into `folder` from now on.
@@ -433,200 +393,5 @@ impl Manifest {
                 self.left_out.insert(name.to_owned(), e.to_string());
             }
         }
-    }
-}
-
-/// A folder that may be removed; those without a time, which are abandoned, are first, and go in any case.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Old {
-    time_us: Option<i64>,
-    path: PathBuf,
-    bytes: u64,
-}
-
-/// Removes the oldest bundles until there are no more than so many, of so many bytes. One that cannot be removed is
-/// named and counts no longer: nothing younger goes in its stead.
-fn remove_oldest(bundles: Vec<Old>, most: (usize, u64), left_behind: &mut Option<String>) {
-    let mut left = bundles.iter().filter(|old| old.time_us.is_some()).count();
-    let mut total: u64 = bundles.iter().map(|old| old.bytes).sum();
-    for Old { time_us, path, bytes } in bundles {
-        if time_us.is_some() {
-            if left <= most.0 && total <= most.1 {
-                break;
-            }
-            left -= 1;
-            total -= bytes;
-        }
-        match remove(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                *left_behind = Some(format!("{}: {e}", path.display()));
-            }
-            // Also where another was faster.
-            _ => {}
-        }
-    }
-}
-
-/// Removes a bundle, the manifest last: what is left when that ends early is a bundle still.
-fn remove(bundle: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(bundle)? {
-        let entry = entry?;
-        if entry.file_name() != MANIFEST && entry.file_type()?.is_file() {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    fs::remove_dir_all(bundle)
-}
-
-/// What a folder says of itself, if it is a bundle.
-fn read_manifest(folder: &Path) -> Option<Manifest> {
-    let path = folder.join(MANIFEST);
-    // Not of what may wait for ever, as a pipe.
-    if !fs::symlink_metadata(&path).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MANIFEST_ROOM).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok()
-}
-
-/// The process that writes, or wrote, the folder of this name; `None` where it is no bundle that is not whole.
-fn writer_of(name: &str) -> Option<u32> {
-    let mut parts = name.strip_prefix(".oom-")?.strip_suffix(".part")?.split('-');
-    let (_time, pid, number) = (parts.next()?, parts.next()?, parts.next()?);
-    number.parse::<u64>().ok()?;
-    pid.parse().ok().filter(|_| parts.next().is_none())
-}
-
-/// Nobody writes this folder any more: no lock is on it, and its process is gone or must have been done long ago.
-fn is_abandoned(part: &Path, pid: u32) -> bool {
-    let locked = File::open(part).is_ok_and(|part| matches!(part.try_lock(), Err(TryLockError::WouldBlock)));
-    let is_gone = || Path::new("/proc/self").exists() && !Path::new("/proc").join(pid.to_string()).exists();
-    let is_old = || {
-        let modified = fs::metadata(part).and_then(|part| part.modified());
-        modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
-    };
-    !locked && (is_gone() || is_old())
-}
-
-/// Bytes of a folder's files.
-fn size(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
-}
-
-/// What a bundle holds, made before anything is written; or why it cannot be.
-struct Contents {
-    /// Small files, what is wanted most first.
-    texts: Vec<(&'static str, io::Result<Vec<u8>>)>,
-    /// The pool and its last events, and the bytes they take as a pickle.
-    snapshot: io::Result<(Recording, u64)>,
-}
-
-impl Contents {
-    fn of(pool: &MemoryPool, options: &FlightRecorderOptions) -> Self {
-        let most = options.max_total_bytes;
-        let text = |write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
-            let mut out = Bounded { out: Vec::new(), room: most };
-            write(&mut out).map(|()| out.out)
-        };
-        let recording = pool.snapshot().map_err(io::Error::other).map(|trace| Recording {
-            trace,
-            format: Format::Pickle { protocol: 4 },
-            compression: Compression::None,
-            notices: Notices::default(),
-        });
-        let mut texts = vec![
-            ("environment.json", text(&|out| write_json(out, &Environment::of(pool)))),
-            (
-                "report.txt",
-                match &recording {
-                    Ok(recording) => text(&|out| write_report(recording, out)),
-                    Err(e) => Err(io::Error::other(e.to_string())),
-                },
-            ),
-        ];
-        if let Some(tracker) = &options.tracker {
-            texts.push(("log.jsonl", text(&|out| tracker.export_events(LogFormat::JsonLines, out))));
-        }
-        let snapshot = recording.and_then(|recording| {
-            let mut out = Bounded { out: io::sink(), room: most };
-            formats::write_pickle(&recording.trace, &mut out)?;
-            Ok((recording, most - out.room))
-        });
-        Self { texts, snapshot }
-    }
-}
-
-fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    writeln!(out)
-}
-
-/// Writes what `vramscope report` says of a snapshot.
-fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
-    let trace = &recording.trace;
-    let frames = Frames::of(trace);
-    let devices = trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default()));
-    let answers = Answers {
-        file: SNAPSHOT,
-        recording,
-        frames: &frames,
-        devices: devices.collect(),
-        by: None,
-        at: None,
-    };
-    let text = report(&answers, TextOptions { width: 120, top: 10, full_stacks: false });
-    // Colours are for terminals.
-    write!(out, "{}", anstream::adapter::strip_str(&text))
-}
-
-impl Environment {
-    fn of(pool: &MemoryPool) -> Self {
-        let program = std::env::current_exe().ok().map(|path| path.display().to_string());
-        let devices = pool.devices().iter().map(|device| {
-            let info = device.memory_info().ok();
-            DeviceFacts {
-                device: device.device_id(),
-                used_bytes: info.map(|info| info.used()),
-                total_bytes: info.map(|info| info.total),
-            }
-        });
-        let value = |name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned()));
-        Self {
-            vramscope: env!("CARGO_PKG_VERSION"),
-            pid: std::process::id(),
-            program,
-            system: std::env::consts::OS,
-            architecture: std::env::consts::ARCH,
-            cpu_bytes: ProcessMemory::of_this().and_then(|process| process.resident()).ok(),
-            devices: devices.collect(),
-            variables: VARIABLES.into_iter().filter_map(value).collect(),
-        }
-    }
-}
-
-fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::FileTooLarge, "the bundle would be larger than max_total_bytes")
-}
-
-/// Takes so many bytes and no more.
-struct Bounded<W> {
-    out: W,
-    room: u64,
-}
-
-impl<W: Write> Write for Bounded<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.room {
-            return Err(too_large());
-        }
-        let written = self.out.write(bytes)?;
-        self.room -= written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }

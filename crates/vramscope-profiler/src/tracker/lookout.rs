@@ -1,0 +1,157 @@
+//! What a tracker makes of each look.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::events::EventKind;
+use super::thresholds::{Alert, Change, Gauge, Growth, Quantity};
+use super::{Event, Shared, TrackerOptions, Watchdog};
+use crate::monitor::Sample;
+use crate::snapshot::now_us;
+use crate::source::{Counts, MemorySource, Reading, SourceError};
+use crate::sync::lock;
+
+/// The least time between two looks at every free block.
+const BETWEEN_WALKS: Duration = Duration::from_secs(1);
+
+/// What the tracker's thread knows.
+pub(super) struct Lookout {
+    shared: Arc<Shared>,
+    gauges: Vec<Gauge>,
+    growth: Growth,
+    /// And when it last gave memory back.
+    watchdog: Option<(Watchdog, Option<Duration>)>,
+    interval: Duration,
+    counts: Option<Counts>,
+    failing: bool,
+    /// The system's clock may be set; this one is not.
+    start: Instant,
+    /// When every free block was looked at last.
+    walked: Option<Duration>,
+}
+
+impl Lookout {
+    pub(super) fn new(shared: Arc<Shared>, options: &TrackerOptions) -> Self {
+        Self {
+            shared,
+            gauges: options.thresholds.iter().copied().map(Gauge::new).collect(),
+            growth: Growth::new(options.growth_window.max(options.interval.saturating_mul(10))),
+            watchdog: options.watchdog.map(|watchdog| (watchdog, None)),
+            interval: options.interval,
+            counts: None,
+            failing: false,
+            start: Instant::now(),
+            walked: None,
+        }
+    }
+
+    /// Judges a look, writes down what happened, and tells who wants to know.
+    pub(super) fn see(&mut self, sample: Result<Sample, SourceError>) {
+        let events = match &sample {
+            Ok(sample) => self.judge(sample),
+            Err(e @ SourceError::Gone(_)) => vec![EventKind::Gone(e.to_string())],
+            Err(e) if !self.failing => vec![EventKind::Error(e.to_string())],
+            Err(_) => Vec::new(),
+        };
+        self.failing = sample.is_err();
+        let time_us = sample.as_ref().map_or_else(|_| now_us(), |sample| sample.time_us);
+        {
+            let mut state = lock(&self.shared.state);
+            match sample {
+                Ok(sample) => state.saw(sample, self.shared.max_samples),
+                Err(_) => state.statistics.errors += 1,
+            }
+            for kind in events {
+                state.happened(Event { time_us, kind }, self.shared.max_events);
+            }
+            state.never_measured = self.gauges.iter().filter(|g| !g.measured).map(|g| g.threshold).collect();
+            state.write_out();
+        }
+        self.shared.tell();
+    }
+
+    /// What happened with a sample.
+    fn judge(&mut self, sample: &Sample) -> Vec<EventKind> {
+        let mut events = Vec::new();
+        if let (Some(now), Some(before)) = (sample.tick.now.counts, self.counts) {
+            let more = |of: fn(&Counts) -> u64| Some(of(&now).saturating_sub(of(&before))).filter(|&n| n > 0);
+            events.extend(more(|c| c.num_alloc_retries).map(EventKind::Retry));
+            events.extend(more(|c| c.num_ooms).map(EventKind::OutOfMemory));
+        }
+        self.counts = sample.tick.now.counts;
+        let at = self.start.elapsed();
+        let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.see(at, bytes));
+        // Asked once, only where somebody wants to know, and not too often.
+        let wanted = |g: &Gauge| g.threshold.quantity == Quantity::ExternalFragmentationPercent;
+        let is_time = self.interval >= BETWEEN_WALKS
+            || self.walked.is_none_or(|walked| at.saturating_sub(walked) >= BETWEEN_WALKS);
+        let lost = if is_time && self.gauges.iter().any(wanted) {
+            self.walked = Some(at);
+            lost_between_blocks(self.shared.source.as_ref(), &sample.tick.now)
+        } else {
+            None
+        };
+        for gauge in &mut self.gauges {
+            let value = match gauge.threshold.quantity {
+                Quantity::DevicePercent => percent_in_use(sample),
+                Quantity::ExternalFragmentationPercent => {
+                    lost.zip(sample.tick.now.device_total).and_then(|(part, whole)| percent(part, whole))
+                }
+                Quantity::GrowthPerMinute => growth,
+                Quantity::Hidden => sample.tick.now.hidden().map(|bytes| bytes as f64),
+            };
+            let Some(value) = value else { continue };
+            let Some(change) = gauge.see(value, at) else { continue };
+            let alert = Alert { time_us: sample.time_us, threshold: gauge.threshold, value, sample: *sample };
+            events.push(match change {
+                Change::Raised => EventKind::Alert(alert),
+                Change::Cleared => EventKind::Cleared(alert),
+            });
+        }
+        events.extend(self.clean_up(sample, at));
+        events
+    }
+
+    /// Gives cached memory back, where it is time.
+    fn clean_up(&mut self, sample: &Sample, at: Duration) -> Option<EventKind> {
+        let (watchdog, last) = self.watchdog.as_mut()?;
+        if percent_in_use(sample)? < watchdog.above_percent {
+            return None;
+        }
+        if last.is_some_and(|last| at.saturating_sub(last) < watchdog.min_interval) {
+            return None;
+        }
+        let source = &self.shared.source;
+        let before = source.read().ok()?;
+        if releasable(source.as_ref(), &before)? == 0 {
+            return None;
+        }
+        *last = Some(at);
+        match source.free_cache().and_then(|()| source.read()) {
+            Ok(after) => Some(EventKind::Cleanup { before: before.reserved?, after: after.reserved? }),
+            Err(e) => Some(EventKind::Error(e.to_string())),
+        }
+    }
+}
+
+/// What emptying the cache would give back: all that is cached, where the source does not know better.
+fn releasable(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
+    let split = || Some(now.inactive()?.saturating_sub(source.inactive_split_bytes().unwrap_or(0)));
+    source.releasable_bytes().or_else(split)
+}
+
+/// What is cached and would not be given back, where the source knows.
+fn lost_between_blocks(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
+    let cached = |releasable| Some(now.inactive()?.saturating_sub(releasable));
+    source.releasable_bytes().and_then(cached).or_else(|| source.inactive_split_bytes())
+}
+
+/// The most of the device in use since the sample before: at least what the pool had reserved of it.
+fn percent_in_use(sample: &Sample) -> Option<f64> {
+    let Reading { device_used, reserved, .. } = sample.tick.high;
+    percent(device_used.max(reserved)?, sample.tick.now.device_total?)
+}
+
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}

@@ -191,7 +191,7 @@ impl GpuMemoryProfiler {
             snapshots: VecDeque::new(),
             totals: Totals::new(),
             peak: Arc::new(looks.watch()),
-            baseline: baseline(&looks),
+            baseline: baseline(&looks, &looks.read()),
         };
         let shared = Shared { id, looks, options, stacks: StackRecorder::new(), state: Mutex::new(state) };
         Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally })
@@ -389,9 +389,9 @@ impl GpuMemoryProfiler {
     /// Forgets all results, snapshots, statistics and what was seen of leaks, and takes a new baseline. Monitoring
     /// goes on; calls that are open will be counted when they end.
     pub fn clear_results(&self) {
-        let device_id = self.source().device_id;
         let peak = Arc::new(self.shared.looks.watch());
         let now = self.shared.looks.read();
+        let baseline = baseline(&self.shared.looks, &now);
         if let Some(leaks) = &self.leaks {
             leaks.clear();
         }
@@ -400,7 +400,7 @@ impl GpuMemoryProfiler {
         results.clear();
         snapshots.clear();
         totals.clear(now.counts);
-        state.baseline = MemorySnapshot::new(Operation::Baseline, device_id, now_us(), &now, &now);
+        state.baseline = baseline;
         let before = std::mem::replace(&mut state.peak, peak);
         drop(state);
         // With nothing locked, for it is code of others.
@@ -445,9 +445,8 @@ fn push_bounded<T>(items: &mut VecDeque<T>, item: T, most: usize) {
     }
 }
 
-fn baseline(looks: &Looks) -> MemorySnapshot {
-    let now = looks.read();
-    MemorySnapshot::new(Operation::Baseline, looks.source.info().device_id, now_us(), &now, &now)
+fn baseline(looks: &Looks, now: &Reading) -> MemorySnapshot {
+    MemorySnapshot::new(Operation::Baseline, looks.source.info().device_id, now_us(), now, now)
 }
 
 /// What a panic said.

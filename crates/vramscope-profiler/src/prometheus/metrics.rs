@@ -59,7 +59,7 @@ static METRICS: [Metric; 20] = [
     Metric::bytes(
         "inactive_split",
         Gauge(|s| s.inactive_split),
-        "Free in segments of which something is in use: what emptying the cache would not give back.",
+        "Free in segments of which something is in use.",
     ),
     Metric::bytes("device_used", Gauge(|s| s.now.device_used), "In use on the device by anyone."),
     Metric::bytes("device_total", Gauge(|s| s.now.device_total), "The whole device."),

@@ -64,7 +64,11 @@ impl Lookout {
             for kind in events {
                 state.happened(Event { time_us, kind }, self.shared.max_events);
             }
-            state.never_measured = self.gauges.iter().filter(|g| !g.measured).map(|g| g.threshold).collect();
+            // Most looks measure nothing that was not measured before.
+            let never = self.gauges.iter().filter(|g| !g.measured);
+            if never.clone().count() != state.never_measured.len() {
+                state.never_measured = never.map(|g| g.threshold).collect();
+            }
             state.write_out();
         }
         self.shared.tell();

@@ -5,6 +5,7 @@ mod generations;
 mod hostile;
 mod libtorch;
 mod log;
+mod log_versions;
 mod python;
 mod roundtrip;
 

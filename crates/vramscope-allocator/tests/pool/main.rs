@@ -3,6 +3,8 @@
 
 mod cuda;
 mod cupy;
+#[cfg(unix)]
+mod fork;
 mod history;
 mod hooks;
 mod invariants;
@@ -11,6 +13,7 @@ mod limits;
 mod line_profile;
 mod python;
 mod recordings;
+mod stream;
 
 use std::path::PathBuf;
 

@@ -302,6 +302,11 @@ impl<W: Write> LogWriter<W> {
         self.time(time_us);
     }
 
+    /// What is written to.
+    pub fn get_ref(&self) -> &W {
+        &self.out
+    }
+
     /// Bytes that a flush would write.
     pub fn pending(&self) -> usize {
         self.buffer.len()

@@ -3,6 +3,7 @@
 //! The parent is a process of its own, so that a child that hangs is found and ended.
 #![allow(unsafe_code, reason = "nothing safe forks")]
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use vramscope_allocator::hooks::DebugPrintHook;
 use vramscope_allocator::{AllocError, HistoryError, HistoryOptions, MemoryPool};
+use vramscope_profiler::live::{LiveOptions, LiveServer};
+use vramscope_profiler::{LogFile, MemoryTracker, Monitor, PoolSource, PrometheusEndpoint, TrackerOptions};
 use vramscope_trace::formats;
 
 use crate::torch_2_11;
@@ -73,6 +76,7 @@ fn parents() {
     let (name, file) = which.split_once(':').unwrap();
     match name {
         "busy" => busy(Path::new(file)),
+        "watched" => watched(Path::new(file)),
         _ => dropping(Path::new(file)),
     }
 }
@@ -150,6 +154,53 @@ fn dropping(file: &Path) {
         let ends = recording.trace.annotations.unwrap().len();
         assert_eq!((recording.trace.devices[0].segments.len(), ends), (0, 2));
     }
+}
+
+/// The child drops a monitor, a tracker with a log, an endpoint and a live server: none of their threads is there.
+fn watched(file: &Path) {
+    for round in 0..10 {
+        let pool = new_pool();
+        let source = PoolSource::new(&pool, 0).unwrap();
+        let monitor = Monitor::start(source.clone(), Duration::from_millis(1), |_| ()).unwrap();
+        let options = TrackerOptions {
+            log: Some(LogFile::at(file)),
+            interval: Duration::from_secs(3600),
+            ..TrackerOptions::default()
+        };
+        let tracker = MemoryTracker::start(source.clone(), options).unwrap();
+        let endpoint = PrometheusEndpoint::start(0, vec![source.clone()]).unwrap();
+        let address = endpoint.address();
+        let socket = file.with_extension(format!("{round}"));
+        let options = LiveOptions { path: Some(socket.clone()), ..LiveOptions::default() };
+        let live = LiveServer::start(source, options).unwrap();
+        let log = std::fs::read(file).unwrap();
+        let mut held = Some((monitor, tracker, endpoint, live, pool));
+        let ok = forked(|| {
+            drop(held.take());
+            true
+        });
+        assert!(ok, "round {round}");
+        // The parent's are there as before.
+        assert_eq!(std::fs::read(file).unwrap(), log);
+        assert!(socket.exists());
+        let mut connection = std::net::TcpStream::connect(address).unwrap();
+        let host = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        connection.write_all(host.as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let (monitor, tracker, ..) = held.as_ref().unwrap();
+        assert!(monitor.is_running() && tracker.is_running());
+        drop(held);
+        assert!(!socket.exists());
+        assert!(std::fs::read(file).unwrap().len() > log.len());
+    }
+}
+
+#[test]
+fn a_child_may_drop_what_watches_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    parent("watched", &folder.path().join("run.jsonl"));
 }
 
 #[test]

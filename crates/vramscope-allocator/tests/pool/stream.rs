@@ -87,21 +87,16 @@ fn of_many_that_begin_at_once_one_writes() {
     for round in 0..20 {
         let file = folder.path().join(format!("{round}"));
         let pools: Vec<MemoryPool> = (0..4).map(|_| pool()).collect();
-        let wrote: usize = std::thread::scope(|s| {
-            let runs: Vec<_> = pools
-                .iter()
-                .map(|pool| {
-                    let file = &file;
-                    s.spawn(move || {
-                        let result = stream_to(pool, file);
-                        drop(pool.malloc(1000).unwrap());
-                        assert!(result.is_ok() || is_busy(result.map(|()| ())));
-                    })
-                })
-                .collect();
-            runs.into_iter().map(|run| run.join().map(|()| 1).unwrap()).sum()
+        std::thread::scope(|s| {
+            for pool in &pools {
+                let file = &file;
+                s.spawn(move || {
+                    let result = stream_to(pool, file);
+                    drop(pool.malloc(1000).unwrap());
+                    assert!(result.is_ok() || is_busy(result));
+                });
+            }
         });
-        assert_eq!(wrote, 4);
         let writers = pools
             .iter()
             .filter(|pool| pool.is_recording_history() && is_busy(stream_to(pool, &file)))

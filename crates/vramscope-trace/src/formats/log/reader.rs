@@ -1,7 +1,6 @@
 //! Reads a recording, whole or cut off.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
@@ -45,7 +44,7 @@ const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Reads a stream that begins with [`MAGIC`]; also returns the version.
-pub(in crate::formats) fn read<R: Read>(mut window: Window<R>) -> Result<(Trace, Notices, u32)> {
+pub(in crate::formats) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
     let mut reader = Reader { version: version(&mut window)?, ..Reader::default() };
     if reader.version > 1 {
         window.fill(8)?;
@@ -59,7 +58,7 @@ pub(in crate::formats) fn read<R: Read>(mut window: Window<R>) -> Result<(Trace,
     Ok((trace, notices, version))
 }
 
-fn version<R: Read>(window: &mut Window<R>) -> Result<u32> {
+fn version(window: &mut Window<'_>) -> Result<u32> {
     window.fill(MAGIC.len() + 4)?;
     let Some(&version) = window.here()[MAGIC.len()..].first_chunk() else { return Err(header_cut(window)) };
     let version = u32::from_le_bytes(version);
@@ -70,12 +69,12 @@ fn version<R: Read>(window: &mut Window<R>) -> Result<u32> {
     Ok(version)
 }
 
-fn header_cut<R: Read>(window: &Window<R>) -> ReadError {
+fn header_cut(window: &Window<'_>) -> ReadError {
     ReadError::Truncated { offset: window.offset() + window.here().len() as u64, inside: "the header" }
 }
 
 /// Reads all chunks of the run that the reader knows. Returns the bytes that were of use.
-fn chunks<R: Read>(window: &mut Window<R>, reader: &mut Reader) -> Result<u64> {
+fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
     let header = if reader.version == 1 { CHUNK_SEAL } else { CHUNK_HEADER };
     loop {
         let at = window.offset();
@@ -138,7 +137,7 @@ fn chunks<R: Read>(window: &mut Window<R>, reader: &mut Reader) -> Result<u64> {
 }
 
 /// Passes over all that is left. Returns how many bytes it was, and whether they are all 0.
-fn skip<R: Read>(window: &mut Window<R>) -> Result<(u64, bool)> {
+fn skip(window: &mut Window<'_>) -> Result<(u64, bool)> {
     let from = window.offset();
     let mut zeros = true;
     loop {

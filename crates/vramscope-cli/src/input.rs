@@ -1,13 +1,14 @@
 //! Opening what the user named, with a progress bar where it takes long.
 
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use vramscope::trace::formats::{self, Recording};
 
 use crate::progress::Progress;
+use crate::say::say;
 
 /// The name of `file` for people.
 pub(crate) fn name(file: &Path) -> String {
@@ -31,9 +32,8 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Recording> {
     let recording = formats::read(stream, &mut |bytes| progress.at(bytes));
     progress.done();
     let recording = recording.with_context(|| name.clone())?;
-    let mut stderr = anstream::stderr();
     for notice in recording.notices.to_string().lines() {
-        writeln!(stderr, "note: {name}: {notice}")?;
+        say(&format!("note: {name}: {notice}"));
     }
     Ok(recording)
 }

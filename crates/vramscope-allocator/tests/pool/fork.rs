@@ -173,6 +173,10 @@ fn watched(file: &Path) {
         let socket = file.with_extension(format!("{round}"));
         let options = LiveOptions { path: Some(socket.clone()), ..LiveOptions::default() };
         let live = LiveServer::start(source, options).unwrap();
+        // The beginning, and the first look, which its thread writes.
+        while std::fs::read_to_string(file).unwrap().lines().count() < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let log = std::fs::read(file).unwrap();
         let mut held = Some((monitor, tracker, endpoint, live, pool));
         let ok = forked(|| {

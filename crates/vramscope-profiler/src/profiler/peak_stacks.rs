@@ -44,9 +44,14 @@ impl AllocationObserver for PeakStacks {
         let mut here = None;
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         for stack in open.iter().filter_map(Weak::upgrade) {
+            if stack.highest.load(Ordering::Relaxed) != block.id {
+                continue;
+            }
+            here = here.or_else(|| self.recorder.capture());
+            let mut captured = lock(&stack.captured);
+            // Another thread may have gone higher meanwhile, and have told so before this one.
             if stack.highest.load(Ordering::Relaxed) == block.id {
-                here = here.or_else(|| self.recorder.capture());
-                *lock(&stack.captured) = here.map(|stack| (block.id, stack));
+                *captured = here.map(|stack| (block.id, stack));
             }
         }
     }

@@ -28,7 +28,7 @@ fn snapshot(operation: &str, allocated: u64) -> Value {
 fn result() -> Value {
     json!({
         "function_name": "step",
-        "execution_time": 0.0009765625,
+        "execution_time": 0.000976562,
         "memory_before": snapshot("before_step", 512),
         "memory_after": snapshot("after_step", 1024),
         "memory_peak": snapshot("peak_step", 1536),
@@ -49,7 +49,7 @@ fn saved() -> Value {
             "device": "cuda:0",
             "total_functions_profiled": 1,
             "total_function_calls": 1,
-            "total_execution_time": 0.0009765625,
+            "total_execution_time": 0.000976562,
             "total_memory_allocated": 512,
             "total_memory_freed": 0,
             "net_memory_change": 512,
@@ -60,8 +60,8 @@ fn saved() -> Value {
             "function_summaries": {
                 "step": {
                     "call_count": 1,
-                    "total_time": 0.0009765625,
-                    "avg_time": 0.0009765625,
+                    "total_time": 0.000976562,
+                    "avg_time": 0.000976562,
                     "total_memory_allocated": 512,
                     "avg_memory_allocated": 512.0,
                     "peak_memory": 1536,

@@ -11,3 +11,4 @@ mod prometheus;
 mod random;
 mod sources;
 mod tracker;
+mod wrapped;

@@ -10,6 +10,7 @@ mod alerts;
 mod allocations;
 mod clearing;
 mod context;
+mod decorator;
 mod devices;
 mod errors;
 mod function;
@@ -27,8 +28,9 @@ mod training;
 
 type Section = fn(&mut dyn Write) -> Result<(), Box<dyn Error>>;
 
-const SECTIONS: [(&str, Section, &str); 15] = [
+const SECTIONS: [(&str, Section, &str); 16] = [
     ("function", function::run, "a function: what it allocates, its peak, what it returns"),
+    ("decorator", decorator::run, "functions that are profiled as they are written"),
     ("context", context::run, "a block of code"),
     ("monitoring", monitoring::run, "watching from another thread while it trains"),
     ("options", options::run, "what a profiler can do beside the least"),

@@ -114,8 +114,7 @@ impl Inputs {
                             let name = format_ident!("argument_{n}", span = Span::mixed_site());
                             let conditions = conditions(&argument.attrs);
                             taken_apart.push(quote! { #(#conditions)* let #pattern = #name; });
-                            let named = parse_quote_spanned! { pattern.span() => #name };
-                            argument.pat = Box::new(named);
+                            *argument.pat = parse_quote_spanned! { pattern.span() => #name };
                             quote! { #name }
                         }
                     };

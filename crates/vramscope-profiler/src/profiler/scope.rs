@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::GpuMemoryProfiler;
 use super::looks::Peak;
+use super::peak_stacks::PeakStack;
 use super::result::{Outcome, ProfileResult};
 use super::threads::{self, ThreadUse};
 use crate::leaks::LeakCall;
@@ -34,6 +35,7 @@ pub(super) struct Call<L> {
     before: MemorySnapshot,
     counts: Option<Counts>,
     peak: Peak,
+    peak_stack: Option<Arc<PeakStack>>,
     pub(super) leaks: L,
     start: Instant,
 }
@@ -86,10 +88,12 @@ impl<L> Call<L> {
         let shared = &profiler.shared;
         let key = NEXT.fetch_add(1, Ordering::Relaxed);
         let peak = shared.looks.watch();
+        let peak_stack = shared.peak_stacks.as_ref().and_then(|stacks| stacks.watch(&peak));
         let now = shared.looks.read();
         let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
         shared.begin(now.counts);
-        Self { name, key, depth: 0, before, counts: now.counts, peak, leaks, start: Instant::now() }
+        let counts = now.counts;
+        Self { name, key, depth: 0, before, counts, peak, peak_stack, leaks, start: Instant::now() }
     }
 
     /// Ends it; `close` says what it did itself.
@@ -109,7 +113,10 @@ impl<L> Call<L> {
         let time_us = now_us();
         let name = &self.name;
         let memory_after = shared.snapshot(Operation::After(Arc::clone(name)), time_us, &now, &peak);
-        let memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        let mut memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        memory_peak.inactive_memory = self.peak.at_peak().and_then(|at_peak| at_peak.inactive());
+        memory_peak.stack_trace =
+            self.peak_stack.as_ref().and_then(|stack| stack.stack()).map(|stack| shared.frames(stack));
         let since = |of: fn(&Counts) -> u64| Some(of(&now.counts?).saturating_sub(of(&self.counts?)));
         let tracked = shared.options.track_allocations;
         let result = ProfileResult {

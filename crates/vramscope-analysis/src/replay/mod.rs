@@ -15,7 +15,7 @@ mod what_if;
 
 use std::sync::Arc;
 
-use vramscope_allocator::{CachingAllocator, Device, Policy, SearchOrder, VirtualDevice};
+use vramscope_allocator::{CachingAllocator, Device, Policy, VirtualDevice};
 use vramscope_trace::{Action, BlockState};
 
 use crate::frames::Frames;
@@ -107,7 +107,8 @@ pub struct Replay<'h, 't> {
     start: Start,
     /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
     /// differ in which of several blocks of the same size serves first: where the order that the recording
-    /// seems to have does not reproduce it and the other does, it is the other.
+    /// seems to have does not reproduce it and the other does, it is the other, and [`Policy::release`] a release
+    /// that has it.
     pub policy: Policy,
     /// What came of the recording's own settings, on a device that is full where the recording shows it.
     pub reproduction: Reproduction,
@@ -141,12 +142,10 @@ impl<'h, 't> Replay<'h, 't> {
     /// See [`ReplayError`].
     pub fn of(history: &'h History<'t>) -> Result<Self, ReplayError> {
         let mut best = Self::of_known_release(history)?;
-        if best.gets_to() < usize::MAX && history.policy.name == "torch" {
-            let search_order = match history.policy.search_order {
-                SearchOrder::Address => SearchOrder::SegmentAge,
-                SearchOrder::SegmentAge => SearchOrder::Address,
-            };
-            let other = Self::reproducing(history, &Policy { search_order, ..history.policy.clone() })?;
+        if best.gets_to() < usize::MAX
+            && let Some(release) = history.policy.release
+        {
+            let other = Self::reproducing(history, &history.policy.in_order_of(release.of_other_order()))?;
             if other.gets_to() == usize::MAX {
                 best = other;
             }

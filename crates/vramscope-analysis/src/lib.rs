@@ -7,6 +7,7 @@
 //! Sizes are bytes; positions in a recording are [`Moment`]s.
 
 mod budget;
+mod cancel;
 mod churn;
 mod counters;
 mod facts;
@@ -30,6 +31,7 @@ mod timeline;
 mod tree;
 
 pub use budget::{Budget, BudgetCheck, Growth, HighWater, Judged, Measured, Status, Unknown, Verdict};
+pub use cancel::Cancel;
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
 pub use facts::{DeviceFacts, Facts};

@@ -13,6 +13,7 @@ mod sweep;
 mod tests;
 mod tiers;
 
+use crate::cancel::Cancel;
 use events::Events;
 
 /// One allocation: `size` bytes over the half-open lifetime `[from, to)`.
@@ -79,13 +80,19 @@ impl Default for Effort {
 /// Packs `items` into few bytes.
 #[must_use]
 pub fn pack(items: &[Item], effort: Effort) -> Packing {
+    let nothing = || Packing { offsets: vec![0; items.len()], height: 0, lower_bound: 0, exhausted: false };
+    pack_unless(items, effort, &Cancel::default()).unwrap_or_else(nothing)
+}
+
+/// As [`pack`]; `None` where the answer is no longer wanted.
+pub(crate) fn pack_unless(items: &[Item], effort: Effort, cancel: &Cancel) -> Option<Packing> {
     let events = Events::new(items);
     let lower_bound = events.peak(items);
-    let mut packing = sweep::pack(items, &events, lower_bound, effort.sweep_items);
+    let mut packing = sweep::pack(items, &events, lower_bound, effort.sweep_items, cancel);
     if packing.height > lower_bound && events.starts.len() <= effort.search_items {
         search::improve(items, &mut packing, effort.search_steps);
     }
-    packing
+    (!cancel.is_cancelled()).then_some(packing)
 }
 
 /// The largest offset + size.

@@ -11,9 +11,17 @@ use super::events::{Events, mirrored};
 use super::strip::{Piece, Strip};
 use super::tiers::{Shrink, Tiers};
 use super::{Item, Packing, height};
+use crate::cancel::Cancel;
 
 /// The lowest of several sweeps: one always, others while none has reached `lower_bound` and steps are left.
-pub(crate) fn pack(items: &[Item], events: &Events, lower_bound: u64, mut steps: u64) -> Packing {
+/// Where the answer is no longer wanted it says nothing.
+pub(crate) fn pack(
+    items: &[Item],
+    events: &Events,
+    lower_bound: u64,
+    mut steps: u64,
+    cancel: &Cancel,
+) -> Packing {
     let mut best = Packing { offsets: Vec::new(), height: u64::MAX, lower_bound, exhausted: false };
     let reversed = events.reversed();
     for (shrink, backwards, most_again) in TRIES {
@@ -22,8 +30,11 @@ pub(crate) fn pack(items: &[Item], events: &Events, lower_bound: u64, mut steps:
             break;
         }
         steps = steps.saturating_sub(tiers.steps);
-        let offsets =
-            if backwards { sweep(&mirrored(items), &reversed, &tiers) } else { sweep(items, events, &tiers) };
+        let offsets = if backwards {
+            sweep(&mirrored(items), &reversed, &tiers, cancel)
+        } else {
+            sweep(items, events, &tiers, cancel)
+        };
         let height = height(items, &offsets);
         if best.offsets.is_empty() || height < best.height {
             best = Packing { offsets, height, ..best };
@@ -44,7 +55,7 @@ const TRIES: [(Shrink, bool, usize); 7] = [
     (Shrink::Quarter, true, usize::MAX),
 ];
 
-fn sweep(items: &[Item], events: &Events, tiers: &Tiers) -> Vec<u64> {
+fn sweep(items: &[Item], events: &Events, tiers: &Tiers, cancel: &Cancel) -> Vec<u64> {
     let mut offsets = vec![0; items.len()];
     let mut after = After::default();
     for tier in 0..tiers.count {
@@ -57,7 +68,7 @@ fn sweep(items: &[Item], events: &Events, tiers: &Tiers) -> Vec<u64> {
         if tier > 0 {
             after.look_back(items, &events, &offsets, is_placed, &mut strip);
         }
-        place(items, &events, &mut offsets, is_placed, &after, strip);
+        place(items, &events, &mut offsets, is_placed, &after, strip, cancel);
     }
     offsets
 }
@@ -70,9 +81,14 @@ fn place(
     is_placed: impl Fn(u32) -> bool,
     after: &After,
     mut strip: Strip,
+    cancel: &Cancel,
 ) {
     let mut ends = events.ends.iter().copied().peekable();
-    for together in events.starts.chunk_by(|&a, &b| items[a as usize].from == items[b as usize].from) {
+    let starts = events.starts.chunk_by(|&a, &b| items[a as usize].from == items[b as usize].from);
+    for (step, together) in starts.enumerate() {
+        if cancel.is_cancelled_at(step) {
+            return;
+        }
         let now = items[together[0] as usize].from;
         while let Some(gone) = ends.next_if(|&number| items[number as usize].to <= now) {
             let (start, end) = bytes(items, offsets, gone);

@@ -7,6 +7,7 @@ use super::floors::pack_history;
 use super::{
     Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, useful_settings,
 };
+use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;
 use crate::ooms::OutOfMemory;
@@ -24,6 +25,8 @@ pub struct ReplayOptions {
     pub sweep: Vec<Setting>,
     /// Look for the smallest device on which it fits, with this overhead in bytes, instead of comparing.
     pub find_capacity: Option<u64>,
+    /// Ends the replay with [`ReplayError::Cancelled`] when it is cancelled.
+    pub cancel: Cancel,
 }
 
 /// Where a device's size comes from.
@@ -98,11 +101,12 @@ impl DeviceReplay {
         options: &ReplayOptions,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
+        let cancel = &options.cancel;
         let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
         let history = History::under(Policy::recorded_by(trace, release), trace, device);
         let replay = match options.release {
-            Some(_) => Replay::of_known_release(&history)?,
-            None => Replay::of(&history)?,
+            Some(_) => Replay::of_known_release_unless(&history, cancel)?,
+            None => Replay::of_unless(&history, cancel)?,
         };
         // What is said is what was done: the replay may have found another release than the recording seems to show.
         let release = replay.policy.release;
@@ -128,12 +132,13 @@ impl DeviceReplay {
         };
         let compare = compare.into_iter().map(|s| s.in_order_of(&replay.policy)).collect();
         let (tried, packing) = std::thread::scope(|scope| {
-            let packing = scope.spawn(|| pack_history(&history));
+            let packing = scope.spawn(|| pack_history(&history, cancel));
             let tried = replay.try_settings(compare, size, done);
             (tried, packing.join())
         });
         let mut tried = tried?;
         let packing = packing.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let packing = packing.ok_or(ReplayError::Cancelled)?;
         if options.sweep.is_empty() && options.find_capacity.is_none() && !tried.contains(&asked) {
             tried.push(asked.clone());
         }

@@ -17,4 +17,7 @@ pub enum ReplayError {
     /// There are too many pools and streams.
     #[error("it names {0} combinations of pool and stream, and a replay follows at most {MOST_ARENAS}")]
     TooManyArenas(usize),
+    /// Whoever asked no longer wants the answer, see [`Cancel`](crate::Cancel).
+    #[error("the replay was cancelled")]
+    Cancelled,
 }

@@ -3,9 +3,10 @@
 use vramscope_allocator::BLOCK_UNIT;
 use vramscope_trace::Action;
 
+use crate::cancel::Cancel;
 use crate::history::History;
 use crate::moment::Moment;
-use crate::packing::{Effort, Item, Packing, pack};
+use crate::packing::{Effort, Item, Packing, pack_unless};
 
 /// Two bounds from below, in bytes. A request counts as many bytes as in the plainest policy, a multiple of 512,
 /// from when it was served until its owner gave it back.
@@ -36,7 +37,8 @@ impl Floors {
 }
 
 /// Packs every allocation of a history, and each request that failed for the moment at which it was made.
-pub(super) fn pack_history(history: &History<'_>) -> Packing {
+/// `None` where the answer is no longer wanted.
+pub(super) fn pack_history(history: &History<'_>, cancel: &Cancel) -> Option<Packing> {
     let block = |bytes: u64| bytes.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX);
     let served = history.allocations.iter().map(|a| Item {
         from: a.from.index() as u32,
@@ -49,5 +51,5 @@ pub(super) fn pack_history(history: &History<'_>) -> Packing {
         let from = Moment::after(event).index() as u32;
         Item { from, to: from + 1, size: block(events.get(event).size) }
     });
-    pack(&served.chain(failed).collect::<Vec<_>>(), EFFORT)
+    pack_unless(&served.chain(failed).collect::<Vec<_>>(), EFFORT, cancel)
 }

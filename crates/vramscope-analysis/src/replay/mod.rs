@@ -18,6 +18,7 @@ use std::sync::Arc;
 use vramscope_allocator::{CachingAllocator, Device, Policy, VirtualDevice};
 use vramscope_trace::{Action, BlockState};
 
+use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;
 use crate::moment::Moment;
@@ -103,6 +104,7 @@ pub struct EndBlock {
 /// ```
 pub struct Replay<'h, 't> {
     history: &'h History<'t>,
+    cancel: Cancel,
     program: Program,
     start: Start,
     /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
@@ -141,11 +143,17 @@ impl<'h, 't> Replay<'h, 't> {
     /// # Errors
     /// See [`ReplayError`].
     pub fn of(history: &'h History<'t>) -> Result<Self, ReplayError> {
-        let mut best = Self::of_known_release(history)?;
+        Self::of_unless(history, &Cancel::default())
+    }
+
+    /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
+    pub(crate) fn of_unless(history: &'h History<'t>, cancel: &Cancel) -> Result<Self, ReplayError> {
+        let mut best = Self::reproducing(history, &history.policy, cancel)?;
         if best.gets_to() < usize::MAX
             && let Some(release) = history.policy.release
         {
-            let other = Self::reproducing(history, &history.policy.in_order_of(release.of_other_order()))?;
+            let policy = history.policy.in_order_of(release.of_other_order());
+            let other = Self::reproducing(history, &policy, cancel)?;
             if other.gets_to() == usize::MAX {
                 best = other;
             }
@@ -158,14 +166,21 @@ impl<'h, 't> Replay<'h, 't> {
     /// # Errors
     /// See [`ReplayError`].
     pub fn of_known_release(history: &'h History<'t>) -> Result<Self, ReplayError> {
-        Self::reproducing(history, &history.policy)
+        Self::of_known_release_unless(history, &Cancel::default())
+    }
+
+    pub(super) fn of_known_release_unless(
+        history: &'h History<'t>,
+        cancel: &Cancel,
+    ) -> Result<Self, ReplayError> {
+        Self::reproducing(history, &history.policy, cancel)
     }
 
     /// The reading of the recording that reproduces most of it: what it does not say is turned about where that
     /// gets further.
-    fn reproducing(history: &'h History<'t>, policy: &Policy) -> Result<Self, ReplayError> {
+    fn reproducing(history: &'h History<'t>, policy: &Policy, cancel: &Cancel) -> Result<Self, ReplayError> {
         let mut turned = Turned::new();
-        let mut best = Self::reading(history, policy, &turned)?;
+        let mut best = Self::reading(history, policy, &turned, cancel)?;
         for _ in 0..MOST_TURNED {
             let place = best.gets_to();
             let before = |&&request: &&u32| request as usize <= place;
@@ -174,7 +189,7 @@ impl<'h, 't> Replay<'h, 't> {
             let mut further = None;
             for other in Reading::OTHERS {
                 turned.insert(request, other);
-                let reading = Self::reading(history, policy, &turned)?;
+                let reading = Self::reading(history, policy, &turned, cancel)?;
                 if reading.gets_to() > place {
                     further = Some(reading);
                     break;
@@ -195,7 +210,12 @@ impl<'h, 't> Replay<'h, 't> {
         }
     }
 
-    fn reading(history: &'h History<'t>, policy: &Policy, turned: &Turned) -> Result<Self, ReplayError> {
+    fn reading(
+        history: &'h History<'t>,
+        policy: &Policy,
+        turned: &Turned,
+        cancel: &Cancel,
+    ) -> Result<Self, ReplayError> {
         let program = Program::of(history, turned);
         if program.arenas.len() > MOST_ARENAS {
             return Err(ReplayError::TooManyArenas(program.arenas.len()));
@@ -207,7 +227,8 @@ impl<'h, 't> Replay<'h, 't> {
             compared_end: false,
             sizes: Vec::new(),
         };
-        let mut this = Self { history, program, start, policy: policy.clone(), reproduction };
+        let cancel = cancel.clone();
+        let mut this = Self { history, cancel, program, start, policy: policy.clone(), reproduction };
         this.reproduction = this.reproduce(policy)?;
         Ok(this)
     }
@@ -216,6 +237,7 @@ impl<'h, 't> Replay<'h, 't> {
         let (mut run, device) = self.start_recorded(policy, None)?;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
+        self.still_wanted()?;
         // Trace and end state are copied one after the other: where they disagree, neither can be had.
         let comparable =
             !self.history.device.segments.is_empty() && self.history.quality.end_state_disagreements == 0;
@@ -291,6 +313,7 @@ impl<'h, 't> Replay<'h, 't> {
             let (mut run, device) = self.start_recorded(policy, capacity)?;
             run.stops_at_failure = stops_at_failure;
             let finished = run.follow(&device, self.history, &mut |_, _| {});
+            self.still_wanted()?;
             return Ok((run, finished));
         }
         let device = match capacity {
@@ -300,7 +323,14 @@ impl<'h, 't> Replay<'h, 't> {
         let mut run = self.new_run(policy, capacity, Arc::new(device))?;
         run.stops_at_failure = stops_at_failure;
         let finished = start::request_start(&mut run, self.history, &self.program) && run.finish();
+        self.still_wanted()?;
         Ok((run, finished))
+    }
+
+    /// # Errors
+    /// Where the answer is no longer wanted: what a run has come to then says nothing.
+    fn still_wanted(&self) -> Result<(), ReplayError> {
+        if self.cancel.is_cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
     }
 
     /// What lay on the device before the first event has room on this one.
@@ -331,7 +361,7 @@ impl<'h, 't> Replay<'h, 't> {
             // A fraction of nobody knows what.
             policy.memory_fraction = None;
         }
-        Ok(Run::new(&self.program, CachingAllocator::new(policy, device)?))
+        Ok(Run::new(&self.program, CachingAllocator::new(policy, device)?, self.cancel.clone()))
     }
 
     /// Where the layout at the end is not the recorded one.

@@ -6,6 +6,7 @@ use vramscope_trace::{Action, PoolId, SegmentKind};
 use super::Happened;
 use super::program::{Program, Step, What};
 use super::recorded_device::{Arena, RecordedDevice};
+use crate::cancel::Cancel;
 use crate::history::History;
 
 /// What came of a replay, in bytes.
@@ -57,6 +58,8 @@ enum Slot {
 /// A program under way.
 pub(super) struct Run<'p> {
     pub(super) program: &'p Program,
+    /// A run ends where its answer is no longer wanted.
+    cancel: Cancel,
     /// Also a failure that the recorded program lived through ends the run.
     pub(super) stops_at_failure: bool,
     /// What was collected by a limit that is not known is given back where the recording says so.
@@ -73,7 +76,7 @@ pub(super) struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    pub(super) fn new(program: &'p Program, allocator: CachingAllocator) -> Self {
+    pub(super) fn new(program: &'p Program, allocator: CachingAllocator, cancel: Cancel) -> Self {
         for &(pool, _) in &program.arenas {
             if pool != PoolId::default() {
                 allocator.create_pool(pool);
@@ -82,6 +85,7 @@ impl<'p> Run<'p> {
         let slots = (0..program.slots).map(|_| Slot::Nothing).collect();
         Self {
             program,
+            cancel,
             stops_at_failure: false,
             follows_collections: false,
             allocator,
@@ -182,7 +186,8 @@ impl<'p> Run<'p> {
 
     /// Runs every step, to the end or to a request that fails and did not in the recording.
     pub(super) fn finish(&mut self) -> bool {
-        self.program.steps.iter().all(|step| self.step(step))
+        let mut steps = self.program.steps.iter().enumerate();
+        steps.all(|(i, step)| !self.cancel.is_cancelled_at(i) && self.step(step))
     }
 
     /// Runs every step of a recording that `device` follows, and hands out the size of the block of each
@@ -197,6 +202,9 @@ impl<'p> Run<'p> {
         let end = history.device.events.len();
         let mut follows = true;
         for (i, (step, &subject)) in steps.iter().zip(&self.program.subjects).enumerate() {
+            if self.cancel.is_cancelled_at(i) {
+                return false;
+            }
             if !follows {
                 self.follows_collections = false;
                 if !self.step(step) {

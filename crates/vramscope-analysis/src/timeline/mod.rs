@@ -9,6 +9,7 @@ pub use picture::{NO_COLUMN, Picture};
 use lifetimes::Lifetimes;
 use picture::Stack;
 
+use crate::cancel::Cancel;
 use crate::counters::Counters;
 use crate::history::History;
 use crate::moment::Moment;
@@ -89,6 +90,12 @@ pub struct View {
     pub highest: [Vec<u64>; 4],
 }
 
+impl View {
+    fn nothing() -> Self {
+        Self { picture: Picture::default(), highest: Default::default() }
+    }
+}
+
 /// A history made ready for drawing.
 #[derive(Debug, Clone)]
 pub struct Timeline<'h, 't> {
@@ -164,6 +171,11 @@ impl<'h, 't> Timeline<'h, 't> {
 
     /// Draws a window.
     pub fn view(&self, window: &Window) -> View {
+        self.view_unless(window, &Cancel::default()).unwrap_or_else(View::nothing)
+    }
+
+    /// Draws a window; `None` where the picture is no longer wanted.
+    pub fn view_unless(&self, window: &Window, cancel: &Cancel) -> Option<View> {
         let width = window.width.clamp(1, LARGEST_SIDE);
         // Neighbours share an edge to the last bit, and the last edge is the window's.
         let edge = |column: u16| match column {
@@ -207,8 +219,8 @@ impl<'h, 't> Timeline<'h, 't> {
             ByteKind::Reserved => &|id| history.reserved[id as usize].size,
         };
         let height = window.height.clamp(1, LARGEST_SIDE);
-        let picture = Picture::paint(&Stack { lifetimes, bytes }, moment, window.low, high, height);
-        View { picture: Picture { column, ..picture }, highest }
+        let picture = Picture::paint(&Stack { lifetimes, bytes }, moment, window.low, high, height, cancel);
+        (!cancel.is_cancelled()).then_some(View { picture: Picture { column, ..picture }, highest })
     }
 
     /// The first and last moment between `from` and `to` on the axis; `None` outside of the recording.

@@ -1,6 +1,7 @@
 //! The stacked timeline of a window, as many pixels as are asked for.
 
 use super::lifetimes::Lifetimes;
+use crate::cancel::Cancel;
 
 /// A picture of a window of the timeline.
 ///
@@ -56,7 +57,15 @@ struct Brush {
 
 impl Picture {
     /// Paints `height` rows between `low` and `high` of what lives at each moment of `moment`, which rises.
-    pub(super) fn paint(stack: &Stack<'_>, moment: Vec<u32>, low: f64, high: f64, height: u16) -> Self {
+    /// Where the picture is no longer wanted it is not whole.
+    pub(super) fn paint(
+        stack: &Stack<'_>,
+        moment: Vec<u32>,
+        low: f64,
+        high: f64,
+        height: u16,
+        cancel: &Cancel,
+    ) -> Self {
         let Self { mut thing, mut end, mut things, .. } = Self::default();
         let row_bytes = (high - low) / f64::from(height.max(1));
         let mut brushes: Vec<Brush> =
@@ -65,7 +74,10 @@ impl Picture {
         let mut runs: Vec<(u32, u32, u16)> = Vec::new();
         if let (Some(&first), Some(&last)) = (moment.first(), moment.last()) {
             let mut begin = 0;
-            for position in stack.lifetimes.within(first, last) {
+            for (step, position) in stack.lifetimes.within(first, last).enumerate() {
+                if cancel.is_cancelled_at(step) {
+                    break;
+                }
                 // Births only grow later.
                 let (from, to) = (stack.lifetimes.from(position), stack.lifetimes.to(position));
                 while moment[begin] < from {

@@ -1,6 +1,7 @@
 //! Recordings run again: rules, whole recordings, other settings.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
+mod cancelled;
 mod data;
 mod floors;
 mod rules;

@@ -69,7 +69,7 @@ fn settings(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<ReplayOptions> {
         }
     }
     let find_capacity = args.find_capacity.then_some(args.overhead);
-    Ok(ReplayOptions { release: args.torch, setting, sweep, find_capacity, capacity: None })
+    Ok(ReplayOptions { release: args.torch, setting, sweep, find_capacity, ..ReplayOptions::default() })
 }
 
 /// What was asked for fits: of a sweep, any of it.

@@ -280,8 +280,7 @@ impl Engine {
     /// The device's first refusal; everything else was given back all the same.
     pub(crate) fn free_all_blocks(&self, stream: Option<u64>) -> Result<(), DeviceError> {
         self.core.pending.process(self.core.device.as_ref(), true);
-        let stream =
-            stream.map(|s| if s == threads::STREAM_PER_THREAD { threads::own_stream() } else { s });
+        let stream = stream.map(|s| if s == threads::STREAM_PER_THREAD { threads::own_stream() } else { s });
         self.release(self.releasable().into_iter().filter(|a| stream.is_none_or(|s| a.key.stream == s)))
     }
 

@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 use vramscope_trace::{
-    NO_COMPILE_CONTEXT, Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, Segment, StackId, TableFull, Tags,
-    Trace,
+    Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, NO_COMPILE_CONTEXT, Segment, StackId,
+    TableFull, Tags, Trace,
 };
 
 use super::{ArenaKey, Entry, Recorder, StackKey};
@@ -97,8 +97,7 @@ impl Builder<'_> {
                 None => none.map(|(_, metadata)| metadata),
             };
             let compile_context = none.map(|(context, _)| context);
-            let tags =
-                Tags { stream, pool: Some(pool), compile_context, user_metadata, ..Tags::default() };
+            let tags = Tags { stream, pool: Some(pool), compile_context, user_metadata, ..Tags::default() };
             device.events.push(Event {
                 action: entry.what.action,
                 address: entry.what.address,

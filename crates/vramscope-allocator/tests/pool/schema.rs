@@ -14,7 +14,12 @@ fn differences(release: &str, file: &Path) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../vramscope-trace/tests/schema/snapshot_schema.py");
     let output = Command::new("python3").arg(script).arg(release).arg(file).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(i32::from(!text.is_empty())), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(i32::from(!text.is_empty())),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     text
 }
 
@@ -54,7 +59,11 @@ fn policies() -> Vec<(String, Policy)> {
     let mut policies: Vec<(String, Policy)> = Vec::new();
     for (major, minor) in releases {
         let release = TorchRelease::new(major, minor);
-        for conf in ["", "expandable_segments:True,roundup_power2_divisions:[256:1,512:2,>:8]", "max_split_size_mb:64"] {
+        for conf in [
+            "",
+            "expandable_segments:True,roundup_power2_divisions:[256:1,512:2,>:8]",
+            "max_split_size_mb:64",
+        ] {
             policies.push((release.to_string(), torch(conf, release)));
         }
     }

@@ -15,7 +15,12 @@ fn differences(arguments: &[&str], release: &str, files: &[PathBuf]) -> String {
     let output = Command::new("python3").arg(script).args(arguments).arg(release).args(files).output();
     let output = output.unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(i32::from(!text.is_empty())), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(i32::from(!text.is_empty())),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     text
 }
 
@@ -64,8 +69,11 @@ fn every_device_has_a_list_of_events() {
     assert!(read(&written).unwrap().trace == trace);
     // Absurd numbers do not make absurdly many lists.
     let mut written = Vec::new();
-    write_pickle(&read_json(&json!({"segments": [segment(1 << 40)], "device_traces": []})).trace, &mut written)
-        .unwrap();
+    write_pickle(
+        &read_json(&json!({"segments": [segment(1 << 40)], "device_traces": []})).trace,
+        &mut written,
+    )
+    .unwrap();
     assert!(written.len() < 10_000);
 }
 

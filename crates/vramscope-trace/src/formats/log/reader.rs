@@ -179,10 +179,8 @@ impl Reader {
             roundup_power2_divisions: f.optional(divisions)?,
         });
         if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_contexts) {
-            self.contexts = (
-                Some(self.trace.strings.intern(NO_COMPILE_CONTEXT)?),
-                Some(self.trace.strings.intern("")?),
-            );
+            self.contexts =
+                (Some(self.trace.strings.intern(NO_COMPILE_CONTEXT)?), Some(self.trace.strings.intern("")?));
         }
         Ok(())
     }

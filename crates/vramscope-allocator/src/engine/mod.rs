@@ -16,6 +16,7 @@ mod statistics;
 mod table;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use thiserror::Error;
@@ -27,13 +28,14 @@ pub(crate) use core::{Core, Driver};
 pub(crate) use growth::AllocCallbacks;
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub(crate) use statistics::ScopeKey;
-pub use statistics::{Peaks, Stat, Statistics};
+pub use statistics::{AtPeak, Peaks, Stat, Statistics};
 
 use crate::device::DeviceError;
 use crate::history::{ArenaTag, Happening, StackKey, When};
 use crate::hooks::HookError;
 use crate::policy::Class;
 use crate::sync::lock;
+use crate::threads;
 use statistics::{Ledger, Tally};
 use table::ArenaTable;
 
@@ -45,7 +47,7 @@ pub type FreeMemoryCallback = Arc<dyn Fn() + Send + Sync>;
 pub(crate) struct ArenaKey {
     /// The private pool; `(0, 0)` is the default pool.
     pub pool: PoolId,
-    /// The raw stream; 0 is the default stream.
+    /// The raw stream; 0 is the default stream. Of threads' own default streams, [`threads::own_stream`].
     pub stream: u64,
 }
 
@@ -243,7 +245,13 @@ impl Engine {
         let (block, size) = choose(&whole.arenas[asking])?;
         let Whole { ledger, arenas, .. } = &mut whole;
         ledger.raise(&mut tallies(arenas), asking, [requested, size, size]);
-        Some(whole.arenas[asking].commit(block, size, requested, stack))
+        let grant = whole.arenas[asking].commit(block, size, requested, stack);
+        let Whole { ledger, arenas, .. } = &mut whole;
+        if ledger.has_scopes() {
+            let reserved = self.core.driver().reserved.current;
+            ledger.note_highest(&tallies(arenas), reserved, grant.id);
+        }
+        Some(grant)
     }
 
     /// Takes every lock.
@@ -262,6 +270,19 @@ impl Engine {
         arenas
     }
 
+    /// Which memory serves a request on `stream`: for `cudaStreamPerThread`, the calling thread's own.
+    #[inline]
+    pub(crate) fn key(&self, pool: PoolId, stream: u64) -> ArenaKey {
+        if stream == threads::STREAM_PER_THREAD { self.own_key(pool) } else { ArenaKey { pool, stream } }
+    }
+
+    #[cold]
+    fn own_key(&self, pool: PoolId) -> ArenaKey {
+        let key = ArenaKey { pool, stream: threads::own_stream() };
+        self.arena(key).adopt();
+        key
+    }
+
     /// Gives every cached block that is whole back to the device (`free_all_blocks`, `empty_cache`): of all
     /// streams or of one.
     ///
@@ -269,6 +290,7 @@ impl Engine {
     /// The device's first refusal; everything else was given back all the same.
     pub(crate) fn free_all_blocks(&self, stream: Option<u64>) -> Result<(), DeviceError> {
         self.core.pending.process(self.core.device.as_ref(), true);
+        let stream = stream.map(|s| if s == threads::STREAM_PER_THREAD { threads::own_stream() } else { s });
         self.release(self.releasable().into_iter().filter(|a| stream.is_none_or(|s| a.key.stream == s)))
     }
 
@@ -389,7 +411,7 @@ impl Engine {
         let mut driver = self.core.driver_now();
         let Driver { reserved, device_used, .. } = &mut *driver;
         let peaks = ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used);
-        ledger.restart(scope);
+        ledger.restart(scope, reserved.current);
         (Self::statistics_of(&ledger, &mut arenas, &driver), peaks)
     }
 
@@ -412,6 +434,14 @@ impl Engine {
         let mut driver = self.core.driver_now();
         let driver = &mut *driver;
         ledger.scope(scope, &mut tallies(&mut arenas), &mut driver.reserved, &mut driver.device_used)
+    }
+
+    pub(crate) fn at_peak(&self, scope: ScopeKey) -> AtPeak {
+        lock(&self.ledger).at_peak(scope)
+    }
+
+    pub(crate) fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
+        lock(&self.ledger).highest(scope)
     }
 
     pub(crate) fn close_scope(&self, scope: ScopeKey) {

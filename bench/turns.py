@@ -30,7 +30,7 @@ def turns(commands, runs):
 def line(name, results):
     seconds = [s for s, _ in results]
     median, memory = statistics.median(seconds), max(m for _, m in results)
-    print(f"  {name:<28}{median:9.3f} s   ({min(seconds):.3f} to {max(seconds):.3f}){memory:9.0f} MiB at the peak")
+    print(f"  {name:<32}{median:9.3f} s   ({min(seconds):.3f} to {max(seconds):.3f}){memory:9.0f} MiB at the peak")
     return median, memory
 
 
@@ -40,6 +40,15 @@ def decompressed(recording, folder):
         return str(recording)
     file = f"{folder}/recording.pickle"
     subprocess.run(["zstd", "-dqf", str(recording), "-o", file], check=True)
+    return file
+
+
+def compressed(recording, folder):
+    """The recording as a file that is compressed with zstd."""
+    if recording.suffix == ".zst":
+        return str(recording)
+    file = f"{folder}/recording.pickle.zst"
+    subprocess.run(["zstd", "-qf", str(recording), "-o", file], check=True)
     return file
 
 

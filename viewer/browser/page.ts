@@ -23,6 +23,8 @@ export interface OpenOptions extends BrowserContextOptions {
   before?: string;
   /** Whether there is something to draw. */
   draws?: boolean;
+  /** What the page may ask besides itself: the address that the test goes to later. */
+  allowed?: string;
 }
 
 export type Open = (address: string, options?: OpenOptions) => Promise<Page>;
@@ -73,13 +75,13 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
   open: async ({ browser }, use) => {
     const contexts: BrowserContext[] = [];
     const problems: string[] = [];
-    await use(async (address, { expected, before, draws = true, ...options } = {}) => {
+    await use(async (address, { expected, before, draws = true, allowed = address, ...options } = {}) => {
       const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', ...options });
       context.setDefaultTimeout(15_000);
       contexts.push(context);
       if (before) await context.addInitScript(before);
       const page = await context.newPage();
-      watch(page, address, problems, expected);
+      watch(page, allowed, problems, expected);
       await page.goto(address);
       if (draws) await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
       return page;

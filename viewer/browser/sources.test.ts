@@ -64,10 +64,14 @@ describe.each(files)('%s', (file) => {
         const id = random(device.allocations);
         await same((s) => s.allocation(0, d, id));
       }
-      const query: Query = { stacks: null, tags: null, address: null, min: null, max: null };
+      const query: Query = { stacks: null, tags: null, address: null, version: null, min: null, max: null };
       await same((s) => s.search(0, d, query));
       await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
       await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));
+      if (device.allocations > 0) {
+        const { address, version } = await server.allocation(0, d, random(device.allocations));
+        await same((s) => s.search(0, d, { ...query, address, version }));
+      }
       for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as Stacked[]) {
         for (const axis of (device.origin_us === null ? ['events'] : ['events', 'time']) as Axis[]) {
           const whole = axis === 'time' ? Math.max(device.duration_us ?? 0, 1) : device.events + 1;

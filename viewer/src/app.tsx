@@ -1,10 +1,11 @@
 import { useEffect } from 'preact/hooks';
+import { Boundary } from './shell/boundary';
 import { DropTarget } from './shell/drop';
 import { Help } from './shell/help';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
-import { current, file, needNames, recording, recordings, trouble, view, type View } from './state';
+import { current, file, needNames, recording, recordings, scope, trouble, view, type View } from './state';
 import { TimelineControls } from './timeline/controls';
 import { tall } from './timeline/model';
 import { Timeline } from './timeline/timeline';
@@ -52,20 +53,22 @@ export function App() {
   return (
     <div class="page">
       <header class="bars">
-        <TopBar />
-        {open && (
-          <div class="second-bar">
-            <Tabs />
-            <TimelineControls />
-          </div>
-        )}
+        <Boundary name="The bar" of={scope.value}>
+          <TopBar />
+          {open && (
+            <div class="second-bar">
+              <Tabs />
+              <TimelineControls />
+            </div>
+          )}
+        </Boundary>
         <Trouble />
       </header>
       {!open ? <main class="stage"><Nothing /></main> : (
         <main class={tall.value ? 'stage stage-tall' : 'stage'}>
-          <Timeline />
+          <Boundary name="The timeline" of={scope.value}><Timeline /></Boundary>
           <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
-            <Panel />
+            <Boundary name="This view" of={`${shown} ${scope.value}`}><Panel /></Boundary>
           </div>
         </main>
       )}

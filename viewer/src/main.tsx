@@ -1,5 +1,6 @@
 import { render } from 'preact';
 import { App } from './app';
+import { watchForFaults } from './shell/boundary';
 import { followKeys } from './shell/keys';
 import { followTheme } from './shell/theme';
 import { http } from './source/http';
@@ -22,6 +23,7 @@ async function begin(): Promise<void> {
   }
 }
 
+watchForFaults();
 followTheme();
 followKeys();
 render(<App />, document.getElementById('app')!);

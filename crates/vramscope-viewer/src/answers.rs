@@ -49,6 +49,8 @@ pub(crate) struct SearchQuery {
     stacks: Option<Vec<u32>>,
     tags: Option<Vec<u32>>,
     address: Option<f64>,
+    /// Which of the allocations that begin at the address, from 0.
+    version: Option<u32>,
     min: Option<f64>,
     max: Option<f64>,
 }
@@ -323,12 +325,17 @@ impl OpenDevice {
         for list in [&mut query.stacks, &mut query.tags].into_iter().flatten() {
             list.sort_unstable();
         }
+        // Counted for this alone where nobody has asked: a search without a version needs none.
+        let is_version = |id: usize, begin: f64| {
+            query.version.is_none_or(|v| query.address == Some(begin) && self.versions()[id] == v)
+        };
         let matches = |id: usize| {
             let a = &allocations[id];
             let (size, begin) = (a.size as f64, a.address as f64);
             query.min.is_none_or(|min| size >= min)
                 && query.max.is_none_or(|max| size <= max)
                 && query.address.is_none_or(|at| begin <= at && at < begin + size.max(1.0))
+                && is_version(id, begin)
                 && holds(&query.tags, self.tags.allocations[id])
                 && holds(&query.stacks, stack(a.stack))
         };
@@ -487,4 +494,23 @@ pub(crate) struct AllocationJson {
     origin: u8,
     size_inferred: bool,
     total: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page reads numbers: its list must be this one.
+    #[test]
+    fn the_page_names_actions_as_snapshots_do() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../viewer/src/source/source.ts");
+        let page = std::fs::read_to_string(page).unwrap();
+        let list = page.split("export const ACTIONS = [").nth(1).unwrap().split(']').next().unwrap();
+        let names: Vec<&str> = list.split('\'').skip(1).step_by(2).collect();
+        let ours: Vec<&str> = Action::KNOWN.iter().chain([&Action::Unknown]).map(|a| a.name()).collect();
+        assert_eq!(names, ours);
+        for (number, &known) in Action::KNOWN.iter().enumerate() {
+            assert_eq!(usize::from(action(known)), number);
+        }
+    }
 }

@@ -156,7 +156,7 @@ test('differences sum to the difference of the totals, and match recordings by t
 
 test('a search finds bytes at every node above the matching stacks', () => {
   const live = liveOf([[0, 100], [1, 50], [3, 20, 0, 1]]);
-  const query = { stacks: [0, 3], tags: null, address: null, min: null, max: null };
+  const query = { stacks: [0, 3], tags: null, address: null, version: null, min: null, max: null };
   const matches = matchingEntries(query, live)!;
   expect([...matches]).toEqual([1, 0, 1]);
   const root = tree(live, names, false, null, matches);

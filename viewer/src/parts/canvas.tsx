@@ -1,5 +1,6 @@
+import { effect } from '@preact/signals';
 import type { RefObject } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useReducer, useRef } from 'preact/hooks';
 import { CanvasPen, type Draw } from './pen';
 
 export interface CanvasProps {
@@ -12,23 +13,33 @@ export interface CanvasProps {
   canvasRef?: RefObject<HTMLCanvasElement>;
 }
 
-/** A canvas that is drawn anew whenever it is rendered. What it shows must be told in words elsewhere. */
+/**
+ * A canvas that is drawn anew whenever it is rendered, and whenever a signal changes that the drawing read: names may come
+ * after what they colour. What it shows must be told in words elsewhere.
+ */
 export function Canvas({ width, height, draw, drawn, class: name, canvasRef }: CanvasProps) {
   const own = useRef<HTMLCanvasElement>(null);
   const ref = canvasRef ?? own;
+  const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
   // At once: a frame later it would be seen a frame later, too.
   useLayoutEffect(() => {
-    const canvas = ref.current;
-    if (!canvas || width <= 0 || height <= 0) return;
-    const scale = window.devicePixelRatio || 1;
-    const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
-    if (canvas.width !== w) canvas.width = w;
-    if (canvas.height !== h) canvas.height = h;
-    const context = canvas.getContext('2d')!;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, height);
-    draw(new CanvasPen(context));
-    drawn?.();
+    let isDrawn = false;
+    return effect(() => {
+      // With what else changes then, so that it is drawn once.
+      if (isDrawn) return redraw(null);
+      isDrawn = true;
+      const canvas = ref.current;
+      if (!canvas || width <= 0 || height <= 0) return;
+      const scale = window.devicePixelRatio || 1;
+      const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+      if (canvas.width !== w) canvas.width = w;
+      if (canvas.height !== h) canvas.height = h;
+      const context = canvas.getContext('2d')!;
+      context.setTransform(scale, 0, 0, scale, 0, 0);
+      context.clearRect(0, 0, width, height);
+      draw(new CanvasPen(context));
+      drawn?.();
+    });
   });
   return <canvas ref={ref} class={name} style={{ width: `${width}px`, height: `${height}px` }} aria-hidden="true" />;
 }

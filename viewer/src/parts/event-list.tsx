@@ -16,8 +16,8 @@ export const ACTION_NAMES: Record<Action, string> = {
   segment_unmap: 'segment unmap',
   snapshot: 'snapshot',
   oom: 'out of memory',
-  user_metadata: 'user metadata',
-  annotation: 'annotation',
+  annotate: 'annotate',
+  user_defined: 'user defined',
   free: 'free',
   unknown: 'unknown',
 };

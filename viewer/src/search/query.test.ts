@@ -43,7 +43,16 @@ describe('queries', () => {
     expect(query('>=1024 attention')).toMatchObject({ min: 1024, stacks: [0] });
     expect(query('>=1024 <2048 main')).toMatchObject({ min: 1024, max: 2047, stacks: [0, 1, 3] });
   });
-  test('address', () => expect(query('0x7f10')).toMatchObject({ address: 0x7f10 }));
+  test('address', () => expect(query('0x7f10')).toMatchObject({ address: 0x7f10, version: null }));
+  test.each([
+    ['b7f064c000000_0', 0], ["b'7f064c000000_12'", 12], ['B7F064C000000_3', 3], ['7f064c000000_1', 1], ['0x7f064c000000_2', 2],
+    ['s7f064c000000_5', null], ["s'7f064c000000_5'", null],
+  ])('%s is an address of memory_viz', (text, version) => {
+    expect(query(text)).toMatchObject({ address: 0x7f064c000000, version, stacks: null });
+  });
+  test.each(['beef_1', 'b_0', 'bf16_2', 's1_0', 'bdeadbeef', 'forward_7f064c000000_0'])('%s is a name', (text) => {
+    expect(parse(text).terms).toEqual([{ kind: 'frame', field: 'any', text }]);
+  });
   test('names of Python are no sizes', () => {
     for (const name of ['<module>', '<lambda>']) expect(parse(name)).toEqual({ terms: [{ kind: 'frame', field: 'any', text: name }], unclear: [] });
   });
@@ -58,7 +67,7 @@ describe('queries', () => {
     expect(query('category:grad')?.tags).toEqual([1]);
     expect(query('stream:0 pool:1.0')?.tags).toEqual([2]);
   });
-  test.each(['>=much', '>', '>= much', '>=5parsecs', '>=1constructor', '0xzz', '0x10 0x20', 'stream:x', 'pool:7', 'file:'])('%s is unclear', (text) => {
+  test.each(['>=much', '>', '>= much', '>=5parsecs', '>=1constructor', '0xzz', '0x10 0x20', '0x10_1', 'b7f064c000000_0 b7f064c000000_1', 'stream:x', 'pool:7', 'file:'])('%s is unclear', (text) => {
     expect(parse(text).unclear).toHaveLength(1);
   });
 });
@@ -74,11 +83,13 @@ test('items', () => {
     stack: Uint32Array.of(0, 1, 2),
     tags: Uint32Array.of(0, 1, 2),
   };
-  const flags = (text: string) => [...matching(query(text)!, items)];
+  const flags = (text: string) => [...matching(query(text)!, items, { id: Uint32Array.of(2) })];
   expect(flags('forward')).toEqual([1, 0, 0]);
   expect(flags('>=2KiB')).toEqual([0, 1, 1]);
   expect(flags('0x27ff')).toEqual([0, 1, 0]);
   expect(flags('0x2800')).toEqual([0, 0, 0]);
+  expect(flags('b00002000_0')).toEqual([0, 1, 0]);
+  expect(flags('b00001000_0')).toEqual([0, 0, 0]);
   expect(flags('train >1KiB')).toEqual([0, 1, 0]);
   // What is stacked plays no part in it.
   expect(flags('>=512 <2049')).toEqual([1, 1, 0]);

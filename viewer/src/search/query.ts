@@ -4,17 +4,18 @@
 //   "two words"          the same with spaces
 //   file:loss.py         any frame in such a file; function:forward likewise
 //   0x7f3a00200000       what covers this address
+//   b7f3a00200000_2      the same as memory_viz writes it: a block and which of those at its address, or a segment (s..)
 //   >=10MiB  <1KiB       sizes of blocks
 //   stream:3  pool:1.0  pool:default  category:gradient  context:..  metadata:..
 
-import type { Items, Names, Query, Tags } from '../source/source';
+import type { Found, Items, Names, Query, Tags } from '../source/source';
 
 type FrameField = 'any' | 'file' | 'function';
 
 type Term =
   | { kind: 'frame'; field: FrameField; text: string }
   | { kind: 'tags'; field: string; text: string }
-  | { kind: 'address'; address: number }
+  | { kind: 'address'; address: number; version: number | null }
   | { kind: 'size'; min: number | null; max: number | null };
 
 export interface Parsed {
@@ -62,6 +63,9 @@ function words(text: string): string[] {
 
 const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
 
+/** `b7f3a00200000_2`, `b'7f3a00200000_2'`: an address in memory_viz. Shorter ones are names of functions, too. */
+const NAMED = /^(?:(0x|[bs])?'?)([0-9a-f]{8,})_(\d+)'?$/i;
+
 function term(word: string): Term | string {
   // `<module>` is a function of Python.
   const [, sign, size] = /^([<>](?:=|(?=[\s\d.]|$)))\s*(.*)$/.exec(word) ?? [];
@@ -71,9 +75,13 @@ function term(word: string): Term | string {
     if (sign[0] === '>') return { kind: 'size', min: sign === '>' ? bytes + 1 : bytes, max: null };
     return { kind: 'size', min: null, max: sign === '<' ? Math.max(bytes - 1, 0) : bytes };
   }
-  if (/^0x/i.test(word)) {
-    const address = /^0x[0-9a-f]+$/i.test(word) ? Number(word) : NaN;
-    return Number.isSafeInteger(address) ? { kind: 'address', address } : `${word}: not an address`;
+  if (/^0x/i.test(word) || NAMED.test(word)) {
+    const [, letter, hex, version] = NAMED.exec(word) ?? /^0(x)([0-9a-f]+)$/i.exec(word) ?? [];
+    const address = hex === undefined ? NaN : parseInt(hex, 16);
+    if (!Number.isSafeInteger(address)) return `${word}: not an address`;
+    // A segment's number counts segments: its address finds what lay there.
+    const isSegment = letter?.toLowerCase() === 's';
+    return { kind: 'address', address, version: version === undefined || isSegment ? null : Number(version) };
   }
   const [, name, value] = /^([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
   const field = name?.toLowerCase();
@@ -89,12 +97,13 @@ function term(word: string): Term | string {
 }
 
 export function parse(text: string): Parsed {
-  let address: number | null = null;
+  let address: string | null = null;
   const read = words(text).map((word) => {
     const one = term(word);
     if (typeof one === 'string' || one.kind !== 'address') return one;
-    address ??= one.address;
-    return address === one.address ? one : `${word}: one address at a time`;
+    const named = `${one.address}_${one.version}`;
+    address ??= named;
+    return address === named ? one : `${word}: one address at a time`;
   });
   return {
     terms: read.filter((t) => typeof t !== 'string' && !(t.kind === 'frame' && t.text === '')) as Term[],
@@ -130,7 +139,7 @@ const positions = (flags: Uint8Array): number[] => {
 /** Null: nothing is looked for. */
 export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | null {
   if (parsed.terms.length === 0) return null;
-  const query: Query = { stacks: null, tags: null, address: null, min: null, max: null };
+  const query: Query = { stacks: null, tags: null, address: null, version: null, min: null, max: null };
   let stacks: Uint8Array | null = null;
   let tagged: boolean[] | null = null;
   for (const t of parsed.terms) {
@@ -147,6 +156,7 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
       }
       case 'address':
         query.address = t.address;
+        query.version = t.version;
         break;
       case 'size':
         if (t.min !== null) query.min = Math.max(query.min ?? 0, t.min);
@@ -159,8 +169,8 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
   return query;
 }
 
-/** 1 for each item that matches. */
-export function matching(query: Query, items: Items): Uint8Array {
+/** 1 for each item that matches; which of those at an address only `found` tells, the answer to the query. */
+export function matching(query: Query, items: Items, found: Pick<Found, 'id'> | null): Uint8Array {
   const stacks = query.stacks && new Set(query.stacks);
   const tags = query.tags && new Set(query.tags);
   const { address, min, max } = query;
@@ -168,6 +178,7 @@ export function matching(query: Query, items: Items): Uint8Array {
     const bytes = items.size[i];
     const matches = (stacks === null || stacks.has(items.stack[i]))
       && (tags === null || tags.has(items.tags[i]))
+      && (query.version === null || (found?.id.includes(items.id[i]) ?? false))
       && (address === null || (address >= items.address[i] && address < items.address[i] + Math.max(bytes, 1)))
       && (min === null || bytes >= min)
       && (max === null || bytes <= max);

@@ -9,7 +9,7 @@ const FORMS: [string, string][] = [
   ['attention', 'a file, line or function anywhere in the stack'],
   ['"two words"', 'the same with spaces'],
   ['file:loss.py', 'only files; function:forward only functions'],
-  ['0x7f3a00200000', 'what covers this address'],
+  ['0x7f3a00200000', 'what covers this address; also as memory_viz writes it: b7f3a00200000_0'],
   ['>=10MiB <1GiB', 'sizes'],
   ['stream:3', 'also pool:1.0, pool:default, category:gradient'],
 ];

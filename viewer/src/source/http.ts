@@ -4,7 +4,8 @@ import {
   toEvents, toFound, toLayout, toLive, toNames, toPicture, toRecording, toRegions, toSegments, type ToldRecording,
 } from './answers';
 import { decode, type Bundle } from './bundle';
-import type { Allocation, Query, ReplayDevice, ReportDevice, Source, Window } from './source';
+import type { Allocation, Query, Source, Window } from './source';
+import type { ReplayDevice, ReportDevice } from './told';
 
 type Parameters = Record<string, string | number>;
 

@@ -188,9 +188,12 @@ class Device {
   search(query: Query): Found {
     const a = this.data.allocations;
     const [stacks, tags] = [query.stacks && new Set(query.stacks), query.tags && new Set(query.tags)];
+    let version = 0;
     const found = numbers(a.from.length, (i) => {
       const [bytes, begin] = [a.bytes[i]!, a.address[i]!];
+      const isVersion = query.version === null || (begin === query.address && version++ === query.version);
       return (
+        isVersion &&
         (query.min === null || bytes >= query.min) &&
         (query.max === null || bytes <= query.max) &&
         (query.address === null || (begin <= query.address && query.address < begin + Math.max(bytes, 1))) &&

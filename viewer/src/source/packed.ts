@@ -3,7 +3,8 @@
 
 import { decode, u8, type Bundle } from './bundle';
 import { toNames, toRecording, toRegions, type ToldRecording } from './answers';
-import { NONE, type Events, type Names, type Recording, type Regions, type ReplayDevice, type ReportDevice, type Segments } from './source';
+import { NONE, type Events, type Names, type Recording, type Regions, type Segments } from './source';
+import type { ReplayDevice, ReportDevice } from './told';
 
 interface Head {
   recordings: ToldRecording[];

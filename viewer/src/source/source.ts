@@ -5,6 +5,8 @@
 // moment n after event n - 1, and there are events + 1 of them. Bytes are bytes; times are microseconds after the
 // device's first event. NONE stands for "no such thing" in columns of numbers.
 
+import type { ReplayDevice, ReportDevice } from './told';
+
 export const NONE = 0xffff_ffff;
 
 /** Kinds of bytes, in the order of columns and tables everywhere. */
@@ -197,10 +199,10 @@ export interface Layout {
   };
 }
 
-/** Actions, by number in `Events.action`. */
+/** Actions as snapshots name them, by number in `Events.action`: the order of `Action::KNOWN` in vramscope-trace. */
 export const ACTIONS = [
   'alloc', 'free_requested', 'free_completed', 'segment_alloc', 'segment_free', 'segment_map', 'segment_unmap',
-  'snapshot', 'oom', 'user_metadata', 'annotation', 'free', 'unknown',
+  'snapshot', 'oom', 'annotate', 'user_defined', 'free', 'unknown',
 ] as const;
 
 /** Some events, in order. */
@@ -249,6 +251,8 @@ export interface Query {
   tags: number[] | null;
   /** An address inside of it. */
   address: number | null;
+  /** Which allocation at that address, from 0, where the address is its beginning; null: any. */
+  version: number | null;
   min: number | null;
   max: number | null;
 }
@@ -290,14 +294,6 @@ export interface Segments {
   stack: Uint32Array;
   pools: { pool: [number, number] | null; stream: number; peak_reserved: number; peak_active: number }[];
 }
-
-/** As of `vramscope report --json` and `replay --json`; see docs/json.md. */
-export type ReportDevice = Record<string, any>;
-export type ReplayDevice = Record<string, any> & {
-  what_if: (Record<string, any> & { conf: string })[];
-  /** Reserved bytes of each row of `what_if`: [moment, bytes] at each change. */
-  lines: [number, number][][];
-};
 
 /** Where answers come from. `file` and `device` are positions in `recordings()` and in its `devices`. */
 export interface Source {

@@ -4,7 +4,7 @@ import { computed, signal } from '@preact/signals';
 import { FADED, mix, parse as parseColor } from '../colors';
 import { EDGE, paintsOf as painted } from '../parts/paints';
 import { matching } from '../search/query';
-import { query } from '../search/found';
+import { found, query } from '../search/found';
 import { asked, rested } from '../shell/asked';
 import { dark, inks } from '../shell/theme';
 import type { Items, Picture, Regions, Window } from '../source/source';
@@ -88,7 +88,7 @@ interface ItemColors {
 export function itemColors(items: Items): ItemColors {
   const keying = keys.value;
   const ground = parseColor(inks.value.ground);
-  const matches = query.value && matching(query.value, items);
+  const matches = query.value && matching(query.value, items, found.value);
   const faded = new Uint8Array(items.id.length);
   if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
   const color = Uint32Array.from(items.id, (_, i) => {

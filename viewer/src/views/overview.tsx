@@ -8,12 +8,12 @@ import { useCurrent, type Current } from '../parts/current';
 import { once } from '../shell/asked';
 import { baseName } from '../shell/chooser';
 import { KINDS, type Device, type Recording } from '../source/source';
+import type { Fragmentation, Holder, Leak, Oom, Region, ReportDevice as Report, ReportFrame, Unusable } from '../source/told';
 import { recording, search, source, view, type View } from '../state';
 import { bytes, count, duration, share, signedBytes } from '../text/units';
 import { chooseMoment } from '../timeline/moves';
-import type { Fragmentation, Holder, Leak, Oom, Region, Report, ReportFrame, Unusable } from './report';
 
-const reportOf = once((file, device) => source.report(file, device) as Promise<Report>);
+const reportOf = once((file, device) => source.report(file, device));
 
 /** Rows of a list at first, and how many more at a time. */
 const SHORT = 8;
@@ -110,8 +110,8 @@ function OutOfMemory({ oom, report }: { oom: Oom; report: Report }) {
   return (
     <Card title={`Out of memory: ${bytes(oom.requested_bytes)} asked for`} tone="bad">
       <p>
-        At event {count(oom.event)}, with {bytes(oom.allocated_bytes)} allocated and {bytes(oom.reserved_bytes)} reserved
-        {oom.device_free_bytes === null ? '.' : `, the device had ${bytes(oom.device_free_bytes)} free.`}
+        At event {count(oom.event)}, with {bytes(oom.allocated_bytes)} allocated and {bytes(oom.reserved_bytes)} reserved, the
+        device had {bytes(oom.device_free_bytes)} free.
       </p>
       {oom.reserved_unused_bytes > 0 && (
         <>
@@ -139,7 +139,7 @@ function OutOfMemory({ oom, report }: { oom: Oom; report: Report }) {
 
 function bestSetting(best: NonNullable<Report['best_setting']>): string {
   const what = `${best.conf || 'the default settings'} would have reserved at most ${bytes(best.peak_reserved_bytes)}`;
-  const fits = best.fits === null ? 'on a device of unknown size' : best.fits ? 'and fitted' : 'and still not fitted';
+  const fits = best.fits ? 'and fitted' : 'and still not fitted';
   return `Best setting: ${what} ${fits}${best.exact ? '' : ' (estimated)'}.`;
 }
 
@@ -239,13 +239,15 @@ function holderText(holder: Holder): string {
   return holder.preexisting ? `${key} (live before recording)` : key;
 }
 
-function FragmentationCard({ at }: { at: NonNullable<Report['fragmentation']> }) {
+function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmentation']) {
+  if (!atPeak && !atEnd) return null;
   const row = (name: string, of: (f: Fragmentation) => number, title: string) => (
     <tr>
       <th scope="row" title={title}>{name}</th>
-      {[at.at_peak, at.at_end].map((f, i) => <td key={i} class="numeric" title={exactly(of(f))}>{bytes(of(f))}</td>)}
+      {[atPeak, atEnd].map((f, i) => <td key={i} class="numeric" title={f ? exactly(of(f)) : 'Nothing was allocated then.'}>{f ? bytes(of(f)) : '–'}</td>)}
     </tr>
   );
+  const request = (atPeak ?? atEnd)!.request_bytes;
   return (
     <Card title="Fragmentation">
       <table class="numbers">
@@ -257,7 +259,7 @@ function FragmentationCard({ at }: { at: NonNullable<Report['fragmentation']> })
           {row('reserved and unused', (f) => f.external_bytes, 'reserved - active')}
           {row('of it whole segments', (f) => f.whole_segments_bytes, 'can go back to the device at any time')}
           {row('largest free block', (f) => f.largest_free_block?.bytes ?? 0, 'the largest request that needs no new segment')}
-          {row(`usable for ${bytes(at.at_peak.request_bytes)}`, (f) => f.usable_bytes, 'in blocks that could serve one more request of this size')}
+          {row(`usable for ${bytes(request)}`, (f) => f.usable_bytes, 'in blocks that could serve one more request of this size')}
         </tbody>
       </table>
       <p class="finding-links"><Go to="segments">The segments</Go></p>
@@ -285,7 +287,7 @@ function Regions({ regions }: { regions: Region[] }) {
               <td class="numeric">{bytes(r.peak_allocated_bytes)}</td>
               <td class="numeric">{bytes(r.peak_above_start_bytes)}</td>
               <td class="numeric">{signedBytes(r.net_bytes)}</td>
-              <td class="numeric">{r.total_us === null ? '-' : duration(r.total_us)}</td>
+              <td class="numeric">{duration(r.total_us)}</td>
             </tr>
           ))}
         </tbody>
@@ -337,7 +339,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {report && <OutOfMemories report={report} />}
         {report && <Leaks leaks={report.leaks} />}
         <Bytes device={recording} />
-        {report?.fragmentation && <FragmentationCard at={report.fragmentation} />}
+        {report && <FragmentationCard {...report.fragmentation} />}
         {report && <Trust device={recording} report={report} />}
       </div>
       <div class="overview-column">

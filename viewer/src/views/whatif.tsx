@@ -7,25 +7,14 @@ import { Button, Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { doubtText } from '../parts/doubts';
 import { Table } from '../parts/table';
-import type { ReplayDevice } from '../source/source';
+import type { ReplayDevice, Tried } from '../source/told';
 import { setting } from '../state';
 import { bytes, count, signedBytes } from '../text/units';
 import { nameOf, replayOf } from '../timeline/overlay';
 
 const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
 
-interface Row {
-  index: number;
-  conf: string;
-  recorded: boolean;
-  peak_reserved_bytes: number;
-  external_fragmentation_bytes: number;
-  device_allocs: number;
-  device_frees: number;
-  num_alloc_retries: number;
-  fits: boolean | null;
-  oom_event: number | null;
-}
+type Row = Tried & { index: number };
 
 export function WhatIfView() {
   const shown = useCurrent();
@@ -42,8 +31,8 @@ function WhatIf({ file, device, scope, recording }: Current) {
     return (
       <Empty title="There is no history to replay.">
         <p>
-          The file holds only the state when the snapshot was taken. Call
-          torch.cuda.memory._record_memory_history() before the run, and other settings can be tried on it.
+          The file holds only the state when the snapshot was taken. Record the history of the run, in PyTorch with
+          torch.cuda.memory._record_memory_history(), and other settings can be tried on it.
         </p>
       </Empty>
     );
@@ -51,7 +40,7 @@ function WhatIf({ file, device, scope, recording }: Current) {
   if (!replay) {
     return <Waiting error={answer.error} what="Replaying the recording under other settings. This can take some seconds." />;
   }
-  const rows: Row[] = replay.what_if.map((row, index) => ({ ...(row as Omit<Row, 'index'>), index }));
+  const rows: Row[] = replay.what_if.map((row, index) => ({ ...row, index }));
   return (
     <div class="panel whatif-view" data-settings={rows.length}>
       <Verdict replay={replay} rows={rows} />
@@ -98,7 +87,7 @@ function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
       </div>
       <p class="quiet">
         {count(replay.events)} events replayed{replay.torch ? ` by the rules of PyTorch ${replay.torch}` : ''}
-        {replay.capacity_bytes == null ? '; the size of the device is not known' : ` on a device of ${bytes(replay.capacity_bytes)}`}.
+        {replay.capacity_bytes === null ? '; the size of the device is not known' : ` on a device of ${bytes(replay.capacity_bytes)}`}.
       </p>
     </header>
   );
@@ -194,7 +183,6 @@ function CopyLine({ text }: { text: string }) {
 }
 
 function Floors({ replay: { floors } }: { replay: ReplayDevice }) {
-  if (!floors) return null;
   return (
     <section class="fact-section" aria-label="Floors">
       <h3>What no setting can beat</h3>
@@ -218,8 +206,8 @@ function Floors({ replay: { floors } }: { replay: ReplayDevice }) {
 
 /** How far to trust it. */
 function Trust({ replay }: { replay: ReplayDevice }) {
-  const own = replay.approximate_because as string[];
-  const others = (replay.what_if_approximate_because as string[]).filter((d) => !own.includes(d));
+  const own = replay.approximate_because;
+  const others = replay.what_if_approximate_because.filter((d) => !own.includes(d));
   return (
     <section class="fact-section" aria-label="How far to trust it">
       <h3>

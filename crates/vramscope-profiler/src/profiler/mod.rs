@@ -1,6 +1,7 @@
 //! Memory of functions and blocks.
 
 mod looks;
+mod peak_stacks;
 mod result;
 mod scope;
 mod summary;
@@ -15,13 +16,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thiserror::Error;
-use vramscope_allocator::{MemoryPool, StackRecorder};
+use vramscope_allocator::{CapturedStack, MemoryPool, SourceFrame, StackRecorder};
 
 pub use result::{Outcome, ProfileResult};
 pub use scope::ProfileContext;
 pub use summary::{FunctionSummary, ProfileSummary};
 pub use threads::ThreadUse;
 
+use crate::json::SavedResults;
 use crate::leaks::{LeakDetector, LeakSuspect};
 use crate::monitor::{Monitor, MonitorError};
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
@@ -30,6 +32,7 @@ use crate::source::{
 };
 use crate::sync::lock;
 use looks::{Looks, MONITOR_HOLDS, Peak};
+use peak_stacks::PeakStacks;
 use summary::Totals;
 use threads::ThreadTally;
 
@@ -74,6 +77,8 @@ pub struct GpuMemoryProfiler {
     leaks: Option<LeakDetector>,
     monitor: Mutex<Option<Monitor>>,
     tally: Option<Observation>,
+    /// Tells of the allocations at peaks, where stacks are collected.
+    _at_peaks: Option<Observation>,
 }
 
 /// What a profiler does beside the least: gpumemprof's arguments, and bounds.
@@ -84,8 +89,8 @@ pub struct ProfilerOptions {
     pub track_allocations: bool,
     /// Look at this process's host memory too.
     pub track_cpu_memory: bool,
-    /// Keep with each snapshot before and after a call who called. Stacks are looked up when they are taken, which takes
-    /// long the first time.
+    /// Keep with each snapshot before and after a call who called, and with its peak who allocated when it was reached.
+    /// Stacks are looked up when a call ends or begins, which takes long the first time.
     pub collect_stack_traces: bool,
     /// Look for leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call
     /// costs about a microsecond more.
@@ -120,6 +125,9 @@ pub enum ProfilerError {
     /// The source does not answer.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A bound of nothing.
+    #[error("{0} is 0, so that none would be kept; name 1 or more")]
+    NothingKept(&'static str),
     /// Leaks are wanted of a source that does not see allocations.
     #[error("{0} does not see allocations, so leaks cannot be found in it; profile a pool")]
     NoAllocations(String),
@@ -130,7 +138,8 @@ pub(super) struct Shared {
     id: u64,
     looks: Looks,
     options: ProfilerOptions,
-    stacks: StackRecorder,
+    stacks: Arc<StackRecorder>,
+    peak_stacks: Option<Arc<PeakStacks>>,
     state: Mutex<State>,
 }
 
@@ -166,12 +175,18 @@ impl GpuMemoryProfiler {
     /// The same with other options.
     ///
     /// # Errors
-    /// Where the source does not answer, or cannot do what is asked for.
+    /// Where the source does not answer, or cannot do what is asked for, or nothing would be kept.
     pub fn with_options(
         source: Arc<dyn MemorySource>,
         options: ProfilerOptions,
     ) -> Result<Self, ProfilerError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        for (bound, name) in [(options.max_snapshots, "max_snapshots"), (options.max_results, "max_results")]
+        {
+            if bound == 0 {
+                return Err(ProfilerError::NothingKept(name));
+            }
+        }
         source.read()?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let tally = if options.track_allocations {
@@ -193,8 +208,11 @@ impl GpuMemoryProfiler {
             peak: Arc::new(looks.watch()),
             baseline: baseline(&looks, &looks.read()),
         };
-        let shared = Shared { id, looks, options, stacks: StackRecorder::new(), state: Mutex::new(state) };
-        Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally })
+        let stacks = Arc::new(StackRecorder::new());
+        let peak_stacks = options.collect_stack_traces.then(|| PeakStacks::new(Arc::clone(&stacks)));
+        let at_peaks = peak_stacks.as_ref().and_then(|stacks| looks.source.observe(Arc::clone(stacks) as _));
+        let shared = Shared { id, looks, options, stacks, peak_stacks, state: Mutex::new(state) };
+        Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally, _at_peaks: at_peaks })
     }
 
     /// What is profiled.
@@ -334,6 +352,15 @@ impl GpuMemoryProfiler {
         lock(&self.shared.state).results.iter().cloned().collect()
     }
 
+    /// Summary, results and what monitoring saw, as gpumemprof's `save_results` writes them.
+    pub fn saved_results(&self) -> SavedResults {
+        SavedResults {
+            summary: Some(self.get_summary()),
+            results: self.results(),
+            snapshots: self.snapshots(),
+        }
+    }
+
     /// The call that ended last.
     pub fn last_result(&self) -> Option<ProfileResult> {
         lock(&self.shared.state).results.back().cloned()
@@ -415,9 +442,13 @@ impl Shared {
         if self.options.collect_stack_traces
             && matches!(snapshot.operation, Operation::Before(_) | Operation::After(_))
         {
-            snapshot.stack_trace = self.stacks.capture().map(|stack| self.stacks.frames(stack).into());
+            snapshot.stack_trace = self.stacks.capture().map(|stack| self.frames(stack));
         }
         snapshot
+    }
+
+    fn frames(&self, stack: CapturedStack) -> Arc<[SourceFrame]> {
+        self.stacks.frames(stack).into()
     }
 
     fn keep(&self, snapshot: MemorySnapshot) {
@@ -450,7 +481,7 @@ fn baseline(looks: &Looks, now: &Reading) -> MemorySnapshot {
 }
 
 /// What a panic said.
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()

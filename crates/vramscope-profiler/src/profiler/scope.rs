@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::looks::Peak;
+use super::peak_stacks::PeakStack;
 use super::result::{Outcome, ProfileResult};
 use super::{GpuMemoryProfiler, threads};
 use crate::leaks::LeakCall;
@@ -32,6 +33,7 @@ struct Call<'p> {
     before: MemorySnapshot,
     counts: Option<Counts>,
     peak: Peak,
+    peak_stack: Option<Arc<PeakStack>>,
     leaks: Option<LeakCall<'p>>,
     start: Instant,
 }
@@ -43,12 +45,14 @@ impl<'p> ProfileContext<'p> {
         let key = NEXT.fetch_add(1, Ordering::Relaxed);
         let leaks = profiler.leaks.as_ref().map(|leaks| leaks.call(&name));
         let peak = shared.looks.watch();
+        let peak_stack = shared.peak_stacks.as_ref().and_then(|stacks| stacks.watch(&peak));
         let now = shared.looks.read();
         let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
         shared.begin(now.counts);
         // Last, so that the profiler's own work is not in it.
         let depth = threads::open(shared.id, key);
-        let call = Call { name, key, depth, before, counts: now.counts, peak, leaks, start: Instant::now() };
+        let counts = now.counts;
+        let call = Call { name, key, depth, before, counts, peak, peak_stack, leaks, start: Instant::now() };
         let panicking = std::thread::panicking();
         Self { profiler, call: Some(call), panicking, of_its_thread: PhantomData }
     }
@@ -95,7 +99,10 @@ impl Call<'_> {
         let time_us = now_us();
         let name = &self.name;
         let memory_after = shared.snapshot(Operation::After(Arc::clone(name)), time_us, &now, &peak);
-        let memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        let mut memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        memory_peak.inactive_memory = self.peak.at_peak().and_then(|at_peak| at_peak.inactive());
+        memory_peak.stack_trace =
+            self.peak_stack.as_ref().and_then(|stack| stack.stack()).map(|stack| shared.frames(stack));
         let since = |of: fn(&Counts) -> u64| Some(of(&now.counts?).saturating_sub(of(&self.counts?)));
         let tracked = shared.options.track_allocations;
         let result = ProfileResult {

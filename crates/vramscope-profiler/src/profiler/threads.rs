@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::source::{AllocationObserver, BlockEvent};
 
 /// What a call's own thread did while it ran, in bytes of blocks, after rounding. Other threads do not count:
 /// neither what they allocate nor what they free.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Bytes it allocated.
     pub allocated_bytes: u64,

@@ -3,6 +3,7 @@
 
 mod calls;
 mod flight_recorder;
+mod json;
 mod leaks;
 #[cfg(unix)]
 mod live;

@@ -98,7 +98,7 @@ impl CheckJson {
     /// The answers as they are printed.
     pub fn new(answers: &CheckAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker { names, top: None };
+        let maker = Maker::new(names, None);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
@@ -179,7 +179,7 @@ fn high_water(high: &HighWater) -> HighWaterJson {
 }
 
 fn grown(names: &Names<'_>, g: &Grown) -> GrownJson {
-    GrownJson { key: names.grown(g), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
+    GrownJson { key: names.grown(g).into(), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
 }
 
 fn because(why: Unknown) -> &'static str {

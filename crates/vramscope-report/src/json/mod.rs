@@ -2,6 +2,7 @@
 
 mod check;
 mod replay;
+mod writer;
 
 use std::cell::Cell;
 
@@ -18,6 +19,7 @@ use crate::names::Names;
 
 pub use check::CheckJson;
 pub use replay::ReplayJson;
+pub use writer::write_json;
 
 /// `vramscope report --json`.
 #[derive(Debug, Serialize)]
@@ -229,7 +231,7 @@ impl ReportJson {
     /// The report about `answers`; `top` limits lists of holders where the user asked for it.
     pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker { names, top, left: Cell::new(MOST_STACK_BYTES) };
+        let maker = Maker::new(names, top);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
@@ -284,7 +286,11 @@ struct StackJson {
     left_out: usize,
 }
 
-impl Maker<'_> {
+impl<'r> Maker<'r> {
+    fn new(names: Names<'r>, top: Option<usize>) -> Self {
+        Self { names, top, left: Cell::new(MOST_STACK_BYTES) }
+    }
+
     fn device(&self, s: &Summary, at: Option<usize>) -> DeviceJson {
         let EndState { segments, blocks, allocated, active, requested, reserved } = s.end;
         let Peak { moment, .. } = s.peaks.allocated;
@@ -363,7 +369,7 @@ impl Maker<'_> {
                 bytes: h.bytes,
                 requested_bytes: h.requested,
                 count: h.count,
-                key: self.names.key(&h.key),
+                key: self.names.key(&h.key).into(),
                 preexisting: h.origin.map(|o| o != Origin::Recorded),
                 stack,
                 freed_at,
@@ -438,7 +444,7 @@ impl Maker<'_> {
     }
 
     fn churn(&self, h: &Holder) -> ChurnJson {
-        ChurnJson { key: self.names.key(&h.key), total_bytes: h.bytes, count: h.count }
+        ChurnJson { key: self.names.key(&h.key).into(), total_bytes: h.bytes, count: h.count }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Snapshots as JSON: the same dictionaries and lists, written by `json.dump`.
 
 use std::fmt;
-use std::io::Read;
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
@@ -12,7 +11,7 @@ use crate::notices::Notices;
 use crate::trace::Trace;
 
 /// Reads a JSON snapshot. `serde_json` bounds the nesting at 128.
-pub(super) fn read<R: Read>(window: Window<R>) -> Result<(Trace, Notices), ReadError> {
+pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
     let mut reader = Reader { assembler: Assembler::new()?, items: Vec::new(), table_full: None };
     let mut json = serde_json::Deserializer::from_reader(std::io::BufReader::new(window));
     let root = (&mut reader).deserialize(&mut json).and_then(|root| json.end().map(|()| root));

@@ -1,21 +1,28 @@
 //! The formats a recording comes in: one file or folder a format.
 
+mod ahead;
 mod assembler;
+mod compression;
 mod json;
 mod keys;
 pub mod log;
 mod pickle;
 mod window;
 
-use std::cell::Cell;
-use std::io::{self, BufReader, Read};
+use std::fs::File;
+use std::io::{self, Read};
+use std::thread;
 
+pub use compression::Compression;
 pub use pickle::write as write_pickle;
+
+use ahead::Ahead;
+use compression::{Expanded, Taken, in_words};
 
 use crate::error::ReadError;
 use crate::notices::Notices;
 use crate::trace::Trace;
-use window::Window;
+use window::{CHUNK, WhenNeeded, Window};
 
 /// A trace, and how its file held it.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,58 +65,77 @@ impl Format {
     }
 }
 
-/// How a file was compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip.
-    Gzip,
-    /// Zstandard.
-    Zstd,
-}
-
-impl Compression {
-    /// `none`, `gzip` or `zstd`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-        }
-    }
+/// What a recording of unknown origin may cost.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// How many bytes a compressed recording may expand to; `None` is 16 MiB and 1000 times the compressed
+    /// bytes, and `Some(u64::MAX)` no limit.
+    pub expanded_bytes: Option<u64>,
 }
 
 /// Reads a snapshot or a [`log`] of any known form; the first bytes decide which, not a file's name.
 ///
-/// `progress` is told how many bytes of `stream` have been read, now and then.
+/// `progress` is told how many bytes of `stream` have been read, now and then. The stream is read when its
+/// bytes are needed, so an error in those that came does not wait for more. For a file on disk
+/// [`read_file`] is faster.
 ///
 /// # Errors
 /// Where the stream fails or holds neither. Memory stays within a small multiple of what was
 /// read, whatever the stream holds, and nothing in it can run code.
 pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recording, ReadError> {
-    let read = Cell::new(0);
-    let stream = Counted { stream, read: &read, progress };
-    let mut window = Window::new(stream);
-    window.fill(4)?;
-    let compression = match *window.here() {
-        [0x1f, 0x8b, ..] => Compression::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
-        _ => return read_plain(window, Compression::None),
-    };
-    let stream: Box<dyn Read + '_> = match compression {
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(window))),
-        _ => Box::new(zstd::stream::read::Decoder::new(window)?),
-    };
-    let stream = Bounded { stream, compressed: &read, expanded: 0 };
-    read_plain(Window::new(stream), compression).map_err(|e| match e {
-        ReadError::Io(e) => ReadError::Compressed { name: compression.name(), why: e.to_string() },
-        e => e,
-    })
+    read_within(ReadLimits::default(), stream, progress)
 }
 
-fn read_plain<R: Read>(mut window: Window<R>, compression: Compression) -> Result<Recording, ReadError> {
-    window.fill(64)?;
+/// As [`read`], within other limits than the usual ones.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_within(
+    limits: ReadLimits,
+    stream: impl Read,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recording, ReadError> {
+    let taken = Taken::default();
+    let stream = Expanded::new(stream, &taken, limits)?;
+    let compression = stream.compression();
+    let progress = &mut || progress(taken.bytes());
+    in_words(compression, read_plain(Window::new(WhenNeeded { stream, progress }), compression))
+}
+
+/// As [`read`], for a file: one on disk is read and decompressed on a thread of its own, ahead of the thread
+/// that decodes. Where there is no second core, the file is small or is a pipe, it is read as [`read`] does.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_file(
+    limits: ReadLimits,
+    file: &File,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recording, ReadError> {
+    let worth_it = file.metadata().is_ok_and(|m| m.is_file() && m.len() > CHUNK as u64)
+        && thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    if !worth_it {
+        return read_within(limits, file, progress);
+    }
+    let taken = Taken::default();
+    let mut stream = Expanded::new(file, &taken, limits)?;
+    let compression = stream.compression();
+    let progress = &mut || progress(taken.bytes());
+    let read = thread::scope(|scope| {
+        let ahead = Ahead::start(scope, &mut stream, progress)?;
+        io::Result::Ok(read_plain(Window::new(ahead), compression))
+    });
+    // Without a thread nothing was read yet.
+    let read = read.unwrap_or_else(|_| read_plain(Window::new(WhenNeeded { stream, progress }), compression));
+    in_words(compression, read)
+}
+
+fn read_plain(mut window: Window<'_>, compression: Compression) -> Result<Recording, ReadError> {
+    // No more than it takes: a pipe may have no more yet.
+    window.fill(1)?;
+    if !matches!(*window.here(), [0x80 | b'{' | b'[', ..]) {
+        window.fill(64)?;
+    }
     let (trace, notices, format) = match *window.here() {
         [] => return Err(ReadError::Empty),
         [0x80, ..] => {
@@ -166,40 +192,4 @@ fn text_start(start: &[u8]) -> Option<String> {
     };
     let printable = |c: &char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
     text.chars().all(|c| printable(&c)).then(|| text.chars().take(24).flat_map(char::escape_debug).collect())
-}
-
-/// Tells how far a stream has been read.
-struct Counted<'p, R> {
-    stream: R,
-    read: &'p Cell<u64>,
-    progress: &'p mut dyn FnMut(u64),
-}
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let n = self.stream.read(out)?;
-        self.read.set(self.read.get() + n as u64);
-        (self.progress)(self.read.get());
-        Ok(n)
-    }
-}
-
-/// Stops a stream that expands beyond all reason: real recordings shrink to a fiftieth.
-struct Bounded<'c, R> {
-    stream: R,
-    compressed: &'c Cell<u64>,
-    expanded: u64,
-}
-
-impl<R: Read> Read for Bounded<'_, R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        const FREE: u64 = 16 << 20;
-        const MOST: u64 = 1000;
-        let n = self.stream.read(out)?;
-        self.expanded += n as u64;
-        if self.expanded > FREE + MOST * self.compressed.get() {
-            return Err(io::Error::other("it expands more than a thousandfold"));
-        }
-        Ok(n)
-    }
 }

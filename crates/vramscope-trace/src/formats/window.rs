@@ -2,80 +2,154 @@
 
 use std::io::{self, Read};
 
-/// Bytes asked of the stream at a time.
-const CHUNK: usize = 1 << 18;
+/// Bytes asked of a stream at a time.
+pub(super) const CHUNK: usize = 1 << 18;
 
-pub(super) struct Window<R> {
-    stream: R,
-    buffer: Vec<u8>,
-    /// The next byte to decode.
-    pos: usize,
-    /// Where valid bytes end.
-    end: usize,
-    /// Offset in the stream of `buffer[0]`.
-    base: u64,
+/// Where a [`Window`] gets its bytes from.
+pub(super) trait Source {
+    /// Puts more of the stream behind the bytes at hand; nothing where the stream has ended.
+    fn more(&mut self, at_hand: &mut AtHand) -> io::Result<()>;
+}
+
+pub(super) struct Window<'s> {
+    source: Box<dyn Source + 's>,
+    at_hand: AtHand,
+    /// Offset in the stream behind the last byte at hand.
+    read: u64,
     exhausted: bool,
 }
 
-impl<R: Read> Window<R> {
-    pub(super) fn new(stream: R) -> Self {
-        Self { stream, buffer: vec![0; CHUNK], pos: 0, end: 0, base: 0, exhausted: false }
+impl<'s> Window<'s> {
+    pub(super) fn new(source: impl Source + 's) -> Self {
+        Self { source: Box::new(source), at_hand: AtHand::default(), read: 0, exhausted: false }
     }
 
     /// Offset in the stream of the next byte.
     #[inline]
     pub(super) fn offset(&self) -> u64 {
-        self.base + self.pos as u64
+        self.read - self.here().len() as u64
     }
 
     /// The bytes at hand.
     #[inline]
     pub(super) fn here(&self) -> &[u8] {
-        &self.buffer[self.pos..self.end]
+        self.at_hand.bytes()
     }
 
     /// Steps over `n` of the bytes at hand.
     #[inline]
     pub(super) fn advance(&mut self, n: usize) {
-        debug_assert!(self.pos + n <= self.end);
-        self.pos += n;
+        debug_assert!(self.at_hand.pos + n <= self.at_hand.end);
+        self.at_hand.pos += n;
     }
 
     /// Has `n` bytes at hand, or all that are left where there are fewer. The buffer grows with what
     /// arrives, not with what is asked for: a length in the file is not to be trusted.
     #[inline]
     pub(super) fn fill(&mut self, n: usize) -> io::Result<()> {
-        if self.end - self.pos >= n { Ok(()) } else { self.fill_slow(n) }
+        if self.here().len() >= n { Ok(()) } else { self.fill_slow(n) }
     }
 
     #[cold]
     fn fill_slow(&mut self, n: usize) -> io::Result<()> {
-        self.buffer.copy_within(self.pos..self.end, 0);
-        self.base += self.pos as u64;
-        self.end -= self.pos;
-        self.pos = 0;
-        while self.end < n && !self.exhausted {
-            if self.buffer.len() - self.end < CHUNK / 2 {
-                self.buffer.resize(self.buffer.len() * 2, 0);
-            }
-            match self.stream.read(&mut self.buffer[self.end..]) {
-                Ok(0) => self.exhausted = true,
-                Ok(got) => self.end += got,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
+        while self.here().len() < n && !self.exhausted {
+            let before = self.here().len();
+            self.source.more(&mut self.at_hand)?;
+            let got = self.here().len() - before;
+            self.read += got as u64;
+            self.exhausted = got == 0;
         }
         Ok(())
     }
 }
 
 /// What is left of the stream, for a reader that does its own buffering.
-impl<R: Read> Read for Window<R> {
+impl Read for Window<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.fill(1)?;
         let n = self.here().len().min(out.len());
         out[..n].copy_from_slice(&self.here()[..n]);
         self.advance(n);
         Ok(n)
+    }
+}
+
+/// Bytes that arrived and are not decoded yet: `buffer[pos..end]`.
+#[derive(Default)]
+pub(super) struct AtHand {
+    buffer: Vec<u8>,
+    pos: usize,
+    end: usize,
+}
+
+impl AtHand {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.pos..self.end]
+    }
+
+    /// Room for `least` bytes or more behind the bytes at hand. What is put there counts once
+    /// [`arrived`](Self::arrived) says so.
+    pub(super) fn room(&mut self, least: usize) -> &mut [u8] {
+        if self.buffer.len() - self.end < least {
+            self.buffer.copy_within(self.pos..self.end, 0);
+            self.end -= self.pos;
+            self.pos = 0;
+        }
+        if self.buffer.len() - self.end < least {
+            self.buffer.resize((self.buffer.len() * 2).max(self.end + least).max(CHUNK), 0);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// The first `n` bytes of the room are of the stream.
+    pub(super) fn arrived(&mut self, n: usize) {
+        self.end += n;
+    }
+
+    /// Takes the stream's next bytes, `chunk[start..end]`, together with the buffer they lie in, if what is
+    /// left of the old ones fits in front of them; otherwise copies them. Gives back the buffer that is not
+    /// needed any more.
+    pub(super) fn take(&mut self, mut chunk: Vec<u8>, start: usize, end: usize) -> Vec<u8> {
+        let left = self.bytes().len();
+        match start.checked_sub(left) {
+            Some(pos) => {
+                chunk[pos..start].copy_from_slice(self.bytes());
+                (self.pos, self.end) = (pos, end);
+                std::mem::replace(&mut self.buffer, chunk)
+            }
+            None => {
+                let bytes = &chunk[start..end];
+                self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+                self.arrived(bytes.len());
+                chunk
+            }
+        }
+    }
+}
+
+/// A stream that is read when its bytes are needed: nothing waits for more of it than that.
+pub(super) struct WhenNeeded<'p, R> {
+    pub(super) stream: R,
+    /// Told after each read.
+    pub(super) progress: &'p mut dyn FnMut(),
+}
+
+impl<R: Read> Source for WhenNeeded<'_, R> {
+    fn more(&mut self, at_hand: &mut AtHand) -> io::Result<()> {
+        let got = read(&mut self.stream, at_hand.room(CHUNK / 2))?;
+        at_hand.arrived(got);
+        (self.progress)();
+        Ok(())
+    }
+}
+
+/// One read that was not interrupted by a signal.
+pub(super) fn read(stream: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(out) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Readers and writers of every format, against files made by hand, by CPython and at random.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
+mod files;
 mod generations;
 mod hostile;
 mod libtorch;

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { FADED, mix, parse } from '../../colors';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
-import { query } from '../../search/found';
+import { found as answered, query } from '../../search/found';
 import { matching } from '../../search/query';
 import { inks, type Token } from '../../shell/theme';
 import { NONE, type Layout, type Names, type Tags } from '../../source/source';
@@ -77,7 +77,8 @@ export function SegmentMap(p: SegmentMapProps) {
   const items = useMemo(() => itemsOf(layout.blocks), [layout]);
   const ink = inks.value;
   const looked = query.value;
-  const found = useMemo(() => looked && matching(looked, items), [looked, items]);
+  const numbered = answered.value;
+  const found = useMemo(() => looked && matching(looked, items, numbered), [looked, items, numbered]);
   const keying = colorKeys.value;
   const ground = parse(ink.ground);
   const { blocks } = layout;

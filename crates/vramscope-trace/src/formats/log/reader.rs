@@ -1,7 +1,6 @@
 //! Reads a recording, whole or cut off.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
@@ -44,7 +43,7 @@ const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Reads a stream that begins with [`MAGIC`]; also returns the version.
-pub(in crate::formats) fn read<R: Read>(mut window: Window<R>) -> Result<(Trace, Notices, u32)> {
+pub(in crate::formats) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
     window.fill(MAGIC.len() + 4)?;
     let Some(&version) = window.here()[MAGIC.len()..].first_chunk() else {
         return Err(ReadError::Truncated { offset: window.here().len() as u64, inside: "the version" });

@@ -5,7 +5,6 @@
 //! So a list stays *open* in a slot of its own until something refers to it or takes it; a dictionary
 //! closes with its first batch, for no record of a snapshot has as many as a thousand keys.
 
-use std::io::Read;
 use std::num::NonZeroU32;
 
 use hashbrown::HashMap;
@@ -37,7 +36,7 @@ const BATCH: usize = 1000;
 const MOST_OPEN: usize = 1 << 16;
 
 /// Reads a pickle, its `PROTO` opcode included.
-pub(in crate::formats) fn read<R: Read>(window: Window<R>) -> Result<(Trace, Notices, u8)> {
+pub(in crate::formats) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
     let mut machine = Machine {
         window,
         assembler: Assembler::new()?,
@@ -59,8 +58,8 @@ pub(in crate::formats) fn read<R: Read>(window: Window<R>) -> Result<(Trace, Not
     Ok((trace, notices, machine.protocol))
 }
 
-struct Machine<R> {
-    window: Window<R>,
+struct Machine<'s> {
+    window: Window<'s>,
     assembler: Assembler,
     protocol: u8,
     stack: Vec<Value>,
@@ -105,7 +104,7 @@ impl OpenList {
     }
 }
 
-impl<R: Read> Machine<R> {
+impl Machine<'_> {
     fn run(&mut self) -> Result<Value> {
         loop {
             if self.window.here().len() < LONGEST {
@@ -281,7 +280,7 @@ impl<R: Read> Machine<R> {
         if self.stack.len() as u64 > (1 << 16) + self.window.offset() / 8 {
             return Err(damaged(self.window.offset(), "a list or dictionary that never closes"));
         }
-        Ok(self.window.fill(LONGEST)?)
+        fill_opcode(&mut self.window, 0)
     }
 
     #[inline]
@@ -326,7 +325,9 @@ impl<R: Read> Machine<R> {
     /// `APPENDS` behind them. False where something else follows; then nothing was taken.
     fn append_frames(&mut self, slot: u32) -> Result<bool> {
         if let Some((stack, bytes)) = self.spans.guess() {
-            self.window.fill(bytes.len())?;
+            if self.window.here().len() < bytes.len() && bytes.starts_with(self.window.here()) {
+                self.window.fill(bytes.len())?;
+            }
             if self.lists[slot as usize].is_empty() && self.window.here().starts_with(bytes) {
                 self.window.advance(bytes.len());
                 self.lists[slot as usize].stack = Some(stack);
@@ -340,8 +341,8 @@ impl<R: Read> Machine<R> {
         let mut i = 0;
         loop {
             // Looking ahead must not consume, so the whole batch has to be at hand.
-            if self.window.here().len() < i + 9 {
-                self.window.fill(i + (1 << 12))?;
+            if self.window.here().len() < i + LONGEST {
+                fill_opcode(&mut self.window, i)?;
             }
             let bytes = &self.window.here()[i..];
             let (index, length) = match *bytes {
@@ -699,6 +700,25 @@ impl<R: Read> Machine<R> {
         self.push(Value::Opaque);
         Ok(())
     }
+}
+
+/// Has the opcode that stands `ahead` bytes further at hand, with its argument. Waits for nothing that
+/// follows: a pipe may hold no more, and what is wrong with the opcode is to be told all the same.
+#[cold]
+fn fill_opcode(window: &mut Window<'_>, ahead: usize) -> Result<()> {
+    window.fill(ahead + 1)?;
+    if let Some(&opcode) = window.here().get(ahead) {
+        let length = ahead + 1 + argument(opcode);
+        window.fill(length)?;
+        let digits = match *window.here().get(ahead + 1..).unwrap_or_default() {
+            [n, ..] if opcode == LONG1 => n.into(),
+            [a, b, c, d, ..] if opcode == LONG4 => u32::from_le_bytes([a, b, c, d]),
+            _ => 0,
+        };
+        // Longer integers are refused unseen.
+        window.fill(length + digits.min(9) as usize)?;
+    }
+    Ok(())
 }
 
 fn damaged(offset: u64, what: impl Into<String>) -> ReadError {

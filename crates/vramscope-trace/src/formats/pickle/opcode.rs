@@ -45,6 +45,17 @@ pub(super) const MEMOIZE: u8 = 0x94;
 pub(super) const FRAME: u8 = 0x95;
 pub(super) const BYTEARRAY8: u8 = 0x96;
 
+/// Bytes of an opcode's argument; of one with a length, the bytes of that length.
+pub(super) fn argument(opcode: u8) -> usize {
+    match opcode {
+        BININT1 | BINGET | BINPUT | PROTO | LONG1 | SHORT_BINSTRING | SHORT_BINBYTES | SHORT_BINUNICODE => 1,
+        BININT2 => 2,
+        BININT | LONG_BINGET | LONG_BINPUT | LONG4 | BINSTRING | BINUNICODE | BINBYTES => 4,
+        BINFLOAT | FRAME | BINUNICODE8 | BINBYTES8 | BYTEARRAY8 => 8,
+        _ => 0,
+    }
+}
+
 /// The name of an opcode that can run code, and what it could do.
 pub(super) fn can_run_code(opcode: u8) -> Option<(&'static str, &'static str)> {
     const IMPORTS: &str = "it imports a Python function or class";

@@ -1,4 +1,5 @@
-// The parts of `report --json` that the overview shows; docs/json.md tells them all.
+// The parts of `report --json` and `replay --json` that the page shows; docs/json.md tells them all. A test holds these types
+// to what the command writes (browser/told.test.ts).
 
 export interface ReportFrame {
   filename: string;
@@ -34,7 +35,7 @@ export interface Oom {
   event: number;
   requested_bytes: number;
   stream: number;
-  device_free_bytes: number | null;
+  device_free_bytes: number;
   allocated_bytes: number;
   active_bytes: number;
   reserved_bytes: number;
@@ -42,7 +43,7 @@ export interface Oom {
   usable_bytes: number;
   unusable: Unusable[];
   largest_free_block: FreeBlock | null;
-  at_limit: boolean | null;
+  at_limit: boolean;
   enough_in_total: boolean;
   missing_bytes: number;
   holders: Holder[];
@@ -74,16 +75,48 @@ export interface Region {
   peak_allocated_bytes: number;
   peak_above_start_bytes: number;
   net_bytes: number;
-  total_us: number | null;
+  total_us: number;
 }
 
-export interface Report {
+/** One device of `report --json`. */
+export interface ReportDevice {
   holders_at_peak: Holder[];
   ooms: Oom[];
   more_ooms: number;
-  best_setting: { conf: string; peak_reserved_bytes: number; fits: boolean | null; exact: boolean } | null;
+  best_setting: { conf: string; peak_reserved_bytes: number; fits: boolean; exact: boolean } | null;
   leaks: Leak[];
-  fragmentation: { at_peak: Fragmentation; at_end: Fragmentation } | null;
+  /** Null where nothing was allocated then. */
+  fragmentation: { at_peak: Fragmentation | null; at_end: Fragmentation | null };
   regions: Region[];
   quality: { exact: boolean; reproduced: boolean | null };
+}
+
+/** The recording under one setting. */
+export interface Tried {
+  conf: string;
+  recorded: boolean;
+  peak_reserved_bytes: number;
+  external_fragmentation_bytes: number;
+  device_allocs: number;
+  device_frees: number;
+  num_alloc_retries: number;
+  /** Null where the size of the device is not known. */
+  fits: boolean | null;
+  oom_event: number | null;
+}
+
+/** One device of `replay --json`, with what the page draws. */
+export interface ReplayDevice {
+  events: number;
+  /** The release whose rules were followed; null: of another allocator. */
+  torch: string | null;
+  capacity_bytes: number | null;
+  reproduces_recording: boolean | null;
+  compared_end: boolean;
+  approximate_because: string[];
+  what_if: Tried[];
+  what_if_approximate_because: string[];
+  floors: { active_bytes: number; packed_bytes: number; packed_is_optimal: boolean };
+  /** Reserved bytes of each row of `what_if`: [moment, bytes] at each change. */
+  lines: [number, number][][];
 }

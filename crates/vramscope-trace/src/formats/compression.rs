@@ -1,0 +1,132 @@
+//! Streams that may be compressed, and how far they may expand.
+
+use std::io::{self, BufReader, Cursor, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::ReadError;
+use crate::formats::ReadLimits;
+use crate::formats::window::read;
+
+/// How a file was compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    /// `none`, `gzip` or `zstd`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// How many bytes were taken of the file itself, whatever they expand to.
+#[derive(Default)]
+pub(super) struct Taken(AtomicU64);
+
+impl Taken {
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts what is taken of a stream.
+pub(super) struct Counted<'t, R> {
+    stream: R,
+    taken: &'t Taken,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.stream.read(out)?;
+        self.taken.0.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// The beginning of a stream, which told how it is compressed, and the rest.
+type Whole<'t, R> = io::Chain<Cursor<Vec<u8>>, Counted<'t, R>>;
+
+/// A stream as it was before it was compressed.
+pub(super) struct Expanded<'t, R> {
+    stream: Decoder<'t, R>,
+    taken: &'t Taken,
+    limits: ReadLimits,
+    /// Bytes that came out.
+    expanded: u64,
+}
+
+enum Decoder<'t, R> {
+    None(Whole<'t, R>),
+    Gzip(Box<flate2::read::MultiGzDecoder<BufReader<Whole<'t, R>>>>),
+    Zstd(zstd::stream::read::Decoder<'static, BufReader<Whole<'t, R>>>),
+}
+
+impl<'t, R: Read> Expanded<'t, R> {
+    /// The first four bytes tell how `stream` is compressed.
+    pub(super) fn new(stream: R, taken: &'t Taken, limits: ReadLimits) -> io::Result<Self> {
+        let mut stream = Counted { stream, taken };
+        let mut start = [0; 4];
+        let mut length = 0;
+        while length < start.len() {
+            match read(&mut stream, &mut start[length..])? {
+                0 => break,
+                n => length += n,
+            }
+        }
+        let whole = Cursor::new(start[..length].to_vec()).chain(stream);
+        let stream = match start {
+            [0x1f, 0x8b, ..] => {
+                Decoder::Gzip(Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))))
+            }
+            [0x28, 0xb5, 0x2f, 0xfd] => Decoder::Zstd(zstd::stream::read::Decoder::new(whole)?),
+            _ => Decoder::None(whole),
+        };
+        Ok(Self { stream, taken, limits, expanded: 0 })
+    }
+
+    pub(super) fn compression(&self) -> Compression {
+        match self.stream {
+            Decoder::None(_) => Compression::None,
+            Decoder::Gzip(_) => Compression::Gzip,
+            Decoder::Zstd(_) => Compression::Zstd,
+        }
+    }
+}
+
+impl<R: Read> Read for Expanded<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = match &mut self.stream {
+            Decoder::None(stream) => return stream.read(out),
+            Decoder::Gzip(stream) => stream.read(out)?,
+            Decoder::Zstd(stream) => stream.read(out)?,
+        };
+        self.expanded += n as u64;
+        const FREE: u64 = 16 << 20;
+        const MOST: u64 = 1000;
+        let most = self.limits.expanded_bytes.unwrap_or(FREE + MOST * self.taken.bytes());
+        if self.expanded > most {
+            return Err(io::Error::other("it expands more than a thousandfold"));
+        }
+        Ok(n)
+    }
+}
+
+/// What failed in a compressed stream, failed in its decompressor.
+pub(super) fn in_words<T>(compression: Compression, result: Result<T, ReadError>) -> Result<T, ReadError> {
+    result.map_err(|e| match (compression, e) {
+        (Compression::Gzip | Compression::Zstd, ReadError::Io(e)) => {
+            ReadError::Compressed { name: compression.name(), why: e.to_string() }
+        }
+        (_, e) => e,
+    })
+}

@@ -1,0 +1,42 @@
+// Answers come in any order: what is drawn does not depend on which came last.
+
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { example } from './command';
+import { ready, serving, test, type View } from './page';
+
+/** Views that draw on canvases of their own, in colours that the names of the file give. */
+const DRAWING: View[] = ['segments', 'state', 'moment', 'compare'];
+
+/** Every canvas in the panel as a picture, once they stand still. */
+async function pixels(page: Page): Promise<string> {
+  const pictures = () => page.locator('#panel canvas').evaluateAll((all) =>
+    all.map((canvas) => (canvas as HTMLCanvasElement).toDataURL()).join(' '));
+  let last = '';
+  await expect.poll(async () => {
+    const before = last;
+    last = await pictures();
+    return last !== '' && last === before;
+  }, { interval: 300 }).toBe(true);
+  return last;
+}
+
+test.for(DRAWING)('opened by its address, whichever answer is late: %s', { timeout: 90_000 }, async (view, { open }) => {
+  const address = `${await serving(example('oom.pickle'), example('leak.pickle'))}#view=${view}`;
+  const seen = new Set<string>();
+  for (const late of ['nothing', '/names', `/${view}`, '/segments', '/regions', '/picture']) {
+    const page = await open('about:blank', { draws: false, allowed: address });
+    await page.route(`**/api/**${late}*`, async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      await route.continue();
+    });
+    const answered = late === 'nothing' ? null : page.waitForResponse(/\/names/);
+    await page.goto(address);
+    await answered;
+    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    await ready(page, view);
+    seen.add(await pixels(page));
+    await page.close();
+  }
+  expect([...seen]).toHaveLength(1);
+});

@@ -1,0 +1,81 @@
+// Recordings in which something is missing or strange: every view shows what there is.
+
+import { pathToFileURL } from 'node:url';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { ACTION_NAMES } from '../src/parts/event-list';
+import { example, writePage } from './command';
+import { everyAction, odd, EVERY_ACTION } from './odd';
+import { panel, ready, serving, show, test, VIEWS } from './page';
+
+const recordings = odd();
+const names = Object.keys(recordings);
+const files = Object.values(recordings);
+const drawable = names.filter((name) => name !== 'without a device');
+
+/** Words that a value which is not there becomes. */
+const NOTHING = /NaN|undefined|\[object|Infinity/;
+
+async function looksWhole(page: Page, where: string): Promise<void> {
+  expect(await page.locator('.failed').count(), where).toBe(0);
+  expect(await page.locator('body').innerText(), where).not.toMatch(NOTHING);
+  const titles = await page.locator('[title]').evaluateAll((all) => all.map((one) => one.getAttribute('title')!));
+  expect(titles.filter((title) => NOTHING.test(title)), where).toEqual([]);
+}
+
+test.for(drawable)('every view, opened by its address: %s', { timeout: 120_000 }, async (name, { open }) => {
+  const address = await serving(...files);
+  const of = (view: string) => `${address}#file=${names.indexOf(name)}&view=${view}`;
+  const page = await open(of(VIEWS[0]!));
+  for (const view of VIEWS) {
+    await page.goto('about:blank');
+    await page.goto(of(view));
+    await ready(page, view);
+    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    await looksWhole(page, view);
+  }
+});
+
+test.for(drawable)('every view of a page with the recording inside: %s', async (name, { open }) => {
+  const page = await open(pathToFileURL(writePage(recordings[name]!, example('leak.pickle'))).href, { offline: true });
+  for (const view of VIEWS) {
+    await show(page, view);
+    await looksWhole(page, view);
+  }
+});
+
+test('a file without a device says so, served and inside of a page', async ({ open }) => {
+  const file = recordings['without a device']!;
+  for (const address of [await serving(file), pathToFileURL(writePage(file)).href]) {
+    const page = await open(address, { draws: false });
+    for (const view of VIEWS) {
+      await page.goto('about:blank');
+      await page.goto(`${address}#view=${view}`);
+      await page.getByText('This file tells of no device').waitFor();
+    }
+  }
+});
+
+test('a view that fails says so, and the others go on', async ({ open }) => {
+  const page = await open(`${await serving(example('leak.pickle'))}#view=timeline`, { expected: /TypeError/ });
+  await page.route('**/api/0/0/report', (route) => route.fulfill({ json: {} }));
+  await page.getByRole('tab', { name: 'Overview' }).click();
+  const failed = panel(page).getByRole('alert');
+  await expect.poll(() => failed.textContent()).toMatch(/^This view cannot show this: .*vramscope report FILE/);
+  await failed.getByRole('button', { name: 'Try again' }).click();
+  await failed.waitFor();
+  for (const view of VIEWS.filter((view) => view !== 'overview')) {
+    await show(page, view);
+    await looksWhole(page, view);
+  }
+});
+
+test('events have the names that the file gives them', async ({ open }) => {
+  const page = await open(`${await serving(everyAction())}#view=state`);
+  await show(page, 'state');
+  const shown = panel(page).getByRole('option').locator('.event-action');
+  const expected = EVERY_ACTION.map((name) =>
+    name === 'oom' ? 'out of memory' : name === 'frobnicate' ? 'unknown' : name.replaceAll('_', ' '));
+  await expect.poll(() => shown.allTextContents()).toEqual(expected);
+  expect(new Set(Object.values(ACTION_NAMES)).size).toBe(EVERY_ACTION.length);
+});

@@ -1,0 +1,73 @@
+// The types that the page reads answers by, against the answers that the command gives: TypeScript itself compares them.
+
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { decode } from '../src/source/bundle';
+import { example, serve } from './command';
+import { odd } from './odd';
+
+const viewer = resolve(import.meta.dirname, '..');
+const folder = join(viewer, 'node_modules', '.cache');
+const written = join(folder, `told-${process.pid}.ts`);
+afterAll(() => rmSync(written, { force: true }));
+
+const WINDOW = 'stacked=allocated&axis=events&from=0&to=9&width=9&height=9&low=0&fit_reserved=0';
+const NOTHING = JSON.stringify({ stacks: null, tags: null, address: null, version: null, min: null, max: null });
+
+/** Which type is whose; `Read` lets constants be read by it. */
+const HEAD = `
+import type { ToldRecording } from '../../src/source/answers';
+import type { Allocation, Found, Layout, Live, Picture, Regions, Segments } from '../../src/source/source';
+import type { ReplayDevice, ReportDevice } from '../../src/source/told';
+type Read<T> = { readonly [K in keyof T]: Read<T[K]> };
+`;
+
+test('every answer has the type that the page reads it by', { timeout: 120_000 }, async () => {
+  const files = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst'), ...Object.values(odd())];
+  const served = await serve(...files);
+  const lines = [HEAD];
+  let number = 0;
+  const is = (type: string, value: unknown) => {
+    number += 1;
+    lines.push(`const told${number} = ${JSON.stringify(value)} as const;`, `export const read${number}: Read<${type}> = told${number};`);
+  };
+  const ask = async (question: string, init?: RequestInit) => {
+    const response = await fetch(new URL(`api/${question}`, served.url), init);
+    // Devices without a history cannot be replayed.
+    return response.ok ? response : null;
+  };
+  const json = async (question: string) => ((await ask(question))?.json() ?? null) as any;
+  const head = async (question: string, init?: RequestInit) => decode((await (await ask(question, init))!.arrayBuffer()) as ArrayBuffer).json;
+  try {
+    const recordings: any[] = await json('recordings');
+    is('ToldRecording[]', recordings);
+    for (const [file, { devices }] of recordings.entries()) {
+      for (const [device, { allocations }] of devices.entries()) {
+        const at = `${file}/${device}`;
+        is('ReportDevice', await json(`${at}/report`));
+        const replay = await json(`${at}/replay`);
+        // Long ones say nothing that short ones do not.
+        if (replay) is('ReplayDevice', { ...replay, lines: replay.lines.map((line: unknown[]) => line.slice(0, 3)) });
+        if (allocations > 0) is('Allocation', await json(`${at}/allocation?id=0`));
+        is(`Pick<Live, 'moment' | 'counters'>`, await head(`${at}/live?moment=0`));
+        is(`Pick<Layout, 'moment' | 'counters'>`, await head(`${at}/layout?moment=0`));
+        is(`Pick<Picture, 'low' | 'high'>`, await head(`${at}/picture?${WINDOW}`));
+        is(`Pick<Regions, 'names'>`, await head(`${at}/regions`));
+        is(`Pick<Segments, 'pools'>`, await head(`${at}/segments`));
+        const search = { method: 'POST', headers: { 'content-type': 'application/json' }, body: NOTHING };
+        is(`Pick<Found, 'count' | 'bytes'>`, await head(`${at}/search`, search));
+      }
+    }
+  } finally {
+    served.stop();
+  }
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(written, lines.join('\n'));
+  const options = '--noEmit --strict --ignoreConfig --skipLibCheck --verbatimModuleSyntax --target ES2023 --module ESNext --moduleResolution bundler';
+  const tsc = spawnSync(join(viewer, 'node_modules/.bin/tsc'), [...options.split(' '), written], { encoding: 'utf8' });
+  expect(tsc.stdout + tsc.stderr).not.toMatch(/error TS/);
+  expect(tsc.status, tsc.stdout).toBe(0);
+  expect(number).toBeGreaterThan(100);
+});

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - [`MemorySource`]: where numbers come from, and what each source knows
-//! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary
+//! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary; [`PoolProfiler`]: the same of a pool, which knows all
+//!   of its numbers
 //! - [`Monitor`]: looks at a source at intervals
 //! - [`MemoryTracker`]: an events log, alerts, a watchdog
 //! - [`FlightRecorder`]: what is left of a run that was out of memory
@@ -48,9 +49,12 @@ pub use holders::{LiveHolder, LiveStacks};
 pub use json::{JsonError, SavedResults, from_json};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
 pub use monitor::{Monitor, MonitorError, Sample};
+#[doc(hidden)]
+pub use profiler::attribute;
 pub use profiler::{
-    FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
-    ProfilerError, ProfilerOptions, ThreadUse,
+    FunctionSummary, GpuMemoryProfiler, OfPool, Outcome, PoolProfiler, ProfileContext, ProfileResult,
+    ProfileSummary, ProfilerError, ProfilerOptions, ThreadUse, global_profiler, set_global_profiler,
+    take_global_profiler,
 };
 #[cfg(feature = "prometheus")]
 pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};

@@ -1,6 +1,10 @@
 //! Memory of functions and blocks.
 
+pub mod attribute;
+mod future;
+mod global;
 mod looks;
+mod of_pool;
 mod peak_stacks;
 mod result;
 mod scope;
@@ -18,6 +22,8 @@ use std::time::Duration;
 use thiserror::Error;
 use vramscope_allocator::{CapturedStack, MemoryPool, SourceFrame, StackRecorder};
 
+pub use global::{global_profiler, set_global_profiler, take_global_profiler};
+pub use of_pool::{OfPool, PoolProfiler};
 pub use result::{Outcome, ProfileResult};
 pub use scope::ProfileContext;
 pub use summary::{FunctionSummary, ProfileSummary};
@@ -225,13 +231,23 @@ impl GpuMemoryProfiler {
     /// Calls `f` and says what it did to memory. If it panics, the panic is passed on and the result is the last
     /// of [`results`](Self::results).
     pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, ProfileResult) {
-        self.profile_named(name.into(), f)
+        self.profile_judged(name.into(), f, |_| None)
     }
 
-    fn profile_named<R>(&self, name: Arc<str>, f: impl FnOnce() -> R) -> (R, ProfileResult) {
+    /// The same; `error` says whether what `f` returned is one.
+    fn profile_judged<R>(
+        &self,
+        name: Arc<str>,
+        f: impl FnOnce() -> R,
+        error: impl FnOnce(&R) -> Option<String>,
+    ) -> (R, ProfileResult) {
         let context = ProfileContext::begin(self, name);
         match catch_unwind(AssertUnwindSafe(f)) {
-            Ok(value) => (value, context.finish()),
+            Ok(value) => {
+                let outcome = error(&value).map_or(Outcome::Returned, Outcome::Failed);
+                let result = context.end(outcome);
+                (value, result)
+            }
             Err(panic) => {
                 context.end(Outcome::Panicked(message(panic.as_ref())));
                 resume_unwind(panic)
@@ -248,41 +264,44 @@ impl GpuMemoryProfiler {
         name: &str,
         f: impl FnOnce() -> Result<T, E>,
     ) -> Result<(T, ProfileResult), E> {
-        let context = self.profile_context(name);
-        match catch_unwind(AssertUnwindSafe(f)) {
-            Ok(Ok(value)) => Ok((value, context.finish())),
-            Ok(Err(error)) => {
-                context.fail(&error);
-                Err(error)
-            }
-            Err(panic) => {
-                context.end(Outcome::Panicked(message(panic.as_ref())));
-                resume_unwind(panic)
-            }
-        }
+        let (returned, result) = self.profile_judged(name.into(), f, error_in_words);
+        returned.map(|value| (value, result))
     }
 
-    /// Makes a function of which every call is profiled (gpumemprof's decorator).
+    /// Makes a function of which every call is profiled (gpumemprof's decorator). It returns what `f` returns, may be
+    /// called by several threads at a time where `f` may, and by itself. Several arguments are a tuple, and `|()|` is none.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
     /// # use vramscope_profiler::GpuMemoryProfiler;
     /// # let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
     /// # let profiler = GpuMemoryProfiler::on_pool(&pool, 0)?;
-    /// let mut step = profiler.wrap("step", |bytes| pool.malloc(bytes).map(drop));
-    /// for batch in [1 << 20, 2 << 20] {
-    ///     step(batch)?;
-    /// }
+    /// let step = profiler.wrap("step", |(rows, columns): (u64, u64)| pool.malloc(4 * rows * columns).is_ok());
+    /// std::thread::scope(|threads| {
+    ///     for rows in [1 << 10, 2 << 10] {
+    ///         threads.spawn({ let step = &step; move || assert!(step((rows, 64))) });
+    ///     }
+    /// });
     /// assert_eq!(profiler.get_summary().function_summaries["step"].call_count, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn wrap<'p, A, R, F: FnMut(A) -> R>(
+    ///
+    /// What is borrowed for an argument stays borrowed as long as the wrapped function is there. The attribute `#[profile]` of
+    /// the crate `vramscope` does it to a function as it is written, with whatever arguments; a closure that changes what it
+    /// holds is called through [`profile_function`](Self::profile_function).
+    pub fn wrap<'p, A, R, F: Fn(A) -> R>(&'p self, name: &str, f: F) -> impl Fn(A) -> R + use<'p, A, R, F> {
+        let name: Arc<str> = name.into();
+        move |argument| self.profile_judged(Arc::clone(&name), || f(argument), |_| None).0
+    }
+
+    /// As [`wrap`](Self::wrap), for a function that may fail: the result of a call that does has its error.
+    pub fn try_wrap<'p, A, T, E: Display, F: Fn(A) -> Result<T, E>>(
         &'p self,
         name: &str,
-        mut f: F,
-    ) -> impl FnMut(A) -> R + use<'p, A, R, F> {
+        f: F,
+    ) -> impl Fn(A) -> Result<T, E> + use<'p, A, T, E, F> {
         let name: Arc<str> = name.into();
-        move |argument| self.profile_named(Arc::clone(&name), || f(argument)).0
+        move |argument| self.profile_judged(Arc::clone(&name), || f(argument), error_in_words).0
     }
 
     /// Profiles what happens until the guard is dropped. It stays on its thread.
@@ -478,6 +497,11 @@ fn push_bounded<T>(items: &mut VecDeque<T>, item: T, most: usize) {
 
 fn baseline(looks: &Looks, now: &Reading) -> MemorySnapshot {
     MemorySnapshot::new(Operation::Baseline, looks.source.info().device_id, now_us(), now, now)
+}
+
+/// The error that was returned.
+fn error_in_words<T, E: Display>(returned: &Result<T, E>) -> Option<String> {
+    returned.as_ref().err().map(E::to_string)
 }
 
 /// What a panic said.

@@ -49,9 +49,14 @@ thread_local! {
 
 /// Opens a call of a profiler on this thread, and returns how many of the same profiler it is inside of.
 pub(super) fn open(profiler: u64, key: u64) -> usize {
+    resume(profiler, key, ThreadUse::default())
+}
+
+/// The same with what the call did before it was closed, on this thread or another.
+pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     with(|open| {
         let depth = open.iter().filter(|call| call.profiler == profiler).count();
-        open.push(Open { profiler, key, used: ThreadUse::default() });
+        open.push(Open { profiler, key, used });
         depth
     })
     .unwrap_or(0)

@@ -12,3 +12,4 @@ mod prometheus;
 mod random;
 mod sources;
 mod tracker;
+mod wrapped;

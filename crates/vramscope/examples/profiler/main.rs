@@ -11,6 +11,7 @@ mod allocations;
 mod capture;
 mod clearing;
 mod context;
+mod decorator;
 mod devices;
 mod errors;
 mod function;
@@ -31,8 +32,9 @@ mod training;
 
 type Section = fn(&mut dyn Write) -> Result<(), Box<dyn Error>>;
 
-const SECTIONS: [(&str, Section, &str); 19] = [
+const SECTIONS: [(&str, Section, &str); 20] = [
     ("function", function::run, "a function: what it allocates, its peak, what it returns"),
+    ("decorator", decorator::run, "functions that are profiled as they are written"),
     ("context", context::run, "a block of code"),
     ("monitoring", monitoring::run, "watching from another thread while it trains"),
     ("options", options::run, "what a profiler can do beside the least"),

@@ -51,11 +51,11 @@ pub use device::{
     AddressSpace, DEVICE_PAGE, Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice,
     VirtualMemory,
 };
-pub use engine::{AllocError, FreeMemoryCallback, Limit, OutOfMemory, Peaks, Stat, Statistics};
+pub use engine::{AllocError, AtPeak, FreeMemoryCallback, Limit, OutOfMemory, Peaks, Stat, Statistics};
 pub use history::{Context, Enabled, HistoryOptions, UserMetadata, set_user_metadata, user_metadata};
 pub use policy::{BLOCK_UNIT, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease};
 pub use pool::{
     Allocation, DevicePool, HistoryError, LimitError, MemoryPool, OomObserver, PeakScope, PrivatePool,
-    Region, SnapshotError,
+    Region, SnapshotError, WeakPool,
 };
 pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};

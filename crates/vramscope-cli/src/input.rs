@@ -1,13 +1,14 @@
 //! Opening what the user named, with a progress bar where it takes long.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use vramscope::trace::formats::{self, ReadLimits, Recording};
 
 use crate::progress::Progress;
+use crate::say::say;
 
 /// The name of `file` for people.
 pub(crate) fn name(file: &Path) -> String {
@@ -36,9 +37,8 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Recording> {
         recording
     };
     let recording = recording.with_context(|| name.clone())?;
-    let mut stderr = anstream::stderr();
     for notice in recording.notices.to_string().lines() {
-        writeln!(stderr, "note: {name}: {notice}")?;
+        say(&format!("note: {name}: {notice}"));
     }
     Ok(recording)
 }

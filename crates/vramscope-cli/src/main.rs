@@ -4,17 +4,20 @@ mod args;
 mod commands;
 mod input;
 mod output;
+mod part;
 mod progress;
+mod say;
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use args::{Cli, Command};
+use say::say;
+use vramscope::report::Shown;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|e| refuse(&e));
     let result = match cli.command {
         Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
         Command::Check(args) => commands::check::run(&args),
@@ -35,10 +38,8 @@ fn main() -> ExitCode {
     match result {
         Ok(Found::Nothing) => ExitCode::SUCCESS,
         Ok(Found::Something) => ExitCode::from(1),
-        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            // Nobody is left to tell where this fails.
-            writeln!(anstream::stderr(), "error: {e:#}").ok();
+            say(&format!("error: {e:#}"));
             ExitCode::from(2)
         }
     }
@@ -51,7 +52,19 @@ enum Found {
     Something,
 }
 
-/// Whoever read our output has seen enough.
-fn is_broken_pipe(e: &anyhow::Error) -> bool {
-    e.chain().any(|c| c.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+/// Says what is wrong with the command line, or helps, and ends. What the library says repeats arguments as they are:
+/// where one could steer the terminal, it is told of them as they are shown.
+fn refuse(e: &clap::Error) -> ! {
+    let given: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let shown: Vec<String> = given.iter().map(|arg| Shown::of(arg).into()).collect();
+    if given == shown {
+        e.exit();
+    }
+    match Cli::try_parse_from(shown) {
+        Err(e) => e.exit(),
+        Ok(_) => {
+            say("error: an argument holds control characters, where it may not");
+            std::process::exit(2);
+        }
+    }
 }

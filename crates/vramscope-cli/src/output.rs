@@ -1,20 +1,23 @@
-//! Writing what the user named: a file is there whole or not at all. A command that is killed leaves a file
-//! `.vramscope-*.part` beside it.
+//! Writing what the user named: a file is there whole or not at all, also where a signal ends the command.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use tempfile::{Builder, NamedTempFile};
 
+use crate::part::Part;
 use crate::progress::Progress;
 
 /// An output being written.
 pub(crate) struct Output {
+    /// As the user wrote it.
+    name: String,
     to: To,
     bytes: u64,
     progress: Progress,
+    /// Whoever reads has seen enough.
+    unread: bool,
 }
 
 enum To {
@@ -22,79 +25,114 @@ enum To {
     /// A pipe or a device: nothing to replace.
     Special(File),
     /// A file beside the one it becomes.
-    Beside(NamedTempFile, PathBuf),
+    Beside(Part),
 }
 
 impl Output {
     /// Standard output.
     pub(crate) fn stdout() -> Self {
-        Self::new(To::Stdout(io::stdout()))
+        Self::new("standard output".to_owned(), To::Stdout(stdout()))
     }
 
     /// The file `path`, which is as it was until [`finish`](Self::finish).
     pub(crate) fn file(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display();
+        let name = path.display().to_string();
         let before = fs::metadata(path).ok();
         if before.as_ref().is_some_and(fs::Metadata::is_dir) {
             bail!("{name}: is a directory; name a file in it");
         }
         if before.as_ref().is_some_and(|m| !m.is_file()) {
-            let special = File::options().write(true).open(path).with_context(|| name.to_string())?;
-            return Ok(Self::new(To::Special(special)));
+            let special = File::options().write(true).open(path).with_context(|| name.clone())?;
+            return Ok(Self::new(name, To::Special(special)));
         }
         // The file that a link leads to is replaced, and the link stays; one that leads nowhere is itself replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
         if !folder.is_dir() {
             bail!("{name}: there is no directory {}", folder.display());
         }
-        let mut builder = Builder::new();
-        builder.prefix(".vramscope-").suffix(".part");
-        // As any new file, where the default is readable by its owner alone.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let beside =
-            builder.tempfile_in(folder).with_context(|| format!("cannot write into {}", folder.display()))?;
+        let part =
+            Part::create(path, &folder).with_context(|| format!("cannot write into {}", folder.display()))?;
         if let Some(before) = before {
-            beside.as_file().set_permissions(before.permissions()).with_context(|| name.to_string())?;
+            part.file().set_permissions(before.permissions()).with_context(|| name.clone())?;
         }
-        Ok(Self::new(To::Beside(beside, path)))
+        Ok(Self::new(name, To::Beside(part)))
     }
 
-    fn new(to: To) -> Self {
-        Self { to, bytes: 0, progress: Progress::new("writing", None) }
+    /// The file `path`, or standard output where it is `-`.
+    pub(crate) fn named(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") { Ok(Self::stdout()) } else { Self::file(path) }
+    }
+
+    fn new(name: String, to: To) -> Self {
+        Self { name, to, bytes: 0, progress: Progress::new("writing", None), unread: false }
+    }
+
+    /// Its name for people.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes all of it, and puts the file in its place.
+    pub(crate) fn write_whole(mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        match self.write_all(bytes) {
+            Err(_) if self.unread => Ok(()),
+            written => {
+                written.with_context(|| self.name.clone())?;
+                self.finish()
+            }
+        }
+    }
+
+    /// Whoever reads standard output, or the pipe that was named, has seen enough: that is no error.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// Puts the file in its place, once it is on the disk.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
-        self.flush()?;
-        self.progress.done();
-        if let To::Beside(file, path) = self.to {
-            // On the disk before its name is: a crash of the machine leaves the former file or the whole new one.
-            file.as_file().sync_all().with_context(|| path.display().to_string())?;
-            file.persist(&path).map_err(|e| e.error).with_context(|| path.display().to_string())?;
+        match self.flush() {
+            Err(_) if self.unread => return Ok(()),
+            flushed => flushed.with_context(|| self.name.clone())?,
         }
-        Ok(())
+        self.progress.done();
+        match self.to {
+            To::Beside(part) => part.finish().context(self.name),
+            To::Stdout(_) | To::Special(_) => Ok(()),
+        }
     }
+
+    /// Notes where nobody reads on.
+    fn noted<T>(&mut self, written: io::Result<T>) -> io::Result<T> {
+        self.unread |= matches!(&written, Err(e) if e.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where data goes to standard output")]
+fn stdout() -> io::Stdout {
+    io::stdout()
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = match &mut self.to {
+        let written = match &mut self.to {
             To::Stdout(out) => out.write(bytes),
             To::Special(out) => out.write(bytes),
-            To::Beside(out, _) => out.write(bytes),
-        }?;
+            To::Beside(part) => part.file().write(bytes),
+        };
+        let n = self.noted(written)?;
         self.bytes += n as u64;
         self.progress.at(self.bytes);
         Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.to {
+        let flushed = match &mut self.to {
             To::Stdout(out) => out.flush(),
             To::Special(out) => out.flush(),
-            To::Beside(out, _) => out.flush(),
-        }
+            To::Beside(part) => part.file().flush(),
+        };
+        self.noted(flushed)
     }
 }

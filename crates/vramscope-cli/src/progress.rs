@@ -8,6 +8,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// How long work may take before it shows its progress.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Somebody sees what is on stderr.
+#[expect(clippy::disallowed_methods, reason = "looked at, not written to")]
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// Bytes that go by.
 pub(crate) struct Progress {
     started: Instant,
@@ -24,7 +30,7 @@ impl Progress {
 
     /// So many bytes have gone by.
     pub(crate) fn at(&mut self, bytes: u64) {
-        if self.bar.is_none() && self.started.elapsed() > PATIENCE && io::stderr().is_terminal() {
+        if self.bar.is_none() && self.started.elapsed() > PATIENCE && is_watched() {
             self.bar = Some(self.bar());
         }
         if let Some(bar) = &self.bar {

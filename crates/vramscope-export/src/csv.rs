@@ -1,10 +1,11 @@
 //! Tables as comma-separated values (RFC 4180): a header, empty fields for what is not known, `\n` at line ends.
 //!
-//! Text stands as it is but for characters that steer a terminal and line breaks, which are written as `\u{a}`. A
-//! field may begin with `=`: guarding spreadsheets against formulas would change the data for everybody else.
+//! Text stands as it is but for characters that steer a terminal and line breaks, which are written as `\u{a}`, and
+//! for what a spreadsheet would take for a formula, which has a `'` in front.
 
 use std::io::{self, BufWriter, Write};
 
+use vramscope_report::harmless_cell;
 use vramscope_trace::StackId;
 
 use crate::error::ExportError;
@@ -48,7 +49,7 @@ impl<W: Write> Csv<'_, W> {
     fn stack(&mut self, id: StackId) -> Result<(), csv::Error> {
         let text = match self.stacks.get(&id) {
             Some(text) => text,
-            None => self.stacks.keep(id, self.labels.stack(id)),
+            None => self.stacks.keep(id, harmless_cell(&self.labels.stack(id)).into_owned()),
         };
         self.out.write_field(text.as_bytes())
     }
@@ -62,9 +63,14 @@ impl<W: Write> Csv<'_, W> {
             (Value::Signed(n), _) => write!(self.field, "{n}")?,
             (Value::Bool(b), _) => write!(self.field, "{b}")?,
             (Value::Word(word), _) => return self.out.write_field(word),
-            (Value::Text(id), _) => return self.out.write_field(self.labels.text(id)),
+            (Value::Text(id), _) => {
+                return self.out.write_field(harmless_cell(&self.labels.text(id)).as_bytes());
+            }
             (Value::Pool(id), _) => return self.out.write_field(pool(id)),
-            (Value::Line(id), _) => return self.out.write_field(self.labels.own_frame(Some(id)).as_bytes()),
+            (Value::Line(id), _) => {
+                let line = self.labels.own_frame(Some(id));
+                return self.out.write_field(harmless_cell(&line).as_bytes());
+            }
             (Value::Stack(id), _) => return self.stack(id),
         }
         self.out.write_field(&self.field)
@@ -112,6 +118,30 @@ mod tests {
         // An out of memory has no address; what it holds instead is what the device had free.
         assert_eq!(rows[6][3..7], ["oom", "", "1073741824", ""]);
         assert_eq!(rows[6][13], "4096");
+    }
+
+    /// As a spreadsheet with commas, and one with semicolons, would split the lines.
+    #[test]
+    fn no_cell_is_a_formula() {
+        let trace = testing::formulas();
+        for table in [Table::Events, Table::Allocations, Table::Segments] {
+            let options = Options { table, ..Options::default() };
+            let (bytes, _) = testing::export(&trace, Format::Csv, &options);
+            for delimiter in [b',', b';'] {
+                let mut reader = csv::ReaderBuilder::new();
+                let mut reader =
+                    reader.has_headers(false).flexible(true).delimiter(delimiter).from_reader(&bytes[..]);
+                for cell in
+                    reader.records().flat_map(|r| r.unwrap().iter().map(str::to_owned).collect::<Vec<_>>())
+                {
+                    let is_formula = cell.trim_start().starts_with(['=', '+', '-', '@']);
+                    assert!(!is_formula || cell.trim().parse::<f64>().is_ok(), "{cell:?}");
+                }
+            }
+        }
+        let (bytes, _) = testing::export(&trace, Format::Csv, &Options::default());
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("'=cmd|'/c calc'!A0") && text.contains(",-1.5,"), "{text}");
     }
 
     #[test]

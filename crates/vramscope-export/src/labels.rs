@@ -1,12 +1,10 @@
 //! Names of frames and stacks as one line of text that no format can mistake for its own syntax.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use vramscope_analysis::Code;
-use vramscope_report::{Names, clean};
+use vramscope_report::{Names, Shown};
 use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
 use crate::kept::Kept;
@@ -17,10 +15,6 @@ pub const LONGEST_STACK: usize = 64 << 10;
 
 /// The most bytes of text for one frame.
 pub const LONGEST_FRAME: usize = 1 << 10;
-
-/// The longest name of a file or a function that a frame's text is made from as the report makes it. Many frames
-/// may share one name, and each looks at all of it.
-const LONGEST_NAME: usize = 16 << 10;
 
 /// The name of what has no stack.
 pub(crate) const NO_STACK: &str = "(no stack)";
@@ -43,22 +37,7 @@ impl<'r> Labels<'r> {
     pub(crate) fn frame(&mut self, id: FrameId) -> Rc<str> {
         match self.frames.get(&id) {
             Some(text) => text,
-            None => self.frames.keep(id, one_frame(&self.name(id))),
-        }
-    }
-
-    /// A frame as the report names it; one with a name too long to be looked at, by the beginnings of its names.
-    fn name(&self, id: FrameId) -> String {
-        let Names { trace, frames } = self.names;
-        let frame = trace.frames.get(id);
-        let [file, name] = [frame.filename, frame.name].map(|s| trace.strings.get(s));
-        if file.len().max(name.len()) <= LONGEST_NAME {
-            return self.names.frame(id);
-        }
-        let [file, name] = [file, name].map(|s| clean(&beginning(s, LONGEST_FRAME / 3)));
-        match frames.code(id) {
-            Code::Native => name,
-            _ => format!("{file}:{} {name}", frame.line),
+            None => self.frames.keep(id, one_frame(&self.names.frame(id))),
         }
     }
 
@@ -74,7 +53,7 @@ impl<'r> Labels<'r> {
 
     /// A text of the recording, on one line and of a bounded length.
     pub(crate) fn text(&self, id: StringId) -> String {
-        let mut text = clean(&beginning(self.names.trace.strings.get(id), LONGEST_STACK));
+        let mut text = Shown::at_most(self.names.trace.strings.get(id), LONGEST_STACK).into();
         cut(&mut text, LONGEST_STACK);
         text
     }
@@ -127,7 +106,7 @@ impl<'r> Labels<'r> {
 /// `name` as one frame of a folded stack: on one line, without `;`, and not ending in a number, which readers
 /// would take for a count. As it is for nearly every frame.
 pub(crate) fn one_frame(name: &str) -> String {
-    let mut out: String = clean(name)
+    let mut out: String = Shown::of(name)
         .chars()
         .map(|c| match c {
             ';' => ',',
@@ -149,14 +128,6 @@ pub(crate) fn one_frame(name: &str) -> String {
         _ if name.starts_with('#') => format!("_{name}"),
         _ => name.to_owned(),
     }
-}
-
-/// At most `most` bytes of `text`, and a sign where that is not all.
-fn beginning(text: &str, most: usize) -> Cow<'_, str> {
-    if text.len() <= most {
-        return text.into();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(most)]).into()
 }
 
 /// Shortens `text` to `most` bytes, at a character's end.
@@ -183,7 +154,7 @@ mod tests {
             ("model.py:42 forward", "model.py:42 forward"),
             ("a;b", "a,b"),
             ("a\nb", "a\\u{a}b"),
-            ("a\u{2028}b\u{a0}c", "a b c"),
+            ("a\u{2028}b\u{a0}c", "a\\u{2028}b c"),
             ("operator 12", "operator_12"),
             ("operator 1.5", "operator_1.5"),
             ("operator\u{3000}7", "operator_7"),

@@ -71,6 +71,19 @@ pub(crate) fn two_devices() -> Trace {
     }))
 }
 
+/// Texts that a spreadsheet would calculate, and one that is a number.
+pub(crate) fn formulas() -> Trace {
+    let texts =
+        ["=cmd|'/c calc'!A0", "+1+1", "-2+3", "@SUM(1)", "  =1", "\t=1", "\r=1", "a;=1+1", "a; +1", "-1.5"];
+    let event = |(i, text): (usize, &str)| {
+        serde_json::json!({"action": "alloc", "addr": 512 * (i + 1), "size": 9, "stream": 0, "time_us": -5,
+            "user_metadata": text, "compile_context": text, "category": text,
+            "frames": [{"name": text, "filename": "??", "line": 0}, {"name": text, "filename": text, "line": 7}]})
+    };
+    let events: Vec<_> = texts.into_iter().enumerate().map(event).collect();
+    read(&serde_json::json!({"segments": [], "device_traces": [events]}))
+}
+
 /// Exports `trace` whole.
 pub(crate) fn export(trace: &Trace, format: Format, options: &Options) -> (Vec<u8>, Written) {
     let frames = Frames::of(trace);

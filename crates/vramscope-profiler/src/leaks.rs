@@ -219,10 +219,21 @@ thread_local! {
 /// A call, until it is dropped. It stays on its thread.
 #[must_use = "the call ends when the guard is dropped"]
 pub struct LeakCall<'d> {
+    task: LeakTask<'d>,
+    of_its_thread: PhantomData<*const ()>,
+}
+
+/// A call, until it is dropped, of which blocks are that are allocated while it is entered.
+pub(crate) struct LeakTask<'d> {
     detector: &'d LeakDetector,
     key: u64,
     function: usize,
-    of_its_thread: PhantomData<*const ()>,
+}
+
+/// The number of a call.
+fn next_key() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl LeakDetector {
@@ -242,11 +253,14 @@ impl LeakDetector {
 
     /// A call of what `name` stands for begins. Calls may nest: a block counts for every name it was allocated in.
     pub fn call(&self, name: &str) -> LeakCall<'_> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let function = lock(&self.shared.state).number(name);
-        let key = NEXT.fetch_add(1, Ordering::Relaxed);
-        OPEN.try_with(|open| open.borrow_mut().push((self.shared.id, key, function))).ok();
-        LeakCall { detector: self, key, function, of_its_thread: PhantomData }
+        let task = self.task(name);
+        task.enter();
+        LeakCall { task, of_its_thread: PhantomData }
+    }
+
+    /// A call that is on no thread but while it is entered.
+    pub(crate) fn task(&self, name: &str) -> LeakTask<'_> {
+        LeakTask { detector: self, key: next_key(), function: lock(&self.shared.state).number(name) }
     }
 
     /// Lines whose blocks pile up, most bytes first. Stacks are looked up now.
@@ -280,10 +294,27 @@ impl LeakDetector {
     }
 }
 
+impl LeakTask<'_> {
+    /// What this thread allocates from here on is of this call.
+    pub(crate) fn enter(&self) {
+        let opened = (self.detector.shared.id, self.key, self.function);
+        OPEN.try_with(|open| open.borrow_mut().push(opened)).ok();
+    }
+
+    /// Until here.
+    pub(crate) fn leave(&self) {
+        OPEN.try_with(|open| open.borrow_mut().retain(|&(_, open, _)| open != self.key)).ok();
+    }
+}
+
 impl Drop for LeakCall<'_> {
     fn drop(&mut self) {
-        let key = self.key;
-        OPEN.try_with(|open| open.borrow_mut().retain(|&(_, open, _)| open != key)).ok();
+        self.task.leave();
+    }
+}
+
+impl Drop for LeakTask<'_> {
+    fn drop(&mut self) {
         lock(&self.detector.shared.state).functions[self.function].calls += 1;
     }
 }

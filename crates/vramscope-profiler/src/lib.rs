@@ -13,17 +13,22 @@
 //! ```
 //!
 //! - [`MemorySource`]: where numbers come from, and what each source knows
-//! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary
+//! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary; [`PoolProfiler`]: the same of a pool, which knows all
+//!   of its numbers
 //! - [`Monitor`]: looks at a source at intervals
 //! - [`MemoryTracker`]: an events log, alerts, a watchdog
 //! - [`FlightRecorder`]: what is left of a run that was out of memory
+//! - [`HiddenMemory`]: device memory that no pool reserved, classified
+//! - [`SavedResults`]: results as JSON, in gpumemprof's form
 //! - [`LeakDetector`]: what piles up across calls
 //! - [`LiveStacks`]: who holds what is live
 //! - `live`, on Unix: a source told to other processes on a local socket
 //! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
 
 mod flight_recorder;
+mod hidden;
 mod holders;
+mod json;
 mod leaks;
 #[cfg(unix)]
 pub mod live;
@@ -36,13 +41,20 @@ mod source;
 mod sync;
 mod tracker;
 
-pub use flight_recorder::{FlightRecorder, FlightRecorderError, FlightRecorderOptions};
+pub use flight_recorder::{
+    BundleContext, FlightRecorder, FlightRecorderError, FlightRecorderOptions, out_of_memory_words,
+};
+pub use hidden::{HiddenFinding, HiddenKind, HiddenMemory, HiddenOptions, HiddenSeverity};
 pub use holders::{LiveHolder, LiveStacks};
+pub use json::{JsonError, SavedResults, from_json};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
 pub use monitor::{Monitor, MonitorError, Sample};
+#[doc(hidden)]
+pub use profiler::attribute;
 pub use profiler::{
-    FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
-    ProfilerError, ProfilerOptions, ThreadUse,
+    FunctionSummary, GpuMemoryProfiler, OfPool, Outcome, PoolProfiler, ProfileContext, ProfileResult,
+    ProfileSummary, ProfilerError, ProfilerOptions, ThreadUse, global_profiler, set_global_profiler,
+    take_global_profiler,
 };
 #[cfg(feature = "prometheus")]
 pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};
@@ -56,6 +68,7 @@ pub use source::{
 #[cfg(feature = "nvml")]
 pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use tracker::{
-    Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, Quantity, Severity,
-    Threshold, TrackerError, TrackerOptions, TrackerStatistics, Watchdog,
+    Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, PhaseScope,
+    PhasedSample, Quantity, Severity, Threshold, TimelinePoint, TrackerError, TrackerOptions,
+    TrackerStatistics, Watchdog,
 };

@@ -4,14 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
 use vramscope_allocator::SourceFrame;
 
 use crate::source::Reading;
 
 /// What was in use at one moment, in bytes: gpumemprof's `MemorySnapshot`. `None` is what the source does not
 /// know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+/// Serde writes and reads it as gpumemprof's `to_dict()`: `timestamp` in seconds, `stack_trace` as Python's text, and
+/// beside its keys `requested_memory`, `device_used_memory` and, where there is a stack, `stack_frames`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemorySnapshot {
     /// When, in microseconds since the Unix epoch.
     pub timestamp_us: i64,
@@ -26,7 +28,8 @@ pub struct MemorySnapshot {
     pub max_memory_reserved: Option<u64>,
     /// Allocated, and freed but still waiting for another stream.
     pub active_memory: Option<u64>,
-    /// Cached: reserved and not active.
+    /// Cached: reserved and not active. Of a peak, at the moment at which most was allocated, where the source knows
+    /// that: a pool does.
     pub inactive_memory: Option<u64>,
     /// What callers asked for.
     pub requested_memory: Option<u64>,
@@ -39,8 +42,8 @@ pub struct MemorySnapshot {
     pub device_id: Option<i32>,
     /// What it was taken for.
     pub operation: Operation,
-    /// Who called the profiler, innermost first, where stacks are collected.
-    #[serde(serialize_with = "frames")]
+    /// Who called the profiler, innermost first, where stacks are collected. Of a peak, who allocated when it was
+    /// reached, where the source knows that and it was not so from the beginning.
     pub stack_trace: Option<Arc<[SourceFrame]>>,
 }
 
@@ -59,6 +62,8 @@ pub enum Operation {
     Monitor,
     /// Somebody asked.
     Now,
+    /// What another writer called it, read from JSON; no words are none.
+    Other(Arc<str>),
 }
 
 impl fmt::Display for Operation {
@@ -71,28 +76,9 @@ impl fmt::Display for Operation {
             Self::After(name) => f.pad(&format!("after_{name}")),
             Self::Monitor => f.pad("monitor"),
             Self::Now => f.pad("now"),
+            Self::Other(words) => f.pad(words),
         }
     }
-}
-
-impl Serialize for Operation {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-fn frames<S: Serializer>(stack: &Option<Arc<[SourceFrame]>>, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Frame<'f> {
-        filename: &'f str,
-        line: u32,
-        name: &'f str,
-    }
-    let frames = stack.as_ref().map(|stack| {
-        let frames = stack.iter();
-        frames.map(|f| Frame { filename: &f.filename, line: f.line, name: &f.name }).collect::<Vec<_>>()
-    });
-    frames.serialize(serializer)
 }
 
 impl MemorySnapshot {

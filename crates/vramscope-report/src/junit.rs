@@ -7,7 +7,8 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, X
 use vramscope_analysis::{BudgetCheck, Status, Verdict};
 
 use crate::CheckAnswers;
-use crate::names::{Names, clean};
+use crate::names::Names;
+use crate::shown::Shown;
 use crate::text::{TextOptions, evidence};
 use crate::verdicts::{budget, kind, notes, only_in_baseline, sentence};
 
@@ -26,7 +27,7 @@ pub fn junit(answers: &CheckAnswers<'_>, options: TextOptions) -> io::Result<Str
 
 fn suite(answers: &CheckAnswers<'_>, device: &BudgetCheck, options: TextOptions) -> TestSuite {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut suite = TestSuite::new(xml(&format!("{}: device {}", clean(answers.file), device.device)));
+    let mut suite = TestSuite::new(xml(&format!("{}: device {}", Shown::of(answers.file), device.device)));
     suite.add_test_cases(device.verdicts.iter().map(|v| case(names, device, v, options)));
     let notes: Vec<String> = notes(answers, device).into_iter().chain(only_in_baseline(answers)).collect();
     if !notes.is_empty() {

@@ -2,17 +2,23 @@
 //! from [`vramscope_analysis`].
 
 mod doubts;
+mod fit;
 mod json;
 mod junit;
 mod names;
+mod shown;
+mod spreadsheet;
 mod text;
 mod units;
 mod verdicts;
 
 pub use doubts::doubts;
-pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson};
+pub use fit::{fit, fit_end};
+pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json};
 pub use junit::junit;
-pub use names::{Names, clean, fit};
+pub use names::Names;
+pub use shown::{LONGEST_SHOWN, Shown};
+pub use spreadsheet::harmless_cell;
 pub use text::{TextOptions, check, info, replay, report};
 pub use units::{bytes, count, counted, share, signed_bytes};
 

@@ -1,10 +1,11 @@
 //! Names of frames, pools and groups.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Place, Unusable};
-use vramscope_trace::{FrameId, PoolId, SegmentKind, Trace};
+use vramscope_trace::{FrameId, PoolId, SegmentKind, StringId, Trace};
+
+use crate::shown::{LONGEST_SHOWN, Shown};
 
 /// Before the name of where memory was freed that was live before recording.
 const FREED_AT: &str = "(live before recording, freed at) ";
@@ -20,84 +21,102 @@ pub struct Names<'r> {
 
 impl Names<'_> {
     /// `model/attention.py:42 forward`; of compiled code the function alone.
-    pub fn frame(&self, id: FrameId) -> String {
+    pub fn frame(&self, id: FrameId) -> Shown {
         let function = self.function(id);
         if self.frames.code(id) == Code::Native {
             return function;
         }
-        format!("{}:{} {function}", self.file(id), self.trace.frames.get(id).line)
+        Shown::joined(&format!("{}:{} {function}", self.file(id), self.trace.frames.get(id).line))
     }
 
     /// `model/attention.py`: the file of a frame.
-    pub fn file(&self, id: FrameId) -> String {
-        clean(&self.frames.short_path(self.trace, id))
+    pub fn file(&self, id: FrameId) -> Shown {
+        let path = self.trace.strings.get(self.trace.frames.get(id).filename);
+        // Many frames may share a path, and each looks at all of it.
+        if path.len() > LONGEST_SHOWN {
+            return Shown::end_of(path);
+        }
+        Shown::end_of(&self.frames.short_path(self.trace, id))
     }
 
     /// `forward`: the function of a frame; of compiled code without its parameters.
-    pub fn function(&self, id: FrameId) -> String {
-        let name = self.trace.strings.get(self.trace.frames.get(id).name);
+    pub fn function(&self, id: FrameId) -> Shown {
+        let name = self.bounded(self.trace.frames.get(id).name);
         match self.frames.code(id) {
-            Code::Native => clean(&short_function(name)),
-            _ => clean(name),
+            Code::Native => Shown::of(&short_function(&name)),
+            _ => Shown::of(&name),
         }
     }
 
     /// `/home/user/model/attention.py:42 forward`: all there is.
-    pub(crate) fn full_frame(&self, id: FrameId) -> String {
+    pub(crate) fn full_frame(&self, id: FrameId) -> Shown {
         let frame = self.trace.frames.get(id);
-        let (file, name) = (self.trace.strings.get(frame.filename), self.trace.strings.get(frame.name));
-        clean(&format!("{file}:{} {name}", frame.line))
+        let [file, name] = [frame.filename, frame.name].map(|s| self.trace.strings.get(s));
+        Shown::joined(&format!("{}:{} {}", Shown::end_of(file), frame.line, Shown::of(name)))
+    }
+
+    /// A text of the recording; of one without end the beginning.
+    fn bounded(&self, text: StringId) -> Cow<'_, str> {
+        let text = self.trace.strings.get(text);
+        match text.len() {
+            0..=LONGEST_SHOWN => text.into(),
+            _ => format!("{}…", &text[..text.floor_char_boundary(LONGEST_SHOWN)]).into(),
+        }
     }
 
     /// What a node of the tree of calls stands for.
-    pub fn node(&self, kind: NodeKind) -> String {
+    pub fn node(&self, kind: NodeKind) -> Shown {
         match kind {
             NodeKind::Frame(id) => self.frame(id),
-            NodeKind::NoStack => "(no stack)".to_owned(),
-            NodeKind::BeforeRecording => "(live before recording)".to_owned(),
-            NodeKind::BeforeRecordingFreed => "(live before recording; below, where it was freed)".to_owned(),
+            NodeKind::NoStack => Shown::of("(no stack)"),
+            NodeKind::BeforeRecording => Shown::of("(live before recording)"),
+            NodeKind::BeforeRecordingFreed => Shown::of("(live before recording; below, where it was freed)"),
         }
     }
 
     /// A group of allocations: what they share, and whether they were live before recording.
-    pub(crate) fn holder(&self, h: &Holder) -> String {
+    pub(crate) fn holder(&self, h: &Holder) -> Shown {
         let before = match h.origin {
             None | Some(Origin::Recorded) => "",
             Some(Origin::EndState) => "(live before recording) ",
             Some(Origin::FreeOnly) => FREED_AT,
         };
-        format!("{before}{}", self.key(&h.key))
+        Shown::joined(&format!("{before}{}", self.key(&h.key)))
     }
 
     /// What holds more than in another recording.
-    pub(crate) fn grown(&self, g: &Grown) -> String {
+    pub(crate) fn grown(&self, g: &Grown) -> Shown {
         let place = match g.place {
             Place::NoStack => self.key(&HolderKey::NoStack),
             Place::Line(frame) => self.frame(frame),
-            Place::Function(frame) => format!("{} and other lines of the function", self.frame(frame)),
+            Place::Function(frame) => {
+                Shown::joined(&format!("{} and other lines of the function", self.frame(frame)))
+            }
         };
-        format!("{}{place}", if g.freed_there { FREED_AT } else { "" })
+        Shown::joined(&format!("{}{place}", if g.freed_there { FREED_AT } else { "" }))
     }
 
-    pub(crate) fn key(&self, key: &HolderKey) -> String {
+    pub(crate) fn key(&self, key: &HolderKey) -> Shown {
         match key {
-            HolderKey::NoStack => "(no stack)".to_owned(),
+            HolderKey::NoStack => Shown::of("(no stack)"),
             HolderKey::Stack(stack) => {
                 let own = self.frames.own_frame(self.trace, *stack);
-                own.map_or_else(|| "(empty stack)".to_owned(), |f| self.frame(f))
+                own.map_or_else(|| Shown::of("(empty stack)"), |f| self.frame(f))
             }
             HolderKey::Line(frame) => self.frame(*frame),
             HolderKey::Function(file, name) => {
-                let (file, name) = (self.trace.strings.get(*file), self.trace.strings.get(*name));
-                match base(file) {
-                    python if python.ends_with(".py") => clean(&format!("{name} ({python})")),
-                    _ => clean(&short_function(name)),
+                let name = self.bounded(*name);
+                match base(self.trace.strings.get(*file)) {
+                    python if python.ends_with(".py") => {
+                        Shown::joined(&format!("{} ({})", Shown::of(&name), Shown::end_of(python)))
+                    }
+                    _ => Shown::of(&short_function(&name)),
                 }
             }
-            HolderKey::File(file) => clean(self.trace.strings.get(*file)),
-            HolderKey::Module(path) => clean(path),
-            HolderKey::Pool(pool) => self.pool(*pool),
-            HolderKey::Stream(stream) => self.stream(*stream),
+            HolderKey::File(file) => Shown::end_of(self.trace.strings.get(*file)),
+            HolderKey::Module(path) => Shown::end_of(path),
+            HolderKey::Pool(pool) => Shown::of(&self.pool(*pool)),
+            HolderKey::Stream(stream) => Shown::of(&self.stream(*stream)),
         }
     }
 
@@ -132,49 +151,6 @@ pub(crate) fn unusable(why: Unusable) -> &'static str {
     }
 }
 
-/// Names come from a file that may be hostile: nothing in them may move the cursor or change colours.
-///
-/// Control characters and those that turn the direction of writing are written as `\u{1b}`.
-pub fn clean(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        if c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            let _ = write!(out, "{}", c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// `text`, a name or a path and a name, in at most `room` columns: directories go first, then the end.
-pub fn fit(text: &str, room: usize) -> String {
-    if text.width() <= room {
-        return text.to_owned();
-    }
-    let path = text.split(' ').next().unwrap_or_default();
-    for (i, _) in path.match_indices('/') {
-        let shorter = format!("…{}", &text[i..]);
-        if shorter.width() <= room {
-            return shorter;
-        }
-    }
-    let text = path.rfind('/').map_or(text, |i| &text[i + 1..]);
-    let mut out = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > room {
-            break;
-        }
-        out.push(c);
-    }
-    out.push('…');
-    out
-}
-
 fn base(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
@@ -191,21 +167,6 @@ fn short_function(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_cannot_steer_the_terminal() {
-        assert_eq!(clean("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\u{a}");
-        assert_eq!(clean("größe"), "größe");
-        assert_eq!(clean("\u{202e}evil"), "\\u{202e}evil");
-    }
-
-    #[test]
-    fn long_names_lose_their_directories_first() {
-        assert_eq!(fit("a/b/model.py:42 forward", 30), "a/b/model.py:42 forward");
-        assert_eq!(fit("some/where/model.py:42 forward", 23), "…/model.py:42 forward");
-        assert_eq!(fit("some/where/model.py:42 forward", 12), "model.py:42…");
-        assert_eq!(fit("BmmBackward0::apply", 8), "BmmBack…");
-    }
 
     #[test]
     fn functions_lose_their_parameters() {

@@ -10,6 +10,7 @@
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
 //!
+//! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles a function as it is written.
 //! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes.
 //!
 //! ```
@@ -36,19 +37,93 @@ pub use vramscope_trace as trace;
 #[cfg(feature = "viewer")]
 pub use vramscope_viewer as viewer;
 
+/// What a [`HistoryOptions`](history::HistoryOptions) is made of: PyTorch's arguments of `_record_memory_history`.
+pub mod history {
+    pub use vramscope_allocator::{Context, Enabled, HistoryOptions, Stacks};
+}
+
+/// Profiles every call of a function: gpumemprof's decorator.
+///
+/// ```
+/// use vramscope::prelude::*;
+///
+/// #[profile]
+/// fn train_step(pool: &MemoryPool, rows: u64) -> Result<Allocation, AllocError> {
+///     let _activations = pool.malloc(rows * 4096)?;
+///     pool.malloc(4)
+/// }
+///
+/// # #[profile]
+/// # unsafe fn first(bytes: *const u8) -> u8 { unsafe { *bytes } }
+/// # assert_eq!(unsafe { first([4].as_ptr()) }, 4);
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
+/// let profiler = PoolProfiler::new(&pool, "cuda:0")?;
+/// set_global_profiler(profiler.clone());
+///
+/// let loss = train_step(&pool, 32)?;
+/// let step = profiler.last_result().unwrap();
+/// assert_eq!((&*step.function_name, step.peak_above_start()), ("train_step", 32 * 4096 + 512));
+/// # drop(loss);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `name = "forward"` | the name under which calls are recorded, any expression that is a `str` (arguments may be named); else the function's |
+/// | `with = self.profiler` | the profiler: an expression that is a [`GpuMemoryProfiler`](profiler::GpuMemoryProfiler), or refers to one, evaluated with each call |
+/// | `crate = path` | this crate, where it has another name |
+///
+/// Without `with` it is the one of [`set_global_profiler`](profiler::set_global_profiler). Where there is none the function runs
+/// unmeasured; gpumemprof then makes one of the current device, but no pool is the current one.
+///
+/// # What is measured
+/// The body, and the end of what the function is given and does not return. An error that is returned, as a `Result` written out
+/// or under any other name, is in the result: in its own words where it implements `Display`. Panics are in it, and
+/// pass on.
+///
+/// An `async fn` is measured from when it is first polled until it is done, on whichever threads, as
+/// [`profile_future`](profiler::GpuMemoryProfiler::profile_future) says; one that is dropped before has failed. A plain function
+/// that returns a future is measured until it has returned it.
+///
+/// # Which functions
+/// Functions and methods of any arguments, generic or not, that return anything, `impl Trait` too; `unsafe` and `extern` ones.
+/// Attributes, documentation and visibility stay as they are. A `const fn`, and one with `#[track_caller]`, is refused with an
+/// error that says why.
+///
+/// A method of `&mut self` that names a profiler in `self` has to clone it, for the body has all of `self`: the profiler lies
+/// in an `Arc`, or is a [`PoolProfiler`](profiler::PoolProfiler), and `with = self.profiler.clone()`.
+///
+/// ```compile_fail
+/// #[vramscope::profile]
+/// const fn size() -> u64 { 4 }
+/// ```
+#[cfg(feature = "macros")]
+pub use vramscope_macros::profile;
+
 /// What most programs need.
+///
+/// What is named here can be used, implemented and taken apart with what is named here: `MemoryHook` stands beside the
+/// events that it is told of. Words that a program is likely to have of its own are reached through their module, which is here
+/// too: `history::Context`, `hooks::function::register`, `profiler::Outcome`, `analysis::Peak`.
 pub mod prelude {
+    pub use crate::{allocator, analysis, history, profiler, report, trace};
     pub use vramscope_allocator::hooks::{
-        CupyMemoryProfileHook, DebugPrintHook, Function, LineProfileHook, MemoryHook, register,
+        self, AllocPostprocess, AllocPreprocess, BoxedError, CupyMemoryProfileHook, DebugPrintHook, Free,
+        Function, FunctionHook, HookError, HookGuard, LineProfileHook, MallocPostprocess, MallocPreprocess,
+        MemoryHook, function::Unit, register,
     };
     pub use vramscope_allocator::{
-        AllocError, Allocation, Device, DevicePool, HistoryOptions, HostDevice, Limit, MemoryPool, Policy,
-        TorchRelease, VirtualDevice,
+        AllocError, Allocation, Device, DevicePool, HistoryOptions, HostDevice, Limit, MemoryPool,
+        OutOfMemory, PeakScope, Policy, Statistics, TorchRelease, VirtualDevice,
     };
     pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
+    #[cfg(feature = "macros")]
+    pub use vramscope_macros::profile;
     pub use vramscope_profiler::{
-        DeviceSpec, FlightRecorder, GpuMemoryProfiler, LeakSuspect, MemorySnapshot, MemorySource,
-        MemoryTracker, PoolSource, ProfileResult, ProfileSummary, ProfilerOptions, Threshold, TrackerOptions,
+        DeviceSpec, FlightRecorder, FlightRecorderOptions, GpuMemoryProfiler, LeakSuspect, MemorySnapshot,
+        MemorySource, MemoryTracker, OfPool, PoolProfiler, PoolSource, ProfileContext, ProfileResult,
+        ProfileSummary, ProfilerError, ProfilerOptions, Quantity, Severity, Threshold, TrackerOptions,
+        global_profiler, set_global_profiler, take_global_profiler,
     };
     pub use vramscope_report::{Answers, ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
@@ -56,6 +131,6 @@ pub mod prelude {
 }
 
 /// The README's example, compiled with the tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -16,6 +16,7 @@ mod statistics;
 mod table;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use thiserror::Error;
@@ -27,7 +28,7 @@ pub(crate) use core::{Core, Driver};
 pub(crate) use growth::AllocCallbacks;
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub(crate) use statistics::ScopeKey;
-pub use statistics::{Peaks, Stat, Statistics};
+pub use statistics::{AtPeak, Peaks, Stat, Statistics};
 
 use crate::device::DeviceError;
 use crate::history::{ArenaTag, Happening, StackKey, When};
@@ -240,7 +241,13 @@ impl Engine {
         let (block, size) = choose(&whole.arenas[asking])?;
         let Whole { ledger, arenas, .. } = &mut whole;
         ledger.raise(&mut tallies(arenas), asking, [requested, size, size]);
-        Some(whole.arenas[asking].commit(block, size, requested, stack))
+        let grant = whole.arenas[asking].commit(block, size, requested, stack);
+        let Whole { ledger, arenas, .. } = &mut whole;
+        if ledger.has_scopes() {
+            let reserved = self.core.driver().reserved.current;
+            ledger.note_highest(&tallies(arenas), reserved, grant.id);
+        }
+        Some(grant)
     }
 
     /// Takes every lock.
@@ -386,7 +393,7 @@ impl Engine {
         let mut driver = self.core.driver_now();
         let Driver { reserved, device_used, .. } = &mut *driver;
         let peaks = ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used);
-        ledger.restart(scope);
+        ledger.restart(scope, reserved.current);
         (Self::statistics_of(&ledger, &mut arenas, &driver), peaks)
     }
 
@@ -409,6 +416,14 @@ impl Engine {
         let mut driver = self.core.driver_now();
         let driver = &mut *driver;
         ledger.scope(scope, &mut tallies(&mut arenas), &mut driver.reserved, &mut driver.device_used)
+    }
+
+    pub(crate) fn at_peak(&self, scope: ScopeKey) -> AtPeak {
+        lock(&self.ledger).at_peak(scope)
+    }
+
+    pub(crate) fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
+        lock(&self.ledger).highest(scope)
     }
 
     pub(crate) fn close_scope(&self, scope: ScopeKey) {

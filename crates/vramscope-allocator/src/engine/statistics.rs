@@ -14,6 +14,9 @@
 //! pass the ceiling locks all arenas, counts, and divides what is left anew ([`Ledger::raise`]). After the
 //! first rounds of a program that repeats itself this no longer happens.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde::Serialize;
 
 /// Bytes of one kind over time.
@@ -77,6 +80,30 @@ pub struct Peaks {
     pub reserved: u64,
     /// In use on the device by anyone, as far as it was asked.
     pub device_used: u64,
+}
+
+/// What there was at the one moment at which a scope's allocated bytes were highest, in bytes. [`Peaks`] are each of
+/// their own moment; these are of the same one, so that what is reserved and not active is what was cached then.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AtPeak {
+    /// What callers had asked for.
+    pub requested: u64,
+    /// Blocks handed out.
+    pub allocated: u64,
+    /// Allocated, and waiting for another stream.
+    pub active: u64,
+    /// Taken from the device.
+    pub reserved: u64,
+    /// The allocation with which it was reached, by its [id](crate::Allocation::id); `None` where it was so when the
+    /// scope began.
+    pub allocation: Option<u64>,
+}
+
+impl AtPeak {
+    /// Cached then: reserved and not active.
+    pub fn inactive(&self) -> u64 {
+        self.reserved.saturating_sub(self.active)
+    }
 }
 
 /// The kinds an arena counts: requested, allocated, active.
@@ -174,7 +201,16 @@ pub(crate) struct Ledger {
     /// The highest sums of the arenas since the last fold.
     high: [u64; ARENA_KINDS],
     peaks: Kinds,
-    scopes: Vec<Option<Kinds>>,
+    scopes: Vec<Option<Scope>>,
+}
+
+/// What a scope has seen.
+#[derive(Debug, Default)]
+struct Scope {
+    peaks: Kinds,
+    at_peak: AtPeak,
+    /// The allocation of `at_peak`, or 0: readable without a lock.
+    highest: Arc<AtomicU64>,
 }
 
 /// One value of each kind.
@@ -196,12 +232,48 @@ impl Ledger {
         }
     }
 
+    /// After [`raise`](Self::raise): what the request leaves, once it is `allocation`, may be the highest that a scope
+    /// has seen. No scope can see a new highest without a request that raises a ceiling, for they are lowered to
+    /// what is there when it opens.
+    pub(crate) fn note_highest(&mut self, tallies: &[&mut Tally], reserved: u64, allocation: u64) {
+        let sum = |kind: usize| tallies.iter().map(|t| t.current[kind]).sum::<u64>();
+        let allocated = sum(1);
+        let now =
+            AtPeak { requested: sum(0), allocated, active: sum(2), reserved, allocation: Some(allocation) };
+        for scope in self.scopes.iter_mut().flatten().filter(|scope| scope.at_peak.allocated < allocated) {
+            scope.at_peak = now;
+            scope.highest.store(allocation, Ordering::Relaxed);
+        }
+    }
+
+    /// A scope is open, so that somebody wants to know of highest values.
+    pub(crate) fn has_scopes(&self) -> bool {
+        self.scopes.iter().any(Option::is_some)
+    }
+
+    /// What there was when a scope's allocated bytes were highest.
+    pub(crate) fn at_peak(&self, scope: ScopeKey) -> AtPeak {
+        self.scopes.get(scope.0).and_then(Option::as_ref).map(|scope| scope.at_peak).unwrap_or_default()
+    }
+
+    /// The allocation with which a scope's allocated bytes were highest, as it changes; 0 for none.
+    pub(crate) fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
+        self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| Arc::clone(&s.highest)).unwrap_or_default()
+    }
+
+    /// What there is, as a scope begins with it.
+    fn beginning(&self, reserved: u64) -> AtPeak {
+        let [requested, allocated, active] = self.high;
+        AtPeak { requested, allocated, active, reserved, allocation: None }
+    }
+
     /// Carries the highest values seen so far over to the peaks, the device's and those of every open
     /// scope, and begins anew from the current values.
     fn fold(&mut self, tallies: &mut [&mut Tally], reserved: &mut Meter, device_used: &mut Meter) {
         let [r, a, c] = self.high;
         let high = [r, a, c, reserved.high, device_used.high];
-        for peaks in self.scopes.iter_mut().flatten().chain([&mut self.peaks]) {
+        let scopes = self.scopes.iter_mut().flatten().map(|scope| &mut scope.peaks);
+        for peaks in scopes.chain([&mut self.peaks]) {
             for (peak, high) in peaks.iter_mut().zip(high) {
                 *peak = (*peak).max(high);
             }
@@ -239,7 +311,8 @@ impl Ledger {
         if vacant == self.scopes.len() {
             self.scopes.push(None);
         }
-        self.scopes[vacant] = Some(Kinds::default());
+        let at_peak = self.beginning(reserved.current);
+        self.scopes[vacant] = Some(Scope { at_peak, ..Scope::default() });
         ScopeKey(vacant)
     }
 
@@ -254,16 +327,19 @@ impl Ledger {
         self.fold(tallies, reserved, device_used);
         // What is live now is part of the scope, though nothing may have changed since it was opened.
         let now = [self.high[0], self.high[1], self.high[2], reserved.current, device_used.current];
-        let seen = self.scopes.get(scope.0).copied().flatten().unwrap_or_default();
+        let seen = self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| s.peaks).unwrap_or_default();
         let [requested, allocated, active, reserved, device_used]: Kinds =
             std::array::from_fn(|kind| seen[kind].max(now[kind]));
         Peaks { requested, allocated, active, reserved, device_used }
     }
 
     /// A scope begins anew, right after its peaks were [asked](Self::scope).
-    pub(crate) fn restart(&mut self, scope: ScopeKey) {
-        if let Some(slot) = self.scopes.get_mut(scope.0) {
-            *slot = Some(Kinds::default());
+    pub(crate) fn restart(&mut self, scope: ScopeKey, reserved: u64) {
+        let at_peak = self.beginning(reserved);
+        if let Some(Some(scope)) = self.scopes.get_mut(scope.0) {
+            scope.peaks = Kinds::default();
+            scope.at_peak = at_peak;
+            scope.highest.store(0, Ordering::Relaxed);
         }
     }
 

@@ -1,5 +1,6 @@
 //! One device of a pool.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use thiserror::Error;
@@ -8,7 +9,7 @@ use vramscope_trace::PoolId;
 use super::{Allocation, MemoryPool};
 use crate::device::{DeviceError, MemoryInfo};
 use crate::engine::{
-    AllocError, ArenaKey, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
+    AllocError, ArenaKey, AtPeak, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
 };
 use crate::history::When;
 use crate::hooks::{AllocationHooks, Hooks, MallocGuard, Told};
@@ -293,6 +294,30 @@ impl PeakScope {
     /// The highest values so far. What was live when the scope began counts.
     pub fn peaks(&self) -> Peaks {
         self.engine.scope_peaks(self.key)
+    }
+
+    /// What there was at the one moment at which most was allocated.
+    ///
+    /// ```
+    /// # use vramscope_allocator::{MemoryPool, Policy};
+    /// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+    /// drop(pool.malloc(8192)?);
+    /// let scope = pool.peak_scope();
+    /// let block = pool.malloc(4096)?;
+    /// let at_peak = scope.at_peak();
+    /// assert_eq!((at_peak.allocated, at_peak.reserved, at_peak.inactive()), (4096, 8192, 4096));
+    /// assert_eq!(at_peak.allocation, Some(block.id()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at_peak(&self) -> AtPeak {
+        self.engine.at_peak(self.key)
+    }
+
+    /// The [id](crate::Allocation::id) of the allocation with which most was allocated so far; 0 where it was so when
+    /// the scope began. It changes as the peak rises, and can be read without a lock: a hook that is told of an
+    /// allocation learns from it whether that was the highest, on the thread and with the stack that made it so.
+    pub fn highest_allocation(&self) -> Arc<AtomicU64> {
+        self.engine.highest(self.key)
     }
 
     /// What there is now and the highest values so far, and watches anew from here on. Both are of the same moment: no

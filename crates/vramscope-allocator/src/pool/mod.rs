@@ -45,6 +45,19 @@ pub struct MemoryPool {
     inner: Arc<Inner>,
 }
 
+/// A handle that does not keep its pool: for what the pool itself calls.
+#[derive(Clone)]
+pub struct WeakPool {
+    inner: Weak<Inner>,
+}
+
+impl WeakPool {
+    /// The pool, as long as another handle is left.
+    pub fn upgrade(&self) -> Option<MemoryPool> {
+        Some(MemoryPool { inner: self.inner.upgrade()? })
+    }
+}
+
 struct Inner {
     devices: Vec<DevicePool>,
     hooks: Arc<PoolHooks>,
@@ -77,6 +90,9 @@ pub enum HistoryError {
     /// The pool has no such device.
     #[error("the pool has no device {0}")]
     NoDevice(i32),
+    /// A history of nothing: `max_entries` is 0, and it goes to no file either.
+    #[error("max_entries is 0, so that no event would be kept; name 1 or more, or a file to stream to")]
+    NothingKept,
     /// The file to stream to is being written already.
     #[error("{path}: is being written already; give another name", path = path.display())]
     Busy {
@@ -147,6 +163,11 @@ impl MemoryPool {
         self.inner.devices[0].malloc(size)
     }
 
+    /// A handle that does not keep the pool.
+    pub fn downgrade(&self) -> WeakPool {
+        WeakPool { inner: Arc::downgrade(&self.inner) }
+    }
+
     // ---- hooks ----
 
     /// Registers a hook for allocations of all threads from this pool, until the guard is dropped. They are
@@ -184,6 +205,12 @@ impl MemoryPool {
             Some(id) => vec![self.device(id).ok_or(HistoryError::NoDevice(id))?],
             None => self.inner.devices.iter().collect(),
         };
+        if options.enabled == Some(history::Enabled::All)
+            && options.max_entries == 0
+            && options.stream_to.is_none()
+        {
+            return Err(HistoryError::NothingKept);
+        }
         let histories = || self.inner.devices.iter().map(|d| &d.engine.core.history);
         if let Some(path) = &options.stream_to
             && histories().any(|h| h.stream().is_some_and(|stream| stream.path() == path))

@@ -1,6 +1,5 @@
 //! `vramscope check`
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::bail;
@@ -52,11 +51,8 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
         devices: devices.into_iter().map(check_device).collect(),
     };
     let kept = answers.devices.iter().all(BudgetCheck::keeps_all);
-    match write(args, &answers) {
-        // A reader that leaves early changes no verdict.
-        Err(e) if !crate::is_broken_pipe(&e) => Err(e),
-        _ => Ok(if kept { Found::Nothing } else { Found::Something }),
-    }
+    write(args, &answers)?;
+    Ok(if kept { Found::Nothing } else { Found::Something })
 }
 
 /// Writes the verdicts in the forms asked for.
@@ -64,9 +60,7 @@ fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
     let options = |width| TextOptions { width, top: ROWS, full_stacks: false };
     let junit_to = args.junit.as_deref();
     if let Some(path) = junit_to {
-        let mut output = if is_stream(path) { Output::stdout() } else { Output::file(path)? };
-        output.write_all(junit(answers, options(super::WIDTH))?.as_bytes())?;
-        output.finish()?;
+        Output::named(path)?.write_whole(junit(answers, options(super::WIDTH))?.as_bytes())?;
     }
     if args.json {
         super::print_json(&CheckJson::new(answers))

@@ -1,6 +1,6 @@
 //! `vramscope export`
 
-use std::io::{self, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -42,9 +42,12 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let source = Source { trace, frames: &frames, devices };
 
     let mut out = output.map_or_else(|| Ok(Output::stdout()), Output::file)?;
-    let target = output.map_or_else(|| "standard output".to_owned(), |o| o.display().to_string());
-    let Written { bytes, rows } =
-        write(&source, format, &options, &mut out).with_context(|| target.clone())?;
+    let target = out.name().to_owned();
+    let written = write(&source, format, &options, &mut out);
+    if written.is_err() && out.is_unread() {
+        return Ok(());
+    }
+    let Written { bytes, rows } = written.with_context(|| target.clone())?;
     out.finish()?;
     if args.json {
         super::print_json(&ExportJson {
@@ -91,7 +94,7 @@ fn check(args: &ExportArgs, format: Format, output: Option<&Path>) -> anyhow::Re
     if args.json && output.is_none() {
         bail!("--json says what was written: name a file with --output");
     }
-    if output.is_none() && format.is_binary() && io::stdout().is_terminal() {
+    if output.is_none() && format.is_binary() && super::stdout().is_terminal() {
         bail!(
             "{name} is not for a terminal: name a file with --output, as in `-o out{}`, or use a pipe",
             format.extension()

@@ -12,19 +12,24 @@ pub(crate) mod report;
 pub(crate) mod top;
 pub(crate) mod view;
 
-use std::io::{self, Write as _};
-
 use anyhow::bail;
 use terminal_size::{Width, terminal_size_of};
 use vramscope::trace::{DeviceTrace, Trace};
+
+use crate::say::{print_json, print_text};
 
 /// Columns where the output is not a terminal.
 const WIDTH: usize = 100;
 
 /// Columns to write in.
 fn width() -> usize {
-    let width = terminal_size_of(io::stdout()).map_or(WIDTH, |(Width(w), _)| w.into());
+    let width = terminal_size_of(stdout()).map_or(WIDTH, |(Width(w), _)| w.into());
     width.clamp(60, 160)
+}
+
+#[expect(clippy::disallowed_methods, reason = "looked at, not written to")]
+fn stdout() -> std::io::Stdout {
+    std::io::stdout()
 }
 
 /// The devices of a recording that the user asked for: one or all.
@@ -47,21 +52,5 @@ fn check_event(name: &str, devices: &[&DeviceTrace], at: Option<usize>) -> anyho
     if let Some(at) = at.filter(|&at| at >= longest) {
         bail!("{name}: has no event {at}; its events are numbered from 0 and there are {longest}");
     }
-    Ok(())
-}
-
-/// Prints an answer as JSON, whole.
-fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
-}
-
-/// Prints an answer as text; colours only where somebody sees them.
-fn print_text(text: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
     Ok(())
 }

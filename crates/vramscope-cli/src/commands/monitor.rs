@@ -1,6 +1,6 @@
 //! `vramscope monitor`
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use vramscope::profiler::{
     Beside, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint, Reading,
     SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
 };
-use vramscope::report::{bytes, clean, count};
+use vramscope::report::{Shown, bytes, count};
 
 use crate::Found;
 use crate::args::MonitorArgs;
+use crate::say::say;
 
 /// How often it is looked whether it is over.
 const PULSE: Duration = Duration::from_millis(20);
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
         }
         None => None,
     };
-    let name = clean(&source.info().name);
+    let name = Shown::of(&source.info().name).to_string();
     let tracker = MemoryTracker::start(source, options)?;
     tracker.add_alert_callback(Arc::new(|alert| say(&alert.to_string())));
     if tracker.is_running() && args.duration.is_none() {
@@ -84,18 +85,12 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     Ok(if tracker.statistics().alerts == 0 { Found::Nothing } else { Found::Something })
 }
 
-/// Words for people, beside the data.
-fn say(text: &str) {
-    // Nobody is left to tell where this fails.
-    writeln!(anstream::stderr(), "{text}").ok();
-}
-
 /// What is known of the target: what it serves, its host memory, what it has on a GPU.
 fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
     let Ok(pid) = args.target.parse::<u32>() else {
         let path = Path::new(&args.target);
         if !path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
-            bail!("{}: is neither a process's number nor a socket", clean(&args.target));
+            bail!("{}: is neither a process's number nor a socket", args.target);
         }
         return Ok(live::RemoteSource::connect(path)?);
     };
@@ -131,7 +126,7 @@ fn served_by(pid: u32) -> Option<Arc<live::RemoteSource>> {
         match live::RemoteSource::connect(&path) {
             Ok(source) if found.is_none() => found = Some(source),
             Ok(other) => {
-                let name = clean(&other.hello().source_name);
+                let name = &other.hello().source_name;
                 say(&format!("note: it also serves {name}, which is not watched: name {}", path.display()));
             }
             // A socket that an earlier process of that number left.

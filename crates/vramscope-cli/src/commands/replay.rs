@@ -1,6 +1,5 @@
 //! `vramscope replay`
 
-use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -14,7 +13,7 @@ use vramscope::trace::{Trace, conf_with};
 use crate::Found;
 use crate::args::ReplayArgs;
 use crate::input;
-use crate::progress::PATIENCE;
+use crate::progress::{PATIENCE, is_watched};
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     let capacity = args.capacity.or(args.gpu).map(|total| Capacity { total, overhead: args.overhead });
@@ -89,7 +88,7 @@ struct Progress {
 impl Progress {
     /// One more replay is done.
     fn step(&self) {
-        if self.started.elapsed() > PATIENCE && io::stderr().is_terminal() {
+        if self.started.elapsed() > PATIENCE && is_watched() {
             self.bar.get_or_init(bar).inc(1);
         }
     }

@@ -1,7 +1,6 @@
 //! `vramscope view`
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use vramscope::viewer::{Library, OpenRecording, Server, self_contained};
 use crate::args::ViewArgs;
 use crate::input;
 use crate::output::Output;
+use crate::say::say;
 
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<()> {
     match &args.html {
@@ -29,17 +29,16 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
         bail!("--json: standard output is the page's");
     }
     let recordings = args.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut output = if out == Path::new("-") { Output::stdout() } else { Output::file(out)? };
+    let output = Output::named(out)?;
     let page = self_contained(&recordings)?;
-    output.write_all(page.as_bytes())?;
-    output.finish()?;
+    output.write_whole(page.as_bytes())?;
     if args.json {
         return super::print_json(
             &serde_json::json!({ "page": out.display().to_string(), "bytes": page.len() }),
         );
     }
     if out != Path::new("-") {
-        writeln!(anstream::stderr(), "{}: {}", out.display(), bytes(page.len() as u64))?;
+        say(&format!("{}: {}", out.display(), bytes(page.len() as u64)));
     }
     Ok(())
 }
@@ -60,10 +59,10 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     if args.json {
         super::print_json(&serde_json::json!({ "url": url }))?;
     } else {
-        writeln!(io::stdout(), "{url}")?;
+        super::print_text(&format!("{url}\n"))?;
     }
     if !args.no_open && open::that_detached(&url).is_err() {
-        writeln!(anstream::stderr(), "note: no browser could be started; open the address above in one")?;
+        say("note: no browser could be started; open the address above in one");
     }
     for file in &args.files {
         library.add(read(file)?);

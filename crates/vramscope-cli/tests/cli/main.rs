@@ -6,8 +6,10 @@ mod check;
 mod data;
 mod examples;
 mod export;
+mod hostile;
 mod monitor;
 mod options;
+mod outputs;
 mod pool;
 mod replay;
 #[cfg(unix)]

@@ -154,6 +154,12 @@ fn an_alert_is_said_once_and_is_the_exit_code() {
     let said = text(&output.stdout);
     assert!(said.contains(alert) && said.contains("  allocated          90.00 MiB  highest\n"), "{said}");
     assert!(said.contains("requests failed for want of memory"), "{said}");
+    // Whoever reads has no say in that.
+    for json in [&[][..], &["--json"]] {
+        let args = ["monitor", socket.to_str().unwrap(), "--duration", "0.5", "--alert", "device=80%"];
+        let unread = vramscope(&[&args, json].concat()).stdout(crate::outputs::unread()).output().unwrap();
+        assert_eq!(unread.status.code(), Some(1), "{}", text(&unread.stderr));
+    }
 }
 
 /// Any process has host memory; the GPU and a pool are known where there is something to ask.

@@ -10,6 +10,7 @@ use vramscope_report::{Answers, TextOptions, report};
 use vramscope_trace::Notices;
 use vramscope_trace::formats::{self, Compression, Format, Recording};
 
+use super::capture::Metadata;
 use super::{FlightRecorderOptions, SNAPSHOT};
 use crate::source::ProcessMemory;
 use crate::tracker::LogFormat;
@@ -23,7 +24,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    pub(super) fn of(pool: &MemoryPool, options: &FlightRecorderOptions) -> Self {
+    pub(super) fn of(pool: &MemoryPool, options: &FlightRecorderOptions, metadata: &Metadata) -> Self {
         let most = options.max_total_bytes;
         let text = |write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
             let mut out = Bounded { out: Vec::new(), room: most };
@@ -36,6 +37,7 @@ impl Contents {
             notices: Notices::default(),
         });
         let mut texts = vec![
+            ("metadata.json", text(&|out| write_json(out, metadata))),
             ("environment.json", text(&|out| write_json(out, &Environment::of(pool)))),
             (
                 "report.txt",

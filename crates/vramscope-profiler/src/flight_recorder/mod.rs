@@ -1,9 +1,10 @@
 //! What is left of a run that was out of memory: one folder with the last events, the report and the environment.
 
+mod capture;
 mod contents;
 mod folder;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,15 +15,19 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool, OutOfMemory};
+use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool, OutOfMemory, WeakPool};
 use vramscope_trace::formats;
+
+pub use capture::{BundleContext, out_of_memory_words};
 
 use crate::sync::lock;
 use crate::tracker::MemoryTracker;
+use capture::Metadata;
 use contents::{Bounded, Contents, too_large, write_json};
 use folder::{Old, is_abandoned, read_manifest, remove_oldest, size, writer_of};
 
-/// Writes a bundle when a request of a pool fails for want of memory (gpumemprof's OOM flight recorder).
+/// Writes a bundle when a request of a pool fails for want of memory (gpumemprof's OOM flight recorder), when
+/// something else [does](Self::capture_oom), or when it is [asked](Self::dump) to.
 ///
 /// A bundle is a folder `oom-20261121T184211Z-PID-N`:
 ///
@@ -31,6 +36,7 @@ use folder::{Old, is_abandoned, read_manifest, remove_oldest, size, writer_of};
 /// | `snapshot.pickle` | the pool and its last events: `vramscope report`, `vramscope view`, memory_viz |
 /// | `report.txt` | what `vramscope report` says of it |
 /// | `log.jsonl` | events and samples of the [tracker](FlightRecorderOptions::tracker) |
+/// | `metadata.json` | why it was written, the error, and what the program said of what it was doing |
 /// | `environment.json` | the process and the settings it ran under |
 /// | `manifest.json` | what failed, what was written, and what was left out and why |
 ///
@@ -100,6 +106,9 @@ pub enum FlightRecorderError {
         /// What the system said.
         why: io::Error,
     },
+    /// A bundle was wanted of a pool of which no handle is left.
+    #[error("the pool is gone, so there is nothing to write a bundle of")]
+    NoPool,
     /// The history could not be recorded.
     #[error(transparent)]
     History(#[from] HistoryError),
@@ -107,6 +116,8 @@ pub enum FlightRecorderError {
 
 struct Shared {
     folder: PathBuf,
+    /// A recorder keeps no pool.
+    pool: WeakPool,
     options: FlightRecorderOptions,
     /// Held by the one that writes.
     writer: Mutex<()>,
@@ -118,6 +129,8 @@ struct State {
     last: Option<Instant>,
     /// Failures since the last bundle that had none of their own.
     skipped: u64,
+    /// The last errors of the pool.
+    told: VecDeque<String>,
     /// The last `max_bundles` that were written, by time: those before are gone.
     bundles: Vec<(i64, PathBuf)>,
     error: Option<String>,
@@ -129,11 +142,15 @@ struct Manifest {
     /// The form of the bundle.
     version: u32,
     time_us: i64,
-    error: String,
-    device: i32,
-    requested_bytes: u64,
-    rounded_bytes: u64,
-    reserved_bytes: u64,
+    #[serde(default)]
+    reason: String,
+    /// `None` of a bundle on demand.
+    error: Option<String>,
+    /// This and what follows up to `device_free_bytes` is known of errors of the pool.
+    device: Option<i32>,
+    requested_bytes: Option<u64>,
+    rounded_bytes: Option<u64>,
+    reserved_bytes: Option<u64>,
     limit_bytes: Option<u64>,
     device_free_bytes: Option<u64>,
     /// Failures since the bundle before that have none.
@@ -143,11 +160,23 @@ struct Manifest {
     left_out: BTreeMap<String, String>,
 }
 
+/// Errors of the pool that are known again when they reach a caller: more than there are threads that fail at once.
+const MOST_TOLD: usize = 64;
+
 const SNAPSHOT: &str = "snapshot.pickle";
 const MANIFEST: &str = "manifest.json";
 
 /// Bytes that a manifest takes at most: a larger file is none.
 const MANIFEST_ROOM: u64 = 8 << 10;
+
+/// As much of a text as has room in a manifest, however it is written.
+fn shortened(text: &str) -> String {
+    const MOST_BYTES: usize = 500;
+    match text.char_indices().find(|(at, c)| at + c.len_utf8() > MOST_BYTES) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
 
 impl FlightRecorder {
     /// Writes bundles of `pool` into `folder` from now on.
@@ -170,7 +199,8 @@ impl FlightRecorder {
         {
             pool.record_memory_history(&HistoryOptions { max_entries, ..HistoryOptions::default() })?;
         }
-        let shared = Arc::new(Shared { folder, options, writer: Mutex::default(), state: Mutex::default() });
+        let (writer, state) = (Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { folder, pool: pool.downgrade(), options, writer, state });
         let recorder = Arc::downgrade(&shared);
         pool.on_oom(Arc::new(move |pool, error| {
             if let Some(recorder) = recorder.upgrade() {
@@ -193,52 +223,110 @@ impl FlightRecorder {
 }
 
 impl Shared {
+    /// Of this recorder alone, as long as it lives.
+    fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// A request failed.
     fn failed(&self, pool: &MemoryPool, error: &OutOfMemory) {
-        let skipped_failures = {
-            let mut state = lock(&self.state);
-            if state.last.is_some_and(|last| last.elapsed() < self.options.min_interval) {
-                state.skipped += 1;
-                return;
+        let message = error.to_string();
+        {
+            let told = &mut lock(&self.state).told;
+            told.push_back(message.clone());
+            if told.len() > MOST_TOLD {
+                told.pop_front();
             }
-            state.last = Some(Instant::now());
-            std::mem::take(&mut state.skipped)
-        };
-        let now = Timestamp::now();
-        let time_us = now.as_microsecond();
+        }
+        let Some(skipped_failures) = self.is_time() else { return };
         let manifest = Manifest {
-            version: 1,
-            time_us,
-            error: error.to_string(),
-            device: error.device_id,
-            requested_bytes: error.requested,
-            rounded_bytes: error.size,
-            reserved_bytes: error.total,
+            device: Some(error.device_id),
+            requested_bytes: Some(error.requested),
+            rounded_bytes: Some(error.size),
+            reserved_bytes: Some(error.total),
             limit_bytes: error.limit,
             device_free_bytes: error.device_free,
             skipped_failures,
             ..Manifest::default()
         };
-        let contents = Contents::of(pool, &self.options);
+        // What went wrong is kept.
+        self.bundle(pool, manifest, "out of memory", Some(&message)).ok();
+    }
+
+    /// This is an error of the pool, or holds one, of which it has told.
+    fn was_told(&self, message: &str) -> bool {
+        lock(&self.state).told.iter().any(|told| message.contains(told))
+    }
+
+    /// Something else than the pool failed for want of memory.
+    fn error_of_others(&self, message: &str, words: &str) -> Option<PathBuf> {
+        let skipped_failures = self.is_time()?;
+        let manifest = Manifest { skipped_failures, ..Manifest::default() };
+        self.bundle(&self.pool.upgrade()?, manifest, words, Some(message)).ok()
+    }
+
+    /// Somebody wants a bundle.
+    fn on_demand(&self, reason: &str) -> Result<PathBuf, FlightRecorderError> {
+        let pool = self.pool.upgrade().ok_or(FlightRecorderError::NoPool)?;
+        let skipped_failures = std::mem::take(&mut lock(&self.state).skipped);
+        let manifest = Manifest { skipped_failures, ..Manifest::default() };
+        self.bundle(&pool, manifest, reason, None)
+            .map_err(|why| FlightRecorderError::Folder { folder: self.folder.clone(), why })
+    }
+
+    /// The failures since the last bundle, where there is to be another.
+    fn is_time(&self) -> Option<u64> {
+        let mut state = lock(&self.state);
+        if state.last.is_some_and(|last| last.elapsed() < self.options.min_interval) {
+            state.skipped += 1;
+            return None;
+        }
+        state.last = Some(Instant::now());
+        Some(std::mem::take(&mut state.skipped))
+    }
+
+    /// Writes a bundle.
+    fn bundle(
+        &self,
+        pool: &MemoryPool,
+        manifest: Manifest,
+        reason: &str,
+        error: Option<&str>,
+    ) -> io::Result<PathBuf> {
+        let now = Timestamp::now();
+        let time_us = now.as_microsecond();
+        let skipped_failures = manifest.skipped_failures;
+        let manifest = Manifest {
+            version: 1,
+            time_us,
+            reason: shortened(reason),
+            error: error.map(shortened),
+            ..manifest
+        };
+        let (context, custom_metadata) = capture::context_here(self.id());
+        let exception_message = error.map(str::to_owned);
+        let metadata = Metadata { reason: reason.to_owned(), exception_message, context, custom_metadata };
+        let contents = Contents::of(pool, &self.options, &metadata);
         let mut left_behind = None;
         let written = {
             let _one_at_a_time = lock(&self.writer);
             self.write(now, &contents, manifest, &mut left_behind)
         };
         let mut state = lock(&self.state);
-        match written {
+        match &written {
             Ok(bundle) => {
-                state.bundles.push((time_us, bundle));
+                state.bundles.push((time_us, bundle.clone()));
                 state.bundles.sort();
                 let gone = state.bundles.len().saturating_sub(self.options.max_bundles);
                 state.bundles.drain(..gone);
                 state.error = left_behind;
             }
             Err(e) => {
-                state.skipped += skipped_failures + 1;
+                state.skipped += skipped_failures + u64::from(error.is_some());
                 state.error = Some(format!("{}: {e}", self.folder.display()));
             }
         }
+        written
     }
 
     /// Writes a bundle and removes those it takes the place of. `left_behind` is what could not be removed.

@@ -71,6 +71,24 @@ impl Peak {
         }
     }
 
+    /// What there was when most was allocated, where that is known.
+    pub(super) fn at_peak(&self) -> Option<Reading> {
+        match self {
+            Self::Exact(watch) => catch_unwind(AssertUnwindSafe(|| watch.at_peak())).unwrap_or_default(),
+            Self::Sampled(_) => None,
+        }
+    }
+
+    /// The block with which most was allocated, as it changes.
+    pub(super) fn highest_block(&self) -> Option<Arc<AtomicU64>> {
+        match self {
+            Self::Exact(watch) => {
+                catch_unwind(AssertUnwindSafe(|| watch.highest_block())).unwrap_or_default()
+            }
+            Self::Sampled(_) => None,
+        }
+    }
+
     pub(super) fn is_exact(&self) -> bool {
         matches!(self, Self::Exact(_))
     }

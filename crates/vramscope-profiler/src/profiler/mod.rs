@@ -1,6 +1,11 @@
 //! Memory of functions and blocks.
 
+pub mod attribute;
+mod future;
+mod global;
 mod looks;
+mod of_pool;
+mod peak_stacks;
 mod result;
 mod scope;
 mod summary;
@@ -15,13 +20,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thiserror::Error;
-use vramscope_allocator::{MemoryPool, StackRecorder};
+use vramscope_allocator::{CapturedStack, MemoryPool, SourceFrame, StackRecorder};
 
+pub use global::{global_profiler, set_global_profiler, take_global_profiler};
+pub use of_pool::{OfPool, PoolProfiler};
 pub use result::{Outcome, ProfileResult};
 pub use scope::ProfileContext;
 pub use summary::{FunctionSummary, ProfileSummary};
 pub use threads::ThreadUse;
 
+use crate::json::SavedResults;
 use crate::leaks::{LeakDetector, LeakSuspect};
 use crate::monitor::{Monitor, MonitorError};
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
@@ -30,6 +38,7 @@ use crate::source::{
 };
 use crate::sync::lock;
 use looks::{Looks, MONITOR_HOLDS, Peak};
+use peak_stacks::PeakStacks;
 use summary::Totals;
 use threads::ThreadTally;
 
@@ -74,6 +83,8 @@ pub struct GpuMemoryProfiler {
     leaks: Option<LeakDetector>,
     monitor: Mutex<Option<Monitor>>,
     tally: Option<Observation>,
+    /// Tells of the allocations at peaks, where stacks are collected.
+    _at_peaks: Option<Observation>,
 }
 
 /// What a profiler does beside the least: gpumemprof's arguments, and bounds.
@@ -84,8 +95,8 @@ pub struct ProfilerOptions {
     pub track_allocations: bool,
     /// Look at this process's host memory too.
     pub track_cpu_memory: bool,
-    /// Keep with each snapshot before and after a call who called. Stacks are looked up when they are taken, which takes
-    /// long the first time.
+    /// Keep with each snapshot before and after a call who called, and with its peak who allocated when it was reached.
+    /// Stacks are looked up when a call ends or begins, which takes long the first time.
     pub collect_stack_traces: bool,
     /// Look for leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call
     /// costs about a microsecond more.
@@ -120,6 +131,9 @@ pub enum ProfilerError {
     /// The source does not answer.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A bound of nothing.
+    #[error("{0} is 0, so that none would be kept; name 1 or more")]
+    NothingKept(&'static str),
     /// Leaks are wanted of a source that does not see allocations.
     #[error("{0} does not see allocations, so leaks cannot be found in it; profile a pool")]
     NoAllocations(String),
@@ -130,7 +144,8 @@ pub(super) struct Shared {
     id: u64,
     looks: Looks,
     options: ProfilerOptions,
-    stacks: StackRecorder,
+    stacks: Arc<StackRecorder>,
+    peak_stacks: Option<Arc<PeakStacks>>,
     state: Mutex<State>,
 }
 
@@ -166,12 +181,18 @@ impl GpuMemoryProfiler {
     /// The same with other options.
     ///
     /// # Errors
-    /// Where the source does not answer, or cannot do what is asked for.
+    /// Where the source does not answer, or cannot do what is asked for, or nothing would be kept.
     pub fn with_options(
         source: Arc<dyn MemorySource>,
         options: ProfilerOptions,
     ) -> Result<Self, ProfilerError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        for (bound, name) in [(options.max_snapshots, "max_snapshots"), (options.max_results, "max_results")]
+        {
+            if bound == 0 {
+                return Err(ProfilerError::NothingKept(name));
+            }
+        }
         source.read()?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let tally = if options.track_allocations {
@@ -193,8 +214,11 @@ impl GpuMemoryProfiler {
             peak: Arc::new(looks.watch()),
             baseline: baseline(&looks, &looks.read()),
         };
-        let shared = Shared { id, looks, options, stacks: StackRecorder::new(), state: Mutex::new(state) };
-        Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally })
+        let stacks = Arc::new(StackRecorder::new());
+        let peak_stacks = options.collect_stack_traces.then(|| PeakStacks::new(Arc::clone(&stacks)));
+        let at_peaks = peak_stacks.as_ref().and_then(|stacks| looks.source.observe(Arc::clone(stacks) as _));
+        let shared = Shared { id, looks, options, stacks, peak_stacks, state: Mutex::new(state) };
+        Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally, _at_peaks: at_peaks })
     }
 
     /// What is profiled.
@@ -207,13 +231,23 @@ impl GpuMemoryProfiler {
     /// Calls `f` and says what it did to memory. If it panics, the panic is passed on and the result is the last
     /// of [`results`](Self::results).
     pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, ProfileResult) {
-        self.profile_named(name.into(), f)
+        self.profile_judged(name.into(), f, |_| None)
     }
 
-    fn profile_named<R>(&self, name: Arc<str>, f: impl FnOnce() -> R) -> (R, ProfileResult) {
+    /// The same; `error` says whether what `f` returned is one.
+    fn profile_judged<R>(
+        &self,
+        name: Arc<str>,
+        f: impl FnOnce() -> R,
+        error: impl FnOnce(&R) -> Option<String>,
+    ) -> (R, ProfileResult) {
         let context = ProfileContext::begin(self, name);
         match catch_unwind(AssertUnwindSafe(f)) {
-            Ok(value) => (value, context.finish()),
+            Ok(value) => {
+                let outcome = error(&value).map_or(Outcome::Returned, Outcome::Failed);
+                let result = context.end(outcome);
+                (value, result)
+            }
             Err(panic) => {
                 context.end(Outcome::Panicked(message(panic.as_ref())));
                 resume_unwind(panic)
@@ -230,41 +264,44 @@ impl GpuMemoryProfiler {
         name: &str,
         f: impl FnOnce() -> Result<T, E>,
     ) -> Result<(T, ProfileResult), E> {
-        let context = self.profile_context(name);
-        match catch_unwind(AssertUnwindSafe(f)) {
-            Ok(Ok(value)) => Ok((value, context.finish())),
-            Ok(Err(error)) => {
-                context.fail(&error);
-                Err(error)
-            }
-            Err(panic) => {
-                context.end(Outcome::Panicked(message(panic.as_ref())));
-                resume_unwind(panic)
-            }
-        }
+        let (returned, result) = self.profile_judged(name.into(), f, error_in_words);
+        returned.map(|value| (value, result))
     }
 
-    /// Makes a function of which every call is profiled (gpumemprof's decorator).
+    /// Makes a function of which every call is profiled (gpumemprof's decorator). It returns what `f` returns, may be
+    /// called by several threads at a time where `f` may, and by itself. Several arguments are a tuple, and `|()|` is none.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
     /// # use vramscope_profiler::GpuMemoryProfiler;
     /// # let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
     /// # let profiler = GpuMemoryProfiler::on_pool(&pool, 0)?;
-    /// let mut step = profiler.wrap("step", |bytes| pool.malloc(bytes).map(drop));
-    /// for batch in [1 << 20, 2 << 20] {
-    ///     step(batch)?;
-    /// }
+    /// let step = profiler.wrap("step", |(rows, columns): (u64, u64)| pool.malloc(4 * rows * columns).is_ok());
+    /// std::thread::scope(|threads| {
+    ///     for rows in [1 << 10, 2 << 10] {
+    ///         threads.spawn({ let step = &step; move || assert!(step((rows, 64))) });
+    ///     }
+    /// });
     /// assert_eq!(profiler.get_summary().function_summaries["step"].call_count, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn wrap<'p, A, R, F: FnMut(A) -> R>(
+    ///
+    /// What is borrowed for an argument stays borrowed as long as the wrapped function is there. The attribute `#[profile]` of
+    /// the crate `vramscope` does it to a function as it is written, with whatever arguments; a closure that changes what it
+    /// holds is called through [`profile_function`](Self::profile_function).
+    pub fn wrap<'p, A, R, F: Fn(A) -> R>(&'p self, name: &str, f: F) -> impl Fn(A) -> R + use<'p, A, R, F> {
+        let name: Arc<str> = name.into();
+        move |argument| self.profile_judged(Arc::clone(&name), || f(argument), |_| None).0
+    }
+
+    /// As [`wrap`](Self::wrap), for a function that may fail: the result of a call that does has its error.
+    pub fn try_wrap<'p, A, T, E: Display, F: Fn(A) -> Result<T, E>>(
         &'p self,
         name: &str,
-        mut f: F,
-    ) -> impl FnMut(A) -> R + use<'p, A, R, F> {
+        f: F,
+    ) -> impl Fn(A) -> Result<T, E> + use<'p, A, T, E, F> {
         let name: Arc<str> = name.into();
-        move |argument| self.profile_named(Arc::clone(&name), || f(argument)).0
+        move |argument| self.profile_judged(Arc::clone(&name), || f(argument), error_in_words).0
     }
 
     /// Profiles what happens until the guard is dropped. It stays on its thread.
@@ -332,6 +369,15 @@ impl GpuMemoryProfiler {
     /// Calls in the order they ended: what was called inside a call precedes it.
     pub fn results(&self) -> Vec<ProfileResult> {
         lock(&self.shared.state).results.iter().cloned().collect()
+    }
+
+    /// Summary, results and what monitoring saw, as gpumemprof's `save_results` writes them.
+    pub fn saved_results(&self) -> SavedResults {
+        SavedResults {
+            summary: Some(self.get_summary()),
+            results: self.results(),
+            snapshots: self.snapshots(),
+        }
     }
 
     /// The call that ended last.
@@ -415,9 +461,13 @@ impl Shared {
         if self.options.collect_stack_traces
             && matches!(snapshot.operation, Operation::Before(_) | Operation::After(_))
         {
-            snapshot.stack_trace = self.stacks.capture().map(|stack| self.stacks.frames(stack).into());
+            snapshot.stack_trace = self.stacks.capture().map(|stack| self.frames(stack));
         }
         snapshot
+    }
+
+    fn frames(&self, stack: CapturedStack) -> Arc<[SourceFrame]> {
+        self.stacks.frames(stack).into()
     }
 
     fn keep(&self, snapshot: MemorySnapshot) {
@@ -449,8 +499,13 @@ fn baseline(looks: &Looks, now: &Reading) -> MemorySnapshot {
     MemorySnapshot::new(Operation::Baseline, looks.source.info().device_id, now_us(), now, now)
 }
 
+/// The error that was returned.
+fn error_in_words<T, E: Display>(returned: &Result<T, E>) -> Option<String> {
+    returned.as_ref().err().map(E::to_string)
+}
+
 /// What a panic said.
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
-
 use super::threads::ThreadUse;
 use crate::snapshot::MemorySnapshot;
 
 /// What one call of a function, or one block, did to memory: gpumemprof's `ProfileResult`. `None` is what the
 /// source does not know.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+///
+/// Serde writes and reads it as gpumemprof's `to_dict()`, with `allocations_created` and `allocations_freed` under the
+/// keys `tensors_created` and `tensors_deleted`, and beside its keys `peak_is_exact`, `thread`, `depth`, `outcome` and
+/// `error`.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProfileResult {
     /// Its name.
     pub function_name: Arc<str>,
     /// How long it took.
-    #[serde(rename = "execution_time_s", serialize_with = "seconds")]
     pub execution_time: Duration,
     /// What was in use when it began.
     pub memory_before: MemorySnapshot,
@@ -40,13 +41,11 @@ pub struct ProfileResult {
     /// Calls that it was inside of, of the same profiler and on the same thread.
     pub depth: usize,
     /// How it ended.
-    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// How a call ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "outcome", content = "error")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It returned.
     Returned,
@@ -80,8 +79,4 @@ impl ProfileResult {
             Outcome::Failed(error) | Outcome::Panicked(error) => Some(error),
         }
     }
-}
-
-fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.as_secs_f64())
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::GpuMemoryProfiler;
 use super::looks::Peak;
+use super::peak_stacks::PeakStack;
 use super::result::{Outcome, ProfileResult};
-use super::{GpuMemoryProfiler, threads};
+use super::threads::{self, ThreadUse};
 use crate::leaks::LeakCall;
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{Counts, Reading};
@@ -19,36 +21,32 @@ use crate::source::{Counts, Reading};
 pub struct ProfileContext<'p> {
     profiler: &'p GpuMemoryProfiler,
     /// `None` once it has ended.
-    call: Option<Call<'p>>,
+    call: Option<Call<Option<LeakCall<'p>>>>,
     /// It began while a panic was on its way, in what that drops.
     panicking: bool,
     of_its_thread: PhantomData<*const ()>,
 }
 
-struct Call<'p> {
+/// A call that is open; `L` is dropped when it ends.
+pub(super) struct Call<L> {
     name: Arc<str>,
-    key: u64,
-    depth: usize,
+    pub(super) key: u64,
+    pub(super) depth: usize,
     before: MemorySnapshot,
     counts: Option<Counts>,
     peak: Peak,
-    leaks: Option<LeakCall<'p>>,
+    peak_stack: Option<Arc<PeakStack>>,
+    pub(super) leaks: L,
     start: Instant,
 }
 
 impl<'p> ProfileContext<'p> {
     pub(super) fn begin(profiler: &'p GpuMemoryProfiler, name: Arc<str>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let shared = &profiler.shared;
-        let key = NEXT.fetch_add(1, Ordering::Relaxed);
         let leaks = profiler.leaks.as_ref().map(|leaks| leaks.call(&name));
-        let peak = shared.looks.watch();
-        let now = shared.looks.read();
-        let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
-        shared.begin(now.counts);
+        let mut call = Call::begin(profiler, name, leaks);
         // Last, so that the profiler's own work is not in it.
-        let depth = threads::open(shared.id, key);
-        let call = Call { name, key, depth, before, counts: now.counts, peak, leaks, start: Instant::now() };
+        call.depth = threads::open(profiler.shared.id, call.key);
+        call.start = Instant::now();
         let panicking = std::thread::panicking();
         Self { profiler, call: Some(call), panicking, of_its_thread: PhantomData }
     }
@@ -65,7 +63,7 @@ impl<'p> ProfileContext<'p> {
 
     pub(super) fn end(mut self, outcome: Outcome) -> ProfileResult {
         let Some(call) = self.call.take() else { unreachable!("a context ends once") };
-        call.end(self.profiler, outcome)
+        call.end(self.profiler, outcome, threads::close)
     }
 }
 
@@ -78,15 +76,35 @@ impl Drop for ProfileContext<'_> {
             } else {
                 Outcome::Returned
             };
-            call.end(self.profiler, outcome);
+            call.end(self.profiler, outcome, threads::close);
         }
     }
 }
 
-impl Call<'_> {
-    fn end(self, profiler: &GpuMemoryProfiler, outcome: Outcome) -> ProfileResult {
+impl<L> Call<L> {
+    /// Begins one that is on no thread yet.
+    pub(super) fn begin(profiler: &GpuMemoryProfiler, name: Arc<str>, leaks: L) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let shared = &profiler.shared;
+        let key = NEXT.fetch_add(1, Ordering::Relaxed);
+        let peak = shared.looks.watch();
+        let peak_stack = shared.peak_stacks.as_ref().and_then(|stacks| stacks.watch(&peak));
+        let now = shared.looks.read();
+        let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
+        shared.begin(now.counts);
+        let counts = now.counts;
+        Self { name, key, depth: 0, before, counts, peak, peak_stack, leaks, start: Instant::now() }
+    }
+
+    /// Ends it; `close` says what it did itself.
+    pub(super) fn end(
+        self,
+        profiler: &GpuMemoryProfiler,
+        outcome: Outcome,
+        close: impl FnOnce(u64) -> Option<ThreadUse>,
+    ) -> ProfileResult {
         let execution_time = self.start.elapsed();
-        let used = threads::close(self.key);
+        let used = close(self.key);
         let shared = &profiler.shared;
         let now = shared.looks.read();
         // Of what was looked at, where the source does not know: before and after too.
@@ -95,7 +113,10 @@ impl Call<'_> {
         let time_us = now_us();
         let name = &self.name;
         let memory_after = shared.snapshot(Operation::After(Arc::clone(name)), time_us, &now, &peak);
-        let memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        let mut memory_peak = shared.snapshot(Operation::Peak(Arc::clone(name)), time_us, &peak, &peak);
+        memory_peak.inactive_memory = self.peak.at_peak().and_then(|at_peak| at_peak.inactive());
+        memory_peak.stack_trace =
+            self.peak_stack.as_ref().and_then(|stack| stack.stack()).map(|stack| shared.frames(stack));
         let since = |of: fn(&Counts) -> u64| Some(of(&now.counts?).saturating_sub(of(&self.counts?)));
         let tracked = shared.options.track_allocations;
         let result = ProfileResult {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::result::ProfileResult;
 use crate::source::Counts;
@@ -18,7 +18,7 @@ use crate::source::Counts;
 ///   meanwhile.
 /// - Where nothing was profiled the numbers are 0, and what monitoring saw is there all the same; gpumemprof gives
 ///   a message alone.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {
     /// The device, as `cuda:0`.
     pub device: String,
@@ -37,6 +37,7 @@ pub struct ProfileSummary {
     /// The most allocated since the baseline, in calls or between.
     pub peak_memory_usage: Option<u64>,
     /// That saw everything; else the truth is at least that.
+    #[serde(default)]
     pub peak_is_exact: bool,
     /// Allocated now.
     pub current_memory_usage: Option<u64>,
@@ -53,7 +54,7 @@ pub struct ProfileSummary {
 }
 
 /// All calls of one name.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSummary {
     /// Calls.
     pub call_count: u64,
@@ -68,6 +69,7 @@ pub struct FunctionSummary {
     /// The highest peak of one.
     pub peak_memory: Option<u64>,
     /// Calls that returned an error or panicked.
+    #[serde(default)]
     pub failed_calls: u64,
 }
 

@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::source::{AllocationObserver, BlockEvent};
 
 /// What a call's own thread did while it ran, in bytes of blocks, after rounding. Other threads do not count:
 /// neither what they allocate nor what they free.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Bytes it allocated.
     pub allocated_bytes: u64,
@@ -49,9 +49,14 @@ thread_local! {
 
 /// Opens a call of a profiler on this thread, and returns how many of the same profiler it is inside of.
 pub(super) fn open(profiler: u64, key: u64) -> usize {
+    resume(profiler, key, ThreadUse::default())
+}
+
+/// The same with what the call did before it was closed, on this thread or another.
+pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     with(|open| {
         let depth = open.iter().filter(|call| call.profiler == profiler).count();
-        open.push(Open { profiler, key, used: ThreadUse::default() });
+        open.push(Open { profiler, key, used });
         depth
     })
     .unwrap_or(0)

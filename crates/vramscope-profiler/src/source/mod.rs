@@ -10,6 +10,7 @@ mod pool;
 mod process;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -199,6 +200,18 @@ impl Reading {
 pub trait Watch: Send + Sync {
     /// The highest of each kind so far, each at its own moment. What was there at the beginning counts.
     fn peaks(&self) -> Reading;
+
+    /// What there was at the one moment at which most was allocated; `None` where the source does not know.
+    fn at_peak(&self) -> Option<Reading> {
+        None
+    }
+
+    /// The [id](BlockEvent::id) of the block with which most was allocated so far, as it changes, and 0 where it was
+    /// so at the beginning; `None` where the source does not know. An
+    /// [observer](MemorySource::observe) that is told of this block runs where the peak is being reached.
+    fn highest_block(&self) -> Option<Arc<AtomicU64>> {
+        None
+    }
 }
 
 /// Reads at intervals.

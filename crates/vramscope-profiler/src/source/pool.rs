@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use vramscope_allocator::hooks::{Free, MallocPostprocess, MemoryHook};
-use vramscope_allocator::{DevicePool, MemoryPool, PeakScope, Peaks, Statistics};
+use vramscope_allocator::{AtPeak, DevicePool, MemoryPool, PeakScope, Peaks, Statistics};
 
 use super::{
     AllocationObserver, BlockEvent, Counts, DeviceSpec, MemorySource, Observation, Reading, SelectError,
@@ -113,6 +113,21 @@ impl MemorySource for PoolSource {
 impl Watch for PeakScope {
     fn peaks(&self) -> Reading {
         highest(&PeakScope::peaks(self))
+    }
+
+    fn at_peak(&self) -> Option<Reading> {
+        let AtPeak { requested, allocated, active, reserved, .. } = PeakScope::at_peak(self);
+        Some(Reading {
+            requested: Some(requested),
+            allocated: Some(allocated),
+            active: Some(active),
+            reserved: Some(reserved),
+            ..Reading::default()
+        })
+    }
+
+    fn highest_block(&self) -> Option<Arc<AtomicU64>> {
+        Some(self.highest_allocation())
     }
 }
 

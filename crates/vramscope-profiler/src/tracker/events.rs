@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer as _};
 use vramscope_report::bytes;
 
+use super::PhasedSample;
+use super::phases::{PhaseScope, innermost};
 use super::thresholds::Alert;
 use crate::monitor::Sample;
 use crate::source::{Counts, Tick};
@@ -48,9 +51,9 @@ pub enum EventKind {
         after: u64,
     },
     /// The program entered a phase.
-    PhaseEnter(String),
+    PhaseEnter(Arc<PhaseScope>),
     /// The program left a phase.
-    PhaseExit(String),
+    PhaseExit(Arc<PhaseScope>),
 }
 
 /// How rows are written.
@@ -66,7 +69,7 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'r> {
     Event(&'r Event),
-    Sample(&'r Sample),
+    Sample(&'r PhasedSample),
 }
 
 /// What stands in a column.
@@ -100,13 +103,13 @@ impl fmt::Display for Cell {
     }
 }
 
-const COLUMNS: usize = 22;
+const COLUMNS: usize = 26;
 
 impl Row<'_> {
     fn time_us(&self) -> i64 {
         match self {
             Self::Event(event) => event.time_us,
-            Self::Sample(sample) => sample.time_us,
+            Self::Sample(seen) => seen.sample.time_us,
         }
     }
 
@@ -115,7 +118,7 @@ impl Row<'_> {
         let nothing = Sample { time_us: 0, tick: Tick::default(), missed: 0 };
         let (event, sample) = match self {
             Self::Event(event) => (Some(*event), event.alert().map_or(&nothing, |alert| &alert.sample)),
-            Self::Sample(sample) => (None, *sample),
+            Self::Sample(seen) => (None, &seen.sample),
         };
         let alert = event.and_then(Event::alert);
         let Tick { now, high, high_is_exact } = sample.tick;
@@ -144,7 +147,33 @@ impl Row<'_> {
             ("num_alloc_retries", count(|c| c.num_alloc_retries)),
             ("num_ooms", count(|c| c.num_ooms)),
             ("missed_ticks", if is_sample { Cell::Number(sample.missed) } else { Cell::Nothing }),
+            ("phase", self.phase()),
+            ("phase_scope", self.scope(|phase| Some(phase.scope_id).into())),
+            ("phase_parent_scope", self.scope(|phase| phase.parent_scope_id.into())),
+            ("thread", self.scope(|phase| Cell::Text(phase.thread.as_ref().to_owned()))),
         ]
+    }
+
+    /// Where a phase begins or ends, its path; of a sample, that of the innermost phase of each thread.
+    fn phase(&self) -> Cell {
+        match self {
+            Self::Event(_) => self.scope(|phase| Cell::Text(phase.to_string())),
+            Self::Sample(seen) if seen.phases.is_empty() => Cell::Nothing,
+            Self::Sample(seen) => {
+                let paths: Vec<String> = innermost(&seen.phases).map(|phase| phase.to_string()).collect();
+                Cell::Text(paths.join(" | "))
+            }
+        }
+    }
+
+    /// What is known of a phase, where one begins or ends.
+    fn scope(&self, of: impl Fn(&PhaseScope) -> Cell) -> Cell {
+        match self {
+            Self::Event(Event {
+                kind: EventKind::PhaseEnter(phase) | EventKind::PhaseExit(phase), ..
+            }) => of(phase),
+            _ => Cell::Nothing,
+        }
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -183,7 +212,7 @@ pub(super) fn write_header(format: LogFormat, out: &mut dyn Write) -> io::Result
 /// Writes events and samples by time.
 pub(super) fn write_log(
     events: &VecDeque<Event>,
-    samples: &VecDeque<Sample>,
+    samples: &VecDeque<PhasedSample>,
     format: LogFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -228,11 +257,8 @@ impl fmt::Display for EventKind {
     /// The message in logs: nothing for `stop`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Start(text)
-            | Self::Gone(text)
-            | Self::Error(text)
-            | Self::PhaseEnter(text)
-            | Self::PhaseExit(text) => f.write_str(text),
+            Self::Start(text) | Self::Gone(text) | Self::Error(text) => f.write_str(text),
+            Self::PhaseEnter(phase) | Self::PhaseExit(phase) => phase.fmt(f),
             Self::Stop => Ok(()),
             Self::Alert(alert) => alert.fmt(f),
             Self::Cleared(alert) => write!(f, "over: {alert}"),

@@ -18,6 +18,8 @@ const BETWEEN_WALKS: Duration = Duration::from_secs(1);
 pub(super) struct Lookout {
     shared: Arc<Shared>,
     gauges: Vec<Gauge>,
+    /// How often the thresholds had been changed when the gauges were made of them.
+    changes: u64,
     growth: Growth,
     /// And when it last gave memory back.
     watchdog: Option<(Watchdog, Option<Duration>)>,
@@ -35,6 +37,7 @@ impl Lookout {
         Self {
             shared,
             gauges: options.thresholds.iter().copied().map(Gauge::new).collect(),
+            changes: 0,
             growth: Growth::new(options.growth_window.max(options.interval.saturating_mul(10))),
             watchdog: options.watchdog.map(|watchdog| (watchdog, None)),
             interval: options.interval,
@@ -47,6 +50,8 @@ impl Lookout {
 
     /// Judges a look, writes down what happened, and tells who wants to know.
     pub(super) fn see(&mut self, sample: Result<Sample, SourceError>) {
+        let phases = lock(&self.shared.phases).open();
+        let changed = self.take_thresholds();
         let events = match &sample {
             Ok(sample) => self.judge(sample),
             Err(e @ SourceError::Gone(_)) => vec![EventKind::Gone(e.to_string())],
@@ -58,7 +63,7 @@ impl Lookout {
         {
             let mut state = lock(&self.shared.state);
             match sample {
-                Ok(sample) => state.saw(sample, self.shared.max_samples),
+                Ok(sample) => state.saw(sample, phases, self.shared.max_samples),
                 Err(_) => state.statistics.errors += 1,
             }
             for kind in events {
@@ -66,12 +71,27 @@ impl Lookout {
             }
             // Most looks measure nothing that was not measured before.
             let never = self.gauges.iter().filter(|g| !g.measured);
-            if never.clone().count() != state.never_measured.len() {
+            if changed || never.clone().count() != state.never_measured.len() {
                 state.never_measured = never.map(|g| g.threshold).collect();
             }
             state.write_out();
         }
         self.shared.tell();
+    }
+
+    /// Takes over thresholds that were set since the last look. One that was not changed goes on as it was.
+    fn take_thresholds(&mut self) -> bool {
+        let thresholds = lock(&self.shared.thresholds);
+        let changed = std::mem::replace(&mut self.changes, thresholds.changes) != thresholds.changes;
+        if changed {
+            let mut before = std::mem::take(&mut self.gauges);
+            let gauge = |&threshold| {
+                let same = before.iter().position(|gauge| gauge.threshold == threshold);
+                same.map_or_else(|| Gauge::new(threshold), |i| before.swap_remove(i))
+            };
+            self.gauges = thresholds.now.iter().map(gauge).collect();
+        }
+        changed
     }
 
     /// What happened with a sample.

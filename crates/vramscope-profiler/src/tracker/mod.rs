@@ -3,28 +3,33 @@
 mod events;
 mod log;
 mod lookout;
+mod options;
+mod phases;
+mod state;
 mod thresholds;
+mod timeline;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thiserror::Error;
-
 pub use events::{Event, EventKind, LogFormat};
 pub use log::LogFile;
+pub use options::{TrackerError, TrackerOptions, TrackerStatistics, Watchdog};
+pub use phases::{Phase, PhaseScope};
+pub use state::PhasedSample;
 pub use thresholds::{Alert, Quantity, Severity, Threshold};
+pub use timeline::TimelinePoint;
 
+use crate::hidden::{HiddenMemory, HiddenOptions};
 use crate::monitor::{Monitor, MonitorError, Sample, check};
-use crate::snapshot::now_us;
-use crate::source::{MemorySource, Reading};
+use crate::source::MemorySource;
 use crate::sync::lock;
-use events::{Row, write_log};
+use events::write_log;
 use log::OpenLog;
 use lookout::Lookout;
+use state::{Shared, State, Thresholds, Told};
 
 /// Called when an alert is raised, on the tracker's thread. It should not take long: meanwhile nothing is looked at. One
 /// that owns the tracker keeps it for ever.
@@ -65,135 +70,6 @@ pub struct MemoryTracker {
     monitor: Mutex<Option<Monitor>>,
 }
 
-/// What a tracker does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrackerOptions {
-    /// The time between two looks.
-    pub interval: Duration,
-    /// When to raise alerts.
-    pub thresholds: Vec<Threshold>,
-    /// The time over which growth is measured, at least ten intervals. Before nine tenths of it have passed, none is
-    /// known.
-    pub growth_window: Duration,
-    /// Frees cached memory.
-    pub watchdog: Option<Watchdog>,
-    /// A file that every event and sample is written to at once; a program that is killed leaves it whole.
-    pub log: Option<LogFile>,
-    /// Events that are kept, and apart from them as many alerts.
-    pub max_events: usize,
-    /// Samples that are kept.
-    pub max_samples: usize,
-}
-
-impl Default for TrackerOptions {
-    /// Ten looks a second; a warning at 80 % of the device, an alarm at 95 %, a warning where 20 % of it are lost
-    /// between blocks; 10,000 events and samples.
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_millis(100),
-            thresholds: vec![
-                Threshold::new(Quantity::DevicePercent, Severity::Warning, 80.0),
-                Threshold::new(Quantity::DevicePercent, Severity::Critical, 95.0),
-                Threshold::new(Quantity::ExternalFragmentationPercent, Severity::Warning, 20.0),
-            ],
-            growth_window: Duration::from_secs(60),
-            watchdog: None,
-            log: None,
-            max_events: 10_000,
-            max_samples: 10_000,
-        }
-    }
-}
-
-/// Gives cached memory back when the device fills up (gpumemprof's `MemoryWatchdog`): only what emptying the cache
-/// does give back, and only where there is some.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Watchdog {
-    /// From this percentage of the device.
-    pub above_percent: f64,
-    /// The least time between two cleanups.
-    pub min_interval: Duration,
-}
-
-impl Default for Watchdog {
-    /// From 90 %, every 30 seconds at most.
-    fn default() -> Self {
-        Self { above_percent: 90.0, min_interval: Duration::from_secs(30) }
-    }
-}
-
-/// What was seen so far.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub struct TrackerStatistics {
-    /// Samples that were taken.
-    pub samples: u64,
-    /// Ticks that were left out, because looking took too long.
-    pub missed_ticks: u64,
-    /// Looks that had no answer.
-    pub errors: u64,
-    /// The highest of each kind.
-    pub high: Reading,
-    /// `high` saw everything; else the truth is at least that.
-    pub high_is_exact: bool,
-    /// Alerts that were raised.
-    pub alerts: u64,
-    /// Cleanups by the watchdog.
-    pub cleanups: u64,
-    /// Requests that failed for want of memory.
-    pub failed_requests: u64,
-    /// Times the allocator gave its whole cache back to serve a request.
-    pub retries: u64,
-    /// Callbacks that panicked.
-    pub callback_panics: u64,
-}
-
-/// Why a tracker did not start.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum TrackerError {
-    /// A threshold that can never be crossed, or never be over.
-    #[error("a threshold's marks must be numbers, `until` not above `above`: {0:?}")]
-    Threshold(Threshold),
-    /// A watchdog that would never or always clean up.
-    #[error("a watchdog's mark must be a percentage: {0}")]
-    Watchdog(f64),
-    /// The monitor's.
-    #[error(transparent)]
-    Monitor(#[from] MonitorError),
-    /// The log could not be written.
-    #[error("{path}: {why}", path = path.display())]
-    Log {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        why: io::Error,
-    },
-}
-
-struct Shared {
-    source: Arc<dyn MemorySource>,
-    state: Mutex<State>,
-    callbacks: Mutex<Vec<Told>>,
-    max_events: usize,
-    max_samples: usize,
-}
-
-/// A callback, and how many alerts it was told of.
-struct Told {
-    callback: AlertCallback,
-    alerts: u64,
-}
-
-struct State {
-    alerts: VecDeque<Alert>,
-    /// Thresholds of which no value was ever known.
-    never_measured: Vec<Threshold>,
-    events: VecDeque<Event>,
-    samples: VecDeque<Sample>,
-    statistics: TrackerStatistics,
-    log: Option<OpenLog>,
-}
-
 impl MemoryTracker {
     /// Begins to watch `source`, with a look at once.
     ///
@@ -202,6 +78,11 @@ impl MemoryTracker {
     pub fn start(source: Arc<dyn MemorySource>, options: TrackerOptions) -> Result<Self, TrackerError> {
         if let Some(senseless) = options.thresholds.iter().find(|t| !t.is_sensible()) {
             return Err(TrackerError::Threshold(*senseless));
+        }
+        for (bound, name) in [(options.max_events, "max_events"), (options.max_samples, "max_samples")] {
+            if bound == 0 {
+                return Err(TrackerError::NothingKept(name));
+            }
         }
         if let Some(watchdog) = options.watchdog.filter(|w| !(0.0..=100.0).contains(&w.above_percent)) {
             return Err(TrackerError::Watchdog(watchdog.above_percent));
@@ -215,12 +96,15 @@ impl MemoryTracker {
             events: VecDeque::new(),
             samples: VecDeque::new(),
             statistics,
+            raised: 0,
             log,
         };
         let shared = Arc::new(Shared {
             source: Arc::clone(&source),
             state: Mutex::new(state),
             callbacks: Mutex::default(),
+            phases: Mutex::default(),
+            thresholds: Mutex::new(Thresholds { now: options.thresholds.clone(), changes: 0 }),
             max_events: options.max_events,
             max_samples: options.max_samples,
         });
@@ -249,10 +133,64 @@ impl MemoryTracker {
         self.shared.tell();
     }
 
-    /// Names what happens until the guard is dropped: two events in the log.
+    /// Calls `callback` no more. False where it was not added, or was removed before; it is told by its `Arc`, a clone
+    /// of the one that was added. An alert that is being told meanwhile may still reach it.
+    pub fn remove_alert_callback(&self, callback: &AlertCallback) -> bool {
+        let mut callbacks = lock(&self.shared.callbacks);
+        let is_it = |told: &Told| Arc::as_ptr(&told.callback).cast::<()>() == Arc::as_ptr(callback).cast();
+        let removed = callbacks.iter().position(is_it).map(|i| callbacks.remove(i));
+        drop(callbacks);
+        // With nothing locked, for what it owns is code of others.
+        removed.is_some()
+    }
+
+    /// Sets a threshold from the next look on, in place of that of the same quantity and severity, if there is one. Where
+    /// its value has been reached already, an alert is raised.
+    ///
+    /// # Errors
+    /// [`TrackerError::Threshold`] where it can never be crossed, or never be over.
+    pub fn set_threshold(&self, threshold: Threshold) -> Result<(), TrackerError> {
+        if !threshold.is_sensible() {
+            return Err(TrackerError::Threshold(threshold));
+        }
+        let mut thresholds = lock(&self.shared.thresholds);
+        match thresholds.now.iter_mut().find(|old| old.is_of(threshold.quantity, threshold.severity)) {
+            Some(old) => *old = threshold,
+            None => thresholds.now.push(threshold),
+        }
+        thresholds.changes += 1;
+        Ok(())
+    }
+
+    /// Watches for this no more, from the next look on. False where it did not.
+    pub fn remove_threshold(&self, quantity: Quantity, severity: Severity) -> bool {
+        let mut thresholds = lock(&self.shared.thresholds);
+        let before = thresholds.now.len();
+        thresholds.now.retain(|threshold| !threshold.is_of(quantity, severity));
+        let removed = thresholds.now.len() < before;
+        thresholds.changes += u64::from(removed);
+        removed
+    }
+
+    /// The thresholds that hold from the next look on.
+    pub fn thresholds(&self) -> Vec<Threshold> {
+        lock(&self.shared.thresholds).now.clone()
+    }
+
+    /// Names what the calling thread does until the guard is dropped: two events in the log, and every sample that is
+    /// taken meanwhile says so. Phases nest, on each thread for itself.
     pub fn phase(&self, name: &str) -> Phase<'_> {
-        self.shared.happened(EventKind::PhaseEnter(name.to_owned()));
-        Phase { tracker: self, name: name.to_owned() }
+        Phase::enter(self, name, BTreeMap::new())
+    }
+
+    /// The same with what the program has to say of it, a number of a batch say.
+    pub fn phase_with(&self, name: &str, metadata: BTreeMap<String, String>) -> Phase<'_> {
+        Phase::enter(self, name, metadata)
+    }
+
+    /// The phases that are open, on all threads, in the order in which they were entered.
+    pub fn open_phases(&self) -> Arc<[Arc<PhaseScope>]> {
+        lock(&self.shared.phases).open()
     }
 
     /// What happened, oldest first.
@@ -272,7 +210,36 @@ impl MemoryTracker {
 
     /// What was seen, oldest first.
     pub fn samples(&self) -> Vec<Sample> {
-        lock(&self.shared.state).samples.iter().copied().collect()
+        lock(&self.shared.state).samples.iter().map(|seen| seen.sample).collect()
+    }
+
+    /// The same, each with the phases that were open when it was taken.
+    pub fn samples_in_phases(&self) -> Vec<PhasedSample> {
+        lock(&self.shared.state).samples.iter().cloned().collect()
+    }
+
+    /// What was seen, by intervals from the first sample on that is kept: the last and the highest of each. Intervals
+    /// without a sample are left out.
+    ///
+    /// # Errors
+    /// Where the interval is nothing.
+    pub fn memory_timeline(&self, interval: Duration) -> Result<Vec<TimelinePoint>, MonitorError> {
+        timeline::timeline(self.samples().iter(), interval)
+    }
+
+    /// Device memory outside of the pool in the samples that are kept, classified.
+    pub fn hidden_memory(&self, options: HiddenOptions) -> HiddenMemory {
+        HiddenMemory::of(&self.samples(), options)
+    }
+
+    /// Forgets the events, alerts and samples so far and begins statistics anew. The log file keeps what was written;
+    /// phases stay open, and alerts that are raised stay raised.
+    pub fn clear_events(&self) {
+        let mut state = lock(&self.shared.state);
+        state.events.clear();
+        state.alerts.clear();
+        state.samples.clear();
+        state.statistics = TrackerStatistics { high_is_exact: true, ..TrackerStatistics::default() };
     }
 
     /// All of it in numbers, also of what is no longer kept.
@@ -302,97 +269,5 @@ impl MemoryTracker {
 impl Drop for MemoryTracker {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// A phase of the program, until it is dropped.
-#[must_use = "the phase ends when the guard is dropped"]
-pub struct Phase<'t> {
-    tracker: &'t MemoryTracker,
-    name: String,
-}
-
-impl Drop for Phase<'_> {
-    fn drop(&mut self) {
-        self.tracker.shared.happened(EventKind::PhaseExit(std::mem::take(&mut self.name)));
-    }
-}
-
-impl Shared {
-    /// Tells callbacks of the alerts they were not told of.
-    fn tell(&self) {
-        loop {
-            let next = {
-                let mut callbacks = lock(&self.callbacks);
-                let state = lock(&self.state);
-                let raised = state.statistics.alerts;
-                callbacks.iter_mut().find(|told| told.alerts < raised).map(|told| {
-                    let kept = state.alerts.len() as u64;
-                    let missed = raised - std::mem::replace(&mut told.alerts, raised);
-                    let alerts = state.alerts.iter().skip((kept - missed.min(kept)) as usize);
-                    (Arc::clone(&told.callback), alerts.cloned().collect::<Vec<_>>())
-                })
-            };
-            // With nothing locked, for it is code of others.
-            let Some((callback, alerts)) = next else { return };
-            for alert in alerts {
-                if catch_unwind(AssertUnwindSafe(|| callback(&alert))).is_err() {
-                    lock(&self.state).statistics.callback_panics += 1;
-                }
-            }
-        }
-    }
-
-    fn happened(&self, kind: EventKind) {
-        let mut state = lock(&self.state);
-        state.happened(Event { time_us: now_us(), kind }, self.max_events);
-        state.write_out();
-    }
-}
-
-impl State {
-    fn happened(&mut self, event: Event, most: usize) {
-        if let Some(log) = &mut self.log {
-            log.add(Row::Event(&event));
-        }
-        let seen = &mut self.statistics;
-        match &event.kind {
-            EventKind::Alert(alert) => {
-                seen.alerts += 1;
-                self.alerts.push_back(alert.clone());
-                while self.alerts.len() > most {
-                    self.alerts.pop_front();
-                }
-            }
-            EventKind::Cleanup { .. } => seen.cleanups += 1,
-            EventKind::OutOfMemory(n) => seen.failed_requests += n,
-            EventKind::Retry(n) => seen.retries += n,
-            _ => {}
-        }
-        self.events.push_back(event);
-        while self.events.len() > most {
-            self.events.pop_front();
-        }
-    }
-
-    fn saw(&mut self, sample: Sample, most: usize) {
-        if let Some(log) = &mut self.log {
-            log.add(Row::Sample(&sample));
-        }
-        let seen = &mut self.statistics;
-        seen.samples += 1;
-        seen.missed_ticks += sample.missed;
-        seen.high = seen.high.max(sample.tick.high);
-        seen.high_is_exact &= sample.tick.high_is_exact;
-        self.samples.push_back(sample);
-        while self.samples.len() > most {
-            self.samples.pop_front();
-        }
-    }
-
-    fn write_out(&mut self) {
-        if let Some(log) = &mut self.log {
-            log.write_out();
-        }
     }
 }

@@ -69,7 +69,16 @@ impl Threshold {
     }
 
     pub(super) fn is_sensible(&self) -> bool {
-        self.above.is_finite() && self.until.is_finite() && self.until <= self.above
+        let most = match self.quantity {
+            // What is in use, or lost, is a part of the device.
+            Quantity::DevicePercent | Quantity::ExternalFragmentationPercent => 100.0,
+            Quantity::GrowthPerMinute | Quantity::Hidden => f64::MAX,
+        };
+        self.until.is_finite() && self.until <= self.above && self.above <= most
+    }
+
+    pub(super) fn is_of(&self, quantity: Quantity, severity: Severity) -> bool {
+        self.quantity == quantity && self.severity == severity
     }
 }
 

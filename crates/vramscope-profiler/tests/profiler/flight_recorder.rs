@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use vramscope_allocator::{HistoryOptions, MemoryPool, Policy, VirtualDevice};
 use vramscope_profiler::{
-    FlightRecorder, FlightRecorderError, FlightRecorderOptions, MemoryTracker, PoolSource, TrackerOptions,
+    BundleContext, FlightRecorder, FlightRecorderError, FlightRecorderOptions, MemoryTracker, PoolSource,
+    TrackerOptions, out_of_memory_words,
 };
 
 fn pool() -> MemoryPool {
@@ -74,7 +75,10 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     assert_eq!(manifest["reserved_bytes"], 600 << 20);
     assert_eq!(manifest["device_free_bytes"], (1 << 30) - (600 << 20));
     let files = names(bundle);
-    assert_eq!(files, ["environment.json", "log.jsonl", "manifest.json", "report.txt", "snapshot.pickle"]);
+    assert_eq!(
+        files,
+        ["environment.json", "log.jsonl", "manifest.json", "metadata.json", "report.txt", "snapshot.pickle"]
+    );
     let mut listed: Vec<&str> =
         manifest["files"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
     listed.sort_unstable();
@@ -410,4 +414,147 @@ fn a_history_that_is_recorded_is_left_alone() {
     let streamed = vramscope_trace::formats::read(fs::File::open(&stream).unwrap(), &mut |_| {}).unwrap();
     // A snapshot is an event of the pool alone.
     assert!(streamed.trace.devices[0].events.len() >= events - 1);
+}
+
+#[test]
+fn an_error_that_the_pool_did_not_raise_has_a_bundle_with_its_context() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();
+    let _live = pool.malloc(600 << 20).unwrap();
+    let context = BundleContext::new("matmul").with("batch", 17).with("model", "gpt \u{7} \"x\"");
+    let error: Result<u32, String> =
+        recorder.capture_oom(context, || Err("cuBLAS: CUBLAS_STATUS_ALLOC_FAILED".to_owned()));
+    assert_eq!(error.unwrap_err(), "cuBLAS: CUBLAS_STATUS_ALLOC_FAILED");
+    let [bundle] = &recorder.bundles()[..] else { panic!("{:?}", recorder.bundles()) };
+    let metadata = json(&bundle.join("metadata.json"));
+    assert_eq!(
+        metadata,
+        serde_json::json!({
+            "reason": "alloc_failed",
+            "exception_message": "cuBLAS: CUBLAS_STATUS_ALLOC_FAILED",
+            "context": "matmul",
+            "custom_metadata": {"batch": "17", "model": "gpt \u{7} \"x\""},
+        })
+    );
+    let manifest = json(&bundle.join("manifest.json"));
+    assert_eq!(manifest["reason"], "alloc_failed");
+    assert_eq!(manifest["requested_bytes"], serde_json::Value::Null);
+    assert!(bundle.join("snapshot.pickle").exists() && bundle.join("report.txt").exists());
+}
+
+#[test]
+fn only_what_says_that_memory_was_wanting_has_a_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();
+    let context = || BundleContext::new("step");
+    assert_eq!(recorder.capture_oom(context(), || Ok::<_, String>(7)), Ok(7));
+    assert_eq!(recorder.capture_oom(context(), || Err::<(), _>("no such layer")), Err("no such layer"));
+    assert_eq!(recorder.handle_error(&"the shapes differ"), None);
+    assert_eq!(recorder.bundles(), Vec::<PathBuf>::new());
+    for message in [
+        "CUDA out of memory. Tried to allocate 2.00 GiB",
+        "HIP OUT OF MEMORY",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "RESOURCE EXHAUSTED: OOM",
+        "failed to allocate workspace",
+        "memory allocation of 17 bytes failed",
+        "std::bad_alloc",
+    ] {
+        assert!(out_of_memory_words(message).is_some(), "{message}");
+    }
+}
+
+/// The pool writes one before anything is unwound; the error then passes the capture, and has no second one.
+#[test]
+fn an_error_of_the_pool_has_one_bundle_with_the_contexts_around_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();
+    let outer = BundleContext::new("epoch").with("epoch", 3).with("batch", 0);
+    let error = recorder.capture_oom(outer, || {
+        let inner = BundleContext::new("forward").with("batch", 17);
+        recorder.capture_oom(inner, || pool.malloc(2 << 30).map_err(|e| format!("step failed: {e}")))
+    });
+    assert!(error.unwrap_err().starts_with("step failed: Out of memory"));
+    let [bundle] = &recorder.bundles()[..] else { panic!("{:?}", recorder.bundles()) };
+    let metadata = json(&bundle.join("metadata.json"));
+    assert_eq!(metadata["context"], "forward");
+    assert_eq!(metadata["custom_metadata"], serde_json::json!({"batch": "17", "epoch": "3"}));
+    assert_eq!(json(&bundle.join("manifest.json"))["requested_bytes"], 2u64 << 30);
+    // Outside of the captures there is no context, and another thread has none.
+    fail(&pool);
+    let none = json(&recorder.bundles()[1].join("metadata.json"));
+    assert_eq!(
+        (&none["context"], &none["custom_metadata"]),
+        (&serde_json::Value::Null, &serde_json::json!({}))
+    );
+}
+
+#[test]
+fn a_panic_for_want_of_memory_has_a_bundle_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        recorder
+            .capture_oom(BundleContext::new("step"), || -> Result<(), String> { panic!("HIP out of memory") })
+    }));
+    assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"HIP out of memory"));
+    assert_eq!(json(&recorder.bundles()[0].join("metadata.json"))["context"], "step");
+    // The capture is closed.
+    let bundle = recorder.handle_error(&"out of memory, later").unwrap();
+    assert_eq!(json(&bundle.join("metadata.json"))["context"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_bundle_is_written_on_demand_whatever_the_time_since_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let rarely = FlightRecorderOptions { min_interval: Duration::from_secs(3600), ..often() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), rarely).unwrap();
+    fail(&pool);
+    assert_eq!(recorder.handle_error(&"another out of memory"), None, "too soon: counted");
+    let context = BundleContext::new("a user pressed a key").with("key", 'd');
+    let bundle = recorder.dump("on demand", context).unwrap();
+    let manifest = json(&bundle.join("manifest.json"));
+    assert_eq!((&manifest["reason"], &manifest["error"]), (&"on demand".into(), &serde_json::Value::Null));
+    assert_eq!(manifest["skipped_failures"], 1);
+    assert_eq!(json(&bundle.join("metadata.json"))["custom_metadata"]["key"], "d");
+    assert_eq!(recorder.bundles().len(), 2);
+    drop(pool);
+    assert!(matches!(recorder.dump("too late", BundleContext::default()), Err(FlightRecorderError::NoPool)));
+}
+
+/// A manifest has room for 8 KiB; an error may say more than that.
+#[test]
+fn long_errors_and_contexts_do_not_cost_the_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let options = FlightRecorderOptions { max_total_bytes: 256 << 10, ..often() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
+    let long = format!("out of memory {}", "\u{1}\u{10ffff}".repeat(5000));
+    let bundle = recorder.handle_error(&long).unwrap();
+    assert_eq!(json(&bundle.join("metadata.json"))["exception_message"], long);
+    let said = json(&bundle.join("manifest.json"))["error"].as_str().unwrap().to_owned();
+    assert!(said.ends_with('…') && long.starts_with(said.trim_end_matches('…')), "{said}");
+    // More than fits the folder: the rest is there, and the manifest says what is not.
+    let huge = BundleContext::new("step").with("notes", "x".repeat(300 << 10));
+    let bundle = recorder.dump("on demand", huge).unwrap();
+    let left_out = &json(&bundle.join("manifest.json"))["left_out"];
+    assert!(left_out["metadata.json"].is_string(), "{left_out}");
+    assert!(bundle.join("report.txt").exists());
+    assert!(bytes_below(folder.path()) <= 256 << 10);
+}
+
+#[test]
+fn a_history_of_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = FlightRecorderOptions { max_entries: Some(0), ..FlightRecorderOptions::default() };
+    let error = FlightRecorder::attach(&pool(), folder.path(), nothing).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "max_entries is 0, so that no event would be kept; name 1 or more, or a file to stream to"
+    );
 }

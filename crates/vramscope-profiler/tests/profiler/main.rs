@@ -3,6 +3,7 @@
 
 mod calls;
 mod flight_recorder;
+mod json;
 mod leaks;
 #[cfg(unix)]
 mod live;
@@ -11,3 +12,4 @@ mod prometheus;
 mod random;
 mod sources;
 mod tracker;
+mod wrapped;

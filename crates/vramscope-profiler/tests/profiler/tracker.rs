@@ -415,7 +415,8 @@ fn events_and_samples_are_bounded_apart() {
     drop(tracker.phase("warmup"));
     tracker.stop();
     assert_eq!((tracker.samples().len(), tracker.events().len()), (5, 2));
-    assert_eq!(tracker.events()[0].kind, EventKind::PhaseExit("warmup".to_owned()));
+    let EventKind::PhaseExit(phase) = &tracker.events()[0].kind else { panic!("{:?}", tracker.events()) };
+    assert_eq!(phase.name(), "warmup");
     assert_eq!(tracker.statistics().samples, 100);
 }
 
@@ -440,4 +441,181 @@ fn senseless_thresholds_and_a_log_that_cannot_be_written_are_refused() {
     let log = Some(LogFile::at("/no/such/folder/log.csv".as_ref()));
     let refused = start(TrackerOptions { log, ..TrackerOptions::default() }).to_string();
     assert!(refused.starts_with("/no/such/folder/log.csv: "), "{refused}");
+}
+
+/// A tracker that looks every millisecond, and raises alerts at once.
+fn often(pool: &MemoryPool, thresholds: Vec<Threshold>) -> MemoryTracker {
+    let options =
+        TrackerOptions { interval: Duration::from_millis(1), thresholds, ..TrackerOptions::default() };
+    MemoryTracker::start(PoolSource::new(pool, 0).unwrap(), options).unwrap()
+}
+
+/// Waits for looks that began after this.
+fn look(tracker: &MemoryTracker) {
+    let seen = tracker.statistics().samples;
+    while tracker.statistics().samples < seen + 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn pool_of(bytes: u64) -> MemoryPool {
+    MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(bytes))]).unwrap()
+}
+
+#[test]
+fn thresholds_are_set_while_it_runs() {
+    let pool = pool_of(100 << 20);
+    let tracker = often(&pool, vec![threshold(Quantity::DevicePercent, 90.0)]);
+    let _live = pool.malloc(50 << 20).unwrap();
+    look(&tracker);
+    assert_eq!(tracker.alerts(), []);
+    tracker.set_threshold(threshold(Quantity::DevicePercent, 40.0)).unwrap();
+    look(&tracker);
+    let values: Vec<f64> = tracker.alerts().iter().map(|alert| alert.threshold.above).collect();
+    assert_eq!(values, [40.0]);
+    // One of another severity stands beside it; what was raised is not raised again.
+    let critical = Threshold { severity: Severity::Critical, ..threshold(Quantity::DevicePercent, 45.0) };
+    tracker.set_threshold(critical).unwrap();
+    look(&tracker);
+    assert_eq!(tracker.alerts().len(), 2);
+    assert_eq!(tracker.thresholds().len(), 2);
+    tracker.set_threshold(threshold(Quantity::Hidden, 1e9)).unwrap();
+    assert!(tracker.remove_threshold(Quantity::DevicePercent, Severity::Critical));
+    assert!(!tracker.remove_threshold(Quantity::DevicePercent, Severity::Critical));
+    look(&tracker);
+    assert_eq!(tracker.thresholds().len(), 2);
+    assert_eq!(tracker.never_measured(), []);
+    assert_eq!(tracker.alerts().len(), 2);
+    for senseless in [
+        threshold(Quantity::DevicePercent, f64::NAN),
+        threshold(Quantity::DevicePercent, 100.5),
+        threshold(Quantity::ExternalFragmentationPercent, 1e9),
+        Threshold { until: 60.0, ..threshold(Quantity::DevicePercent, 50.0) },
+    ] {
+        assert!(matches!(tracker.set_threshold(senseless), Err(TrackerError::Threshold(_))), "{senseless:?}");
+    }
+}
+
+#[test]
+fn a_callback_that_was_removed_is_told_no_more() {
+    let pool = pool_of(100 << 20);
+    let tracker = often(&pool, vec![threshold(Quantity::DevicePercent, 40.0)]);
+    let told: [Arc<AtomicU64>; 2] = Default::default();
+    let callbacks = told.clone().map(|told| {
+        let callback: vramscope_profiler::AlertCallback = Arc::new(move |_| {
+            told.fetch_add(1, Ordering::Relaxed);
+        });
+        tracker.add_alert_callback(Arc::clone(&callback));
+        callback
+    });
+    assert!(tracker.remove_alert_callback(&callbacks[0]));
+    assert!(!tracker.remove_alert_callback(&callbacks[0]));
+    let _live = pool.malloc(50 << 20).unwrap();
+    tracker.stop();
+    assert_eq!(told.map(|told| told.load(Ordering::Relaxed)), [0, 1]);
+    let [gone, _] = callbacks;
+    assert_eq!(Arc::strong_count(&gone), 1, "the tracker keeps nothing of it");
+}
+
+#[test]
+fn events_are_cleared_and_alerts_are_told_once_all_the_same() {
+    let pool = pool_of(100 << 20);
+    let tracker = often(&pool, vec![threshold(Quantity::DevicePercent, 40.0)]);
+    let told = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&told);
+    tracker.add_alert_callback(Arc::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    let live = pool.malloc(50 << 20).unwrap();
+    look(&tracker);
+    let _phase = tracker.phase("after");
+    tracker.clear_events();
+    assert!(tracker.alerts().is_empty() && tracker.events().is_empty());
+    drop(live);
+    pool.free_all_blocks().unwrap();
+    // The look that is under way may still have seen it.
+    look(&tracker);
+    tracker.clear_events();
+    look(&tracker);
+    assert_eq!(tracker.statistics().high.allocated, Some(0));
+    assert_eq!((tracker.statistics().alerts, tracker.alerts()), (0, vec![]));
+    assert!(tracker.samples_in_phases().iter().all(|seen| seen.phases.len() == 1), "phases stay open");
+    let _live = pool.malloc(50 << 20).unwrap();
+    tracker.stop();
+    assert_eq!((tracker.statistics().alerts, told.load(Ordering::Relaxed)), (1, 2));
+}
+
+#[test]
+fn a_timeline_has_the_last_and_the_highest_of_each_interval() {
+    let ticks = [10, 60, 30].map(|v| Ok(in_use(v)));
+    let tracker = track(script(ticks), TrackerOptions::default());
+    let timeline = tracker.memory_timeline(Duration::from_secs(3600)).unwrap();
+    let [all] = timeline[..] else { panic!("{timeline:?}") };
+    assert_eq!((all.last.allocated, all.high.allocated, all.samples), (Some(30), Some(60), 3));
+    assert_eq!(all.time_us, tracker.samples()[0].time_us);
+    let each = tracker.memory_timeline(Duration::from_micros(1)).unwrap();
+    assert_eq!(each.iter().map(|point| point.samples).sum::<u64>(), 3);
+    assert!(each.is_sorted_by_key(|point| point.time_us));
+    assert!(tracker.memory_timeline(Duration::ZERO).is_err());
+}
+
+#[test]
+fn what_could_keep_nothing_is_refused() {
+    let refused = |options| MemoryTracker::start(script([]), options).err().unwrap().to_string();
+    let words = |name| format!("{name} is 0, so that none would be kept; name 1 or more");
+    assert_eq!(refused(TrackerOptions { max_events: 0, ..TrackerOptions::default() }), words("max_events"));
+    assert_eq!(refused(TrackerOptions { max_samples: 0, ..TrackerOptions::default() }), words("max_samples"));
+    let never =
+        "a threshold's marks must be numbers, `until` not above `above`, and percentages at most 100: ";
+    assert!(refused(one(Quantity::DevicePercent, 101.0)).starts_with(never));
+}
+
+#[test]
+fn samples_say_in_which_phases_they_were_taken() {
+    let pool = pool_of(1 << 30);
+    let tracker = often(&pool, vec![]);
+    {
+        let _epoch = tracker.phase("epoch");
+        let metadata = [("batch".to_owned(), "17".to_owned())].into();
+        let step = tracker.phase_with("step", metadata);
+        assert_eq!((step.scope().to_string().as_str(), step.scope().depth()), ("epoch / step", 2));
+        std::thread::scope(|scope| {
+            let loader = std::thread::Builder::new().name("loader".to_owned());
+            let load = || {
+                let _load = tracker.phase("load");
+                look(&tracker);
+            };
+            loader.spawn_scoped(scope, load).unwrap();
+        });
+        assert_eq!(tracker.open_phases().len(), 2);
+    }
+    look(&tracker);
+    tracker.stop();
+    let paths = |seen: &vramscope_profiler::PhasedSample| {
+        seen.phases.iter().map(|phase| phase.to_string()).collect::<Vec<_>>()
+    };
+    let samples = tracker.samples_in_phases();
+    assert_eq!(samples.len(), tracker.samples().len());
+    let all = samples.iter().find(|seen| seen.phases.len() == 3).expect("a look while all are open");
+    assert_eq!(paths(all), ["epoch", "epoch / step", "load"]);
+    assert_eq!(all.phases[1].metadata["batch"], "17");
+    assert_eq!((all.phases[2].thread.as_ref(), all.phases[2].parent_scope_id), ("loader", None));
+    assert_eq!(all.phases[1].parent_scope_id, Some(all.phases[0].scope_id));
+    assert_eq!(paths(samples.last().unwrap()), Vec::<String>::new());
+    // The same in the log.
+    let mut log = Vec::new();
+    tracker.export_events(LogFormat::JsonLines, &mut log).unwrap();
+    let rows: Vec<serde_json::Value> = log
+        .split(|b| *b == b'\n')
+        .filter(|l| !l.is_empty())
+        .map(|l| serde_json::from_slice(l).unwrap())
+        .collect();
+    let of = |event: &str, phase: &str| {
+        rows.iter().find(|row| row["event"] == event && row["phase"] == phase).expect(phase)
+    };
+    of("sample", "epoch / step | load");
+    let entered = of("phase_enter", "epoch / step");
+    assert_eq!((&entered["phase_scope"], &entered["phase_parent_scope"]), (&2.into(), &1.into()));
+    assert_eq!(of("phase_exit", "load")["thread"], "loader");
+    assert!(rows.iter().any(|row| row["event"] == "sample" && row.get("phase").is_none()));
 }

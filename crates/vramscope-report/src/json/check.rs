@@ -179,7 +179,7 @@ fn high_water(high: &HighWater) -> HighWaterJson {
 }
 
 fn grown(names: &Names<'_>, g: &Grown) -> GrownJson {
-    GrownJson { key: names.grown(g), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
+    GrownJson { key: names.grown(g).into(), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
 }
 
 fn because(why: Unknown) -> &'static str {

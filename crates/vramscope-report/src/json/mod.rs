@@ -2,6 +2,7 @@
 
 mod check;
 mod replay;
+mod writer;
 
 use serde::Serialize;
 use vramscope_analysis::{
@@ -16,6 +17,7 @@ use crate::names::Names;
 
 pub use check::CheckJson;
 pub use replay::ReplayJson;
+pub use writer::write_json;
 
 /// `vramscope report --json`.
 #[derive(Debug, Serialize)]
@@ -330,7 +332,7 @@ impl Maker<'_> {
                 bytes: h.bytes,
                 requested_bytes: h.requested,
                 count: h.count,
-                key: self.names.key(&h.key),
+                key: self.names.key(&h.key).into(),
                 preexisting: h.origin.map(|o| o != Origin::Recorded),
                 stack,
                 freed_at,
@@ -388,7 +390,7 @@ impl Maker<'_> {
     }
 
     fn churn(&self, h: &Holder) -> ChurnJson {
-        ChurnJson { key: self.names.key(&h.key), total_bytes: h.bytes, count: h.count }
+        ChurnJson { key: self.names.key(&h.key).into(), total_bytes: h.bytes, count: h.count }
     }
 }
 

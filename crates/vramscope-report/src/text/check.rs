@@ -4,7 +4,9 @@ use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, St
 
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::CheckAnswers;
-use crate::names::{Names, clean, fit};
+use crate::fit::fit;
+use crate::names::Names;
+use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
 use crate::verdicts::{notes, only_in_baseline, remedy, sentence};
 
@@ -16,7 +18,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     page.file(answers.file, answers.recording, events, answers.devices.len());
     if let Some(baseline) = answers.baseline {
         let room = options.width.saturating_sub(16).max(20);
-        page.line(format!("{DIM}compared with {}{DIM:#}", fit(&clean(baseline), room)));
+        page.line(format!("{DIM}compared with {}{DIM:#}", fit(&Shown::of(baseline), room)));
     }
     let mut verdicts: Vec<(&BudgetCheck, &Verdict)> =
         answers.devices.iter().flat_map(|d| d.verdicts.iter().map(move |v| (d, v))).collect();

@@ -6,13 +6,13 @@ use vramscope_analysis::Facts;
 use vramscope_trace::formats::{Compression, Format, Recording};
 
 use super::BOLD;
-use crate::names::clean;
+use crate::shown::Shown;
 use crate::units::{count, counted};
 
 /// The bare facts of a file.
 pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
     let trace = &recording.trace;
-    let mut out = format!("{BOLD}{}{BOLD:#}\n", clean(file));
+    let mut out = format!("{BOLD}{}{BOLD:#}\n", Shown::of(file));
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "  {name:<12}{value}");
     };
@@ -27,7 +27,7 @@ pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
     );
     if let Some(settings) = &trace.settings {
         let conf = settings.conf_text.as_deref().filter(|c| !c.is_empty()).unwrap_or("(defaults)");
-        line("settings", clean(conf));
+        line("settings", Shown::of(conf).into());
     }
     line(
         "stacks",

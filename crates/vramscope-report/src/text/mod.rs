@@ -21,7 +21,9 @@ use vramscope_trace::{PoolId, StackId};
 
 use crate::Answers;
 use crate::doubts;
-use crate::names::{Names, clean, fit, kind, unusable};
+use crate::fit::fit;
+use crate::names::{Names, kind, unusable};
+use crate::shown::Shown;
 use crate::units::{bytes, count, counted, duration, share, signed_bytes};
 pub use check::check;
 pub(crate) use check::evidence;
@@ -78,15 +80,21 @@ impl Page<'_> {
     fn words(&mut self, indent: usize, text: &str) {
         let width = self.options.width.saturating_sub(indent).max(20);
         let mut row = String::new();
+        // Columns of the row: measured again for each word, a long row would cost its square.
+        let mut used = 0;
         for word in text.trim_end().split(' ') {
-            if !row.is_empty() && row.width() + 1 + word.width() > width {
+            let columns = word.width();
+            if !row.is_empty() && used + 1 + columns > width {
                 let _ = writeln!(self.out, "{:indent$}{row}", "");
                 row.clear();
+                used = 0;
             }
             if !row.is_empty() {
                 row.push(' ');
+                used += 1;
             }
             row.push_str(word);
+            used += columns;
         }
         let _ = writeln!(self.out, "{:indent$}{row}", "");
     }
@@ -103,7 +111,7 @@ impl Page<'_> {
             counted(devices as u64, "device"),
         );
         let room = self.options.width.saturating_sub(facts.width() + 2).max(20);
-        let file = fit(&clean(file), room);
+        let file = fit(&Shown::of(file), room);
         self.line(format!("{DIM}{file}: {facts}{DIM:#}"));
     }
 
@@ -554,7 +562,7 @@ impl Page<'_> {
             width = room + 2
         ));
         for r in s.regions.iter().take(self.options.top) {
-            let name = fit(&clean(&r.name), room);
+            let name = fit(&Shown::of(&r.name), room);
             let pad = " ".repeat(room.saturating_sub(name.width()));
             self.line(format!(
                 "  {name}{pad}{:>7}{:>13}{:>13}{:>13}{:>12}",

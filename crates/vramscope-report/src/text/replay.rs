@@ -7,7 +7,9 @@ use vramscope_analysis::{
 
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::ReplayAnswers;
-use crate::names::{Names, clean, fit};
+use crate::fit::fit;
+use crate::names::Names;
+use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
 
 /// The answers of `vramscope replay`.
@@ -19,7 +21,7 @@ pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let rules = devices.first().map_or(String::new(), |d| format!(" by the rules of {}", d.rules));
     let facts = format!("replay of {}{rules}", counted(events as u64, "event"));
     let room = options.width.saturating_sub(facts.width() + 2).max(20);
-    page.line(format!("{DIM}{}: {facts}{DIM:#}", fit(&clean(answers.file), room)));
+    page.line(format!("{DIM}{}: {facts}{DIM:#}", fit(&Shown::of(answers.file), room)));
     for device in devices {
         if devices.len() > 1 {
             page.heading(&format!("Device {}", device.device));
@@ -34,7 +36,7 @@ pub(super) fn named(setting: &Setting) -> String {
     if setting.conf.is_empty() {
         "PyTorch's defaults".to_owned()
     } else {
-        format!("`{}`", clean(&setting.conf))
+        format!("`{}`", Shown::of(&setting.conf))
     }
 }
 
@@ -44,7 +46,7 @@ fn paste(conf: &str) -> String {
         return "unset PYTORCH_CUDA_ALLOC_CONF".to_owned();
     }
     let plain = conf.chars().all(|c| c.is_ascii_alphanumeric() || "_:.,".contains(c));
-    let conf = if plain { conf.to_owned() } else { format!("'{}'", clean(conf).replace('\'', "'\\''")) };
+    let conf = if plain { conf.to_owned() } else { format!("'{}'", Shown::of(conf).replace('\'', "'\\''")) };
     format!("PYTORCH_CUDA_ALLOC_CONF={conf}")
 }
 
@@ -352,8 +354,8 @@ impl Page<'_> {
 /// A setting in lines that are not too long.
 fn label(d: &DeviceReplay, t: &Tried) -> Vec<String> {
     let recorded = t.setting.policy == d.recorded_setting.policy;
-    let conf = if t.setting.conf.is_empty() { "defaults".to_owned() } else { clean(&t.setting.conf) };
-    let conf = if recorded { format!("recorded: {conf}") } else { conf };
+    let conf = if t.setting.conf.is_empty() { Shown::of("defaults") } else { Shown::of(&t.setting.conf) };
+    let conf = if recorded { format!("recorded: {conf}") } else { conf.into() };
     let mut lines: Vec<String> = vec![String::new()];
     let mut depth = 0usize;
     for part in conf.split_inclusive(',') {

@@ -58,3 +58,11 @@ impl Model {
 pub(crate) fn bytes(n: Option<u64>) -> String {
     n.map_or_else(|| "unknown".to_owned(), report::bytes)
 }
+
+/// Waits for a sample that was begun after this.
+pub(crate) fn wait_for_look(tracker: &MemoryTracker) {
+    let seen = tracker.statistics().samples;
+    while tracker.statistics().samples < seen + 2 {
+        std::thread::yield_now();
+    }
+}

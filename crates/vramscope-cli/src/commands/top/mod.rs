@@ -6,7 +6,7 @@ mod once;
 mod terminal;
 mod watch;
 
-use std::io::{self, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const HOLDERS: usize = 20;
 
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
-    if !args.json && !io::stdout().is_terminal() {
+    if !args.json && !super::stdout().is_terminal() {
         bail!("standard output is not a terminal; --json prints one look");
     }
     // What is refused is told before the screen is taken.

@@ -6,10 +6,9 @@ use ratatui::style::Stylize as _;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Sparkline;
 use vramscope::profiler::live::Look;
-use vramscope::report::{bytes, clean, count};
+use vramscope::report::{Shown, bytes, count, fit_end};
 
 use super::super::model::{Program, State};
-use super::gpus::fit_end;
 use super::{highest, holders, known};
 
 /// Rows of the chart, with its title.
@@ -39,12 +38,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, area: Rect) {
 fn figures(program: &Program, width: usize) -> Vec<Line<'static>> {
     let hello = &program.hello;
     let is = match &program.state {
-        State::Answers => clean(&hello.source_name),
-        State::Ended(_) => "ended".to_owned(),
-        State::Trouble(why) => clean(why),
+        State::Answers => Shown::of(&hello.source_name),
+        State::Ended(_) => Shown::of("ended"),
+        State::Trouble(why) => Shown::of(why),
     };
-    let socket = clean(&program.socket.display().to_string());
-    let heading = format!("{}, process {}: {is}", clean(&hello.title), hello.pid);
+    let socket = Shown::of(&program.socket.display().to_string());
+    let heading = format!("{}, process {}: {is}", Shown::of(&hello.title), hello.pid);
     let mut lines = vec![Line::from(fit_end(&heading, width).bold()), Line::from(fit_end(&socket, width))];
     if let Some(look) = &program.look {
         lines.extend(of_look(look).into_iter().map(|line| Line::from(fit_end(&line, width))));

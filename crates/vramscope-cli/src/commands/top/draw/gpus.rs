@@ -3,7 +3,7 @@
 use ratatui::style::Stylize as _;
 use ratatui::text::Line;
 use vramscope::profiler::{GpuProcess, NvmlDevice, SourceError};
-use vramscope::report::{bytes, clean, fit, share};
+use vramscope::report::{Shown, bytes, fit, fit_end, share};
 
 /// Columns of a bar, at most.
 const MOST_BAR: usize = 40;
@@ -19,13 +19,16 @@ pub(super) fn lines(
     let gpus = match gpus {
         None => return vec![Line::from("GPUs: not looked at yet")],
         Some(Err(e)) => {
-            return vec![Line::from(fit_end(&format!("No GPUs are seen: {}", clean(&e.to_string())), width))];
+            return vec![Line::from(fit_end(
+                &format!("No GPUs are seen: {}", Shown::of(&e.to_string())),
+                width,
+            ))];
         }
         Some(Ok(gpus)) if gpus.is_empty() => return vec![Line::from("No GPUs: NVML knows of none")],
         Some(Ok(gpus)) => gpus,
     };
     let name_width =
-        gpus.iter().map(|gpu| clean(&gpu.name).chars().count()).max().unwrap_or(0).min(MOST_NAME);
+        gpus.iter().map(|gpu| Shown::of(&gpu.name).chars().count()).max().unwrap_or(0).min(MOST_NAME);
     let mut lines = vec![Line::from("GPUs".bold())];
     let busy = gpus.iter().filter(|gpu| !gpu.processes.is_empty()).count();
     // Every GPU before any process.
@@ -45,7 +48,7 @@ pub(super) fn lines(
 }
 
 fn of_gpu(gpu: &NvmlDevice, name_width: usize, width: usize) -> String {
-    let name = format!("{:>3} {:<name_width$}", gpu.index, fit(&clean(&gpu.name), name_width));
+    let name = format!("{:>3} {:<name_width$}", gpu.index, fit(&Shown::of(&gpu.name), name_width));
     let share = share(gpu.used, gpu.total);
     let used = format!("{:>10} of {:>10} {share:>6}", bytes(gpu.used), bytes(gpu.total));
     let bar = bar(gpu.used, gpu.total, width.saturating_sub(name_width + 4 + used.len() + 4).min(MOST_BAR));
@@ -66,12 +69,4 @@ fn of_processes(processes: &[GpuProcess]) -> String {
         None => format!("process {} (bytes not told)", p.pid),
     });
     words.collect::<Vec<_>>().join(", ")
-}
-
-/// `text` without what does not fit at its end.
-pub(super) fn fit_end(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
-    }
 }

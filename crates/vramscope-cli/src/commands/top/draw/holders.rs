@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Stylize as _;
 use ratatui::text::{Line, Text};
 use vramscope::profiler::live::Holder;
-use vramscope::report::{bytes, clean, counted, fit};
+use vramscope::report::{Shown, bytes, counted, fit};
 
 use super::super::model::Program;
 
@@ -19,7 +19,7 @@ pub(super) enum Stacks {
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, stacks: Stacks, area: Rect) {
-    let title = clean(&program.hello.title);
+    let title = Shown::of(&program.hello.title);
     let heading = format!("Who holds what is live in {title}, process {}", program.hello.pid);
     let mut lines = vec![Line::from(fit(&heading, area.width.into()).bold())];
     match program.look.as_ref().map(|look| look.holders.as_deref()) {
@@ -45,10 +45,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, stacks: Stacks, are
 
 /// Its lines; the number of blocks takes `widest` columns.
 fn of_holder(holder: &Holder, widest: usize, stacks: Stacks, width: usize) -> Vec<String> {
-    let mut frames = holder.stack.iter().flatten().map(|frame| clean(frame));
+    let mut frames = holder.stack.iter().flatten().map(|frame| Shown::of(frame));
     let blocks = counted(holder.count, "block");
     let unknown = if holder.stack.is_some() { "an unknown line" } else { "(being looked up)" };
-    let line = frames.next().unwrap_or_else(|| unknown.to_owned());
+    let line = frames.next().unwrap_or_else(|| Shown::of(unknown));
     let start = format!("  {:>11} in {blocks:<widest$}  ", bytes(holder.bytes));
     let room = width.saturating_sub(start.len());
     let mut lines = vec![start.clone() + &fit(&line, room)];

@@ -6,7 +6,7 @@ use ratatui::style::{Style, Stylize as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
 use vramscope::profiler::Reading;
-use vramscope::report::{clean, fit};
+use vramscope::report::{Shown, fit, fit_end};
 
 use super::super::model::{Model, Program, State};
 use super::spark::spark;
@@ -55,7 +55,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         .chain([right("high"), Cell::from("trend")]);
     let rows = model.programs.iter().enumerate().map(|(i, program)| {
         let is_selected = i == model.selected;
-        let title = fit(&clean(&program.hello.title), name.into());
+        let title = fit(&Shown::of(&program.hello.title), name.into());
         let now = program.look.as_ref().map(|look| look.tick.now).unwrap_or_default();
         let high =
             program.look.as_ref().map(|look| highest(look.tick.high.allocated, look.tick.high_is_exact));
@@ -80,7 +80,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
 fn state(program: &Program, width: usize) -> String {
     match &program.state {
         State::Ended(_) => "ended".to_owned(),
-        State::Trouble(why) => clean(why),
+        State::Trouble(why) => fit_end(&Shown::of(why), width),
         State::Answers => match program.charted() {
             "" | "allocated" => spark(&program.history, width),
             what => format!("{what} {}", spark(&program.history, width.saturating_sub(what.len() + 1))),

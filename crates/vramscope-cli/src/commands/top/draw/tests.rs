@@ -160,3 +160,38 @@ fn no_size_is_too_small() {
         }
     }
 }
+
+/// What programs and drivers say of themselves, as long as an answer may be, is drawn at once and steers nothing.
+#[test]
+fn whatever_is_answered_is_drawn() {
+    for text in [
+        "/".repeat(1 << 20),
+        "\u{301}".repeat(1 << 19),
+        "\u{202e}\u{9b}31m\u{7f}\u{200b}\r\n".repeat(1 << 16),
+    ] {
+        let mut model = Model::new(Duration::from_secs(1));
+        let mut hostile = gpu(0, GIB, &[(1, None)]);
+        hostile.name.clone_from(&text);
+        model.gpus = Some(Ok(vec![hostile]));
+        model.found("/run/a.sock".into(), hello(&text, 7, &text));
+        model.found(format!("/run/{text}.sock").into(), hello("b", 8, &text));
+        let mut look = pool(1, 1);
+        look.holders =
+            Some(vec![Holder { bytes: 1, count: 1, stack: Some(vec![text.clone(), text.clone()]) }]);
+        model.looked("/run/a.sock".as_ref(), Ok(look));
+        let trouble = SourceError::Answer { source_name: text.clone(), why: text.clone() };
+        model.looked(format!("/run/{text}.sock").as_ref(), Err(trouble));
+        for (details, gpus_fail) in [(false, false), (true, false), (false, true)] {
+            model.details = details;
+            if gpus_fail {
+                model.gpus = Some(Err(SourceError::Nvml(text.clone())));
+            }
+            let shown = screen(&model, 100, 24);
+            assert!(
+                !shown.chars().any(|c| c != '\n' && (c.is_control() || "\u{202e}\u{200b}".contains(c))),
+                "{shown}"
+            );
+            model.select_next();
+        }
+    }
+}

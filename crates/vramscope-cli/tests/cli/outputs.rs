@@ -1,0 +1,191 @@
+//! Where answers go: readers that leave, disks that are full, signals in the middle.
+#![cfg(unix)]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::{root, run, vramscope};
+
+/// Longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A pipe that nobody reads any more.
+pub(crate) fn unread() -> Stdio {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn the_verdict_does_not_depend_on_who_reads() {
+    let oom = "examples/oom.pickle";
+    let cases: [(&[&str], i32); 11] = [
+        (&["replay", oom], 1),
+        (&["replay", oom, "--json"], 1),
+        (&["replay", oom, "--capacity", "64GiB"], 0),
+        (&["check", oom, "--no-oom"], 1),
+        (&["check", oom, "--no-oom", "--json"], 1),
+        (&["check", oom, "--no-oom", "--junit", "-"], 1),
+        (&["check", oom, "--max-peak", "1TiB"], 0),
+        (&["report", oom], 0),
+        (&["info", oom, "--json"], 0),
+        (&["export", oom, "--format", "csv"], 0),
+        (&["export", oom, "--format", "parquet", "-o", "-"], 0),
+    ];
+    for (args, code) in cases {
+        let read = run(args);
+        assert_eq!(read.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&read.stderr));
+        let mut command = vramscope(args);
+        let output = command.stdout(unread()).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((output.status.code(), &output.stderr), (Some(code), &read.stderr), "{args:?}");
+        let both = vramscope(args).stdout(unread()).stderr(unread()).status().unwrap();
+        assert_eq!(both.code(), Some(code), "{args:?}");
+    }
+}
+
+/// What is said about the recording on stderr does not stop the answer.
+#[test]
+fn notes_that_nobody_reads_stop_nothing() {
+    let args = ["check", "fuzz/corpus/read/log-cut", "--max-peak", "1"];
+    let read = run(&args);
+    assert!(!read.stderr.is_empty());
+    let output = vramscope(&args).stderr(unread()).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(1), read.stdout));
+}
+
+/// Everything that writes a file, into a folder of its own.
+fn writers(folder: &Path, recording: &str) -> Vec<(PathBuf, Vec<String>)> {
+    let cases: [(&str, &[&str]); 4] = [
+        ("run.csv", &["export", recording, "-o"]),
+        ("run.json", &["export", recording, "-o"]),
+        ("page.html", &["view", recording, "--html"]),
+        ("memory.xml", &["check", recording, "--no-oom", "--junit"]),
+    ];
+    let whole = |(name, args): (&str, &[&str])| {
+        let path = folder.join(name);
+        let args = args.iter().map(|&arg| arg.to_owned()).chain([path.display().to_string()]);
+        (path.clone(), args.collect())
+    };
+    cases.map(whole).into()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn a_full_disk_names_the_file_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, args) in writers(folder.path(), "examples/oom.pickle") {
+        std::fs::write(&path, "as it was").unwrap();
+        // Of bytes that a file may have, 512 or 1024, as the shell counts.
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_vramscope")])
+            .args(&args)
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        let error = said.lines().last().unwrap();
+        assert!(error.starts_with(&format!("error: {}: ", path.display())), "{error}");
+        assert!(error.contains("File too large") && !error.contains(".part"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"as it was");
+    }
+    let left = names(folder.path());
+    assert!(left.iter().all(|name| !name.starts_with('.')), "{left:?}");
+    #[cfg(target_os = "linux")]
+    for args in [
+        &["export", "examples/oom.pickle", "--format", "csv", "-o", "/dev/full"][..],
+        &["check", "examples/oom.pickle", "--no-oom", "--junit", "/dev/full"],
+        &["view", "examples/oom.pickle", "--html", "/dev/full"],
+    ] {
+        let output = run(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("error: /dev/full: ") && said.contains("No space left"), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+}
+
+/// A recording whose export takes a while.
+fn long_recording(folder: &Path) -> String {
+    let frames: Vec<String> =
+        (0..60).map(|i| format!(r#"{{"name": "f", "filename": "a{i}.py", "line": {i}}}"#)).collect();
+    let frames = frames.join(",");
+    let event = |i: u64| {
+        format!(
+            r#"{{"action": "alloc", "addr": {}, "size": 9, "stream": 0, "frames": [{frames}]}}"#,
+            512 * (i + 1)
+        )
+    };
+    let events: Vec<String> = (0..20_000).map(event).collect();
+    let path = folder.join("long.json");
+    std::fs::write(&path, format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, events.join(",")))
+        .unwrap();
+    path.display().to_string()
+}
+
+fn kill(child: &Child, signal: &str) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+}
+
+/// The status of `command` after it got `signal` while it was writing into `folder`; `None` where it was faster.
+fn interrupted(mut command: Command, folder: &TempDir, signal: &str) -> Option<ExitStatus> {
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !names(folder.path()).iter().any(|name| name.ends_with(".part")) {
+        assert!(start.elapsed() < LONG);
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill(&child, signal);
+    let status = child.wait().unwrap();
+    (!folder.path().join("out.csv").exists()).then_some(status)
+}
+
+#[test]
+fn a_signal_leaves_nothing_half_written() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let recordings = tempfile::tempdir().unwrap();
+    let recording = long_recording(recordings.path());
+    for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("QUIT", 3)] {
+        let status = (0..20).find_map(|_| {
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("out.csv");
+            let command = vramscope(&["export", &recording, "-o", out.to_str().unwrap()]);
+            let status = interrupted(command, &folder, signal)?;
+            assert_eq!(names(folder.path()), [""; 0], "{signal}");
+            Some(status)
+        });
+        // It died of the signal, so that shells say 128 and its number, and loops end.
+        assert_eq!(status.unwrap().signal(), Some(number), "{signal}");
+    }
+}
+
+/// As `nohup` starts it.
+#[test]
+fn a_signal_that_is_to_be_ignored_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = long_recording(folder.path());
+    let out = folder.path().join("out.csv");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_vramscope")]);
+    command.args(["export", &recording, "-o", out.to_str().unwrap()]);
+    let mut child = command.spawn().unwrap();
+    while !out.exists() && !names(folder.path()).iter().any(|name| name.ends_with(".part")) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill(&child, "HUP");
+    assert!(child.wait().unwrap().success());
+    assert!(out.exists());
+}

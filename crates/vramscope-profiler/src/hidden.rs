@@ -1,0 +1,340 @@
+//! Device memory that no pool reserved, over time: what kind it is.
+
+use serde::Serialize;
+
+use crate::monitor::Sample;
+use crate::source::Reading;
+
+/// Device memory in use outside of the pool over some samples, classified (gpumemprof's gap analysis).
+///
+/// ```
+/// use vramscope_profiler::{HiddenKind, HiddenMemory, HiddenOptions, Reading, Sample, Tick};
+///
+/// // A context of 500 MB, and a library that takes 10 MB more each second, on a device of 8 GB.
+/// let sample = |second: i64| {
+///     let hidden = 500_000_000 + second as u64 * 10_000_000;
+///     let (reserved, total) = (Some(1_000_000_000), Some(8_000_000_000));
+///     let device_used = Some(1_000_000_000 + hidden);
+///     let now = Reading { allocated: reserved, reserved, device_used, device_total: total, ..Reading::default() };
+///     Sample { time_us: second * 1_000_000, tick: Tick { now, high: now, high_is_exact: false }, missed: 0 }
+/// };
+/// let samples: Vec<Sample> = (0..10).map(sample).collect();
+/// let hidden = HiddenMemory::of(&samples, HiddenOptions::default());
+/// assert_eq!((hidden.constant_bytes, hidden.highest_bytes), (500_000_000, 590_000_000));
+/// let [drift, constant] = &hidden.findings[..] else { panic!("{hidden:?}") };
+/// assert!(matches!(drift.kind, HiddenKind::Drift { bytes_per_second, .. } if bytes_per_second.round() == 1e7));
+/// assert_eq!(constant.kind, HiddenKind::Constant);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct HiddenMemory {
+    /// Samples that tell what is hidden: those that know what is reserved, what is in use on the device, and its size.
+    pub samples: usize,
+    /// The least that was hidden: it was there all the time.
+    pub constant_bytes: u64,
+    /// The most that was hidden.
+    pub highest_bytes: u64,
+    /// What kinds there are, the worst first. None where there are fewer than three samples, or at no time as much as
+    /// [`least_ratio`](HiddenOptions::least_ratio) of the device.
+    pub findings: Vec<HiddenFinding>,
+}
+
+/// From where on something is said of hidden memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HiddenOptions {
+    /// The part of the device that must be hidden, once.
+    pub least_ratio: f64,
+    /// Standard deviations above the mean from which on a sample is a spike.
+    pub spike_deviations: f64,
+    /// How well a rising line must fit all samples (R squared) to be a drift.
+    pub drift_r_squared: f64,
+    /// The part of reserved memory that is not allocated, on average, from which on it is said.
+    pub fragmentation_ratio: f64,
+}
+
+impl Default for HiddenOptions {
+    /// As in gpumemprof: 5 % of the device, two deviations, 0.6, 30 %.
+    fn default() -> Self {
+        Self { least_ratio: 0.05, spike_deviations: 2.0, drift_r_squared: 0.6, fragmentation_ratio: 0.3 }
+    }
+}
+
+/// One kind of hidden memory that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HiddenFinding {
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: HiddenKind,
+    /// How bad it is.
+    pub severity: HiddenSeverity,
+    /// How sure it is, from 0 to 1, by gpumemprof's formulas.
+    pub confidence: f64,
+}
+
+/// What kind of hidden memory it is, with the numbers it was told by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "classification")]
+pub enum HiddenKind {
+    /// It is there all the time: contexts, libraries' workspaces, other processes.
+    Constant,
+    /// It rises steadily (`persistent_drift`): something outside of the pool leaks, or other processes grow.
+    #[serde(rename = "persistent_drift")]
+    Drift {
+        /// How fast.
+        bytes_per_second: f64,
+        /// How well a line fits: 1 is exactly.
+        r_squared: f64,
+    },
+    /// It comes and goes (`transient_spike`): a workspace that is taken for a call.
+    #[serde(rename = "transient_spike")]
+    Spike {
+        /// Samples in which it was there.
+        samples: usize,
+        /// How far the highest lies above the mean, in standard deviations.
+        deviations: f64,
+        /// When that was, in microseconds since the Unix epoch.
+        time_us: i64,
+    },
+    /// The pool itself holds much that nobody uses (`fragmentation_like`): it is not hidden, but it is why the device
+    /// looks full. Mostly it is cache that `free_cache` gives back.
+    #[serde(rename = "fragmentation_like")]
+    Fragmentation {
+        /// The part of reserved memory that was not allocated, on average.
+        average_ratio: f64,
+        /// The highest part.
+        highest_ratio: f64,
+    },
+}
+
+/// How bad hidden memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HiddenSeverity {
+    /// Good to know.
+    Info,
+    /// Worth looking at.
+    Warning,
+    /// The program may soon fail.
+    Critical,
+}
+
+/// What one sample tells.
+#[derive(Clone, Copy)]
+struct Seen {
+    time_us: i64,
+    /// In use on the device and not reserved.
+    hidden: u64,
+    /// The part of the device which that is.
+    ratio: f64,
+    /// The part of reserved memory that is not allocated.
+    unused: Option<f64>,
+}
+
+impl Seen {
+    fn of(sample: &Sample) -> Option<Self> {
+        let now = &sample.tick.now;
+        let total = now.device_total.filter(|&total| total > 0)?;
+        let hidden = now.hidden()?;
+        let unused = |now: &Reading| {
+            let (reserved, allocated) = (now.reserved.filter(|&r| r > 0)?, now.allocated?);
+            Some(reserved.saturating_sub(allocated) as f64 / reserved as f64)
+        };
+        Some(Self {
+            time_us: sample.time_us,
+            hidden,
+            ratio: hidden as f64 / total as f64,
+            unused: unused(now),
+        })
+    }
+}
+
+impl HiddenMemory {
+    /// Of samples by time, as [`MemoryTracker::samples`](crate::MemoryTracker::samples) has them.
+    pub fn of(samples: &[Sample], options: HiddenOptions) -> Self {
+        let seen: Vec<Seen> = samples.iter().filter_map(Seen::of).collect();
+        let constant_bytes = seen.iter().map(|s| s.hidden).min().unwrap_or(0);
+        let highest_bytes = seen.iter().map(|s| s.hidden).max().unwrap_or(0);
+        let is_enough = seen.len() >= 3 && seen.iter().any(|s| s.ratio >= options.least_ratio);
+        let mut findings = Vec::new();
+        if is_enough {
+            findings.extend(spike(&seen, options.spike_deviations));
+            findings.extend(drift(&seen, options.drift_r_squared));
+            findings.extend(fragmentation(&seen, options.fragmentation_ratio));
+            findings.extend(constant(&seen, options.least_ratio));
+            findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
+        }
+        Self { samples: seen.len(), constant_bytes, highest_bytes, findings }
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
+    if n > 0.0 { sum / n } else { 0.0 }
+}
+
+fn severity(is_critical: bool) -> HiddenSeverity {
+    if is_critical { HiddenSeverity::Critical } else { HiddenSeverity::Warning }
+}
+
+fn constant(seen: &[Seen], least_ratio: f64) -> Option<HiddenFinding> {
+    let always = seen.iter().all(|s| s.ratio >= least_ratio);
+    always.then_some(HiddenFinding {
+        kind: HiddenKind::Constant,
+        severity: HiddenSeverity::Info,
+        confidence: 1.0,
+    })
+}
+
+/// Samples that lie so many standard deviations (of a sample, n - 1) above the mean.
+fn spike(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
+    let average = mean(seen.iter().map(|s| s.hidden as f64));
+    let squares: f64 = seen.iter().map(|s| (s.hidden as f64 - average).powi(2)).sum();
+    let deviation = (squares / (seen.len() as f64 - 1.0)).sqrt();
+    let above = |s: &Seen| (s.hidden as f64 - average) / deviation;
+    let samples = seen.iter().filter(|s| deviation > 0.0 && above(s) > least).count();
+    // The first of the highest.
+    let highest = seen.iter().rev().max_by_key(|s| s.hidden).filter(|_| samples > 0)?;
+    let deviations = above(highest);
+    Some(HiddenFinding {
+        kind: HiddenKind::Spike { samples, deviations, time_us: highest.time_us },
+        severity: severity(deviations > 2.0 * least),
+        confidence: (deviations / (3.0 * least)).clamp(0.0, 1.0),
+    })
+}
+
+/// The line that fits best by least squares, where it rises.
+fn drift(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
+    let first = seen.first().filter(|_| seen.len() >= 5)?.time_us;
+    let time = |s: &Seen| s.time_us.saturating_sub(first) as f64 / 1e6;
+    let (middle, average) = (mean(seen.iter().map(time)), mean(seen.iter().map(|s| s.hidden as f64)));
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for s in seen {
+        let (x, y) = (time(s) - middle, s.hidden as f64 - average);
+        (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
+    }
+    // A clock that stands still, or nothing that changes, makes no line.
+    if xx <= 0.0 || yy <= 0.0 || xy <= 0.0 {
+        return None;
+    }
+    let (bytes_per_second, r_squared) = (xy / xx, xy * xy / (xx * yy));
+    (r_squared >= least).then(|| HiddenFinding {
+        kind: HiddenKind::Drift { bytes_per_second, r_squared },
+        severity: severity(r_squared > 0.85),
+        confidence: r_squared.min(1.0),
+    })
+}
+
+fn fragmentation(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
+    let ratios = || seen.iter().filter_map(|s| s.unused);
+    let highest_ratio = ratios().max_by(f64::total_cmp)?;
+    let average_ratio = mean(ratios());
+    (average_ratio >= least).then(|| HiddenFinding {
+        kind: HiddenKind::Fragmentation { average_ratio, highest_ratio },
+        severity: severity(average_ratio > 0.5),
+        confidence: (average_ratio / 0.6).min(1.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Tick;
+
+    const TOTAL: u64 = 1000;
+
+    /// One a second: hidden, allocated and reserved.
+    fn of(looks: &[(u64, u64, u64)]) -> HiddenMemory {
+        let sample = |(second, &(hidden, allocated, reserved)): (usize, &(u64, u64, u64))| {
+            let now = Reading {
+                allocated: Some(allocated),
+                reserved: Some(reserved),
+                device_used: Some(reserved + hidden),
+                device_total: Some(TOTAL),
+                ..Reading::default()
+            };
+            let tick = Tick { now, high: now, high_is_exact: false };
+            Sample { time_us: second as i64 * 1_000_000, tick, missed: 0 }
+        };
+        let samples: Vec<Sample> = looks.iter().enumerate().map(sample).collect();
+        HiddenMemory::of(&samples, HiddenOptions::default())
+    }
+
+    fn hidden(values: &[u64]) -> HiddenMemory {
+        of(&values.iter().map(|&hidden| (hidden, 100, 100)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_always_there_is_constant() {
+        let found = hidden(&[80; 10]);
+        assert_eq!((found.constant_bytes, found.highest_bytes, found.samples), (80, 80, 10));
+        let [one] = &found.findings[..] else { panic!("{found:?}") };
+        assert_eq!((one.kind, one.severity), (HiddenKind::Constant, HiddenSeverity::Info));
+        // Less than 5 % of the device, or too few samples, is nothing.
+        assert_eq!(hidden(&[49; 10]).findings, []);
+        assert_eq!(hidden(&[500, 500]).findings, []);
+        assert_eq!(HiddenMemory::of(&[], HiddenOptions::default()), HiddenMemory::default());
+    }
+
+    /// The numbers of gpumemprof's formulas, worked out by hand.
+    #[test]
+    fn what_comes_and_goes_is_a_spike() {
+        let mut values = [0; 10];
+        values[3] = 600;
+        let found = hidden(&values);
+        let [one] = &found.findings[..] else { panic!("{found:?}") };
+        let HiddenKind::Spike { samples, deviations, time_us } = one.kind else { panic!("{one:?}") };
+        assert_eq!((samples, time_us), (1, 3_000_000));
+        // (600 - 60) / sqrt((540^2 + 9 * 60^2) / 9)
+        assert!((deviations - 2.846).abs() < 0.001, "{deviations}");
+        assert_eq!(one.severity, HiddenSeverity::Warning);
+        assert!((one.confidence - 0.474).abs() < 0.001, "{}", one.confidence);
+        // One of a hundred is far above.
+        let mut values = [0; 100];
+        values[50] = 600;
+        assert_eq!(hidden(&values).findings[0].severity, HiddenSeverity::Critical);
+    }
+
+    #[test]
+    fn what_rises_steadily_is_a_drift() {
+        let found = hidden(&[10, 20, 30, 40, 50, 60, 70]);
+        let [one] = &found.findings[..] else { panic!("{found:?}") };
+        let HiddenKind::Drift { bytes_per_second, r_squared } = one.kind else { panic!("{one:?}") };
+        assert!((bytes_per_second - 10.0).abs() < 1e-9 && (r_squared - 1.0).abs() < 1e-9, "{one:?}");
+        assert_eq!(one.severity, HiddenSeverity::Critical);
+        // What falls is none, nor are four samples.
+        assert_eq!(hidden(&[70, 60, 50, 40, 30, 20, 10]).findings, []);
+        assert_eq!(hidden(&[20, 40, 60, 80]).findings, []);
+        // Seven samples whose line explains 0.69 of what there is.
+        let found = hidden(&[0, 20, 0, 40, 80, 40, 80]);
+        let HiddenKind::Drift { r_squared, .. } = found.findings[0].kind else { panic!("{found:?}") };
+        assert!((0.6..0.85).contains(&r_squared), "{r_squared}");
+        assert_eq!(found.findings[0].severity, HiddenSeverity::Warning);
+    }
+
+    #[test]
+    fn what_is_reserved_and_not_allocated_is_said() {
+        let found = of(&[(60, 60, 100), (60, 40, 100), (60, 80, 100)]);
+        let [frag, constant] = &found.findings[..] else { panic!("{found:?}") };
+        let HiddenKind::Fragmentation { average_ratio, highest_ratio } = frag.kind else {
+            panic!("{frag:?}")
+        };
+        assert!((average_ratio - 0.4).abs() < 1e-9 && (highest_ratio - 0.6).abs() < 1e-9, "{frag:?}");
+        assert_eq!(constant.kind, HiddenKind::Constant);
+        // Not where nothing is hidden: then it is the pool's own affair.
+        assert_eq!(of(&[(0, 40, 100); 5]).findings, []);
+    }
+
+    #[test]
+    fn samples_that_do_not_know_are_passed_over() {
+        let now = Reading { reserved: Some(1), device_used: Some(900), ..Reading::default() };
+        let sample = Sample { time_us: 0, tick: Tick { now, high: now, high_is_exact: false }, missed: 0 };
+        assert_eq!(HiddenMemory::of(&[sample; 9], HiddenOptions::default()), HiddenMemory::default());
+        // A clock that stands still makes no line.
+        let now = Reading { device_total: Some(1000), ..now };
+        let looks = (0..9).map(|i| {
+            let now = Reading { device_used: Some(900 + i), ..now };
+            Sample { time_us: 7, tick: Tick { now, high: now, high_is_exact: false }, missed: 0 }
+        });
+        let found = HiddenMemory::of(&looks.collect::<Vec<_>>(), HiddenOptions::default());
+        assert!(found.findings.iter().all(|f| !matches!(f.kind, HiddenKind::Drift { .. })), "{found:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Results as JSON, with gpumemprof's keys: what it writes is read, and what reads its files reads ours.
+
+mod result;
+mod snapshot;
+mod summary;
+
+use std::io::{self, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::profiler::{ProfileResult, ProfileSummary};
+use crate::snapshot::MemorySnapshot;
+
+/// What a profiler knows, as gpumemprof's `save_results` writes it: one object with the keys `summary`, `results` and
+/// `snapshots`. Keys that are not known are passed over.
+///
+/// ```
+/// use vramscope_allocator::{MemoryPool, Policy};
+/// use vramscope_profiler::{GpuMemoryProfiler, SavedResults};
+///
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+/// let profiler = GpuMemoryProfiler::on_pool(&pool, 0)?;
+/// profiler.profile_function("step", || drop(pool.malloc(4096)));
+///
+/// let mut json = Vec::new();
+/// profiler.saved_results().write(&mut json)?;
+/// let saved = SavedResults::read(&json[..])?;
+/// assert_eq!(saved.results, profiler.results());
+/// assert_eq!(saved.results[0].peak_memory_usage(), Some(4096));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SavedResults {
+    /// All calls together; `None` where gpumemprof had a message in its place, for nothing had been profiled.
+    #[serde(with = "summary::or_message")]
+    pub summary: Option<ProfileSummary>,
+    /// The calls.
+    pub results: Vec<ProfileResult>,
+    /// What monitoring saw.
+    #[serde(default)]
+    pub snapshots: Vec<MemorySnapshot>,
+}
+
+/// Why JSON was not read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JsonError {
+    /// Something else was expected.
+    #[error("{path}: {why}")]
+    Value {
+        /// Where, as `results[3].memory_before.allocated_memory`; `.` is the whole.
+        path: String,
+        /// What was expected, with line and column.
+        why: String,
+    },
+    /// It could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl SavedResults {
+    /// Reads what [`write`](Self::write) or gpumemprof's `save_results` has written.
+    ///
+    /// # Errors
+    /// Where it is something else: the path of the first value that is wrong, and what was expected.
+    pub fn read(json: impl Read) -> Result<Self, JsonError> {
+        from_json(json)
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)?;
+        out.flush()
+    }
+}
+
+/// Reads one value, as a [`ProfileResult`] or a [`MemorySnapshot`], with the path of what is wrong.
+///
+/// ```
+/// use vramscope_profiler::{MemorySnapshot, from_json};
+///
+/// let json = r#"{"timestamp": 1764000000.5, "allocated_memory": 512, "operation": "before_step"}"#;
+/// let snapshot: MemorySnapshot = from_json(json.as_bytes())?;
+/// assert_eq!((snapshot.allocated_memory, snapshot.reserved_memory), (Some(512), None));
+///
+/// let wrong = json.replace("512", "\"many\"");
+/// let error = from_json::<MemorySnapshot>(wrong.as_bytes()).unwrap_err();
+/// assert!(error.to_string().starts_with("allocated_memory: invalid type: string \"many\", expected u64"));
+/// # Ok::<(), vramscope_profiler::JsonError>(())
+/// ```
+///
+/// # Errors
+/// See [`JsonError`].
+pub fn from_json<T: DeserializeOwned>(json: impl Read) -> Result<T, JsonError> {
+    let mut reader = serde_json::Deserializer::from_reader(io::BufReader::new(json));
+    let wrong = |path: String, why: serde_json::Error| match why.io_error_kind() {
+        Some(_) => JsonError::Io(why.into()),
+        None => JsonError::Value { path, why: why.to_string() },
+    };
+    let value = serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| wrong(error.path().to_string(), error.into_inner()))?;
+    reader.end().map_err(|why| wrong(".".to_owned(), why))?;
+    Ok(value)
+}
+
+/// Microseconds as gpumemprof writes times: seconds. A `f64` holds whole microseconds exactly for 285 years.
+fn seconds(us: i64) -> f64 {
+    us as f64 / 1e6
+}
+
+/// The other way.
+fn microseconds(seconds: f64) -> Option<i64> {
+    let us = (seconds * 1e6).round();
+    // Beyond this, a `f64` holds no whole microseconds.
+    (us.abs() < 9e15).then_some(us as i64)
+}

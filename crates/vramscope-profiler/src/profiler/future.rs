@@ -1,0 +1,123 @@
+//! Calls that wait: futures, which may go on on another thread.
+
+use std::fmt::Display;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::result::{Outcome, ProfileResult};
+use super::scope::Call;
+use super::threads::{self, ThreadUse};
+use super::{GpuMemoryProfiler, error_in_words, message};
+use crate::leaks::LeakTask;
+
+impl GpuMemoryProfiler {
+    /// As [`profile_function`](Self::profile_function), for a future: from when it is first polled until it is done.
+    ///
+    /// What the device says (peak, bytes allocated and freed) is of all that time, whatever else runs while the future waits,
+    /// as it is with other threads. [`ProfileResult::thread`] is what the future itself did while it was polled, on
+    /// whichever thread, and nothing of what others did in between. [`ProfileResult::execution_time`] has the time it
+    /// waited in it. One that is dropped before it is done has failed.
+    pub async fn profile_future<F: Future>(&self, name: &str, future: F) -> (F::Output, ProfileResult) {
+        self.future_judged(name.into(), future, |_| None).await
+    }
+
+    /// As [`profile_future`](Self::profile_future), for one that may fail.
+    ///
+    /// # Errors
+    /// Those of the future. The result, with the error in it, is then the last of [`results`](Self::results).
+    pub async fn try_profile_future<T, E: Display>(
+        &self,
+        name: &str,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<(T, ProfileResult), E> {
+        let (returned, result) = self.future_judged(name.into(), future, error_in_words).await;
+        returned.map(|value| (value, result))
+    }
+
+    pub(super) async fn future_judged<F: Future>(
+        &self,
+        name: Arc<str>,
+        future: F,
+        error: impl FnOnce(&F::Output) -> Option<String>,
+    ) -> (F::Output, ProfileResult) {
+        let mut task = Task::begin(self, name);
+        let mut future = pin!(future);
+        let polled = poll_fn(|context| {
+            task.enter();
+            let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+            task.leave();
+            match polled {
+                Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+                Ok(Poll::Pending) => Poll::Pending,
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        });
+        match polled.await {
+            Ok(value) => {
+                let outcome = error(&value).map_or(Outcome::Returned, Outcome::Failed);
+                let result = task.end(outcome);
+                (value, result)
+            }
+            Err(panic) => {
+                task.end(Outcome::Panicked(message(panic.as_ref())));
+                resume_unwind(panic)
+            }
+        }
+    }
+}
+
+/// A call that is on a thread only while it is polled.
+struct Task<'p> {
+    profiler: &'p GpuMemoryProfiler,
+    /// `None` once it has ended.
+    call: Option<Call<Option<LeakTask<'p>>>>,
+    /// It was polled before.
+    entered: bool,
+    used: Option<ThreadUse>,
+}
+
+impl<'p> Task<'p> {
+    fn begin(profiler: &'p GpuMemoryProfiler, name: Arc<str>) -> Self {
+        let leaks = profiler.leaks.as_ref().map(|leaks| leaks.task(&name));
+        let call = Call::begin(profiler, name, leaks);
+        Self { profiler, call: Some(call), entered: false, used: Some(ThreadUse::default()) }
+    }
+
+    fn enter(&mut self) {
+        let Some(call) = &mut self.call else { return };
+        if let Some(leaks) = &call.leaks {
+            leaks.enter();
+        }
+        let depth = threads::resume(self.profiler.shared.id, call.key, self.used.unwrap_or_default());
+        if !self.entered {
+            (self.entered, call.depth) = (true, depth);
+        }
+    }
+
+    fn leave(&mut self) {
+        let Some(call) = &self.call else { return };
+        self.used = threads::close(call.key).filter(|_| self.used.is_some());
+        if let Some(leaks) = &call.leaks {
+            leaks.leave();
+        }
+    }
+
+    fn end(mut self, outcome: Outcome) -> ProfileResult {
+        let Some(call) = self.call.take() else { unreachable!("a call ends once") };
+        let used = self.used;
+        call.end(self.profiler, outcome, |_| used)
+    }
+}
+
+impl Drop for Task<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            let used = self.used;
+            let dropped = Outcome::Failed("the future was dropped before it was done".to_owned());
+            call.end(self.profiler, dropped, |_| used);
+        }
+    }
+}

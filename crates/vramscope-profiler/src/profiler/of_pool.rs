@@ -1,0 +1,338 @@
+//! A profiler of a pool, which knows all of its numbers.
+
+use std::borrow::Borrow;
+use std::fmt::Display;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::Serialize;
+use vramscope_allocator::MemoryPool;
+
+use super::{
+    FunctionSummary, GpuMemoryProfiler, ProfileContext, ProfileResult, ProfileSummary, ProfilerError,
+    ProfilerOptions,
+};
+use crate::snapshot::MemorySnapshot;
+use crate::source::{DeviceSpec, PoolSource, SelectError};
+
+/// A [`GpuMemoryProfiler`] of one device of a pool. It is one, and can all that it can; but a pool knows all of its
+/// numbers, so that they need no `Option`: see [`OfPool`].
+///
+/// ```
+/// use vramscope_allocator::{MemoryPool, Policy};
+/// use vramscope_profiler::PoolProfiler;
+///
+/// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
+/// let profiler = PoolProfiler::new(&pool, "cuda:0")?;
+/// let (weights, result) = profiler.try_profile_function("load", || {
+///     let _staging = pool.malloc(3_000_000)?;
+///     pool.malloc(1_000_000)
+/// })?;
+/// assert_eq!(result.peak_memory_usage(), 4_000_768);
+/// assert_eq!(result.memory_diff(), 1_000_448);
+/// assert_eq!(profiler.get_summary().function("load").unwrap().peak_memory(), 4_000_768);
+/// # drop(weights);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A clone is the same profiler.
+#[derive(Clone)]
+pub struct PoolProfiler {
+    profiler: Arc<GpuMemoryProfiler>,
+}
+
+/// What a profiler of a pool says. It is a `T`, whose numbers are each an `Option`, for a source need not know them;
+/// of a pool they are known, and the methods of the same names give them as they are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct OfPool<T>(T);
+
+impl PoolProfiler {
+    /// Profiles the device of `pool` that `device` names: its number, `"cuda:0"`, or [`DeviceSpec::Current`].
+    ///
+    /// # Errors
+    /// Where the pool has no such device.
+    pub fn new<D>(pool: &MemoryPool, device: D) -> Result<Self, ProfilerError>
+    where
+        D: TryInto<DeviceSpec, Error: Into<SelectError>>,
+    {
+        Self::with_options(pool, device, ProfilerOptions::default())
+    }
+
+    /// The same with other options.
+    ///
+    /// # Errors
+    /// Where the pool has no such device.
+    pub fn with_options<D>(
+        pool: &MemoryPool,
+        device: D,
+        options: ProfilerOptions,
+    ) -> Result<Self, ProfilerError>
+    where
+        D: TryInto<DeviceSpec, Error: Into<SelectError>>,
+    {
+        let source = PoolSource::new(pool, device)?;
+        Ok(Self { profiler: Arc::new(GpuMemoryProfiler::with_options(source, options)?) })
+    }
+
+    /// As [`GpuMemoryProfiler::profile_function`].
+    pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, OfPool<ProfileResult>) {
+        let (value, result) = self.profiler.profile_function(name, f);
+        (value, OfPool(result))
+    }
+
+    /// As [`GpuMemoryProfiler::try_profile_function`].
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn try_profile_function<T, E: Display>(
+        &self,
+        name: &str,
+        f: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(T, OfPool<ProfileResult>), E> {
+        self.profiler.try_profile_function(name, f).map(|(value, result)| (value, OfPool(result)))
+    }
+
+    /// As [`GpuMemoryProfiler::profile_future`].
+    pub async fn profile_future<F: Future>(
+        &self,
+        name: &str,
+        future: F,
+    ) -> (F::Output, OfPool<ProfileResult>) {
+        let (value, result) = self.profiler.profile_future(name, future).await;
+        (value, OfPool(result))
+    }
+
+    /// As [`GpuMemoryProfiler::try_profile_future`].
+    ///
+    /// # Errors
+    /// Those of the future.
+    pub async fn try_profile_future<T, E: Display>(
+        &self,
+        name: &str,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<(T, OfPool<ProfileResult>), E> {
+        let (value, result) = self.profiler.try_profile_future(name, future).await?;
+        Ok((value, OfPool(result)))
+    }
+
+    /// As [`GpuMemoryProfiler::profile_context`].
+    pub fn profile_context(&self, name: &str) -> OfPool<ProfileContext<'_>> {
+        OfPool(self.profiler.profile_context(name))
+    }
+
+    /// As [`GpuMemoryProfiler::results`].
+    pub fn results(&self) -> Vec<OfPool<ProfileResult>> {
+        self.profiler.results().into_iter().map(OfPool).collect()
+    }
+
+    /// As [`GpuMemoryProfiler::last_result`].
+    pub fn last_result(&self) -> Option<OfPool<ProfileResult>> {
+        self.profiler.last_result().map(OfPool)
+    }
+
+    /// As [`GpuMemoryProfiler::snapshot`].
+    pub fn snapshot(&self) -> OfPool<MemorySnapshot> {
+        OfPool(self.profiler.snapshot())
+    }
+
+    /// As [`GpuMemoryProfiler::snapshots`].
+    pub fn snapshots(&self) -> Vec<OfPool<MemorySnapshot>> {
+        self.profiler.snapshots().into_iter().map(OfPool).collect()
+    }
+
+    /// As [`GpuMemoryProfiler::baseline`].
+    pub fn baseline(&self) -> OfPool<MemorySnapshot> {
+        OfPool(self.profiler.baseline())
+    }
+
+    /// As [`GpuMemoryProfiler::get_summary`].
+    pub fn get_summary(&self) -> OfPool<ProfileSummary> {
+        OfPool(self.profiler.get_summary())
+    }
+}
+
+impl Deref for PoolProfiler {
+    type Target = GpuMemoryProfiler;
+
+    fn deref(&self) -> &GpuMemoryProfiler {
+        &self.profiler
+    }
+}
+
+impl From<PoolProfiler> for Arc<GpuMemoryProfiler> {
+    fn from(profiler: PoolProfiler) -> Self {
+        profiler.profiler
+    }
+}
+
+impl<T> OfPool<T> {
+    /// What it is of any source.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T> Deref for OfPool<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A number of a pool. [`PoolSource`] answers always, and with all of them.
+fn known<N>(number: Option<N>) -> N {
+    let Some(number) = number else { unreachable!("a pool knows all of its numbers") };
+    number
+}
+
+impl OfPool<ProfileContext<'_>> {
+    /// As [`ProfileContext::finish`].
+    pub fn finish(self) -> OfPool<ProfileResult> {
+        OfPool(self.0.finish())
+    }
+
+    /// As [`ProfileContext::fail`].
+    pub fn fail(self, error: impl Display) -> OfPool<ProfileResult> {
+        OfPool(self.0.fail(error))
+    }
+}
+
+impl OfPool<ProfileResult> {
+    /// What was in use when it began.
+    pub fn memory_before(&self) -> OfPool<&MemorySnapshot> {
+        OfPool(&self.0.memory_before)
+    }
+
+    /// What was in use when it had ended.
+    pub fn memory_after(&self) -> OfPool<&MemorySnapshot> {
+        OfPool(&self.0.memory_after)
+    }
+
+    /// The highest values while it ran, each at its own moment.
+    pub fn memory_peak(&self) -> OfPool<&MemorySnapshot> {
+        OfPool(&self.0.memory_peak)
+    }
+
+    /// Bytes that were allocated on the device while it ran, whatever became of them.
+    pub fn memory_allocated(&self) -> u64 {
+        known(self.0.memory_allocated)
+    }
+
+    /// Bytes that were freed on the device while it ran.
+    pub fn memory_freed(&self) -> u64 {
+        known(self.0.memory_freed)
+    }
+
+    /// Allocated bytes after it, less those before.
+    pub fn memory_diff(&self) -> i64 {
+        known(self.0.memory_diff())
+    }
+
+    /// The most that was allocated while it ran, in bytes, with what was live before.
+    pub fn peak_memory_usage(&self) -> u64 {
+        known(self.0.peak_memory_usage())
+    }
+
+    /// How far that is above what was allocated when it began.
+    pub fn peak_above_start(&self) -> u64 {
+        known(self.0.peak_above_start())
+    }
+}
+
+impl<S: Borrow<MemorySnapshot>> OfPool<S> {
+    /// Bytes of blocks handed out.
+    pub fn allocated_memory(&self) -> u64 {
+        known(self.0.borrow().allocated_memory)
+    }
+
+    /// Bytes taken from the device.
+    pub fn reserved_memory(&self) -> u64 {
+        known(self.0.borrow().reserved_memory)
+    }
+
+    /// Bytes allocated, and freed but still waiting for another stream.
+    pub fn active_memory(&self) -> u64 {
+        known(self.0.borrow().active_memory)
+    }
+
+    /// Bytes callers asked for.
+    pub fn requested_memory(&self) -> u64 {
+        known(self.0.borrow().requested_memory)
+    }
+
+    /// Bytes in use on the device by anyone.
+    pub fn device_used_memory(&self) -> u64 {
+        known(self.0.borrow().device_used_memory)
+    }
+
+    /// The most bytes allocated, as [`MemorySnapshot::max_memory_allocated`].
+    pub fn max_memory_allocated(&self) -> u64 {
+        known(self.0.borrow().max_memory_allocated)
+    }
+
+    /// The most bytes reserved, as [`MemorySnapshot::max_memory_reserved`].
+    pub fn max_memory_reserved(&self) -> u64 {
+        known(self.0.borrow().max_memory_reserved)
+    }
+}
+
+impl OfPool<ProfileSummary> {
+    /// All calls of one name.
+    pub fn function(&self, name: &str) -> Option<OfPool<&FunctionSummary>> {
+        self.0.function_summaries.get(name).map(OfPool)
+    }
+
+    /// Bytes allocated on the device while any call was open.
+    pub fn total_memory_allocated(&self) -> u64 {
+        known(self.0.total_memory_allocated)
+    }
+
+    /// Bytes freed meanwhile.
+    pub fn total_memory_freed(&self) -> u64 {
+        known(self.0.total_memory_freed)
+    }
+
+    /// Their difference.
+    pub fn net_memory_change(&self) -> i64 {
+        known(self.0.net_memory_change)
+    }
+
+    /// The most bytes allocated since the baseline, in calls or between.
+    pub fn peak_memory_usage(&self) -> u64 {
+        known(self.0.peak_memory_usage)
+    }
+
+    /// Bytes allocated now.
+    pub fn current_memory_usage(&self) -> u64 {
+        known(self.0.current_memory_usage)
+    }
+
+    /// Bytes allocated at the baseline.
+    pub fn baseline_memory_usage(&self) -> u64 {
+        known(self.0.baseline_memory_usage)
+    }
+
+    /// Their difference.
+    pub fn memory_change_from_baseline(&self) -> i64 {
+        known(self.0.memory_change_from_baseline)
+    }
+}
+
+impl OfPool<&FunctionSummary> {
+    /// Bytes allocated on the device during its calls.
+    pub fn total_memory_allocated(&self) -> u64 {
+        known(self.0.total_memory_allocated)
+    }
+
+    /// Bytes allocated during one of them, on average.
+    pub fn avg_memory_allocated(&self) -> f64 {
+        known(self.0.avg_memory_allocated)
+    }
+
+    /// The highest peak of one, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        known(self.0.peak_memory)
+    }
+}

@@ -1,0 +1,143 @@
+//! What a tracker has seen.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use super::AlertCallback;
+use super::events::{Event, EventKind, Row};
+use super::log::OpenLog;
+use super::options::TrackerStatistics;
+use super::phases::{OpenPhases, PhaseScope};
+use super::thresholds::{Alert, Threshold};
+use crate::monitor::Sample;
+use crate::snapshot::now_us;
+use crate::source::MemorySource;
+use crate::sync::lock;
+
+pub(super) struct Shared {
+    pub(super) source: Arc<dyn MemorySource>,
+    pub(super) state: Mutex<State>,
+    pub(super) callbacks: Mutex<Vec<Told>>,
+    pub(super) phases: Mutex<OpenPhases>,
+    /// Those that hold from the next look on.
+    pub(super) thresholds: Mutex<Thresholds>,
+    pub(super) max_events: usize,
+    pub(super) max_samples: usize,
+}
+
+/// Thresholds, and how often they were changed.
+#[derive(Default)]
+pub(super) struct Thresholds {
+    pub(super) now: Vec<Threshold>,
+    pub(super) changes: u64,
+}
+
+/// A callback, and how many alerts it was told of.
+pub(super) struct Told {
+    pub(super) callback: AlertCallback,
+    pub(super) alerts: u64,
+}
+
+/// What was seen, and what the program was doing then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhasedSample {
+    /// What was seen.
+    pub sample: Sample,
+    /// The phases that were open when it was taken, on all threads, in the order in which they were entered. The highest
+    /// values since the sample before may be of phases that had ended by then.
+    pub phases: Arc<[Arc<PhaseScope>]>,
+}
+
+pub(super) struct State {
+    pub(super) alerts: VecDeque<Alert>,
+    /// Thresholds of which no value was ever known.
+    pub(super) never_measured: Vec<Threshold>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) samples: VecDeque<PhasedSample>,
+    pub(super) statistics: TrackerStatistics,
+    /// Alerts that were raised, cleared ones too.
+    pub(super) raised: u64,
+    pub(super) log: Option<OpenLog>,
+}
+
+impl Shared {
+    /// Tells callbacks of the alerts they were not told of.
+    pub(super) fn tell(&self) {
+        loop {
+            let next = {
+                let mut callbacks = lock(&self.callbacks);
+                let state = lock(&self.state);
+                let raised = state.raised;
+                callbacks.iter_mut().find(|told| told.alerts < raised).map(|told| {
+                    let kept = state.alerts.len() as u64;
+                    let missed = raised - std::mem::replace(&mut told.alerts, raised);
+                    let alerts = state.alerts.iter().skip((kept - missed.min(kept)) as usize);
+                    (Arc::clone(&told.callback), alerts.cloned().collect::<Vec<_>>())
+                })
+            };
+            // With nothing locked, for it is code of others.
+            let Some((callback, alerts)) = next else { return };
+            for alert in alerts {
+                if catch_unwind(AssertUnwindSafe(|| callback(&alert))).is_err() {
+                    lock(&self.state).statistics.callback_panics += 1;
+                }
+            }
+        }
+    }
+
+    pub(super) fn happened(&self, kind: EventKind) {
+        let mut state = lock(&self.state);
+        state.happened(Event { time_us: now_us(), kind }, self.max_events);
+        state.write_out();
+    }
+}
+
+impl State {
+    pub(super) fn happened(&mut self, event: Event, most: usize) {
+        if let Some(log) = &mut self.log {
+            log.add(Row::Event(&event));
+        }
+        let seen = &mut self.statistics;
+        match &event.kind {
+            EventKind::Alert(alert) => {
+                seen.alerts += 1;
+                self.raised += 1;
+                self.alerts.push_back(alert.clone());
+                while self.alerts.len() > most {
+                    self.alerts.pop_front();
+                }
+            }
+            EventKind::Cleanup { .. } => seen.cleanups += 1,
+            EventKind::OutOfMemory(n) => seen.failed_requests += n,
+            EventKind::Retry(n) => seen.retries += n,
+            _ => {}
+        }
+        self.events.push_back(event);
+        while self.events.len() > most {
+            self.events.pop_front();
+        }
+    }
+
+    pub(super) fn saw(&mut self, sample: Sample, phases: Arc<[Arc<PhaseScope>]>, most: usize) {
+        let phased = PhasedSample { sample, phases };
+        if let Some(log) = &mut self.log {
+            log.add(Row::Sample(&phased));
+        }
+        let seen = &mut self.statistics;
+        seen.samples += 1;
+        seen.missed_ticks += sample.missed;
+        seen.high = seen.high.max(sample.tick.high);
+        seen.high_is_exact &= sample.tick.high_is_exact;
+        self.samples.push_back(phased);
+        while self.samples.len() > most {
+            self.samples.pop_front();
+        }
+    }
+
+    pub(super) fn write_out(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.write_out();
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Text in a number of columns. Nothing here costs more than the text's length, however it is made.
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// Characters that one column may hold: a letter and the marks on it. What takes no room at all is cut like the rest.
+const MOST_IN_A_COLUMN: usize = 8;
+
+/// Room that is left in a line.
+#[derive(Clone, Copy)]
+struct Room {
+    columns: usize,
+    characters: usize,
+}
+
+impl Room {
+    fn of(columns: usize) -> Self {
+        Self { columns, characters: columns.saturating_mul(MOST_IN_A_COLUMN) }
+    }
+
+    /// Takes room for `c`; `None` where there is none.
+    fn take(&mut self, c: char) -> Option<()> {
+        self.columns = self.columns.checked_sub(c.width().unwrap_or(0))?;
+        self.characters = self.characters.checked_sub(1)?;
+        Some(())
+    }
+}
+
+fn fits(text: &str, columns: usize) -> bool {
+    let mut room = Room::of(columns);
+    text.chars().all(|c| room.take(c).is_some())
+}
+
+/// `text`, a name or a path and a name, in at most `columns`: directories go first, then the end.
+pub fn fit(text: &str, columns: usize) -> String {
+    if fits(text, columns) {
+        return text.to_owned();
+    }
+    let path = text.split(' ').next().unwrap_or_default();
+    // From the end, as far as there is room beside the sign.
+    let mut room = Room::of(columns.saturating_sub(1));
+    let mut start = None;
+    for (at, c) in text.char_indices().rev() {
+        if room.take(c).is_none() {
+            break;
+        }
+        if c == '/' && at < path.len() {
+            start = Some(at);
+        }
+    }
+    match start {
+        Some(start) => format!("…{}", &text[start..]),
+        None => cut(path.rfind('/').map_or(text, |at| &text[at + 1..]), columns, true),
+    }
+}
+
+/// `text` without what does not fit at its end, in at most `columns`.
+pub fn fit_end(text: &str, columns: usize) -> String {
+    cut(text, columns, !fits(text, columns))
+}
+
+/// As much of the beginning as fits; with a sign where `is_part` says that something is left out.
+fn cut(text: &str, columns: usize, is_part: bool) -> String {
+    if !is_part {
+        return text.to_owned();
+    }
+    let mut room = Room::of(columns.saturating_sub(1));
+    let end = text.char_indices().find(|&(_, c)| room.take(c).is_none()).map_or(text.len(), |(at, _)| at);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_directories_first() {
+        assert_eq!(fit("a/b/model.py:42 forward", 30), "a/b/model.py:42 forward");
+        assert_eq!(fit("some/where/model.py:42 forward", 23), "…/model.py:42 forward");
+        assert_eq!(fit("some/where/model.py:42 forward", 12), "model.py:42…");
+        assert_eq!(fit("BmmBackward0::apply", 8), "BmmBack…");
+        // A slash in a function's name is none of a path.
+        assert_eq!(fit("model.py:42 a/b/c/d/e", 14), "model.py:42 a…");
+    }
+
+    #[test]
+    fn the_end_goes() {
+        assert_eq!(fit_end("training", 8), "training");
+        assert_eq!(fit_end("training", 7), "traini…");
+        assert_eq!(fit_end("模型模型", 7), "模型模…");
+    }
+
+    /// Measuring the rest at each of its slashes would take days.
+    #[test]
+    fn slashes_without_end_and_letters_without_width_are_cut_at_once() {
+        for text in ["/".repeat(4 << 20), "/x".repeat(2 << 20), "/\u{301}".repeat(2 << 20)] {
+            for columns in [0, 1, 16, 100] {
+                let fitted = [fit(&text, columns), fit_end(&text, columns)];
+                for fitted in fitted {
+                    assert!(fitted.width() <= columns.max(1), "{columns}: {}", fitted.width());
+                    assert!(fitted.chars().count() <= 8 * columns + 1);
+                }
+            }
+        }
+        let marks = fit(&"\u{301}".repeat(1 << 20), 80);
+        assert!(marks.chars().count() <= 8 * 80 + 1, "{}", marks.chars().count());
+    }
+}

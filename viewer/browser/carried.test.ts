@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect } from 'vitest';
 import { data, example, replay, report, writePage } from './command';
 import { numberOf, plotBox, redrawn, show, test, VIEWS } from './page';
+import { skipping } from './skipping';
 
 const CUT = { offline: true };
 const address = (...files: string[]) => pathToFileURL(writePage(...files)).href;
@@ -53,7 +54,7 @@ const phantom = data && join(data, 'phantom');
 const known = ['gpt2-torch2.11-default.pickle', 'resnet50-torch2.11-expandable.pickle', 'streams-torch2.15-default.pickle'];
 
 test('totals are what PyTorch counted', async ({ open, skip }) => {
-  if (!phantom || !existsSync(phantom)) skip('no recordings with known answers here: shared/data/phantom, or VRAMSCOPE_DATA');
+  if (!phantom || !existsSync(phantom)) skipping('recordings', 'totals are what PyTorch counted', skip);
   const truth = readFileSync(join(phantom!, 'truth.jsonl'), 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
   const page = await open(address(...known.map((name) => join(phantom!, name))), CUT);
   for (const [i, name] of known.entries()) {

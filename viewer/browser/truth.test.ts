@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { data, report } from './command';
+import { skipping } from './skipping';
 import { numberOf, ready, serving, show, test } from './page';
 
 const folder = data && join(data, 'phantom');
@@ -17,7 +18,7 @@ const isPartial = ({ file }: any) => /late|max-entries|context_state/.test(file)
 const KINDS = ['requested', 'allocated', 'active', 'reserved'];
 
 test('every recording has the peaks and the end that PyTorch counted', { timeout: 180_000 }, async ({ open, skip }) => {
-  if (!present) skip('no recordings with known answers here: shared/data/phantom, or VRAMSCOPE_DATA');
+  if (!present) skipping('recordings', 'every recording has the peaks and the end that PyTorch counted', skip);
   const files = truth.map((t) => join(folder!, t.file));
   const page = await open(await serving(...files));
   const differences: string[] = [];

@@ -16,6 +16,9 @@ pub const BLOCK_UNIT: u64 = 512;
 pub struct Policy {
     /// `cupy` or `torch`, for messages.
     pub name: &'static str,
+    /// The release of PyTorch whose rules these are; `None` where they are not PyTorch's. Snapshots are written
+    /// as this release writes them.
+    pub release: Option<TorchRelease>,
     /// Steps that a request is rounded up to, beside multiples of [`BLOCK_UNIT`].
     pub roundup_power2_divisions: PowerOfTwoDivisions,
     /// Largest rounded request, in bytes, that the pool of small blocks serves; 0 where there is one pool.
@@ -122,12 +125,40 @@ impl TorchRelease {
 }
 
 impl TorchRelease {
-    /// The release that made a recording, as far as its rules can be told from what is in it. Snapshots do not
-    /// name it. Events with a pool came after 2.11 (#177717); 2.6 to 2.11 have the same rules but for settings
-    /// that a snapshot shows.
+    /// The first release seen to write [`AllocatorSettings::max_round_threshold`], and pinned host memory beside
+    /// devices. By its order of search it is told from 2.11.
+    const WITH_HOST_MEMORY: Self = Self::new(2, 15);
+    /// The first release seen to write [`AllocatorSettings::graph_capture_record_stream_reuse`], and a compile
+    /// context and user metadata with every event.
+    const WITH_CONTEXTS: Self = Self::new(2, 11);
+    /// The oldest release whose recordings were compared.
+    const OLDEST_SEEN: Self = Self::new(2, 6);
+    /// The first release that prefers the oldest segment (#183591). Seen in recordings: 2.11 by address, 2.15 by
+    /// age.
+    const BY_AGE: Self = Self::new(2, 13);
+
+    /// The release that made a recording, as far as its rules can be told from what is in it: the oldest that was
+    /// seen to write it. Snapshots do not name it. The keys of the settings tell most. Where there are none,
+    /// events with a pool came after 2.11 (#177717).
     pub fn shown_by(trace: &Trace) -> Self {
-        let names_pools = trace.tags.iter().any(|tags| tags.pool.is_some());
-        if names_pools { Self::new(2, 15) } else { Self::new(2, 11) }
+        let names_pools = || trace.tags.iter().any(|tags| tags.pool.is_some());
+        match &trace.settings {
+            Some(s) if s.with_host_memory() => Self::WITH_HOST_MEMORY,
+            Some(s) if s.with_contexts() => Self::WITH_CONTEXTS,
+            Some(s) if s.release_lock_on_cudamalloc.is_some() => Self::OLDEST_SEEN,
+            _ if names_pools() => Self::WITH_HOST_MEMORY,
+            _ => Self::WITH_CONTEXTS,
+        }
+    }
+
+    /// A release whose order of search is the other one, as far as releases were compared.
+    #[must_use]
+    pub fn of_other_order(self) -> Self {
+        if self >= Self::BY_AGE { Self::WITH_CONTEXTS } else { Self::WITH_HOST_MEMORY }
+    }
+
+    fn search_order(self) -> SearchOrder {
+        if self >= Self::BY_AGE { SearchOrder::SegmentAge } else { SearchOrder::Address }
     }
 }
 
@@ -165,6 +196,7 @@ impl Policy {
     pub fn cupy() -> Self {
         Self {
             name: "cupy",
+            release: None,
             roundup_power2_divisions: PowerOfTwoDivisions::default(),
             small_request: 0,
             segments: SegmentSizes::Exact,
@@ -193,6 +225,7 @@ impl Policy {
         let fraction = |x: f64| (x > 0.0).then_some(x);
         Self {
             name: "torch",
+            release: Some(release),
             roundup_power2_divisions: settings
                 .roundup_power2_divisions
                 .or(conf.roundup_power2_divisions)
@@ -206,12 +239,7 @@ impl Policy {
                 None => conf.max_split_size,
             },
             max_non_split_rounding: conf.max_non_split_rounding.unwrap_or(large),
-            // Seen in recordings: 2.11 by address, 2.15 by age.
-            search_order: if release >= TorchRelease::new(2, 13) {
-                SearchOrder::SegmentAge
-            } else {
-                SearchOrder::Address
-            },
+            search_order: release.search_order(),
             expandable_segments: settings.expandable_segments.or(conf.expandable_segments).unwrap_or(false),
             garbage_collection_threshold: settings
                 .garbage_collection_threshold
@@ -239,8 +267,16 @@ impl Policy {
         if is_cupys { Self::cupy() } else { Self::torch(settings, release) }
     }
 
-    /// The policy in the words of a snapshot's settings, which count in whole MiB. [`Policy::torch`] makes the
-    /// same policy of them, for the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
+    /// The same settings in the order of search of another release; CuPy's policy has none.
+    #[must_use]
+    pub fn in_order_of(&self, release: TorchRelease) -> Self {
+        let Some(_) = self.release else { return self.clone() };
+        Self { release: Some(release), search_order: release.search_order(), ..self.clone() }
+    }
+
+    /// The policy in the words of a snapshot's settings, which count in whole MiB, with the keys that its release
+    /// writes and PyTorch's defaults of what has nothing to do with a pool. [`Policy::torch`] makes the same policy
+    /// of them, for the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
     pub fn settings(&self) -> AllocatorSettings {
         let mut conf = Vec::new();
         let mib = |bytes: u64| bytes / MIB;
@@ -275,14 +311,20 @@ impl Policy {
             conf.push(format!("roundup_power2_divisions:[{}]", each.collect::<Vec<_>>().join(",")));
         }
         let conf = conf.join(",");
+        let writes = |since: TorchRelease| self.release.is_none_or(|release| release >= since);
         AllocatorSettings {
             conf: Conf::parse(&conf).unwrap_or_default(),
             conf_text: Some(conf),
             max_split_size: Some(self.max_split_size.map_or(-1, u64::cast_signed)),
             garbage_collection_threshold: Some(self.garbage_collection_threshold.unwrap_or(0.0)),
             expandable_segments: Some(self.expandable_segments),
+            pinned_num_register_threads: Some(1),
+            release_lock_on_cudamalloc: Some(false),
+            pinned_use_cuda_host_register: Some(false),
+            graph_capture_record_stream_reuse: writes(TorchRelease::WITH_CONTEXTS).then_some(false),
+            max_round_threshold: writes(TorchRelease::WITH_HOST_MEMORY).then_some(-1),
+            max_cached_size: writes(TorchRelease::WITH_HOST_MEMORY).then_some(-1),
             roundup_power2_divisions: Some(self.roundup_power2_divisions),
-            ..AllocatorSettings::default()
         }
     }
 

@@ -1,17 +1,84 @@
-//! Numbers for threads.
+//! Numbers for threads, and for the default stream that each has of its own.
 
 use std::num::NonZeroU64;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sync::lock;
+
+/// `cudaStreamPerThread`: a handle that is another stream on every thread.
+pub(crate) const STREAM_PER_THREAD: u64 = 2;
+
+/// Streams of threads are numbered from here on. No handle is as large, for they are addresses of the host, and no
+/// number beyond 2^53, which JavaScript could not tell from its neighbours.
+const FIRST_THREAD_STREAM: u64 = 1 << 52;
+
+/// Marks the number of a thread among the streams that use a block.
+const USED_BY_THREAD: u64 = 1 << 63;
 
 thread_local! {
     static NUMBER: NonZeroU64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX)
     };
+    static STREAM: ThreadStream = ThreadStream(take());
 }
 
 /// The calling thread's number: no other in this process has it, now or later. The last of all where the
 /// thread is ending.
 pub(crate) fn this_thread() -> NonZeroU64 {
     NUMBER.try_with(|&number| number).unwrap_or(NonZeroU64::MAX)
+}
+
+/// The number of a thread's own stream, which is free again when the thread has ended: otherwise a program that starts
+/// threads for ever would make arenas for ever.
+struct ThreadStream(u64);
+
+impl Drop for ThreadStream {
+    fn drop(&mut self) {
+        let mut numbers = lock(&NUMBERS);
+        numbers.free.push(self.0);
+    }
+}
+
+struct Numbers {
+    next: u64,
+    free: Vec<u64>,
+}
+
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { next: FIRST_THREAD_STREAM, free: Vec::new() });
+
+fn take() -> u64 {
+    let mut numbers = lock(&NUMBERS);
+    if let Some(number) = numbers.free.pop() {
+        return number;
+    }
+    numbers.next += 1;
+    numbers.next - 1
+}
+
+/// What names the calling thread's own default stream among streams (`_get_stream_identifier`, CuPy). No other living
+/// thread has it; one that began later than this one ended may.
+pub(crate) fn own_stream() -> u64 {
+    // A thread that is ending gets a number that never comes back.
+    STREAM.try_with(|stream| stream.0).unwrap_or_else(|_| take())
+}
+
+/// The number is one that [`own_stream`] gives.
+pub(crate) fn is_own_stream(stream: u64) -> bool {
+    (FIRST_THREAD_STREAM..1 << 53).contains(&stream)
+}
+
+/// What the calling thread's own stream is called among the streams that use a block: no other thread's ever is.
+pub(crate) fn use_by_this_thread() -> u64 {
+    USED_BY_THREAD | this_thread().get()
+}
+
+/// Which stream can be marked for a use: for that of another thread, whose stream only that thread can name, none.
+pub(crate) fn stream_to_mark(stream: u64) -> Option<u64> {
+    match stream & USED_BY_THREAD {
+        0 => Some(stream),
+        _ if this_thread() == NonZeroU64::MAX || stream != use_by_this_thread() => None,
+        _ => Some(STREAM_PER_THREAD),
+    }
 }

@@ -1,5 +1,6 @@
 //! What kind of recording it is.
 
+use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Trace};
 
 /// What a recording has, and which PyTorch could have written it.
@@ -30,6 +31,33 @@ pub struct DeviceFacts {
     pub blocks: usize,
     /// When the first and last events happened, in microseconds since the Unix epoch, where recorded.
     pub time_us: (Option<i64>, Option<i64>),
+}
+
+/// Who made a recording: what to do for a better one is said in the words of its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorder {
+    /// PyTorch, or a program that writes as it does.
+    Torch,
+    /// A pool of ours in a Rust program.
+    Pool,
+}
+
+impl Recorder {
+    /// As the recording shows: logs are of pools, and so are the rules of CuPy; a snapshot is, where its stacks have
+    /// lines of Rust, and none of Python or of PyTorch.
+    pub fn of(recording: &Recording) -> Self {
+        let trace = &recording.trace;
+        let conf = trace.settings.iter().flat_map(|s| &s.conf.other);
+        let is_cupys = conf.into_iter().any(|(key, value)| key == "backend" && value == "cupy");
+        let is_rust = || {
+            let ends =
+                |end: &str| trace.frames.iter().any(|(_, f)| trace.strings.get(f.filename).ends_with(end));
+            let torch = || trace.frames.iter().any(|(_, f)| trace.strings.get(f.name).starts_with("c10::"));
+            ends(".rs") && !ends(".py") && !torch()
+        };
+        let is_pools = matches!(recording.format, Format::Log { .. }) || is_cupys || is_rust();
+        if is_pools { Self::Pool } else { Self::Torch }
+    }
 }
 
 impl DeviceFacts {

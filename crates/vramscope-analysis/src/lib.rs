@@ -34,7 +34,7 @@ pub use budget::{Budget, BudgetCheck, Growth, HighWater, Judged, Measured, Statu
 pub use cancel::Cancel;
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
-pub use facts::{DeviceFacts, Facts};
+pub use facts::{DeviceFacts, Facts, Recorder};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
 pub use gpus::{GPUS, gpu_capacity};
@@ -46,7 +46,7 @@ pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
 pub use packing::{Effort, Item, Packing, pack};
-pub use regions::{Region, RegionRun, event_times, region_runs, regions};
+pub use regions::{Region, RegionRun, RunFigures, event_times, region_runs, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
     Happened, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,

@@ -69,10 +69,48 @@ pub struct Region {
     pub peak_run: u64,
     /// Most that allocated bytes rose above where they stood when a run began.
     pub peak_above_start: u64,
-    /// Allocated bytes after minus before, summed over all runs.
+    /// Allocated bytes after minus before, summed over all runs. Runs that free what others left behind make it say
+    /// little: see [`typical`](Self::typical).
     pub net: i64,
     /// Time inside, summed over all runs, in microseconds.
     pub total_us: i64,
+    /// The first run, in which much happens that never does again.
+    pub first: RunFigures,
+    /// Of each figure that of the run in the middle: half of the runs have no less, half no more.
+    pub typical: RunFigures,
+    /// Of each figure the largest of any run.
+    pub largest: RunFigures,
+}
+
+/// What one run of a region needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunFigures {
+    /// Highest allocated bytes.
+    pub peak: u64,
+    /// Most that allocated bytes rose above where they stood when it began.
+    pub above_start: u64,
+    /// Allocated bytes after minus before.
+    pub net: i64,
+    /// Time inside, in microseconds.
+    pub us: i64,
+}
+
+impl RunFigures {
+    /// Each figure by itself, of runs in any order.
+    fn each(runs: &[Self], pick: fn(usize) -> usize) -> Self {
+        fn sorted<T: Ord + Copy + Default>(runs: &[RunFigures], of: fn(&RunFigures) -> T, at: usize) -> T {
+            let mut values: Vec<T> = runs.iter().map(of).collect();
+            values.sort_unstable();
+            values.get(at).copied().unwrap_or_default()
+        }
+        let at = pick(runs.len());
+        Self {
+            peak: sorted(runs, |r| r.peak, at),
+            above_start: sorted(runs, |r| r.above_start, at),
+            net: sorted(runs, |r| r.net, at),
+            us: sorted(runs, |r| r.us, at),
+        }
+    }
 }
 
 /// The regions of a device in order of their first end. What [`region_runs`] leaves out is left out here.
@@ -80,32 +118,59 @@ pub fn regions(history: &History<'_>) -> Vec<Region> {
     let runs = region_runs(history.trace, history.device);
     let Some(times) = event_times(history.device).filter(|_| !runs.is_empty()) else { return Vec::new() };
     let allocated = RangeMax::new(history.walk().map(|(_, c)| c.allocated).collect());
-    let mut found: BTreeMap<String, (usize, Region)> = BTreeMap::new();
+    let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
     for run in runs {
         let (first, last) = run.moments(&times);
         let peak = allocated.highest(first, last);
         let [before, after] = [first, last].map(|m| allocated.values()[m]);
         let name = without_number(history.trace.strings.get(run.name));
         let order = found.len();
-        let (_, region) = found.entry(name.to_owned()).or_insert_with(|| (order, Region::named(name)));
+        let (_, region, each) =
+            found.entry(name.to_owned()).or_insert_with(|| (order, Region::named(name), Vec::new()));
         if peak > region.peak {
             region.peak = peak;
             region.peak_run = region.count;
         }
+        let figures = RunFigures {
+            peak,
+            above_start: peak - before,
+            net: after as i64 - before as i64,
+            us: run.end_us.saturating_sub(run.start_us),
+        };
+        each.push(figures);
         region.count += 1;
-        region.peak_above_start = region.peak_above_start.max(peak - before);
-        region.net = region.net.saturating_add(after as i64 - before as i64);
-        region.total_us = region.total_us.saturating_add(run.end_us.saturating_sub(run.start_us));
+        region.peak_above_start = region.peak_above_start.max(figures.above_start);
+        region.net = region.net.saturating_add(figures.net);
+        region.total_us = region.total_us.saturating_add(figures.us);
     }
-    let mut out: Vec<(usize, Region)> = found.into_values().collect();
-    out.sort_by_key(|(order, _)| *order);
-    out.into_iter().map(|(_, region)| region).collect()
+    let mut out: Vec<(usize, Region, Vec<RunFigures>)> = found.into_values().collect();
+    out.sort_by_key(|(order, ..)| *order);
+    let told = |(_, region, each): (usize, Region, Vec<RunFigures>)| Region {
+        first: each.first().copied().unwrap_or_default(),
+        typical: RunFigures::each(&each, |n| n.saturating_sub(1) / 2),
+        largest: RunFigures::each(&each, |n| n.saturating_sub(1)),
+        ..region
+    };
+    out.into_iter().map(told).collect()
 }
 
 impl Region {
     fn named(name: &str) -> Self {
         let name = name.to_owned();
-        Self { name, count: 0, peak: 0, peak_run: 0, peak_above_start: 0, net: 0, total_us: 0 }
+        let none = RunFigures::default();
+        let (first, typical, largest) = (none, none, none);
+        Self {
+            name,
+            count: 0,
+            peak: 0,
+            peak_run: 0,
+            peak_above_start: 0,
+            net: 0,
+            total_us: 0,
+            first,
+            typical,
+            largest,
+        }
     }
 }
 

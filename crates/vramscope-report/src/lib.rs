@@ -1,6 +1,7 @@
 //! Answers about GPU memory, written out: one file per form. A report computes nothing; what it says comes
 //! from [`vramscope_analysis`].
 
+mod advice;
 mod doubts;
 mod fit;
 mod json;

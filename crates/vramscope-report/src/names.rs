@@ -64,6 +64,11 @@ impl Names<'_> {
         }
     }
 
+    /// The recording itself says that the oldest events of this device are lost.
+    pub(crate) fn overflowed(&self, device: i64) -> bool {
+        self.trace.devices.iter().any(|d| d.device == device && d.overflowed == Some(true))
+    }
+
     /// What a node of the tree of calls stands for.
     pub fn node(&self, kind: NodeKind) -> Shown {
         match kind {

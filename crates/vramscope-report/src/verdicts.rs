@@ -1,11 +1,12 @@
 //! Verdicts on budgets, in words: what every form of the answers of a check says.
 
 use vramscope_analysis::{
-    BudgetCheck, ByteKind, Growth, HighWater, LeakSuspect, Measured, OutOfMemory, Quality, Status, Unknown,
-    Verdict,
+    BudgetCheck, ByteKind, Growth, HighWater, LeakSuspect, Measured, OutOfMemory, Quality, Recorder, Status,
+    Unknown, Verdict,
 };
 
 use crate::CheckAnswers;
+use crate::advice;
 use crate::doubts;
 use crate::names::Names;
 use crate::units::{bytes, count, counted};
@@ -39,7 +40,7 @@ pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> Str
         Status::Unknown(why) => Some(why),
         Status::Kept | Status::Exceeded => None,
     };
-    let why = unknown_because.map(|why| unknown(why, device));
+    let why = unknown_because.map(|why| unknown(why, device, names.overflowed(device)));
     let subject = match kind(measured) {
         Some(kind) => format!("peak of {kind} bytes on device {device}"),
         None => format!("on device {device}"),
@@ -91,21 +92,6 @@ pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> Str
     }
 }
 
-/// What to do where it is not known.
-pub(crate) fn remedy(why: Unknown) -> &'static str {
-    match why {
-        Unknown::NoHistory | Unknown::NoBaselineHistory => {
-            "Call `torch.cuda.memory._record_memory_history()` before what is to be measured."
-        }
-        Unknown::NoStacks => {
-            "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and enough `max_entries` for the run."
-        }
-        Unknown::NoBaseline => "Record a baseline on the same devices, or choose one with `--device`.",
-        Unknown::EventsDropped => "Record the run again with a larger `max_entries`.",
-        Unknown::BaselineEventsDropped => "Record the baseline again with a larger `max_entries`.",
-    }
-}
-
 /// What makes numbers of a device, or of its baseline, less than certain: a sentence each.
 pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<String> {
     let mut notes = Vec::new();
@@ -116,8 +102,10 @@ pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<Stri
             if check.ooms == 1 { "once".to_owned() } else { format!("{} times", count(check.ooms)) }
         ));
     }
-    notes.extend(quality(&check.quality));
-    let of_baseline = check.baseline_quality.iter().flat_map(quality);
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let recorder = Recorder::of(answers.recording);
+    notes.extend(quality(&check.quality, names.overflowed(check.device), recorder));
+    let of_baseline = check.baseline_quality.iter().flat_map(|q| quality(q, false, recorder));
     notes.extend(of_baseline.map(|doubt| format!("Of the baseline: {doubt}")));
     if answers.devices.len() > 1 {
         for note in &mut notes {
@@ -134,9 +122,11 @@ pub(crate) fn only_in_baseline(answers: &CheckAnswers<'_>) -> Option<String> {
     (!devices.is_empty()).then(|| format!("Only the baseline used device{s} {}.", devices.join(", ")))
 }
 
-fn quality(q: &Quality) -> Vec<String> {
-    let dropped = "The ring buffer probably dropped the oldest events: a higher peak before the others would not be seen. Record with a larger `max_entries`.";
-    let dropped = q.probably_overflowed.then(|| dropped.to_owned());
+fn quality(q: &Quality, overflowed: bool, recorder: Recorder) -> Vec<String> {
+    let dropped = q.probably_overflowed.then(|| {
+        let (dropped, larger) = (advice::sentence(advice::dropped(overflowed)), advice::larger(recorder));
+        format!("{dropped}: a higher peak before the others would not be seen. Record with {larger}.")
+    });
     dropped.into_iter().chain(doubts(q)).collect()
 }
 
@@ -169,13 +159,13 @@ fn and_more(n: usize, what: &str) -> String {
 }
 
 /// Why it is not known, as what follows "for".
-fn unknown(why: Unknown, device: i64) -> String {
+fn unknown(why: Unknown, device: i64, overflowed: bool) -> String {
     match why {
         Unknown::NoHistory => "no history was recorded".to_owned(),
         Unknown::NoStacks => "no allocation was recorded with its stack".to_owned(),
         Unknown::NoBaseline => format!("the baseline has no device {device}"),
         Unknown::NoBaselineHistory => "no history was recorded in the baseline".to_owned(),
-        Unknown::EventsDropped => "the ring buffer probably dropped the oldest events".to_owned(),
+        Unknown::EventsDropped => advice::dropped(overflowed).to_owned(),
         Unknown::BaselineEventsDropped => {
             "the ring buffer probably dropped the oldest events of the baseline".to_owned()
         }

@@ -91,6 +91,14 @@ impl<'t> Translation<'t> {
         }
     }
 
+    /// As [`stack`](Self::stack), where no stack and an empty one are the same: of a segment or a block, whose `frames`
+    /// are always written, and were in no other way than empty before they were.
+    fn stack_or_none(&self, a: Option<StackId>, b: Option<StackId>) -> bool {
+        let a = a.filter(|&a| !self.from.stacks.get(a).is_empty());
+        let b = b.filter(|&b| !self.to.stacks.get(b).is_empty());
+        self.stack(a, b)
+    }
+
     fn lists(&self, a: Option<StringListId>, b: Option<StringListId>) -> bool {
         match (a, b) {
             (Some(a), Some(b)) => {
@@ -121,13 +129,13 @@ impl<'t> Translation<'t> {
     }
 
     fn segment(&self, a: &Segment, b: &Segment) -> bool {
-        self.stack(a.stack, b.stack)
+        self.stack_or_none(a.stack, b.stack)
             && self.lists(a.forward_frames, b.forward_frames)
             && *a == Segment { stack: a.stack, forward_frames: a.forward_frames, ..b.clone() }
     }
 
     fn block(&self, a: &Block, b: &Block) -> bool {
-        self.stack(a.stack, b.stack)
+        self.stack_or_none(a.stack, b.stack)
             && self.lists(a.forward_frames, b.forward_frames)
             && *a == Block { stack: a.stack, forward_frames: a.forward_frames, ..*b }
     }

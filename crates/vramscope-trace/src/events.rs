@@ -82,6 +82,9 @@ impl Action {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolId(pub u64, pub u64);
 
+/// What stands in [`Tags::compile_context`] outside of a compiled region.
+pub const NO_COMPILE_CONTEXT: &str = "N/A";
+
 /// What an event carries beside its numbers and its stack. Runs of events share it, so it is interned.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tags {
@@ -89,7 +92,7 @@ pub struct Tags {
     pub stream: u64,
     /// The pool (March 2026 and later).
     pub pool: Option<PoolId>,
-    /// The `torch.compile` region, `N/A` outside one (2.10 and later).
+    /// The `torch.compile` region, [`NO_COMPILE_CONTEXT`] outside one (2.10 and later).
     pub compile_context: Option<StringId>,
     /// Text the program set with `_set_memory_metadata` (October 2025 and later).
     pub user_metadata: Option<StringId>,

@@ -39,7 +39,7 @@ mod trace;
 pub use annotations::{Annotation, Stage};
 pub use end_state::{Block, BlockState, Segment, SegmentKind};
 pub use error::{ReadError, TableFull};
-pub use events::{Action, Event, Events, PoolId, Tags, TagsTable};
+pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::Notices;
 pub use settings::{AllocatorSettings, Conf, ConfError, PowerOfTwoDivisions, conf_with};

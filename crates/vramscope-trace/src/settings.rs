@@ -40,6 +40,17 @@ pub struct AllocatorSettings {
 }
 
 impl AllocatorSettings {
+    /// The release that wrote them gives every event a compile context and user metadata, be they empty: seen with
+    /// this key (2.11).
+    pub fn with_contexts(&self) -> bool {
+        self.graph_capture_record_stream_reuse.is_some()
+    }
+
+    /// The release that wrote them lists pinned host memory beside devices: seen with this key (2.15).
+    pub fn with_host_memory(&self) -> bool {
+        self.max_round_threshold.is_some()
+    }
+
     /// Blocks of at least this many bytes are never split; `None` is no limit.
     pub fn max_split_bytes(&self) -> Option<u64> {
         self.max_split_size.and_then(|n| u64::try_from(n).ok()).filter(|&n| n < i64::MAX as u64)

@@ -104,7 +104,7 @@ fn the_profiler_of_the_program_measures_once_there_is_one() {
 
 /// Documented, as any function.
 #[profile(with = profiler())]
-#[must_use]
+#[must_use = "it goes back when it is dropped"]
 #[inline(never)]
 pub fn kept(bytes: u64) -> Allocation {
     POOL.malloc(bytes).unwrap()
@@ -138,9 +138,9 @@ fn fails_without_words() -> Result<(), Unwritten> {
 }
 
 #[profile(with = profiler())]
-fn generic<'a, T: Display + ?Sized, const N: usize>(value: &'a T, others: [&'a str; N]) -> (&'a T, String)
+fn generic<'a, T, const N: usize>(value: &'a T, others: [&'a str; N]) -> (&'a T, String)
 where
-    T: Send,
+    T: Display + ?Sized,
 {
     (value, others.map(|other| format!("{other}{value}")).concat())
 }
@@ -319,9 +319,9 @@ async fn waits(n: u64, _given: Allocation) -> Result<Vec<u64>, Box<dyn Error + S
 }
 
 #[profile(with = profiler())]
-async fn waits_for_nothing<T: Clone>(value: &T) -> impl Display + use<'_, T>
+async fn waits_for_nothing<T>(value: &T) -> impl Display + use<'_, T>
 where
-    T: Display,
+    T: Clone + Display,
 {
     value.clone()
 }

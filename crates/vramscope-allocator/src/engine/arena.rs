@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vramscope_trace::Action;
@@ -19,10 +20,11 @@ use super::core::Core;
 use super::free_blocks::{FreeBlocks, SearchKey};
 use super::statistics::Tally;
 use super::{ArenaKey, Grant};
-use crate::device::DeviceError;
+use crate::device::{DeviceError, guarded};
 use crate::history::{ArenaTag, Happening, StackKey};
 use crate::policy::{Class, SearchOrder};
 use crate::sync::lock;
+use crate::threads;
 
 /// A block in its arena; never that of another block while the block lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,8 @@ pub(crate) struct Arena {
     pub(crate) tag: ArenaTag,
     /// Its blocks are handed out whole (`MemPool(no_split=True)`, PyTorch 2.9).
     pub(crate) no_split: bool,
+    /// Of a thread's own stream, the thread that used it last by its number; 0 before.
+    owner: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -142,12 +146,23 @@ pub(crate) struct Segment {
 impl Arena {
     pub(crate) fn new(core: Arc<Core>, key: ArenaKey, no_split: bool) -> Self {
         let tag = core.history.arena(key);
-        Self { core, key, tag, no_split, state: Mutex::default() }
+        Self { core, key, tag, no_split, owner: AtomicU64::new(0), state: Mutex::default() }
     }
 
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
         Locked { arena: self, state: lock(&self.state) }
+    }
+
+    /// The calling thread takes over the memory of a thread's own stream. Where that was another thread's, which has
+    /// ended, its work is waited for: the two streams know nothing of each other.
+    pub(crate) fn adopt(&self) {
+        let thread = threads::this_thread().get();
+        let before = self.owner.swap(thread, Ordering::Relaxed);
+        if before != 0 && before != thread {
+            // Work that failed is over too.
+            guarded(|| self.core.device.synchronize_device()).ok();
+        }
     }
 
     /// Ends the use of a block: it is free again at once, or when the other streams that use it get there.
@@ -171,7 +186,8 @@ impl Arena {
     /// # Errors
     /// Where the device could not wait for that stream.
     pub(crate) fn record_stream(&self, block: BlockKey, stream: u64) -> Result<(), DeviceError> {
-        if stream == self.key.stream {
+        let is_per_thread = stream == threads::STREAM_PER_THREAD;
+        if self.key.stream == if is_per_thread { threads::own_stream() } else { stream } {
             return Ok(());
         }
         if !self.core.device.knows_stream(stream) {
@@ -179,6 +195,7 @@ impl Arena {
                 "stream {stream:#x} is not one of this device's; tell it of the stream first"
             )));
         }
+        let stream = if is_per_thread { threads::use_by_this_thread() } else { stream };
         let mut locked = self.lock();
         locked.block_mut(block).shared = true;
         let streams = locked.state.streams.entry(block).or_default();

@@ -35,6 +35,7 @@ use crate::history::{ArenaTag, Happening, StackKey, When};
 use crate::hooks::HookError;
 use crate::policy::Class;
 use crate::sync::lock;
+use crate::threads;
 use statistics::{Ledger, Tally};
 use table::ArenaTable;
 
@@ -46,7 +47,7 @@ pub type FreeMemoryCallback = Arc<dyn Fn() + Send + Sync>;
 pub(crate) struct ArenaKey {
     /// The private pool; `(0, 0)` is the default pool.
     pub pool: PoolId,
-    /// The raw stream; 0 is the default stream.
+    /// The raw stream; 0 is the default stream. Of threads' own default streams, [`threads::own_stream`].
     pub stream: u64,
 }
 
@@ -266,6 +267,19 @@ impl Engine {
         arenas
     }
 
+    /// Which memory serves a request on `stream`: for `cudaStreamPerThread`, the calling thread's own.
+    #[inline]
+    pub(crate) fn key(&self, pool: PoolId, stream: u64) -> ArenaKey {
+        if stream == threads::STREAM_PER_THREAD { self.own_key(pool) } else { ArenaKey { pool, stream } }
+    }
+
+    #[cold]
+    fn own_key(&self, pool: PoolId) -> ArenaKey {
+        let key = ArenaKey { pool, stream: threads::own_stream() };
+        self.arena(key).adopt();
+        key
+    }
+
     /// Gives every cached block that is whole back to the device (`free_all_blocks`, `empty_cache`): of all
     /// streams or of one.
     ///
@@ -273,6 +287,7 @@ impl Engine {
     /// The device's first refusal; everything else was given back all the same.
     pub(crate) fn free_all_blocks(&self, stream: Option<u64>) -> Result<(), DeviceError> {
         self.core.pending.process(self.core.device.as_ref(), true);
+        let stream = stream.map(|s| if s == threads::STREAM_PER_THREAD { threads::own_stream() } else { s });
         self.release(self.releasable().into_iter().filter(|a| stream.is_none_or(|s| a.key.stream == s)))
     }
 

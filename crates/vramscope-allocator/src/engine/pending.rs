@@ -8,6 +8,7 @@ use super::arena::{Arena, BlockKey};
 use crate::device::{Device, EventId, guarded};
 use crate::history::{StackKey, When};
 use crate::sync::lock;
+use crate::threads;
 
 /// Marks in streams, in the order they were set, each with the block that waits for it.
 #[derive(Default)]
@@ -34,17 +35,18 @@ struct Waiting {
 }
 
 impl Pending {
-    /// A block waits for `streams` (`insert_events`). Where a stream cannot be marked, the whole device is waited
-    /// for.
+    /// A block waits for `streams` (`insert_events`). Where a stream cannot be marked, as that of another thread, the
+    /// whole device is waited for.
     pub(crate) fn add(&self, arena: &Arc<Arena>, block: BlockKey, streams: Vec<u64>) {
         for stream in streams {
-            match guarded(|| arena.core.device.record_event(stream)) {
-                Ok(event) => {
+            let mark = |stream| guarded(|| arena.core.device.record_event(stream)).ok();
+            match threads::stream_to_mark(stream).and_then(mark) {
+                Some(event) => {
                     let waiting = Waiting { event, arena: Arc::clone(arena), block };
                     self.count.fetch_add(1, Ordering::Relaxed);
                     lock(&self.streams).entry(stream).or_default().push_back(waiting);
                 }
-                Err(_) => {
+                None => {
                     guarded(|| arena.core.device.synchronize_device()).ok();
                     arena.lock().stream_done(block, None);
                 }

@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 use vramscope_trace::{
-    Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, Segment, StackId, TableFull, Tags,
-    Trace,
+    Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, NO_COMPILE_CONTEXT, Segment, StackId,
+    TableFull, Tags, Trace,
 };
 
 use super::{ArenaKey, Entry, Recorder, StackKey};
@@ -19,7 +19,9 @@ use crate::sync::lock;
 pub(crate) fn snapshot(engines: &[&Engine], recorder: &Recorder) -> Result<Trace, TableFull> {
     let devices: Vec<RawDevice> = engines.iter().map(|engine| RawDevice::of(engine)).collect();
     // The pool goes on working while addresses are looked up.
+    let settings = engines.first().map(|engine| engine.core.policy.settings()).unwrap_or_default();
     let mut builder = Builder {
+        contexts: settings.with_contexts(),
         trace: Trace::default(),
         stacks: HashMap::new(),
         symbols: &mut lock(&recorder.symbols),
@@ -29,7 +31,11 @@ pub(crate) fn snapshot(engines: &[&Engine], recorder: &Recorder) -> Result<Trace
         builder.device(device)?;
     }
     builder.regions()?;
-    builder.trace.settings = engines.first().map(|engine| engine.core.policy.settings());
+    if settings.with_host_memory() {
+        // A pool has none.
+        builder.trace.host = Some(DeviceTrace { device: -1, ..DeviceTrace::default() });
+    }
+    builder.trace.settings = Some(settings);
     Ok(builder.trace)
 }
 
@@ -66,6 +72,8 @@ impl RawDevice {
 
 struct Builder<'a> {
     trace: Trace,
+    /// Every event has a compile context and user metadata, be they empty.
+    contexts: bool,
     stacks: HashMap<StackKey, StackId>,
     symbols: &'a mut Symbols,
     recorder: &'a Recorder,
@@ -78,13 +86,18 @@ impl Builder<'_> {
             device.max_entries = Some(raw.max_entries as u64);
             device.overflowed = Some(raw.overflowed);
         }
+        let none = match self.contexts {
+            true => Some((self.trace.strings.intern(NO_COMPILE_CONTEXT)?, self.trace.strings.intern("")?)),
+            false => None,
+        };
         for entry in &raw.entries {
             let ArenaKey { pool, stream } = raw.arenas[entry.arena as usize];
             let user_metadata = match entry.metadata {
                 Some(text) => Some(self.trace.strings.intern(&self.recorder.texts.get(text))?),
-                None => None,
+                None => none.map(|(_, metadata)| metadata),
             };
-            let tags = Tags { stream, pool: Some(pool), user_metadata, ..Tags::default() };
+            let compile_context = none.map(|(context, _)| context);
+            let tags = Tags { stream, pool: Some(pool), compile_context, user_metadata, ..Tags::default() };
             device.events.push(Event {
                 action: entry.what.action,
                 address: entry.what.address,

@@ -6,6 +6,7 @@ use crate::device::DeviceError;
 use crate::engine::{Arena, Grant};
 use crate::history::When;
 use crate::hooks::{Free, Told, around_free, unobserved_free};
+use crate::threads;
 
 /// Memory from a pool. It goes back to the pool when this is dropped, on whichever thread.
 ///
@@ -59,9 +60,10 @@ impl Allocation {
         self.arena.core.device_id
     }
 
-    /// The raw stream it was allocated on.
+    /// The raw stream it was allocated on, as it was given.
     pub fn stream(&self) -> u64 {
-        self.arena.key.stream
+        let stream = self.arena.key.stream;
+        if threads::is_own_stream(stream) { threads::STREAM_PER_THREAD } else { stream }
     }
 
     /// Says that work on another stream uses the memory too. When it is freed, it is not handed out again

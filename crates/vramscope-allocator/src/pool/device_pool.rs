@@ -73,13 +73,14 @@ impl DevicePool {
         self.malloc_in(ArenaKey::default(), size)
     }
 
-    /// Takes `size` bytes on a stream: they are used again only by requests on the same stream.
+    /// Takes `size` bytes on a stream: they are used again only by requests on the same stream. Stream 2,
+    /// `cudaStreamPerThread`, is another one on every thread, as in CuPy; recordings number them from 2^52 on.
     ///
     /// # Errors
     /// See [`AllocError`].
     #[inline]
     pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
-        self.malloc_in(ArenaKey { stream, ..ArenaKey::default() }, size)
+        self.malloc_in(self.engine.key(PoolId::default(), stream), size)
     }
 
     #[inline]
@@ -273,7 +274,7 @@ impl PrivatePool<'_> {
     /// # Errors
     /// See [`AllocError`].
     pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
-        self.device.malloc_in(ArenaKey { pool: self.id, stream }, size)
+        self.device.malloc_in(self.device.engine.key(self.id, stream), size)
     }
 }
 

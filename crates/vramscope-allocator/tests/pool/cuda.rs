@@ -7,12 +7,12 @@ use vramscope_allocator::{CudaDevice, Device, DeviceError, MemoryPool, Policy, T
 
 use crate::{MIB, torch};
 
-/// The first GPU; `None`, with a word on stderr, where there is none.
+/// The first GPU; `None`, and a skip, where there is none.
 fn gpu() -> Option<CudaDevice> {
     match CudaDevice::count().and_then(|_| CudaDevice::open(0)) {
         Ok(gpu) => Some(gpu),
         Err(e) => {
-            eprintln!("skipped: {e}");
+            vramscope_testing::skip("gpu", &e.to_string());
             None
         }
     }

@@ -131,10 +131,7 @@ fn the_same_program_gives_cupys_events_and_bytes() {
     let program = program();
     let ours = ours(&program);
     assert!(ours.contains("Out of memory allocating") && ours.contains("free_post"), "it shows something");
-    let Ok(interpreter) = std::env::var("VRAMSCOPE_CUPY_PYTHON") else {
-        eprintln!("skipped: VRAMSCOPE_CUPY_PYTHON does not name a Python with CuPy and a GPU");
-        return;
-    };
+    let Some(interpreter) = vramscope_testing::interpreter("cupy", "VRAMSCOPE_CUPY_PYTHON") else { return };
     let theirs = python(&interpreter, SCRIPT, program.as_bytes());
     let different = theirs.lines().zip(ours.lines()).enumerate().find(|(_, (theirs, ours))| theirs != ours);
     assert_eq!(different, None, "at this line: CuPy's, ours");

@@ -175,7 +175,7 @@ fn texts_and_regions_are_recorded() {
         .iter()
         .map(|e| trace.tags.get(e.tags).user_metadata.map(|text| trace.strings.get(text)))
         .collect();
-    assert_eq!(texts, [Some("layer 3"), Some("layer 3"), None, None]);
+    assert_eq!(texts, [Some("layer 3"), Some("layer 3"), Some(""), Some("")]);
     let regions = trace.annotations.as_ref().unwrap();
     let named: Vec<(Stage, &str)> = regions.iter().map(|a| (a.stage, trace.strings.get(a.name))).collect();
     assert_eq!(named, [(Stage::Start, "Optimizer.step"), (Stage::End, "Optimizer.step")]);

@@ -1,5 +1,5 @@
 //! What the pool, its hooks and its history promise, seen from outside.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cuda;
 mod cupy;
@@ -11,8 +11,9 @@ mod limits;
 mod line_profile;
 mod python;
 mod recordings;
-
-use std::path::PathBuf;
+mod release;
+mod schema;
+mod threads;
 
 use vramscope_allocator::{Policy, TorchRelease};
 use vramscope_trace::{AllocatorSettings, Conf};
@@ -28,15 +29,4 @@ fn torch(conf: &str, release: TorchRelease) -> Policy {
 /// PyTorch 2.11 as it comes.
 fn torch_2_11() -> Policy {
     torch("", TorchRelease::new(2, 11))
-}
-
-/// The folder of larger recordings; `None`, with a word on stderr, where it is not.
-fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("VRAMSCOPE_DATA").map_or_else(beside, PathBuf::from);
-    if !folder.is_dir() {
-        eprintln!("skipped: no recordings at {}; VRAMSCOPE_DATA may name another folder", folder.display());
-        return None;
-    }
-    Some(folder)
 }

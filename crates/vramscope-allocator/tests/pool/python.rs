@@ -54,7 +54,7 @@ fn pickle_load_gives_the_dictionaries_of_a_snapshot() {
         print(sorted({g['segment_pool_id'] for g in s['segments']}))\n\
         print(sorted({b['state'] for g in s['segments'] for b in g['blocks']}))";
     insta::assert_snapshot!(python("python3", script, &recording()), @"
-    ['allocator_settings', 'device_traces', 'external_annotations', 'segments'] ['action', 'addr', 'frames', 'pool_id', 'size', 'stream', 'time_us'] ['oom']
+    ['allocator_settings', 'device_traces', 'external_annotations', 'segments'] ['action', 'addr', 'compile_context', 'frames', 'pool_id', 'size', 'stream', 'time_us', 'user_metadata'] ['oom']
     ['active_size', 'address', 'allocated_size', 'blocks', 'device', 'frames', 'is_expandable', 'requested_size', 'segment_pool_id', 'segment_type', 'stream', 'total_size']
     [(0, 0), (0, 1)]
     ['active_allocated', 'active_pending_free', 'inactive']
@@ -65,10 +65,7 @@ fn pickle_load_gives_the_dictionaries_of_a_snapshot() {
 /// the network, is left out.
 #[test]
 fn pytorchs_memory_viz_opens_a_pools_recording() {
-    let Ok(interpreter) = std::env::var("VRAMSCOPE_TORCH_PYTHON") else {
-        eprintln!("skipped: VRAMSCOPE_TORCH_PYTHON does not name a Python with PyTorch");
-        return;
-    };
+    let Some(interpreter) = vramscope_testing::interpreter("torch", "VRAMSCOPE_TORCH_PYTHON") else { return };
     let script = "import pickle, sys\n\
         from torch.cuda import _memory_viz as viz\n\
         lines = lambda text: text\n\

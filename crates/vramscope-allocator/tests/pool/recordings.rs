@@ -9,7 +9,7 @@ mod data {
     use vramscope_allocator::{AllocError, Allocation, MemoryPool, Statistics, TorchRelease, VirtualDevice};
     use vramscope_trace::{Action, DeviceTrace, Trace, formats};
 
-    use crate::{data, torch};
+    use crate::torch;
 
     /// The release in a file's name, as `gpt2-torch2.11-default.pickle`.
     fn release(name: &str) -> TorchRelease {
@@ -50,7 +50,7 @@ mod data {
 
     #[test]
     fn the_pool_counts_what_pytorch_counted() {
-        let Some(data) = data() else { return };
+        let Some(data) = vramscope_testing::recordings() else { return };
         let folder = data.join("phantom");
         let truth = std::fs::read_to_string(folder.join("truth.jsonl")).unwrap();
         let mut wrong = Vec::new();

@@ -108,9 +108,10 @@ impl DeviceReplay {
             Some(_) => Replay::of_known_release_unless(&history, cancel)?,
             None => Replay::of_unless(&history, cancel)?,
         };
-        let is_torch = replay.policy.name == "torch";
+        // What is said is what was done: the replay may have found another release than the recording seems to show.
+        let release = replay.policy.release;
         let settings = trace.settings.clone().unwrap_or_default();
-        let recorded_setting = Setting::recorded(&settings, &replay.policy, release);
+        let recorded_setting = Setting::recorded(&settings, &replay.policy);
         let asked = options.setting.clone().map(|s| s.in_order_of(&replay.policy));
         let setting = asked.unwrap_or_else(|| recorded_setting.clone());
         let is_what_if = setting.policy != replay.policy;
@@ -125,7 +126,7 @@ impl DeviceReplay {
         let compare = if options.find_capacity.is_some() || history.allocations.is_empty() {
             Vec::new()
         } else if options.sweep.is_empty() && options.setting.is_none() {
-            useful_settings(&settings, &replay.policy, release, options.capacity)
+            useful_settings(&settings, &replay.policy, options.capacity)
         } else {
             options.sweep.clone()
         };
@@ -176,8 +177,8 @@ impl DeviceReplay {
         Ok(Self {
             device: device.device,
             events: device.events.len(),
-            rules: if is_torch { format!("PyTorch {release}") } else { "CuPy".to_owned() },
-            release: is_torch.then_some(release),
+            rules: release.map_or("CuPy".to_owned(), |release| format!("PyTorch {release}")),
+            release,
             recorded: Recorded {
                 peak_reserved: history.peaks().reserved.bytes,
                 segments_allocated: count(Action::SegmentAlloc),

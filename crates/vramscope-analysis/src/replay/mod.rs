@@ -15,7 +15,7 @@ mod what_if;
 
 use std::sync::Arc;
 
-use vramscope_allocator::{CachingAllocator, Device, Policy, SearchOrder, VirtualDevice};
+use vramscope_allocator::{CachingAllocator, Device, Policy, VirtualDevice};
 use vramscope_trace::{Action, BlockState};
 
 use crate::cancel::Cancel;
@@ -109,7 +109,8 @@ pub struct Replay<'h, 't> {
     start: Start,
     /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
     /// differ in which of several blocks of the same size serves first: where the order that the recording
-    /// seems to have does not reproduce it and the other does, it is the other.
+    /// seems to have does not reproduce it and the other does, it is the other, and [`Policy::release`] a release
+    /// that has it.
     pub policy: Policy,
     /// What came of the recording's own settings, on a device that is full where the recording shows it.
     pub reproduction: Reproduction,
@@ -148,12 +149,10 @@ impl<'h, 't> Replay<'h, 't> {
     /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
     pub(crate) fn of_unless(history: &'h History<'t>, cancel: &Cancel) -> Result<Self, ReplayError> {
         let mut best = Self::reproducing(history, &history.policy, cancel)?;
-        if best.gets_to() < usize::MAX && history.policy.name == "torch" {
-            let search_order = match history.policy.search_order {
-                SearchOrder::Address => SearchOrder::SegmentAge,
-                SearchOrder::SegmentAge => SearchOrder::Address,
-            };
-            let policy = Policy { search_order, ..history.policy.clone() };
+        if best.gets_to() < usize::MAX
+            && let Some(release) = history.policy.release
+        {
+            let policy = history.policy.in_order_of(release.of_other_order());
             let other = Self::reproducing(history, &policy, cancel)?;
             if other.gets_to() == usize::MAX {
                 best = other;

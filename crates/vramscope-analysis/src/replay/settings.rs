@@ -26,19 +26,19 @@ impl Setting {
 
     /// The settings of a recording. Where the program changed them while it ran, its text is no longer theirs, and
     /// theirs is made of the rules.
-    pub(super) fn recorded(settings: &AllocatorSettings, policy: &Policy, release: TorchRelease) -> Self {
+    pub(super) fn recorded(settings: &AllocatorSettings, policy: &Policy) -> Self {
         let text = settings.conf_text.clone().unwrap_or_default();
         let parsed = AllocatorSettings { conf: settings.conf.clone(), ..AllocatorSettings::default() };
-        let says = Setting { conf: String::new(), policy: Policy::torch(&parsed, release) };
-        let is_so = policy.name != "torch" || says.in_order_of(policy).policy == *policy;
+        let is_so = policy.release.is_none_or(|release| Policy::torch(&parsed, release) == *policy);
         let conf = if is_so { text } else { policy.settings().conf_text.unwrap_or_default() };
         Self { conf, policy: policy.clone() }
     }
 
-    /// The same with the order of search of the allocator that made a recording.
+    /// The same with the release, and so the order of search, of the allocator that made a recording.
     #[must_use]
     pub(super) fn in_order_of(mut self, recorded: &Policy) -> Self {
         self.policy.search_order = recorded.search_order;
+        self.policy.release = recorded.release;
         self
     }
 }
@@ -55,12 +55,9 @@ const LARGE_SEGMENT_SIZE: TorchRelease = TorchRelease::new(2, 11);
 pub fn useful_settings(
     recorded: &AllocatorSettings,
     policy: &Policy,
-    release: TorchRelease,
     capacity: Option<Capacity>,
 ) -> Vec<Setting> {
-    if policy.name != "torch" {
-        return Vec::new();
-    }
+    let Some(release) = policy.release else { return Vec::new() };
     let mut texts: Vec<String> = ["", "expandable_segments:True"].map(str::to_owned).into();
     texts.extend([32, 64, 128, 256, 512].map(|mib| format!("max_split_size_mb:{mib}")));
     texts.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));
@@ -109,7 +106,7 @@ mod tests {
         let recorded =
             AllocatorSettings { conf: Conf::parse(recorded).unwrap(), ..AllocatorSettings::default() };
         let policy = Policy::torch(&recorded, release);
-        let settings = useful_settings(&recorded, &policy, release, capacity);
+        let settings = useful_settings(&recorded, &policy, capacity);
         settings.into_iter().map(|s| s.conf).collect()
     }
 

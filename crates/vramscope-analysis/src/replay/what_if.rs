@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use vramscope_allocator::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
+use vramscope_allocator::{DEVICE_PAGE as PAGE, Policy};
 
 use super::settings::{Setting, useful_settings};
 use super::{Capacity, Outcome, Replay, ReplayError};
@@ -35,8 +35,7 @@ impl BestSetting {
         let replay = Replay::of(history).ok()?;
         let capacity = replay.recorded_capacity()?;
         let recorded = history.trace.settings.clone().unwrap_or_default();
-        let settings =
-            useful_settings(&recorded, &replay.policy, TorchRelease::shown_by(history.trace), None);
+        let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
         let tried = replay.try_settings(settings, Some(capacity), &|| {}).ok()?.into_iter().next()?;
         let doubts = replay.doubts(&tried.setting.policy, Some(capacity));

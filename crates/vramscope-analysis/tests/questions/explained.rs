@@ -130,4 +130,9 @@ fn regions_know_their_peak_and_what_they_left_behind() {
         .map(|r| (r.name.as_str(), r.count, r.peak, r.peak_above_start, r.net, r.total_us))
         .collect();
     assert_eq!(told, [("inner", 1, 2560, 2048, 2048, 7), ("step", 2, 2560, 2048, 1536, 44)]);
+    // A region's figures are those of one run.
+    let runs: Vec<_> = [regions[1].first, regions[1].typical, regions[1].largest]
+        .map(|r| (r.peak, r.above_start, r.net, r.us))
+        .into();
+    assert_eq!(runs, [(2560, 2048, 0, 20), (2048, 1536, 0, 20), (2560, 2048, 1536, 24)]);
 }

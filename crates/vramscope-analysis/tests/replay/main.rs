@@ -6,8 +6,6 @@ mod data;
 mod floors;
 mod rules;
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use vramscope_trace::{Trace, formats};
 
@@ -42,13 +40,4 @@ fn recording(events: &[Value], segments: &[(u64, u64)]) -> Trace {
     formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
 }
 
-/// Where larger recordings lie, if they do.
-fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("VRAMSCOPE_DATA").map_or_else(beside, PathBuf::from);
-    if !folder.is_dir() {
-        eprintln!("skipped: no recordings at {}; VRAMSCOPE_DATA may name another folder", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+use vramscope_testing::recordings as data;

@@ -4,18 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{json, root, run};
+use crate::{json, run};
 
-/// The folder of recordings; `None`, with a word on stderr, where it is not.
-pub(crate) fn data() -> Option<PathBuf> {
-    let folder =
-        std::env::var_os("VRAMSCOPE_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
-    if !folder.is_dir() {
-        eprintln!("skipped: no recordings at {}; VRAMSCOPE_DATA may name another folder", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+pub(crate) use vramscope_testing::recordings as data;
 
 pub(crate) fn recordings(folder: &Path) -> Vec<PathBuf> {
     let is_recording = |p: &PathBuf| {

@@ -188,12 +188,7 @@ fn check_chrome(e: &Exports) {
 /// What `script` of the export crate's tests prints of each file; `None`, with a word on stderr, where there is no
 /// Python with the libraries.
 fn tool(script: &str, arguments: &[&str], files: &[PathBuf]) -> Option<Vec<Value>> {
-    let Ok(python) = std::env::var("VRAMSCOPE_TOOLS_PYTHON") else {
-        eprintln!(
-            "skipped: VRAMSCOPE_TOOLS_PYTHON does not name a Python with pyarrow, protobuf and jsonschema"
-        );
-        return None;
-    };
+    let python = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON")?;
     let script = root().join("crates/vramscope-export/tests/tools").join(script);
     let output = Command::new(python).arg(script).args(arguments).args(files).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

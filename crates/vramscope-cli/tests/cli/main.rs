@@ -15,6 +15,7 @@ mod replay;
 #[cfg(unix)]
 mod top;
 mod view;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

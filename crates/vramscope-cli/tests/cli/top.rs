@@ -203,7 +203,7 @@ impl Screen {
     /// Runs `vramscope top` with `args` in it; `None` where there is no tmux.
     fn start(home: &Home, args: &str, width: u16, height: u16) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
-            eprintln!("skipped: there is no tmux");
+            vramscope_testing::skip("tmux", "there is none");
             return None;
         }
         let program = env!("CARGO_BIN_EXE_vramscope");
@@ -231,7 +231,7 @@ impl Screen {
     /// A screen of a machine without GPUs, that never looks by itself after the first time.
     fn golden(home: &Home) -> Option<Self> {
         if nvml_devices().is_ok() {
-            eprintln!("skipped: this machine has a GPU, and the screens at hand have none");
+            vramscope_testing::skip("no-gpu", "this machine has a GPU, and the screens at hand have none");
             return None;
         }
         Self::start(home, "--interval 3600", 100, 24)

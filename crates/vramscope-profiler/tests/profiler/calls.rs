@@ -438,7 +438,7 @@ fn a_device_that_does_not_exist_is_refused_by_name() {
 #[test]
 fn a_source_that_knows_little_says_so() {
     let Ok(source) = HostSource::of_this() else {
-        eprintln!("skipped: this system does not tell host memory");
+        vramscope_testing::skip("proc", "this system does not tell host memory");
         return;
     };
     let profiler = GpuMemoryProfiler::new(source.clone()).unwrap();
@@ -470,7 +470,7 @@ fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
     let (cuda, nvml) = match (CudaSource::new(0), NvmlSource::new(0)) {
         (Ok(cuda), Ok(nvml)) => (cuda, nvml),
         (Err(e), _) | (_, Err(e)) => {
-            eprintln!("skipped: {e}");
+            vramscope_testing::skip("gpu", &e.to_string());
             assert!(e.to_string().starts_with("no CUDA device is available: "), "{e}");
             return;
         }

@@ -83,10 +83,7 @@ impl Scrape {
     /// What Prometheus' Python client reads: families by name. `None`, with a word on stderr, where there is no
     /// Python that has it.
     fn as_python_reads_it(&self) -> Option<Value> {
-        let Ok(python) = std::env::var("VRAMSCOPE_TOOLS_PYTHON") else {
-            eprintln!("skipped: VRAMSCOPE_TOOLS_PYTHON does not name a Python with prometheus-client");
-            return None;
-        };
+        let python = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON")?;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/prometheus.py");
         let mut command = Command::new(python);
         let command = command.args([script, &self.kind]).stdin(Stdio::piped()).stdout(Stdio::piped());

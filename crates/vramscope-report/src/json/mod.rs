@@ -7,7 +7,7 @@ mod writer;
 use serde::Serialize;
 use vramscope_analysis::{
     Counters, DeviceFacts, EndState, Facts, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin,
-    OutOfMemory, Peak, Quality, Region, Summary, Unusable,
+    OutOfMemory, Peak, Quality, Region, RunFigures, Summary, Unusable,
 };
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Events, PoolId, SegmentKind, StackId};
@@ -191,6 +191,18 @@ struct RegionJson {
     peak_above_start_bytes: u64,
     net_bytes: i64,
     total_us: i64,
+    first: RunJson,
+    typical: RunJson,
+    largest: RunJson,
+}
+
+/// One run of a region.
+#[derive(Debug, Serialize)]
+struct RunJson {
+    peak_allocated_bytes: u64,
+    peak_above_start_bytes: u64,
+    net_bytes: i64,
+    us: i64,
 }
 
 /// Totals over the run of one line.
@@ -444,6 +456,18 @@ fn region(r: &Region) -> RegionJson {
         peak_above_start_bytes: r.peak_above_start,
         net_bytes: r.net,
         total_us: r.total_us,
+        first: run(&r.first),
+        typical: run(&r.typical),
+        largest: run(&r.largest),
+    }
+}
+
+fn run(r: &RunFigures) -> RunJson {
+    RunJson {
+        peak_allocated_bytes: r.peak,
+        peak_above_start_bytes: r.above_start,
+        net_bytes: r.net,
+        us: r.us,
     }
 }
 

@@ -1,19 +1,20 @@
 //! Whether a recording keeps its budgets, as text: what does not comes first, with what held the memory.
 
-use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Status, Verdict};
+use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Recorder, Status, Verdict};
 
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::CheckAnswers;
+use crate::advice::remedy;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
-use crate::verdicts::{notes, only_in_baseline, remedy, sentence};
+use crate::verdicts::{notes, only_in_baseline, sentence};
 
 /// The answers of `vramscope check`.
 pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, options };
+    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
     let events = answers.devices.iter().map(|d| d.events).sum();
     page.file(answers.file, answers.recording, events, answers.devices.len());
     if let Some(baseline) = answers.baseline {
@@ -48,11 +49,12 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
 /// budget is kept.
 pub(crate) fn evidence(
     names: Names<'_>,
+    recorder: Recorder,
     device: &BudgetCheck,
     verdict: &Verdict,
     options: TextOptions,
 ) -> String {
-    let mut page = Page { out: String::new(), names, options };
+    let mut page = Page { out: String::new(), names, recorder, options };
     page.evidence(device, verdict);
     page.out
 }
@@ -95,7 +97,7 @@ impl Page<'_> {
     fn evidence(&mut self, device: &BudgetCheck, verdict: &Verdict) {
         match verdict.status {
             Status::Kept => return,
-            Status::Unknown(why) => return self.words(2, remedy(why)),
+            Status::Unknown(why) => return self.words(2, &remedy(why, self.recorder)),
             Status::Exceeded => {}
         }
         let top = self.options.top;

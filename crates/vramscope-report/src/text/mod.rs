@@ -14,12 +14,13 @@ use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
     BestSetting, CallTree, Fragmentation, Holder, HolderKey, LeakSuspect, Node, NodeKind, Origin,
-    OutOfMemory, Peak, Summary, Tried,
+    OutOfMemory, Peak, Recorder, RunFigures, Summary, Tried,
 };
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{PoolId, StackId};
 
 use crate::Answers;
+use crate::advice;
 use crate::doubts;
 use crate::fit::fit;
 use crate::names::{Names, kind, unusable};
@@ -54,7 +55,7 @@ const BAR_WIDTH: usize = 16;
 /// The whole report.
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, options };
+    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
     let events = answers.devices.iter().map(|d| d.events).sum();
     page.file(answers.file, answers.recording, events, answers.devices.len());
     for device in &answers.devices {
@@ -67,6 +68,7 @@ pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
 struct Page<'r> {
     out: String,
     names: Names<'r>,
+    recorder: Recorder,
     options: TextOptions,
 }
 
@@ -186,7 +188,7 @@ impl Page<'_> {
         }
         let style = if said.is_empty() { GOOD } else { BAD };
         if said.is_empty() {
-            said.push(quiet(s));
+            said.push(quiet(s, self.recorder));
         }
         self.out.push('\n');
         for text in said {
@@ -203,8 +205,8 @@ impl Page<'_> {
             );
         }
         if s.quality.probably_overflowed {
-            let text = "The ring buffer probably dropped the oldest events: record with a larger `max_entries` to see them.";
-            self.words(0, text);
+            let dropped = advice::sentence(advice::dropped(self.names.overflowed(s.device)));
+            self.words(0, &format!("{dropped}: record with {} to see them.", advice::larger(self.recorder)));
         }
     }
 
@@ -299,13 +301,21 @@ impl Page<'_> {
             .filter(|h| h.key == HolderKey::NoStack && h.origin == Some(Origin::Recorded))
             .map(|h| h.bytes)
             .sum();
-        if has_stacks(s) && without * 20 >= total && total > 0 {
+        if self.recorder == Recorder::Torch && has_stacks(s) && without * 20 >= total && total > 0 {
             let text = "Blocks without a stack were allocated outside Python, as a rule by a backward pass; record with `stacks=\"all\"` to see where.";
             self.words(2, text);
         }
         if s.events > 0 && !has_stacks(s) {
-            let text = "No stacks were recorded: call `_record_memory_history` with its default `context`.";
-            self.words(2, text);
+            let stacks = advice::stacks(self.recorder);
+            let is_frame = |node: &Node| matches!(node.kind, NodeKind::Frame(_));
+            let text = if s.tree.nodes.iter().any(is_frame) {
+                format!(
+                    "Stacks are those of memory that was live before recording; to record the others, {stacks}."
+                )
+            } else {
+                format!("No stacks were recorded: {stacks}.")
+            };
+            self.words(2, &text);
         }
         let private = |h: &Holder| matches!(h.key, HolderKey::Pool(Some(p)) if p != PoolId::default());
         if s.pools.iter().any(private) {
@@ -564,18 +574,19 @@ impl Page<'_> {
         for r in s.regions.iter().take(self.options.top) {
             let name = fit(&Shown::of(&r.name), room);
             let pad = " ".repeat(room.saturating_sub(name.width()));
-            self.line(format!(
-                "  {name}{pad}{:>7}{:>13}{:>13}{:>13}{:>12}",
-                count(r.count),
-                bytes(r.peak),
-                bytes(r.peak_above_start),
-                signed_bytes(r.net),
-                duration(r.total_us)
-            ));
+            self.line(format!("  {name}{pad}{:>7}{}", count(r.count), figures(&r.typical)));
+            let others = [("the first", r.first), ("the largest", r.largest)];
+            for (which, run) in others.into_iter().filter(|(_, run)| differs(run, &r.typical)) {
+                self.line(format!("  {DIM}{:<room$}{:>7}{}{DIM:#}", format!("  {which}"), "", figures(&run)));
+            }
         }
         let more = s.regions.len().saturating_sub(self.options.top);
         if more > 0 {
             self.words(2, &format!("... {} more", count(more as u64)));
+        }
+        if s.regions.iter().any(|r| r.count > 1) {
+            let text = "Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.";
+            self.words(2, text);
         }
     }
 
@@ -617,13 +628,25 @@ impl Page<'_> {
     }
 }
 
+/// The columns of one run of a region.
+fn figures(run: &RunFigures) -> String {
+    let [peak, above] = [run.peak, run.above_start].map(bytes);
+    format!("{peak:>13}{above:>13}{:>13}{:>12}", signed_bytes(run.net), duration(run.us))
+}
+
+/// Whether two runs needed other memory. Times always differ.
+fn differs(a: &RunFigures, b: &RunFigures) -> bool {
+    (a.peak, a.above_start, a.net) != (b.peak, b.above_start, b.net)
+}
+
 /// The verdict where nothing went wrong.
-fn quiet(s: &Summary) -> String {
+fn quiet(s: &Summary, recorder: Recorder) -> String {
     if s.events == 0 {
         return format!(
-            "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call `torch.cuda.memory._record_memory_history()` first to see a peak.",
+            "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call {} first to see a peak.",
             bytes(s.end.allocated),
-            bytes(s.end.reserved)
+            bytes(s.end.reserved),
+            advice::record(recorder)
         );
     }
     let leaks = if has_stacks(s) {

@@ -2,11 +2,12 @@
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Setting, Tried,
+    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Recorder, Setting, Tried,
 };
 
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::ReplayAnswers;
+use crate::advice;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -15,7 +16,7 @@ use crate::units::{bytes, count, counted};
 /// The answers of `vramscope replay`.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, options };
+    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
     let devices = &answers.devices;
     let events: usize = devices.iter().map(|d| d.events).sum();
     let rules = devices.first().map_or(String::new(), |d| format!(" by the rules of {}", d.rules));
@@ -80,8 +81,11 @@ impl Page<'_> {
             if d.is_what_if { format!("With {}", named(&asked.setting)) } else { "As recorded".to_owned() };
         let peak = bytes(asked.outcome.statistics.reserved.peak);
         if d.events == 0 {
-            let text = "No history was recorded: call `torch.cuda.memory._record_memory_history()` first. What was live when the snapshot was taken is all there is to replay.";
-            self.words(0, text);
+            let text = format!(
+                "No history was recorded: call {} first. What was live when the snapshot was taken is all there is to replay.",
+                advice::record(self.recorder)
+            );
+            self.words(0, &text);
         }
         match (asked.outcome.failure, d.capacity) {
             (Some(failure), _) => {
@@ -283,7 +287,8 @@ impl Page<'_> {
                 "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
             }
             Doubt::Overflowed => {
-                "The oldest events were probably dropped by the ring buffer; what happened before is not replayed.".to_owned()
+                let dropped = advice::dropped(self.names.overflowed(d.device));
+                format!("{}; what happened before is not replayed.", advice::sentence(dropped))
             }
             Doubt::Preexisting(blocks) => format!(
                 "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",

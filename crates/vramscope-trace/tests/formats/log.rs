@@ -519,6 +519,9 @@ fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) 
     prop_assert_eq!(read_annotations, annotations);
     prop_assert_eq!(trace.devices.iter().map(|d| d.device).collect::<Vec<_>>(), [0, 1, 2]);
     let resolved = |stack: Option<usize>| stack.map(|i| symbols[..i].concat());
+    // As the release of the settings writes it: nothing set is an empty text, or no text.
+    let contexts = settings.is_some_and(AllocatorSettings::with_contexts);
+    let written = |text: Option<String>| text.or_else(|| contexts.then(String::new));
     for ((model, events), number) in models.iter().zip(events).zip([0, 2]) {
         let d = &trace.devices[number];
         prop_assert_eq!(d.events.len(), events.len());
@@ -526,7 +529,9 @@ fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) 
             let tags = trace.tags.get(e.tags);
             let user_metadata = tags.user_metadata.map(|id| trace.strings.get(id).to_owned());
             prop_assert_eq!((e.action, e.address, e.size, e.time_us), (action, address, size, time_us));
-            prop_assert_eq!((tags.stream, tags.pool, user_metadata), (stream, pool, text));
+            prop_assert_eq!((tags.stream, tags.pool, user_metadata), (stream, pool, written(text)));
+            let context = tags.compile_context.map(|id| trace.strings.get(id));
+            prop_assert_eq!(context, contexts.then_some("N/A"));
             prop_assert_eq!(stack_of(trace, e.stack), resolved(stack));
         }
         let end_state = model.end_state();

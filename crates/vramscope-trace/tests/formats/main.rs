@@ -1,5 +1,5 @@
 //! Readers and writers of every format, against files made by hand, by CPython and at random.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod files;
 mod generations;
@@ -8,6 +8,7 @@ mod libtorch;
 mod log;
 mod python;
 mod roundtrip;
+mod schema;
 
 use vramscope_trace::ReadError;
 use vramscope_trace::formats::{self, Recording};
@@ -61,7 +62,7 @@ fn everything() -> serde_json::Value {
         ],
         "trace_alloc_overflowed": [true, false],
         "trace_alloc_max_entries": [9, 100_000],
-        "host_segments": [{"device": -1, "address": 4096, "total_size": 512, "stream": 0, "segment_type": "small", "blocks": []}],
+        "host_segments": [{"device": -1, "address": 4096, "total_size": 512, "stream": 0, "segment_type": "small", "frames": [], "blocks": []}],
         "host_traces": [{"action": "alloc", "addr": 4096, "size": 8, "stream": 0}],
     })
 }

@@ -8,12 +8,12 @@ use vramscope_trace::formats;
 
 use crate::{everything, read, read_json};
 
-/// Runs `script` with `input`; `None`, with a word on stderr, where there is no such interpreter.
+/// Runs `script` with `input`; `None`, and a skip, where there is no such interpreter.
 fn python(interpreter: &str, script: &str, input: &[u8]) -> Option<Vec<u8>> {
     let child =
         Command::new(interpreter).args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
-        eprintln!("skipped: no `{interpreter}` on this machine");
+        vramscope_testing::skip("python", &format!("there is no `{interpreter}`"));
         return None;
     };
     let mut stdin = child.stdin.take().unwrap();
@@ -97,10 +97,7 @@ fn the_memory_viz_page_knows_every_opcode_we_write() {
 
 #[test]
 fn pytorchs_own_module_opens_what_we_write() {
-    let Ok(interpreter) = std::env::var("VRAMSCOPE_TORCH_PYTHON") else {
-        eprintln!("skipped: VRAMSCOPE_TORCH_PYTHON does not name a Python with PyTorch");
-        return;
-    };
+    let Some(interpreter) = vramscope_testing::interpreter("torch", "VRAMSCOPE_TORCH_PYTHON") else { return };
     let mut ours = Vec::new();
     formats::write_pickle(&read_json(&everything()).trace, &mut ours).unwrap();
     let script = "import pickle, sys\n\

@@ -11,7 +11,7 @@ use super::{
 use crate::annotations::Annotation;
 use crate::end_state::{Block, BlockState};
 use crate::error::{ReadError, TableFull};
-use crate::events::{Action, Event, Events, PoolId, Tags};
+use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
 use crate::formats::DEVICES;
 use crate::formats::assembler::check_sizes;
 use crate::formats::window::Window;
@@ -98,6 +98,9 @@ struct Reader {
     /// The time before in this chunk.
     time_us: i64,
     last_tags: Option<(Tags, TagsId)>,
+    /// The compile context of every event, and the user metadata of those without, where the settings' release
+    /// writes them.
+    contexts: (Option<StringId>, Option<StringId>),
     closed: bool,
 }
 
@@ -172,6 +175,10 @@ impl Reader {
             graph_capture_record_stream_reuse: bool()?,
             roundup_power2_divisions: f.optional(divisions)?,
         });
+        if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_contexts) {
+            self.contexts =
+                (Some(self.trace.strings.intern(NO_COMPILE_CONTEXT)?), Some(self.trace.strings.intern("")?));
+        }
         Ok(())
     }
 
@@ -217,7 +224,9 @@ impl Reader {
         let stack = self.stack(f)?;
         let (stream, pool) = (f.uint()?, f.optional(pool)?);
         let user_metadata = f.optional_number(self.strings.len(), "string")?.map(|i| self.strings[i]);
-        let tags = Tags { stream, pool, user_metadata, ..Tags::default() };
+        let (compile_context, no_metadata) = self.contexts;
+        let user_metadata = user_metadata.or(no_metadata);
+        let tags = Tags { stream, pool, compile_context, user_metadata, ..Tags::default() };
         let tags = match self.last_tags {
             Some((last, id)) if last == tags => id,
             _ => self.trace.tags.intern(tags)?,
@@ -302,8 +311,11 @@ impl Reader {
                 self.trace.devices.push(device);
             }
         }
+        if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory) {
+            self.trace.host.get_or_insert(DeviceTrace { device: -1, ..DeviceTrace::default() });
+        }
         check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
-        self.trace.annotations = Some(self.annotations).filter(|a| !a.is_empty());
+        self.trace.annotations = Some(self.annotations);
         self.notices.unclosed = !self.closed;
         Ok((self.trace, self.notices))
     }

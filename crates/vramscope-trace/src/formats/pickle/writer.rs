@@ -15,6 +15,9 @@ use crate::trace::{DeviceTrace, Trace};
 /// `pickle.dump` puts at most this many elements into one batch; memory_viz cannot take a very large one.
 const BATCH: usize = 1000;
 
+/// Below this number every device has its list of events, those between included: as many as are read.
+const MOST_LISTED: i64 = 4096;
+
 /// Writes `trace` as a snapshot that CPython's `pickle.load`, `torch.cuda._memory_viz` and the memory_viz page
 /// open, and that reads back as an equal trace.
 ///
@@ -56,9 +59,14 @@ impl<W: Write> Writer<'_, W> {
             trace.devices.iter().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
         self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
         self.key("device_traces")?;
-        // Device n's events are list n; a device that has only segments needs none.
+        // Device n's events are list n, and a device without events has an empty one: the memory_viz page looks
+        // for it. Only where a file names absurd devices are lists saved.
         let needed = |d: &&DeviceTrace| {
-            !d.events.is_empty() || d.segments.is_empty() || d.overflowed.is_some() || d.max_entries.is_some()
+            d.device < MOST_LISTED
+                || !d.events.is_empty()
+                || d.segments.is_empty()
+                || d.overflowed.is_some()
+                || d.max_entries.is_some()
         };
         let listed = trace.devices.iter().filter(needed);
         let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
@@ -124,7 +132,7 @@ impl<W: Write> Writer<'_, W> {
         })?;
         self.optional("segment_pool_id", s.pool, Self::pool)?;
         self.optional("is_expandable", s.is_expandable, Self::bool)?;
-        self.optional("frames", s.stack, Self::stack)?;
+        self.frames(s.stack)?;
         self.optional("forward_frames", s.forward_frames, Self::string_list)?;
         self.key("blocks")?;
         self.list(device.blocks_of(s), |w, b| {
@@ -137,7 +145,7 @@ impl<W: Write> Writer<'_, W> {
             w.uint(b.requested_size)?;
             w.key("state")?;
             w.literal(b.state.name())?;
-            w.optional("frames", b.stack, Self::stack)?;
+            w.frames(b.stack)?;
             w.optional("forward_frames", b.forward_frames, Self::string_list)?;
             w.op(SETITEMS)
         })?;
@@ -219,6 +227,15 @@ impl<W: Write> Writer<'_, W> {
         self.optional("fx_node_target", frame.fx.target, Self::string)?;
         self.optional("fx_original_trace", frame.fx.original_trace, Self::string)?;
         self.op(SETITEMS)
+    }
+
+    /// The stack of a segment or block, which PyTorch always writes; an event without one has no such key.
+    fn frames(&mut self, stack: Option<StackId>) -> io::Result<()> {
+        self.key("frames")?;
+        match stack {
+            Some(stack) => self.stack(stack),
+            None => self.op(EMPTY_LIST),
+        }
     }
 
     fn stack(&mut self, id: StackId) -> io::Result<()> {

@@ -1,0 +1,120 @@
+//! Dumps of pools against PyTorch's schema of each release, which knows nothing of vramscope:
+//! `vramscope-trace/tests/schema`.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use vramscope_allocator::{Enabled, HistoryOptions, MemoryPool, Policy, TorchRelease, VirtualDevice};
+use vramscope_trace::formats;
+
+use crate::{MIB, torch};
+
+fn differences(release: &str, file: &Path) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../vramscope-trace/tests/schema/snapshot_schema.py");
+    let output = Command::new("python3").arg(script).arg(release).arg(file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(i32::from(!text.is_empty())),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// A program on the first of two devices: streams, a private pool, a free that waits, a region, an out of memory.
+fn run(pool: &MemoryPool, gpu: &VirtualDevice) -> impl Sized {
+    let region = pool.annotate("train");
+    let mut kept: Vec<_> = (1..50).map(|i| pool.malloc_on(i % 3, i * i * 1000).unwrap()).collect();
+    let mut even = 0;
+    kept.retain(|_| {
+        even += 1;
+        even % 2 == 0
+    });
+    let private = pool.private_pool();
+    kept.push(private.malloc_on(0, 1000).unwrap());
+    kept.push(pool.malloc(30 * MIB).unwrap());
+    pool.malloc(600 * MIB).unwrap_err();
+    gpu.set_busy(5, true);
+    let waits = pool.malloc(3 * MIB).unwrap();
+    waits.record_stream(5).unwrap();
+    drop(waits);
+    drop(region);
+    (kept, private)
+}
+
+/// How each pool is recorded: not at all, with and without stacks, of what is live alone.
+fn recorded() -> [Option<HistoryOptions>; 3] {
+    let options = HistoryOptions::default;
+    [
+        None,
+        Some(HistoryOptions { max_entries: 40, ..options() }),
+        Some(HistoryOptions { enabled: Some(Enabled::State), ..options() }),
+    ]
+}
+
+fn policies() -> Vec<(String, Policy)> {
+    let releases = [(2, 6), (2, 8), (2, 10), (2, 11), (2, 12), (2, 13), (2, 15)];
+    let mut policies: Vec<(String, Policy)> = Vec::new();
+    for (major, minor) in releases {
+        let release = TorchRelease::new(major, minor);
+        for conf in [
+            "",
+            "expandable_segments:True,roundup_power2_divisions:[256:1,512:2,>:8]",
+            "max_split_size_mb:64",
+        ] {
+            policies.push((release.to_string(), torch(conf, release)));
+        }
+    }
+    // What has no release is written as the newest.
+    policies.push(("2.15".to_owned(), Policy::cupy()));
+    policies
+}
+
+#[test]
+fn dumps_of_pools_keep_to_the_schema_of_their_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut wrong = String::new();
+    for (number, (release, policy)) in policies().into_iter().enumerate() {
+        for (how, options) in recorded().into_iter().enumerate() {
+            let gpu = Arc::new(VirtualDevice::with_capacity(512 * MIB));
+            let idle = Arc::new(VirtualDevice::with_capacity(512 * MIB));
+            let pool = MemoryPool::new(&policy, vec![gpu.clone(), idle]).unwrap();
+            if let Some(options) = options {
+                pool.record_memory_history(&options).unwrap();
+            }
+            let _held = run(&pool, &gpu);
+            let dump = folder.path().join(format!("{number}-{how}-{release}.pickle"));
+            pool.dump_snapshot(&dump).unwrap();
+            wrong += &differences(&release, &dump);
+            let bytes = std::fs::read(&dump).unwrap();
+            let lists = formats::read(&bytes[..], &mut |_| {}).unwrap().trace.devices.len();
+            assert_eq!(lists, 2, "a list for each device, be it idle");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// A log is read as a recording of the same release, and written as one.
+#[test]
+fn logs_written_as_snapshots_keep_to_the_schema_of_their_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut wrong = String::new();
+    for (number, (release, policy)) in policies().into_iter().enumerate() {
+        let gpu = Arc::new(VirtualDevice::with_capacity(512 * MIB));
+        let idle = Arc::new(VirtualDevice::with_capacity(512 * MIB));
+        let pool = MemoryPool::new(&policy, vec![gpu.clone(), idle]).unwrap();
+        let log = folder.path().join(format!("{number}.log"));
+        let options = HistoryOptions { stream_to: Some(log.clone()), ..HistoryOptions::default() };
+        pool.record_memory_history(&options).unwrap();
+        let held = run(&pool, &gpu);
+        pool.record_memory_history(&HistoryOptions { enabled: None, ..HistoryOptions::default() }).unwrap();
+        let trace = formats::read(std::fs::File::open(&log).unwrap(), &mut |_| {}).unwrap().trace;
+        let pickle = folder.path().join(format!("{number}-{release}.pickle"));
+        formats::write_pickle(&trace, std::fs::File::create(&pickle).unwrap()).unwrap();
+        wrong += &differences(&release, &pickle);
+        drop(held);
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

@@ -1,0 +1,160 @@
+//! `cudaStreamPerThread` is another stream on every thread, so memory that one thread freed on it is not another's
+//! (`_get_stream_identifier`, `cupy/cuda/memory.pyx`; cupy/cupy#5069).
+
+use std::sync::Arc;
+use std::thread;
+
+use vramscope_allocator::{Allocation, HistoryOptions, MemoryPool, Policy, VirtualDevice};
+use vramscope_analysis::{DeviceReplay, Frames, History, ReplayOptions};
+use vramscope_trace::formats;
+
+use crate::{MIB, torch_2_11};
+
+/// The handle.
+const PER_THREAD: u64 = 2;
+
+fn pool_and_gpu(policy: &Policy) -> (MemoryPool, Arc<VirtualDevice>) {
+    let gpu = Arc::new(VirtualDevice::with_capacity(256 * MIB));
+    (MemoryPool::new(policy, vec![gpu.clone()]).unwrap(), gpu)
+}
+
+fn there<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(f).join().unwrap())
+}
+
+fn take(pool: &MemoryPool) -> Allocation {
+    pool.malloc_on(PER_THREAD, MIB).unwrap()
+}
+
+#[test]
+fn threads_do_not_share_what_was_freed_on_their_own_streams() {
+    for policy in [Policy::cupy(), torch_2_11()] {
+        let (pool, _) = pool_and_gpu(&policy);
+        let freed = take(&pool).address();
+        // This thread lives, so the other has another stream.
+        let other = there(|| take(&pool).address());
+        assert_ne!(other, freed);
+        assert_eq!(take(&pool).address(), freed);
+        // A handle other than that is the same stream on every thread.
+        let freed = pool.malloc_on(7, MIB).unwrap().address();
+        assert_eq!(there(|| pool.malloc_on(7, MIB).unwrap().address()), freed);
+    }
+}
+
+#[test]
+fn memory_that_another_thread_frees_goes_back_to_the_stream_it_came_from() {
+    let (pool, _) = pool_and_gpu(&Policy::cupy());
+    let mine = take(&pool);
+    assert_eq!(mine.stream(), PER_THREAD, "the handle that was given");
+    let address = mine.address();
+    let theirs = there(|| {
+        drop(mine);
+        take(&pool).address()
+    });
+    assert_ne!(theirs, address);
+    assert_eq!(take(&pool).address(), address);
+    assert_eq!((pool.used_bytes(), pool.total_bytes()), (0, 2 * MIB));
+}
+
+#[test]
+fn a_private_pool_and_giving_back_know_the_callers_stream() {
+    let (pool, _) = pool_and_gpu(&Policy::cupy());
+    let private = pool.private_pool();
+    let freed = private.malloc_on(PER_THREAD, MIB).unwrap().address();
+    assert_ne!(there(|| private.malloc_on(PER_THREAD, MIB).unwrap().address()), freed);
+    assert_eq!(private.malloc_on(PER_THREAD, MIB).unwrap().address(), freed);
+    drop(private);
+    pool.free_all_blocks().unwrap();
+
+    drop(take(&pool));
+    there(|| {
+        drop(take(&pool));
+        assert_eq!(pool.total_bytes(), 2 * MIB);
+        pool.free_all_blocks_of(PER_THREAD).unwrap();
+    });
+    assert_eq!(pool.total_bytes(), MIB, "what this thread freed stays");
+}
+
+/// Otherwise a program that starts threads for ever would reserve memory for ever.
+#[test]
+fn a_thread_that_ended_leaves_its_memory_to_a_later_one() {
+    let (pool, gpu) = pool_and_gpu(&Policy::cupy());
+    for round in 0..100 {
+        there(|| {
+            // Work of the thread before is over when its memory is handed out: the device was waited for.
+            let waiting = pool.malloc_on(0, 512).unwrap();
+            gpu.set_busy(5, true);
+            waiting.record_stream(5).unwrap();
+            drop(waiting);
+            assert_eq!(pool.statistics().active.current, 512);
+            drop(take(&pool));
+            let active = pool.statistics().active.current;
+            // The virtual device has done everything when it was waited for; the pool looks at the next request.
+            drop(pool.malloc_on(0, 512).unwrap());
+            assert!(active <= 512);
+            if round > 0 {
+                assert_eq!(pool.statistics().active.current, 0, "round {round}");
+            }
+            gpu.set_busy(5, false);
+        });
+    }
+    // Tests beside this one may hold some numbers for a while.
+    assert!(pool.total_bytes() <= 40 * MIB, "{}", pool.total_bytes());
+}
+
+/// Another thread's own stream can be marked by nobody else, so it is the device that is waited for.
+#[test]
+fn a_use_on_another_threads_own_stream_is_waited_for() {
+    let (pool, gpu) = pool_and_gpu(&Policy::cupy());
+    gpu.set_busy(PER_THREAD, true);
+    let block = take(&pool);
+    // On its own stream a block needs no mark.
+    block.record_stream(PER_THREAD).unwrap();
+    drop(block);
+    assert_eq!(pool.statistics().active.current, 0);
+
+    // Used by the thread that frees it: its stream is marked.
+    let block = pool.malloc_on(0, MIB).unwrap();
+    block.record_stream(PER_THREAD).unwrap();
+    drop(block);
+    assert_eq!(pool.statistics().active.current, MIB);
+    gpu.set_busy(PER_THREAD, false);
+    drop(pool.malloc_on(0, 512).unwrap());
+    assert_eq!(pool.statistics().active.current, 0);
+
+    // Used by another: a mark in this thread's stream would say nothing.
+    gpu.set_busy(PER_THREAD, true);
+    gpu.set_busy(9, true);
+    let waiting = pool.malloc_on(0, 512).unwrap();
+    waiting.record_stream(9).unwrap();
+    drop(waiting);
+    let block = pool.malloc_on(0, MIB).unwrap();
+    there(|| block.record_stream(PER_THREAD).unwrap());
+    drop(block);
+    assert_eq!(pool.statistics().active.current, 512, "the block is free, for the device was waited for");
+    drop(pool.malloc_on(0, 512).unwrap());
+    assert_eq!(pool.statistics().active.current, 0, "and so was everything else");
+}
+
+/// A recording tells the threads' streams apart, by numbers that every reader of JSON can take.
+#[test]
+fn recordings_tell_the_threads_apart() {
+    let (pool, _) = pool_and_gpu(&torch_2_11());
+    pool.record_memory_history(&HistoryOptions::default()).unwrap();
+    drop(take(&pool));
+    there(|| drop(take(&pool)));
+    let kept = take(&pool);
+    let mut file = Vec::new();
+    formats::write_pickle(&pool.snapshot().unwrap(), &mut file).unwrap();
+    let trace = formats::read(&file[..], &mut |_| {}).unwrap().trace;
+    let streams: Vec<u64> = trace.devices[0].segments.iter().map(|s| s.stream).collect();
+    assert!(streams.len() == 2 && streams[0] != streams[1], "{streams:?}");
+    assert!(streams.iter().all(|s| (1 << 52..1 << 53).contains(s)), "{streams:?}");
+    let history = History::of(&trace, &trace.devices[0]);
+    assert_eq!(history.peaks().allocated.bytes, pool.statistics().allocated.peak);
+    let frames = Frames::of(&trace);
+    let replay =
+        DeviceReplay::of(&trace, &trace.devices[0], &frames, &ReplayOptions::default(), &|| {}).unwrap();
+    assert_eq!(replay.divergence, None);
+    drop(kept);
+}

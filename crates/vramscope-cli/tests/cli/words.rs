@@ -1,0 +1,101 @@
+//! Words fit the recording: whose program made it, what it has, what it says itself.
+
+use serde_json::{Value, json};
+
+use crate::run;
+
+/// What `vramscope` says of a recording; lines joined, for words wrap.
+fn said(command: &str, recording: &Value) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    std::fs::write(&file, recording.to_string()).unwrap();
+    let budget: &[&str] = if command == "check" { &["--no-leaks", "--max-peak", "1TiB"] } else { &[] };
+    let output = run(&[&[command, file.to_str().unwrap()], budget].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn event(action: &str, addr: u64, frames: &Value) -> Value {
+    json!({"action": action, "addr": addr, "size": 512, "stream": 0, "time_us": 5, "frames": frames})
+}
+
+fn frames(file: &str) -> Value {
+    json!([{"name": "train", "filename": file, "line": 7}])
+}
+
+#[test]
+fn advice_is_that_of_the_program_that_recorded() {
+    let recording = |frames: &Value, conf: &str| {
+        json!({"segments": [], "device_traces": [[event("alloc", 512, frames)]], "trace_alloc_overflowed": [true],
+            "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": conf}})
+    };
+    for (recording, is_torch) in [
+        (recording(&json!([]), ""), true),
+        (recording(&frames("train.py"), ""), true),
+        (recording(&json!([]), "backend:cupy"), false),
+        (recording(&frames("src/main.rs"), ""), false),
+    ] {
+        for command in ["report", "check"] {
+            let said = said(command, &recording);
+            assert_eq!(said.contains("HistoryOptions::max_entries"), !is_torch, "{said}");
+            assert_eq!(said.contains("with a larger `max_entries`"), is_torch, "{said}");
+            assert!(is_torch || !said.contains("torch.cuda"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn what_the_file_says_is_not_probable() {
+    let recording = |overflowed: Value| {
+        let freed = event("free_completed", 1024, &frames("train.py"));
+        let events: Vec<Value> =
+            (0..99).map(|n| event("alloc", 4096 + 512 * n, &frames("train.py"))).collect();
+        let all: Vec<Value> = std::iter::once(freed).chain(events).collect();
+        json!({"segments": [], "device_traces": [all], "trace_alloc_overflowed": overflowed})
+    };
+    for command in ["report", "check", "replay"] {
+        let certain = said(command, &recording(json!([true])));
+        assert!(certain.contains("dropped") && !certain.contains("probably"), "{certain}");
+        let probable = said(command, &recording(json!([null])));
+        assert!(probable.contains("probably dropped"), "{probable}");
+    }
+}
+
+#[test]
+fn stacks_that_are_shown_are_not_denied() {
+    let segment = json!([{"device": 0, "address": 1 << 21, "total_size": 2 << 20, "stream": 0, "segment_type": "small",
+        "blocks": [{"address": 1 << 21, "size": 512, "requested_size": 512, "state": "active_allocated",
+            "frames": frames("train.py")}]}]);
+    let events = json!([[
+        event("alloc", (1 << 21) + 512, &json!([])),
+        event("free_completed", (1 << 21) + 512, &json!([]))
+    ]]);
+    let with = said("report", &json!({"segments": segment, "device_traces": events}));
+    assert!(with.contains("train.py:7 train") && !with.contains("No stacks were recorded"), "{with}");
+    assert!(with.contains("Stacks are those of memory that was live before recording"), "{with}");
+    let without = said("report", &json!({"segments": [], "device_traces": events}));
+    assert!(without.contains("No stacks were recorded"), "{without}");
+}
+
+/// A region that frees what others allocate left behind hundreds of GiB less than nothing.
+#[test]
+fn a_regions_figures_are_of_one_run() {
+    const MIB: u64 = 1 << 20;
+    let mut events = Vec::new();
+    let mut notes = Vec::new();
+    for run in 0..100 {
+        let timed = |action: &str, time: i64| {
+            let mut event = event(action, 512 * MIB, &frames("train.py"));
+            event["size"] = json!(100 * MIB);
+            event["time_us"] = json!(time);
+            event
+        };
+        let start = 100 * run;
+        events.extend([timed("alloc", start), timed("free_completed", start + 50)]);
+        let note = |stage: &str, time: i64| json!({"stage": stage, "name": format!("free#{run}"), "device": 0, "time_us": time});
+        notes.extend([note("START", start + 40), note("END", start + 60)]);
+    }
+    let recording = json!({"segments": [], "device_traces": [events], "external_annotations": notes});
+    let said = said("report", &recording);
+    assert!(said.contains("free 100 100.00 MiB 0 B -100.00 MiB 20 us"), "{said}");
+}

@@ -1,0 +1,120 @@
+//! What we write against PyTorch's schema, which `tests/schema/snapshot_schema.py` knows by itself: it is Python, reads
+//! with CPython's unpickler, and is held to recordings of real releases here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use vramscope_trace::formats::write_pickle;
+
+use crate::{everything, read, read_json};
+
+/// Differences between files and the schema of a release.
+fn differences(arguments: &[&str], release: &str, files: &[PathBuf]) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schema/snapshot_schema.py");
+    let output = Command::new("python3").arg(script).args(arguments).arg(release).args(files).output();
+    let output = output.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(i32::from(!text.is_empty())),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// Those of what is written when `snapshot` was read.
+fn differences_of(snapshot: &Value, release: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("written.pickle");
+    write_pickle(&read_json(snapshot).trace, std::fs::File::create(&file).unwrap()).unwrap();
+    differences(&[], release, &[file]).replace(&folder.path().display().to_string(), "")
+}
+
+/// The least that says where frames, devices and settings may be missing.
+fn without_frames() -> Value {
+    let mut snapshot = everything();
+    for segment in snapshot["segments"].as_array_mut().unwrap() {
+        segment.as_object_mut().unwrap().remove("frames");
+        for block in segment["blocks"].as_array_mut().unwrap() {
+            block.as_object_mut().unwrap().remove("frames");
+        }
+    }
+    snapshot
+}
+
+#[test]
+fn blocks_and_segments_always_have_frames() {
+    let missing = differences_of(&without_frames(), "2.6");
+    assert!(!missing.contains("has no `frames`"), "{missing}");
+}
+
+#[test]
+fn every_device_has_a_list_of_events() {
+    let segment = |device: u64| {
+        json!({"device": device, "address": 4096 * device, "total_size": 512, "allocated_size": 0, "active_size": 0,
+            "requested_size": 0, "stream": 0, "segment_type": "small", "blocks": []})
+    };
+    let event = json!({"action": "alloc", "addr": 4096, "size": 8, "stream": 0});
+    let settings = everything()["allocator_settings"].take();
+    let s = json!({"segments": [segment(1), segment(2)], "device_traces": [[event]],
+        "allocator_settings": settings, "external_annotations": []});
+    let missing = differences_of(&s, "2.6");
+    assert!(!missing.contains("which has no list of events"), "{missing}");
+    // The lists that were added say nothing.
+    let trace = read_json(&s).trace;
+    let mut written = Vec::new();
+    write_pickle(&trace, &mut written).unwrap();
+    assert!(read(&written).unwrap().trace == trace);
+    // Absurd numbers do not make absurdly many lists.
+    let mut written = Vec::new();
+    write_pickle(
+        &read_json(&json!({"segments": [segment(1 << 40)], "device_traces": []})).trace,
+        &mut written,
+    )
+    .unwrap();
+    assert!(written.len() < 10_000);
+}
+
+mod data {
+    use super::*;
+
+    fn recordings(folder: &Path, release: &str) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(folder.join("phantom")).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.to_string_lossy().contains(&format!("-torch{release}-")));
+        // The larger ones hold nothing else, and take long without optimisation.
+        let files = files.filter(|path| path.metadata().unwrap().len() < 600_000);
+        let files: Vec<PathBuf> = files.collect();
+        assert!(files.len() >= 3, "{files:?}");
+        files
+    }
+
+    /// The schema is right: recordings of the releases keep to it to the letter, and to no other release's.
+    #[test]
+    fn pytorchs_own_recordings_keep_to_the_schema() {
+        let Some(folder) = vramscope_testing::recordings() else { return };
+        for release in ["2.6", "2.11", "2.15"] {
+            let files = recordings(&folder, release);
+            assert_eq!(differences(&["--strict"], release, &files), "");
+            for other in ["2.6", "2.11", "2.15"].into_iter().filter(|&other| other != release) {
+                assert_ne!(differences(&["--strict"], other, &files), "", "{release} is no {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_and_written_again_keeps_to_the_schema() {
+        let Some(folder) = vramscope_testing::recordings() else { return };
+        let written = tempfile::tempdir().unwrap();
+        for release in ["2.6", "2.11", "2.15"] {
+            let mut files = Vec::new();
+            for path in recordings(&folder, release) {
+                let trace = read(&std::fs::read(&path).unwrap()).unwrap().trace;
+                files.push(written.path().join(path.file_name().unwrap()));
+                write_pickle(&trace, std::fs::File::create(files.last().unwrap()).unwrap()).unwrap();
+            }
+            assert_eq!(differences(&["--strict"], release, &files), "");
+        }
+    }
+}

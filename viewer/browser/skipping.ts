@@ -1,0 +1,18 @@
+// How a test says that it cannot run here: counted by ./test, and a failure in continuous integration unless it is
+// expected there, as in crates/vramscope-testing.
+
+import { appendFileSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const list = join(import.meta.dirname, '../../.ci/may-skip');
+
+/** Skips `test` for want of `need`, one word of .ci/may-skip. */
+export function skipping(need: string, test: string, skip: (why: string) => void): void {
+  const { VRAMSCOPE_SKIPS, VRAMSCOPE_MAY_SKIP = '', CI } = process.env;
+  if (VRAMSCOPE_SKIPS) appendFileSync(VRAMSCOPE_SKIPS, `${need} ${test}\n`);
+  const listed = readFileSync(list, 'utf8').split('\n').map((line) => line.trim());
+  if (CI && !listed.includes(need) && !VRAMSCOPE_MAY_SKIP.split(/\s+/).includes(need)) {
+    throw new Error(`cannot run for want of ${need}; where that is meant, name it in .ci/may-skip or VRAMSCOPE_MAY_SKIP`);
+  }
+  skip(`for want of ${need}`);
+}

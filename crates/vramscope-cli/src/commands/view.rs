@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use vramscope::report::bytes;
-use vramscope::trace::formats::ReadLimits;
-use vramscope::viewer::{Library, OpenRecording, Server, self_contained};
+use vramscope::trace::formats::{ReadLimits, Recording};
+use vramscope::viewer::{Library, OpenFile, Server, self_contained};
 
 use crate::args::ViewArgs;
 use crate::input;
@@ -70,7 +70,8 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
         say("note: no browser could be started; open the address above in one");
     }
     for file in &args.files {
-        library.add(read(file, args.reading.limits())?);
+        let (name, recording) = read(file, args.reading.limits())?;
+        library.add(OpenFile::open(name, recording).context("no thread to answer on")?);
     }
     library.complete();
     match serving.join() {
@@ -79,6 +80,6 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     }
 }
 
-fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<OpenRecording> {
-    Ok(OpenRecording::new(input::name(file), input::read(file, limits)?))
+fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<(String, Recording)> {
+    Ok((input::name(file), input::read(file, limits)?))
 }

@@ -212,7 +212,8 @@ print(p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 102
 #[test]
 fn what_expands_beyond_reason_is_read_where_the_user_says_so() {
     let directory = tempfile::tempdir().unwrap().keep();
-    let snapshot = format!("{{\"segments\": [], \"device_traces\": []{}}}", " ".repeat(20 << 20));
+    let spaces = " ".repeat(10 << 20);
+    let snapshot = format!("{{\"segments\": [],{spaces}\"device_traces\": []{spaces}}}");
     std::fs::write(directory.join("spaces.json.zst"), zstd::encode_all(snapshot.as_bytes(), 1).unwrap())
         .unwrap();
     let info = |options: &[&str]| {

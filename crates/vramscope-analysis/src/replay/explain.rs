@@ -45,7 +45,7 @@ pub(super) fn explain(
         counters,
         fragmentation: Fragmentation::of(moment, counters, asked, &free, request, policy),
         stack: event.and_then(|e| e.stack),
-        holders: group(history, frames, live.iter(), moment, By::Line),
+        holders: group(history, frames, live.iter(), None, By::Line),
     }
 }
 

@@ -97,12 +97,10 @@ pub(crate) fn group<'h>(
         ),
         By::Stack => by_stack(history, allocations),
         // Few stacks stand behind many allocations, and keys are dear: sums come first.
-        By::Line | By::Function | By::File => {
-            gather(by_stack(history, allocations).into_iter().map(|h| {
-                let key = code_key(history, frames, h.stack, by);
-                Holder { key, ..h }
-            }))
-        }
+        By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {
+            let key = code_key(history, frames, h.stack, by);
+            Holder { key, ..h }
+        })),
         By::Module => by_module(history, frames, by_stack(history, allocations)),
     }
 }
@@ -118,9 +116,9 @@ fn by_module(history: &History<'_>, frames: &Frames, stacks: Vec<Holder>) -> Vec
                 let file = history.trace.frames.get(id).filename;
                 // A path is shortened by whose code it is.
                 let path = of_file.entry((file, frames.code(id) == Code::User));
-                HolderKey::Line(*path.or_insert_with(|| {
-                    *of_module.entry(module(history, frames, id)).or_insert(id)
-                }))
+                HolderKey::Line(
+                    *path.or_insert_with(|| *of_module.entry(module(history, frames, id)).or_insert(id)),
+                )
             }
             key => key,
         };

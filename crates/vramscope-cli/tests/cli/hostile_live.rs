@@ -104,10 +104,11 @@ fn top_answers_its_user_whatever_the_program_does() {
             assert!(!steers(&shown), "{habit:?}: {shown}");
             // Before it is known whether there will be an answer, and after.
             if end == "TERM" && habit != Breaks && habit != Pours {
+                // The beginning, for there is not more room.
                 screen.until(match habit {
-                    Drips | IsSilent => "gives no answer",
-                    Complains => "=1+1",
-                    _ => "makes no sense",
+                    Drips | IsSilent => "- gives no",
+                    Complains => "- =1+1",
+                    _ => "- its answer",
                 });
             }
             if end == "q" {

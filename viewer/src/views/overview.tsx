@@ -271,7 +271,7 @@ function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmenta
 function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: RegionRun }) {
   return (
     <tr class={runs === undefined ? 'quiet' : undefined}>
-      <th scope="row" class="wide">{name}</th>
+      {runs === undefined ? <td class="wide">{name}</td> : <th scope="row" class="wide">{name}</th>}
       <td class="numeric">{runs === undefined ? '' : count(runs)}</td>
       <td class="numeric" title={exactly(run.peak_allocated_bytes)}>{bytes(run.peak_allocated_bytes)}</td>
       <td class="numeric" title={exactly(run.peak_above_start_bytes)}>{bytes(run.peak_above_start_bytes)}</td>

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use vramscope_trace::PoolId;
 
-use super::{Allocation, LimitError, MemoryPool};
+use super::{Allocation, LimitError, MemoryPool, memory_summary};
 use crate::device::{DeviceError, MemoryInfo};
 use crate::engine::{
     AllocError, ArenaKey, AtPeak, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
@@ -180,6 +180,22 @@ impl DevicePool {
     /// Bytes of the five kinds, and counts (`torch.cuda.memory_stats`).
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
+    }
+
+    /// The table of `torch.cuda.memory_summary`, for people. `abbreviated` leaves out what is of the large and of the
+    /// small pool. What the pool does not count, such as the highest number of allocations and the peaks of one of the
+    /// two, is `n/a`, and never a guess; [`statistics`](Self::statistics) has every number that is exact. Every block is
+    /// looked at.
+    ///
+    /// ```
+    /// # use vramscope_allocator::{MemoryPool, Policy};
+    /// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+    /// let block = pool.malloc(4096)?;
+    /// assert!(pool.memory_summary(true).contains("| Allocated memory      |   4096 B   |"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn memory_summary(&self, abbreviated: bool) -> String {
+        memory_summary::table(self.device_id(), &self.engine.summary(), abbreviated)
     }
 
     /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back to the device now. Every free block is looked at.

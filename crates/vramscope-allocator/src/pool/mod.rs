@@ -3,6 +3,7 @@
 mod allocation;
 mod device_pool;
 mod limit;
+mod memory_summary;
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write as _};

@@ -9,10 +9,12 @@ mod invariants;
 mod kill;
 mod limits;
 mod line_profile;
+mod memory_summary;
 mod python;
 mod recordings;
 mod release;
 mod schema;
+mod streams;
 mod threads;
 
 use vramscope_allocator::{Policy, TorchRelease};

@@ -52,12 +52,12 @@ pub enum ReadError {
     },
     /// A recording of another version.
     #[error(
-        "byte 8: the recording has version {version}, and this vramscope reads version {known}; update vramscope"
+        "byte 8: the recording has version {version}, and this vramscope reads versions 1 to {known}; update vramscope"
     )]
     LogVersion {
         /// The recording's.
         version: u32,
-        /// The one that is read.
+        /// The last one that is read.
         known: u32,
     },
     /// A recording breaks its own rules before its end.

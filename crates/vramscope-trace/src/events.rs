@@ -221,6 +221,16 @@ impl Events {
         &self.actions
     }
 
+    /// The column of sizes in bytes, see [`Event::size`].
+    pub fn sizes(&self) -> &[u64] {
+        &self.sizes
+    }
+
+    /// The column of times, see [`Event::time_us`].
+    pub fn times(&self) -> impl ExactSizeIterator<Item = Option<i64>> + '_ {
+        self.times.iter().map(|&t| Some(t).filter(|&t| t != NO_TIME))
+    }
+
     /// Appends the events `range` of `other`.
     pub(crate) fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
         self.actions.extend_from_slice(&other.actions[range.clone()]);

@@ -53,7 +53,7 @@ fn a_program_counts_the_same_on_a_gpu() {
     }
 }
 
-/// The driver's marks: without work, so that it does not show that anybody waits; `streams.rs` does.
+/// The driver's marks: without work, so that it does not show that anybody waits; `waiting.rs` does.
 #[test]
 fn a_stream_of_a_gpu_is_marked() {
     let Some(gpu) = gpu() else { return };

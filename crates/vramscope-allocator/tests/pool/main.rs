@@ -3,6 +3,8 @@
 
 mod cuda;
 mod cupy;
+#[cfg(unix)]
+mod fork;
 mod history;
 mod hooks;
 mod invariants;
@@ -14,8 +16,9 @@ mod python;
 mod recordings;
 mod release;
 mod schema;
-mod streams;
+mod stream;
 mod threads;
+mod waiting;
 
 use vramscope_allocator::{Policy, TorchRelease};
 use vramscope_trace::{AllocatorSettings, Conf};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use vramscope::report::bytes;
-use vramscope::viewer::{Library, OpenRecording, Server, self_contained};
+use vramscope::trace::formats::Recording;
+use vramscope::viewer::{Library, OpenFile, Server, self_contained};
 
 use crate::args::ViewArgs;
 use crate::input;
@@ -65,7 +66,8 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
         say("note: no browser could be started; open the address above in one");
     }
     for file in &args.files {
-        library.add(read(file)?);
+        let (name, recording) = read(file)?;
+        library.add(OpenFile::open(name, recording).context("no thread to answer on")?);
     }
     library.complete();
     match serving.join() {
@@ -74,6 +76,6 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<OpenRecording> {
-    Ok(OpenRecording::new(input::name(file), input::read(file)?))
+fn read(file: &Path) -> anyhow::Result<(String, Recording)> {
+    Ok((input::name(file), input::read(file)?))
 }

@@ -49,7 +49,7 @@ pub enum Format {
     Json,
     /// A recording that was written while the program ran.
     Log {
-        /// Its version: 1.
+        /// Its version: 1 or 2.
         version: u32,
     },
 }

@@ -100,6 +100,18 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     assert_eq!(fs::read_dir(folder.path().join("dumps")).unwrap().count(), 1);
 }
 
+/// However long the four take.
+#[test]
+fn failures_within_the_interval_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let min_interval = Duration::from_secs(24 * 60 * 60);
+    let options = FlightRecorderOptions { min_interval, ..FlightRecorderOptions::default() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
+    (0..4).for_each(|_| fail(&pool));
+    assert_eq!(recorder.bundles().len(), 1);
+}
+
 #[test]
 fn failures_in_quick_succession_are_counted_and_not_written() {
     let folder = tempfile::tempdir().unwrap();

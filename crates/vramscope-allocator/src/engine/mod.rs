@@ -14,6 +14,7 @@ mod pending;
 mod start;
 mod statistics;
 mod table;
+mod unmapped;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;

@@ -251,7 +251,7 @@ mod tests {
             steps in prop::collection::vec((0usize..4 * PLACES, 0u8..3), 1..120),
             size in 1u64..12,
         ) {
-            let mut places = vec![2u8; 4 * PLACES];
+            let mut places = [2u8; 4 * PLACES];
             let (mut unmapped, mut there) = (UnmappedBlocks::default(), BTreeMap::new());
             for (place, what) in steps {
                 places[place] = what;
@@ -263,7 +263,7 @@ mod tests {
                         _ => blocks.push((at as u64, at as u64 + 1, what)),
                     }
                 }
-                let beside = |a: &(u64, u64, u8), b: &(u64, u64, u8)| a.1 == b.0 && b.0 % PLACES as u64 > 0;
+                let beside = |a: &(u64, u64, u8), b: &(u64, u64, u8)| a.1 == b.0 && !b.0.is_multiple_of(PLACES as u64);
                 let now: BTreeMap<u64, u64> = blocks.iter().filter(|b| b.2 == 1).map(|b| (b.0, b.1)).collect();
                 for (&address, _) in there.iter().filter(|&(a, end)| now.get(a) != Some(end)) {
                     unmapped.remove(address);

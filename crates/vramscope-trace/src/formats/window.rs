@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 /// Bytes asked of a stream at a time.
-pub(super) const CHUNK: usize = 1 << 18;
+pub(super) const CHUNK: usize = 1 << 19;
 
 /// Where a [`Window`] gets its bytes from.
 pub(super) trait Source {
@@ -27,7 +27,7 @@ impl<'s> Window<'s> {
     /// Offset in the stream of the next byte.
     #[inline]
     pub(super) fn offset(&self) -> u64 {
-        self.read - self.here().len() as u64
+        self.read - (self.at_hand.end - self.at_hand.pos) as u64
     }
 
     /// The bytes at hand.

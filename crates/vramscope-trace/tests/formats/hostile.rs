@@ -96,7 +96,7 @@ fn small_dictionaries_that_mean_much_may_not_fill_the_memory() {
         ("lists inside each other", many(&["x"], &[b"h\0".as_slice(), &[0x85; 1000]].concat(), 4_000)),
         (
             "one value in the memo again and again",
-            many(&["x"], &[b"h\0".as_slice(), &[0x94; 1000]].concat(), 6_000),
+            many(&["x"], &[b"K\0".as_slice(), &[0x94; 1000]].concat(), 6_000),
         ),
         (
             "a memo with gaps",

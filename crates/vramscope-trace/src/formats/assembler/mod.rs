@@ -22,8 +22,8 @@ use crate::notices::Notices;
 use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
 use crate::trace::Trace;
 pub(super) use finish::check_sizes;
-use value::{MOST_PLAIN, address, known};
-pub(super) use value::{Value, push_element, push_joined};
+use value::{MOST_PLAIN, address};
+pub(super) use value::{Value, known, push_element, push_joined};
 
 /// What is wrong with a record, and where it stands.
 struct Problem {
@@ -194,13 +194,28 @@ impl Assembler {
         Ok(Value::Pool(id))
     }
 
+    /// As [`record`](Self::record), but of a trace entry that is written as recorders do it returns the number, which
+    /// takes a register.
+    pub(super) fn entry_or_record(
+        &mut self,
+        items: &[Value],
+        at: Option<u64>,
+    ) -> Result<Result<u32, Value>, TableFull> {
+        match items.as_chunks::<2>().0 {
+            pairs @ [[key, _], ..] if known(*key) == Some(ACTION) => {
+                Ok(self.event(pairs)?.map_err(|what| self.bad(Problem { at, what })))
+            }
+            _ => self.record(items, at).map(Err),
+        }
+    }
+
     /// A dictionary that has closed: `items` are key, value, key, value ...; `at` is the byte where it
     /// stands, where the format can tell.
     pub(super) fn record(&mut self, items: &[Value], at: Option<u64>) -> Result<Value, TableFull> {
         let (pairs, _) = items.as_chunks::<2>();
         for (i, &[key, _]) in pairs.iter().enumerate() {
             let record = match known(key) {
-                Some(ACTION) => self.event(pairs)?,
+                Some(ACTION) => self.event(pairs)?.map(|first| Value::Events { first, len: 1 }),
                 Some(FILENAME) => self.frame(pairs)?,
                 Some(STATE) => self.block(pairs)?,
                 Some(BLOCKS | TOTAL_SIZE) => self.segment(pairs, at)?,

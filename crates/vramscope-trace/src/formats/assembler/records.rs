@@ -13,7 +13,8 @@ use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
 use crate::stacks::{Frame, FxNode};
 
 impl Assembler {
-    pub(super) fn event(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    /// The number of a trace entry.
+    pub(super) fn event(&mut self, pairs: &[[Value; 2]]) -> Result<Field<u32>, TableFull> {
         let mut action = None;
         let (mut addr, mut device_free, mut size) = (None, None, None);
         let mut time_us = None;
@@ -32,6 +33,10 @@ impl Assembler {
                 Some(INTERNAL_METADATA) => optional(&mut tags.internal_metadata, v, as_string),
                 Some(CATEGORY) => optional(&mut tags.category, v, as_string),
                 Some(POOL_ID) => optional(&mut tags.pool, v, |v| self.as_pool(v)),
+                Some(FRAMES) if let Value::Stack(id) = v => {
+                    stack = Some(id);
+                    Some(())
+                }
                 Some(FRAMES) => match self.as_stack(v)? {
                     Ok(s) => {
                         stack = s;
@@ -85,7 +90,7 @@ impl Assembler {
             stack,
             tags,
         });
-        Ok(Ok(Value::Events { first, len: 1 }))
+        Ok(Ok(first))
     }
 
     pub(super) fn frame(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {

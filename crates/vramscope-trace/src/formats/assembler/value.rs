@@ -86,7 +86,7 @@ pub(in crate::formats) fn push_joined(values: &mut Vec<Value>, value: Value) {
 
 /// The number of a known key.
 #[inline]
-pub(super) fn known(key: Value) -> Option<usize> {
+pub(in crate::formats) fn known(key: Value) -> Option<usize> {
     match key {
         Value::Str(id) if id.index() < KEYS.len() => Some(id.index()),
         _ => None,
@@ -104,7 +104,7 @@ pub(super) fn optional<T>(
     v: Value,
     read: impl FnOnce(Value) -> Option<T>,
 ) -> Option<()> {
-    if v == Value::None { Some(()) } else { set(slot, read(v)) }
+    if matches!(v, Value::None) { Some(()) } else { set(slot, read(v)) }
 }
 
 pub(super) fn as_string(v: Value) -> Option<StringId> {

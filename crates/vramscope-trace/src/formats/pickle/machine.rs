@@ -7,9 +7,9 @@
 
 use std::num::NonZeroU32;
 
-use hashbrown::HashMap;
-
+use super::memo::{Entry, Memo};
 use super::opcode::*;
+use super::shape::Shape;
 use super::spans::Spans;
 use crate::error::ReadError;
 use crate::formats::LONGEST_STRING;
@@ -41,10 +41,10 @@ pub(in crate::formats) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8
         protocol: 0,
         stack: Vec::new(),
         marks: Vec::new(),
-        memo: Vec::new(),
-        sparse_memo: HashMap::new(),
+        memo: Memo::default(),
         lists: Vec::new(),
         vacant: Vec::new(),
+        shape: Shape::new(),
         spans: Spans::new(),
     };
     let root = machine.run()?;
@@ -63,13 +63,11 @@ struct Machine<'s> {
     stack: Vec<Value>,
     /// Heights never fall below the one before, nor exceed the stack's.
     marks: Vec<Mark>,
-    /// Entries 0, 1, 2 ...; writers number them in order.
-    memo: Vec<Value>,
-    /// Entries beyond the first gap: an index in the file is not to be trusted with an allocation.
-    sparse_memo: HashMap<u32, Value>,
+    memo: Memo,
     /// Slots of open lists, and which of them are vacant.
     lists: Vec<OpenList>,
     vacant: Vec<u32>,
+    shape: Shape,
     spans: Spans,
 }
 
@@ -108,24 +106,18 @@ impl Machine<'_> {
             if self.window.here().len() < LONGEST {
                 self.refill()?;
             }
+            if self.plain()? {
+                continue;
+            }
             let at = self.window.offset();
             let Some(&opcode) = self.window.here().first() else {
                 return Err(self.truncated("the pickle"));
             };
             self.window.advance(1);
             match opcode {
-                BINGET => {
-                    let [i] = self.take()?;
-                    self.get(u32::from(i), at)?;
-                }
-                LONG_BINGET => {
-                    let i = u32::from_le_bytes(self.take()?);
-                    self.get(i, at)?;
-                }
                 MARK => self.mark(at)?,
                 MEMOIZE => {
-                    let i = u32::try_from(self.memo.len() + self.sparse_memo.len())
-                        .map_err(|_| damaged(at, "the memo is full"))?;
+                    let i = u32::try_from(self.memo.len()).map_err(|_| damaged(at, "the memo is full"))?;
                     self.put(i, at)?;
                 }
                 EMPTY_DICT => {
@@ -139,19 +131,8 @@ impl Machine<'_> {
                 APPENDS => self.appends(at)?,
                 SETITEMS => {
                     let mark = self.pop_mark(at)?;
+                    self.shape.keep(self.stack.get(mark.height..).unwrap_or_default());
                     self.set_items(mark, at)?;
-                }
-                BININT => {
-                    let n = i32::from_le_bytes(self.take()?);
-                    self.push(Value::Int(n.into()));
-                }
-                BININT1 => {
-                    let [n] = self.take()?;
-                    self.push(Value::Int(n.into()));
-                }
-                BININT2 => {
-                    let n = u16::from_le_bytes(self.take()?);
-                    self.push(Value::Int(n.into()));
                 }
                 LONG1 => {
                     let [n] = self.take()?;
@@ -165,9 +146,6 @@ impl Machine<'_> {
                     let x = f64::from_be_bytes(self.take()?);
                     self.push(Value::Float(x));
                 }
-                NONE => self.push(Value::None),
-                NEWTRUE => self.push(Value::Bool(true)),
-                NEWFALSE => self.push(Value::Bool(false)),
                 SHORT_BINUNICODE | SHORT_BINSTRING => {
                     let [n] = self.take()?;
                     self.string(n.into(), at)?;
@@ -251,9 +229,56 @@ impl Machine<'_> {
                     let [_, _, _, _, _, _, _, _] = self.take()?;
                 }
                 STOP => return self.pop(at),
+                // Were they whole, they would be plain.
+                BINGET | LONG_BINGET | BININT | BININT1 | BININT2 => return Err(self.truncated("an opcode")),
                 other => return Err(refuse(other, at)),
             }
         }
+    }
+
+    /// Runs the next opcode where it is a common one that pushes a plain value, and all of it is at hand. False
+    /// where it is another; then nothing was taken.
+    #[inline(always)]
+    fn plain(&mut self) -> Result<bool> {
+        match *self.window.here() {
+            [BINGET, i, ..] => {
+                self.window.advance(2);
+                self.get(i.into(), 2)?;
+            }
+            [LONG_BINGET, a, b, c, d, ..] => {
+                self.window.advance(5);
+                self.get(u32::from_le_bytes([a, b, c, d]), 5)?;
+            }
+            [BININT1, n, ..] => {
+                self.window.advance(2);
+                self.push(Value::Int(n.into()));
+            }
+            [BININT2, a, b, ..] => {
+                self.window.advance(3);
+                self.push(Value::Int(u16::from_le_bytes([a, b]).into()));
+            }
+            [BININT, a, b, c, d, ..] => {
+                self.window.advance(5);
+                self.push(Value::Int(i32::from_le_bytes([a, b, c, d]).into()));
+            }
+            [LONG1, n @ 1..=8, a, b, c, d, e, f, g, h, ..] => {
+                self.window.advance(2 + usize::from(n));
+                // Shifting up and down again drops what follows the number and spreads its sign.
+                let unused = 64 - 8 * u32::from(n);
+                let word = i64::from_le_bytes([a, b, c, d, e, f, g, h]);
+                self.push(Value::Int((word << unused) >> unused));
+            }
+            [NONE, ..] => {
+                self.window.advance(1);
+                self.push(Value::None);
+            }
+            [opcode @ (NEWTRUE | NEWFALSE), ..] => {
+                self.window.advance(1);
+                self.push(Value::Bool(opcode == NEWTRUE));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The next `N` bytes, all part of one opcode.
@@ -286,9 +311,7 @@ impl Machine<'_> {
     /// Bytes of memory that hold values which no record has taken yet.
     fn waiting(&self) -> usize {
         let open = self.lists.iter().map(|l| l.values.capacity() * 2 + l.frames.capacity()).sum::<usize>();
-        // An entry of the map takes its size and a half, and the map is at least a third full.
-        let memo = self.memo.len() + 5 * self.sparse_memo.len();
-        (self.stack.len() + memo + open) * size_of::<Value>()
+        (self.stack.len() + open) * size_of::<Value>() + self.memo.memory()
     }
 
     #[inline]
@@ -325,63 +348,130 @@ impl Machine<'_> {
             return Err(too_deep(at));
         }
         // What the fast path took into the list came after this mark.
-        self.marks.push(Mark { height: self.stack.len(), at });
+        let height = self.stack.len();
+        self.marks.push(Mark { height, at });
+        if matches!(self.stack.last(), Some(Value::OpenDict(_))) { self.fields() } else { Ok(()) }
+    }
+
+    /// The common case, an entry that is written as the one before: takes its fields as long as they are, and
+    /// closes it where it ends there. What differs is left to [`run`](Self::run), in the midst of the entry.
+    fn fields(&mut self) -> Result<()> {
+        let (mut taken, mut open) = (0, None);
+        while let Some(key) = self.shape.key(taken) {
+            let here = self.window.here();
+            match here.first_chunk() {
+                // The value behind it is at hand too.
+                Some(bytes) if key.begins(bytes) && here.len() >= key.length + LONGEST => {}
+                _ => return Ok(()),
+            }
+            self.window.advance(key.length);
+            self.push(Value::Str(key.key));
+            if !self.plain()? {
+                open = open.or(Some(self.stack.len()));
+                if !self.list_of_frames()? {
+                    return Ok(());
+                }
+            }
+            taken += 1;
+        }
+        let at = self.window.offset();
+        if taken > 0 && self.window.here().first() == Some(&SETITEMS) {
+            self.window.advance(1);
+            let mark = self.pop_mark(at)?;
+            self.close_from(open.unwrap_or(self.stack.len()))?;
+            self.set_closed_items(mark, at)?;
+        }
         Ok(())
+    }
+
+    /// Runs the opcodes of a list of frames that were written before. False where something else follows; what
+    /// was taken of it then is as [`run`](Self::run) would have taken it.
+    fn list_of_frames(&mut self) -> Result<bool> {
+        let at = self.window.offset();
+        if self.window.here().first() != Some(&EMPTY_LIST) {
+            return Ok(false);
+        }
+        self.window.advance(1);
+        self.open_list(at)?;
+        self.memoize_new();
+        if self.window.here().first() == Some(&MARK) {
+            self.window.advance(1);
+            let marks = self.marks.len();
+            self.mark(at + 1)?;
+            return Ok(self.marks.len() == marks);
+        }
+        Ok(true)
     }
 
     /// The common case, a batch of references to frames: takes them without touching the stack, and the
     /// `APPENDS` behind them. False where something else follows; then nothing was taken.
     fn append_frames(&mut self, slot: u32) -> Result<bool> {
-        if let Some((stack, bytes)) = self.spans.guess() {
-            if self.window.here().len() < bytes.len() && bytes.starts_with(self.window.here()) {
-                self.window.fill(bytes.len())?;
-            }
-            if self.lists[slot as usize].is_empty() && self.window.here().starts_with(bytes) {
-                self.window.advance(bytes.len());
-                self.lists[slot as usize].stack = Some(stack);
-                self.spans.came(stack);
-                return Ok(true);
-            }
+        let is_empty = self.lists[slot as usize].is_empty();
+        if is_empty && let Some(number) = self.guessed()? {
+            self.lists[slot as usize].stack = Some(self.spans.came(number));
+            return Ok(true);
+        }
+        let Some((references, length)) = self.references()? else { return Ok(false) };
+        // A full batch may be followed by another; any other is the whole list.
+        let is_whole = is_empty && (1..BATCH).contains(&references);
+        if is_whole && let Some(number) = self.spans.find(&self.window.here()[..length]) {
+            self.lists[slot as usize].stack = Some(self.spans.came(number));
+            self.window.advance(length);
+            return Ok(true);
         }
         self.spread(slot);
         let list = &mut self.lists[slot as usize];
         let before = list.frames.len();
-        let mut i = 0;
+        let bytes = &self.window.here()[..length];
+        if !push_frames(&self.memo, bytes, &mut list.frames) {
+            list.frames.truncate(before);
+            return Ok(false);
+        }
+        if is_whole {
+            let stack = self.assembler.intern_stack(&list.frames)?;
+            list.frames.clear();
+            list.stack = Some(stack);
+            self.spans.keep(stack, bytes);
+        }
+        self.window.advance(length);
+        Ok(true)
+    }
+
+    /// Steps over the batch where it is one that was foretold, and returns its number.
+    fn guessed(&mut self) -> Result<Option<u32>> {
+        for (number, bytes) in self.spans.guesses().into_iter().flatten() {
+            if self.window.here().len() < bytes.len() && bytes.starts_with(self.window.here()) {
+                self.window.fill(bytes.len())?;
+            }
+            if self.window.here().starts_with(bytes) {
+                self.window.advance(bytes.len());
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many references follow up to an `APPENDS`, and how many bytes they take with it, all of which is
+    /// then at hand. `None` where something else follows, or the first refers to no frame.
+    fn references(&mut self) -> Result<Option<(usize, usize)>> {
+        let (mut references, mut i) = (0, 0);
         loop {
             // Looking ahead must not consume, so the whole batch has to be at hand.
             if self.window.here().len() < i + LONGEST {
                 fill_opcode(&mut self.window, i)?;
             }
-            let bytes = &self.window.here()[i..];
-            let (index, length) = match *bytes {
-                [LONG_BINGET, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]), 5),
-                [BINGET, a, ..] => (u32::from(a), 2),
-                [FRAME, _, _, _, _, _, _, _, _, ..] => {
-                    i += 9;
-                    continue;
-                }
-                [APPENDS, ..] => {
-                    // A full batch may be followed by another; any other is the whole list.
-                    if before == 0 && (1..BATCH).contains(&list.frames.len()) {
-                        let stack = self.assembler.intern_stack(&list.frames)?;
-                        list.frames.clear();
-                        list.stack = Some(stack);
-                        self.spans.keep(stack, &self.window.here()[..=i]);
-                        self.spans.came(stack);
+            match self.window.here()[i..] {
+                [APPENDS, ..] => return Ok(Some((references, i + 1))),
+                [FRAME, ..] => i += 9,
+                ref bytes => match reference(bytes) {
+                    Some((first, _)) if references == 0 && self.memo.frame(first).is_none() => {
+                        return Ok(None);
                     }
-                    self.window.advance(i + 1);
-                    return Ok(true);
-                }
-                _ => break,
-            };
-            match self.memo.get(index as usize) {
-                Some(&Value::Frame(frame)) => list.frames.push(frame),
-                _ => break,
+                    Some((_, length)) if references < BATCH => (references, i) = (references + 1, i + length),
+                    _ => return Ok(None),
+                },
             }
-            i += length;
         }
-        list.frames.truncate(before);
-        Ok(false)
     }
 
     /// Turns a list that is a whole stack into one that can take more.
@@ -412,23 +502,21 @@ impl Machine<'_> {
     /// Takes the `MEMOIZE` that CPython puts behind every new container.
     #[inline(always)]
     fn memoize_new(&mut self) {
-        if self.window.here().first() != Some(&MEMOIZE) || !self.sparse_memo.is_empty() {
+        if self.window.here().first() != Some(&MEMOIZE) {
             return;
         }
-        let Ok(i) = u32::try_from(self.memo.len()) else { return };
-        let v = match self.stack.last_mut() {
+        match self.stack.last_mut() {
             Some(Value::OpenDict(memo)) => {
+                let Some(i) = self.memo.push_container(None) else { return };
                 *memo = NonZeroU32::MIN.checked_add(i);
-                Value::Opaque
             }
             Some(&mut Value::Open(slot)) => {
+                let Some(i) = self.memo.push_container(Some(slot)) else { return };
                 self.lists[slot as usize].memo = Some(i);
-                Value::Open(slot)
             }
             _ => return,
-        };
+        }
         self.window.advance(1);
-        self.memo.push(v);
     }
 
     /// Where values above the last mark begin: no opcode may reach below it.
@@ -476,15 +564,22 @@ impl Machine<'_> {
 
     /// Closes the dictionary below `mark` with the keys and values above it.
     fn set_items(&mut self, mark: Mark, at: u64) -> Result<()> {
-        let below = self.below(mark.height, at)?;
         self.close_from(mark.height)?;
+        self.set_closed_items(mark, at)
+    }
+
+    fn set_closed_items(&mut self, mark: Mark, at: u64) -> Result<()> {
+        let below = self.below(mark.height, at)?;
         let items = &self.stack[mark.height..];
         if !items.len().is_multiple_of(2) {
             return Err(damaged(at, "a dictionary with a key but no value"));
         }
         match self.stack[below] {
             Value::OpenDict(memo) => {
-                let value = self.assembler.record(items, Some(mark.at))?;
+                let value = match self.assembler.entry_or_record(items, Some(mark.at))? {
+                    Ok(first) => Value::Events { first, len: 1 },
+                    Err(value) => value,
+                };
                 if let Some(memo) = memo {
                     self.memo_set(memo.get() - 1, value);
                 }
@@ -574,49 +669,42 @@ impl Machine<'_> {
         }
         list.closed = Some(value);
         if let Some(i) = list.memo
-            && self.memo_get(i) == Some(Value::Open(slot))
+            && self.memo.get(i) == Some(Value::Open(slot))
         {
             self.memo_set(i, value);
         }
         Ok(value)
     }
 
-    fn memo_get(&self, i: u32) -> Option<Value> {
-        self.memo.get(i as usize).or_else(|| self.sparse_memo.get(&i)).copied()
-    }
-
     fn memo_set(&mut self, i: u32, v: Value) {
-        let next = self.memo.len();
-        match self.memo.get_mut(i as usize) {
-            Some(entry) => {
-                if matches!(entry, Value::Frame(_)) {
-                    self.spans.forget();
-                }
-                *entry = v;
-            }
-            None if i as usize == next && self.sparse_memo.is_empty() => self.memo.push(v),
-            None => {
-                self.sparse_memo.insert(i, v);
-            }
+        match self.memo.set(i, v) {
+            None => self.shape.put(i, v),
+            // The bytes that refer to it mean something else from here on.
+            Some(Value::Frame(_)) => self.spans.forget(),
+            Some(before) => self.shape.overwritten(before),
         }
     }
 
+    /// Pushes value number `i` of the memo, for an opcode of `length` bytes that has been taken.
     #[inline(always)]
-    fn get(&mut self, i: u32, at: u64) -> Result<()> {
-        match self.memo.get(i as usize) {
-            Some(&v @ (Value::Str(_) | Value::Frame(_) | Value::Stack(_))) => {
-                self.stack.push(v);
-                Ok(())
-            }
-            _ => self.get_other(i, at),
+    fn get(&mut self, i: u32, length: u64) -> Result<()> {
+        match self.memo.entry(i) {
+            Some(Entry::Str(id)) => self.stack.push(Value::Str(id)),
+            Some(Entry::Stack(id)) => self.stack.push(Value::Stack(id)),
+            Some(Entry::Frame(id)) => self.stack.push(Value::Frame(id)),
+            _ => return self.get_other(i, length),
         }
+        Ok(())
     }
 
-    fn get_other(&mut self, i: u32, at: u64) -> Result<()> {
-        let v = match self.memo_get(i) {
+    fn get_other(&mut self, i: u32, length: u64) -> Result<()> {
+        let v = match self.memo.get(i) {
             Some(Value::Open(slot)) => self.close(slot)?,
             Some(v) => v,
-            None => return Err(damaged(at, format!("memo entry {i} is used before it is made"))),
+            None => {
+                let at = self.window.offset() - length;
+                return Err(damaged(at, format!("memo entry {i} is used before it is made")));
+            }
         };
         self.push_record(v);
         Ok(())
@@ -647,36 +735,21 @@ impl Machine<'_> {
     }
 
     /// An integer of `n` bytes, little end first, two's complement.
-    #[inline(always)]
     fn long(&mut self, n: u64, at: u64) -> Result<()> {
-        let v = match n {
-            0 => Value::Int(0),
-            1..=8 => {
-                let n = n as usize;
-                let mut word = [0; 8];
-                match (self.window.here().first_chunk::<8>(), self.window.here().get(..n)) {
-                    (Some(bytes), _) => word = *bytes,
-                    (None, Some(bytes)) => word[..n].copy_from_slice(bytes),
-                    (None, None) => return Err(self.truncated("an integer")),
-                }
-                self.window.advance(n);
-                // Shifting up and down again drops what follows the number and spreads its sign.
-                let unused = 64 - 8 * n as u32;
-                Value::Int((i64::from_le_bytes(word) << unused) >> unused)
-            }
-            9 => {
-                let word: [u8; 8] = self.take()?;
-                let [sign] = self.take()?;
-                let word = u64::from_le_bytes(word);
-                match (sign, i64::try_from(word)) {
-                    (0, Ok(n)) => Value::Int(n),
-                    (0, Err(_)) => Value::Big(word),
-                    _ => return Err(damaged(at, "an integer beyond 64 bits")),
-                }
-            }
-            _ => return Err(damaged(at, "an integer beyond 64 bits")),
+        let Some(n) = usize::try_from(n).ok().filter(|&n| n <= 9) else {
+            return Err(damaged(at, "an integer beyond 64 bits"));
         };
-        self.push(v);
+        let Some(bytes) = self.window.here().get(..n) else { return Err(self.truncated("an integer")) };
+        let is_negative = bytes.last().is_some_and(|&high| high >= 0x80);
+        let mut word = [if is_negative { 0xff } else { 0 }; 16];
+        word[..n].copy_from_slice(bytes);
+        let number = i128::from_le_bytes(word);
+        self.window.advance(n);
+        match (i64::try_from(number), u64::try_from(number)) {
+            (Ok(number), _) => self.push(Value::Int(number)),
+            (_, Ok(number)) => self.push(Value::Big(number)),
+            _ => return Err(damaged(at, "an integer beyond 64 bits")),
+        }
         Ok(())
     }
 
@@ -711,6 +784,32 @@ impl Machine<'_> {
         }
         self.push(Value::Opaque);
         Ok(())
+    }
+}
+
+/// The number in the memo that an opcode refers to, and the bytes it takes.
+#[inline]
+fn reference(bytes: &[u8]) -> Option<(u32, usize)> {
+    match *bytes {
+        [LONG_BINGET, a, b, c, d, ..] => Some((u32::from_le_bytes([a, b, c, d]), 5)),
+        [BINGET, a, ..] => Some((a.into(), 2)),
+        _ => None,
+    }
+}
+
+/// Appends the frames that a batch of references refers to; false where one refers to something else.
+fn push_frames(memo: &Memo, mut bytes: &[u8], frames: &mut Vec<FrameId>) -> bool {
+    loop {
+        match bytes {
+            [APPENDS, ..] => return true,
+            [FRAME, ..] => bytes = bytes.get(9..).unwrap_or_default(),
+            _ => {
+                let Some((index, length)) = reference(bytes) else { return false };
+                let Some(frame) = memo.frame(index) else { return false };
+                frames.push(frame);
+                bytes = &bytes[length..];
+            }
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Snapshots as pickles: what `torch.cuda.memory._dump_snapshot` writes, and libtorch's own pickler.
 
 mod machine;
+mod memo;
 mod opcode;
+mod shape;
 mod spans;
 mod writer;
 

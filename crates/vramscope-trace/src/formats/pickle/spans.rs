@@ -1,34 +1,44 @@
 //! Recognising a stack by its bytes.
 //!
 //! A recording repeats few stacks very often, and each time as the same bytes: a batch of references to
-//! memoised frames. A training loop also repeats their order. So the stack that followed the last two the
-//! time before is tried first: one comparison of bytes instead of a hundred opcodes. A wrong guess costs
-//! the comparison up to the first difference.
+//! memoised frames. So a batch is looked up by its bytes, and its frames are read once. A training loop also
+//! repeats the order of its stacks: the two batches that followed the last three before are tried first, one comparison
+//! of bytes instead of a hundred opcodes. A wrong guess costs the comparison up to the first difference.
+
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::ids::StackId;
 
-/// Bytes of batches kept for comparing; stacks beyond are decoded each time.
-const BUDGET: usize = 16 << 20;
+/// Bytes of batches kept for comparing; batches beyond are decoded each time.
+const MOST_BYTES: usize = 16 << 20;
 
-/// Guesses kept, by the two stacks before.
-const GUESSES: usize = 1 << 12;
+/// Batches kept; a recording has some hundreds.
+const MOST_SPANS: usize = 1 << 16;
+
+/// Places for guesses, by the three batches before.
+const CONTEXTS: usize = 1 << 12;
 
 pub(super) struct Spans {
     bytes: Vec<u8>,
-    /// Of each stack, by number, where its bytes lie, where they are kept.
     spans: Vec<Span>,
-    /// How often everything was forgotten.
-    forgotten: u32,
-    guesses: Vec<Option<StackId>>,
-    last: [usize; 2],
+    /// Numbers of spans by their bytes.
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    /// In each context, the numbers of the span that came last and of another that came before. What they were
+    /// is compared before it is believed.
+    guesses: Vec<[u32; 2]>,
+    /// Numbers of the spans that came last; the last one last.
+    last: [u32; 3],
 }
 
-/// Bytes `start..end`, kept when everything had been forgotten `forgotten` times.
-#[derive(Default, Clone, Copy)]
+/// `bytes[start..end]` are references to the frames of `stack`, up to and with the `APPENDS`.
+#[derive(Clone, Copy)]
 struct Span {
     start: u32,
     end: u32,
-    forgotten: u32,
+    stack: StackId,
 }
 
 impl Spans {
@@ -36,58 +46,119 @@ impl Spans {
         Self {
             bytes: Vec::new(),
             spans: Vec::new(),
-            forgotten: 0,
-            guesses: vec![None; GUESSES],
-            last: [0; 2],
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            guesses: vec![[u32::MAX; 2]; CONTEXTS],
+            last: [0; 3],
         }
     }
 
-    /// The stack that probably comes next, and its bytes up to and with the `APPENDS`.
-    pub(super) fn guess(&self) -> Option<(StackId, &[u8])> {
-        let stack = self.guesses[self.context()]?;
-        let span = self.spans.get(stack.index())?;
-        if span.forgotten != self.forgotten || span.start == span.end {
-            return None;
-        }
-        Some((stack, &self.bytes[span.start as usize..span.end as usize]))
+    /// The batches that may come next, the likely one first, each with its number.
+    pub(super) fn guesses(&self) -> [Option<(u32, &[u8])>; 2] {
+        self.guesses[self.context()]
+            .map(|number| Some((number, self.bytes_of(self.spans.get(number as usize)?))))
     }
 
-    /// Tells which stack came.
-    pub(super) fn came(&mut self, stack: StackId) {
+    /// The stack of batch `number`, which came.
+    pub(super) fn came(&mut self, number: u32) -> StackId {
         let context = self.context();
-        self.guesses[context] = Some(stack);
-        self.last = [self.last[1], stack.index() + 1];
+        let [last, before] = &mut self.guesses[context];
+        if *last != number {
+            (*last, *before) = (number, *last);
+        }
+        self.last = [self.last[1], self.last[2], number];
+        self.spans[number as usize].stack
     }
 
-    /// Keeps the bytes of a stack that was decoded.
+    /// The number of the batch with these bytes.
+    pub(super) fn find(&self, bytes: &[u8]) -> Option<u32> {
+        let is_it = |&number: &u32| self.bytes_of(&self.spans[number as usize]) == bytes;
+        self.index.find(self.hasher.hash_one(bytes), is_it).copied()
+    }
+
+    /// Keeps the bytes of a stack that was decoded, which were [looked for](Self::find) in vain.
     pub(super) fn keep(&mut self, stack: StackId, bytes: &[u8]) {
-        if self.bytes.len() + bytes.len() > BUDGET {
+        if self.bytes.len() + bytes.len() > MOST_BYTES || self.spans.len() == MOST_SPANS {
             return;
         }
-        if self.spans.len() <= stack.index() {
-            self.spans.resize(stack.index() + 1, Span::default());
-        }
-        let span = &mut self.spans[stack.index()];
-        if span.start == span.end || span.forgotten != self.forgotten {
-            // The budget is far below what 32 bits count.
-            let [start, end] = [self.bytes.len(), self.bytes.len() + bytes.len()].map(|i| i as u32);
-            *span = Span { start, end, forgotten: self.forgotten };
-            self.bytes.extend_from_slice(bytes);
-        }
+        // Both are far below what 32 bits count.
+        let [start, end] = [self.bytes.len(), self.bytes.len() + bytes.len()].map(|i| i as u32);
+        let number = self.spans.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        self.spans.push(Span { start, end, stack });
+        let Self { bytes: all, spans, index, hasher, .. } = self;
+        let hash_of = |&number: &u32| {
+            let Span { start, end, .. } = spans[number as usize];
+            hasher.hash_one(&all[start as usize..end as usize])
+        };
+        index.insert_unique(hasher.hash_one(bytes), number, hash_of);
+        self.came(number);
     }
 
     /// A frame's place in the memo was taken by something else: the same bytes may mean another stack.
-    /// This may happen after every stack, so it must not cost more where there are many.
     pub(super) fn forget(&mut self) {
         self.bytes.clear();
-        self.forgotten = self.forgotten.wrapping_add(1);
-        // After four billion times an old span would seem new again.
-        if self.forgotten == 0 {
-            self.spans.clear();
-        }
+        self.spans.clear();
+        // This may happen after every stack: emptying a table that was large once would cost its size each time.
+        self.index = HashTable::new();
+    }
+
+    fn bytes_of(&self, span: &Span) -> &[u8] {
+        &self.bytes[span.start as usize..span.end as usize]
     }
 
     fn context(&self) -> usize {
-        (self.last[0].wrapping_mul(31) ^ self.last[1].wrapping_mul(1009)) % GUESSES
+        let mixed = self.last.iter().fold(0, |mixed: u64, &number| {
+            // The golden ratio, as Fibonacci hashing has it.
+            (mixed ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        });
+        (mixed >> 20) as usize % CONTEXTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(n: usize) -> StackId {
+        StackId::new(n).unwrap()
+    }
+
+    #[test]
+    fn what_followed_before_is_guessed() {
+        let mut spans = Spans::new();
+        for n in 0..5 {
+            spans.keep(stack(n), &[n as u8; 9]);
+        }
+        let round = |spans: &mut Spans| {
+            let mut right = 0;
+            for n in 0..5 {
+                let bytes = [n as u8; 9];
+                let first = spans.guesses()[0].filter(|(_, guess)| *guess == bytes);
+                right += usize::from(first.is_some());
+                let number = spans.find(&bytes).unwrap();
+                assert_eq!(spans.came(number), stack(n));
+            }
+            right
+        };
+        round(&mut spans);
+        assert_eq!(round(&mut spans), 5);
+        assert!(spans.find(&[9; 9]).is_none());
+    }
+
+    #[test]
+    fn the_same_stack_may_be_written_in_two_ways_and_the_same_bytes_mean_another_after_forgetting() {
+        let mut spans = Spans::new();
+        spans.keep(stack(7), b"one");
+        spans.keep(stack(7), b"two");
+        for bytes in [b"one", b"two"] {
+            let number = spans.find(bytes).unwrap();
+            assert_eq!(spans.came(number), stack(7));
+        }
+        spans.forget();
+        assert!(spans.find(b"one").is_none() && spans.guesses() == [None, None]);
+        spans.keep(stack(8), b"one");
+        let number = spans.find(b"one").unwrap();
+        assert_eq!(spans.came(number), stack(8));
     }
 }

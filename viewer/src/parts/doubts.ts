@@ -32,5 +32,6 @@ const SENTENCES = new Map(Object.entries<(n: number) => string>({
 /** `preexisting_blocks:3` as a sentence; a word that is new stands for itself. */
 export function doubtText(doubt: string): string {
   const [word, n] = doubt.split(':');
+  if (word === 'skipped_actions') return `Events of the kind ${n} were not recorded, though some must have happened.`;
   return SENTENCES.get(word)?.(Number(n ?? 0)) ?? doubt.replaceAll('_', ' ');
 }

@@ -11,6 +11,7 @@ use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;
 use crate::ooms::OutOfMemory;
+use crate::skipped::SkippedActions;
 
 /// What to ask of a replay.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +71,14 @@ pub struct DeviceReplay {
     pub asked: Tried,
     /// Those are not the recorded settings.
     pub is_what_if: bool,
-    /// Where the recorded settings do not reproduce the recording.
+    /// Where the recorded settings do not reproduce the recording; `None` also where it cannot be told, for events were
+    /// left out.
     pub divergence: Option<Divergence>,
+    /// Kinds of events that were left out.
+    pub skipped: SkippedActions,
+    /// The recorded settings reproduce the recording; `None` where nothing was recorded, or events were left out without
+    /// which it cannot be told.
+    pub reproduced: Option<bool>,
     /// The layout at the end was compared, too.
     pub compared_end: bool,
     /// Settings compared, the best first. The recorded ones are among them.
@@ -173,6 +180,9 @@ impl DeviceReplay {
         what_if_doubts.dedup();
         let doubts = doubts(&asked.setting.policy);
         let numbers = device.events.actions();
+        let same = replay.reproduction.divergence.is_none();
+        let can_tell = !device.events.is_empty() && !replay.skipped.segments() && !replay.is_unchecked();
+        let reproduced = can_tell.then_some(same);
         let count = |action| numbers.iter().filter(|&&a| a == action).count() as u64;
         Ok(Self {
             device: device.device,
@@ -187,7 +197,9 @@ impl DeviceReplay {
             recorded_setting,
             capacity,
             is_what_if,
-            divergence: replay.reproduction.divergence,
+            divergence: replay.reproduction.divergence.filter(|_| replay.skipped.is_empty()),
+            skipped: replay.skipped,
+            reproduced,
             compared_end: replay.reproduction.compared_end,
             floors: Floors::of(&packing, best),
             smallest,

@@ -450,7 +450,7 @@ impl<'h, 't> Builder<'h, 't> {
     }
 }
 
-pub(super) fn is_growth(action: Action) -> bool {
+pub(crate) fn is_growth(action: Action) -> bool {
     matches!(action, Action::SegmentAlloc | Action::SegmentMap)
 }
 

@@ -6,6 +6,7 @@ mod counters;
 mod explained;
 mod leaks;
 mod sizes;
+mod skipped;
 mod timeline;
 
 use serde_json::{Value, json};

@@ -99,3 +99,24 @@ fn a_regions_figures_are_of_one_run() {
     let said = said("report", &recording);
     assert!(said.contains("free 100 100.00 MiB 0 B -100.00 MiB 20 us"), "{said}");
 }
+
+/// One in the wild has allocations and completions alone: no segment event, no request to free.
+#[test]
+fn kinds_of_events_that_were_left_out_are_named() {
+    let events: Vec<Value> = (0..4)
+        .flat_map(|n| {
+            ["alloc", "free_completed"].map(|action| event(action, (1 << 21) + 512 * n, &frames("train.py")))
+        })
+        .collect();
+    let recording = json!({"segments": [], "device_traces": [events]});
+    for command in ["report", "replay", "check"] {
+        let said = said(command, &recording);
+        let named =
+            "Events of the kind `free_requested`, `segment_alloc` and `segment_free` were not recorded";
+        assert!(said.contains(named), "{command}: {said}");
+        assert!(!said.contains("do not reproduce"), "{command}: {said}");
+    }
+    assert!(said("info", &recording).contains("segment_free left out"));
+    let replay = said("replay", &recording);
+    assert!(replay.contains("reproduces the recording cannot be checked"), "{replay}");
+}

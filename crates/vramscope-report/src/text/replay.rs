@@ -8,6 +8,7 @@ use vramscope_analysis::{
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::ReplayAnswers;
 use crate::advice;
+use crate::doubts::{not_recorded, skipped};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -258,7 +259,7 @@ impl Page<'_> {
 
     /// How far to trust the numbers.
     fn exactness(&mut self, d: &DeviceReplay) {
-        if d.divergence.is_none() && d.events > 0 {
+        if d.reproduced == Some(true) {
             self.heading("Reproduced");
             let text = if d.compared_end {
                 "Under its own settings the replay gives every address, every segment event and the layout at the end as they were recorded."
@@ -273,6 +274,13 @@ impl Page<'_> {
             return;
         }
         self.heading("What is approximate");
+        if d.reproduced.is_none() && !d.skipped.is_empty() {
+            let text = format!(
+                "{} Whether the replay reproduces the recording cannot be checked; its requests were followed by the allocator's rules alone.",
+                not_recorded(d.skipped)
+            );
+            self.words(2, &text);
+        }
         for doubt in doubts {
             let text = self.doubt(doubt, d);
             self.words(2, &text);
@@ -286,6 +294,7 @@ impl Page<'_> {
             Doubt::SettingsAssumed => {
                 "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
             }
+            Doubt::Skipped(action) => skipped(action),
             Doubt::Overflowed => {
                 let dropped = advice::dropped(self.names.overflowed(d.device));
                 format!("{}; what happened before is not replayed.", advice::sentence(dropped))

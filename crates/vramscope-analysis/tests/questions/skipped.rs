@@ -1,0 +1,106 @@
+//! Recordings of which kinds of events were left out.
+
+use std::path::Path;
+
+use vramscope_analysis::{DeviceReplay, Frames, History, Peaks, ReplayOptions};
+use vramscope_trace::{Action, Events, Trace, formats};
+
+use Action::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+
+const SEGMENTS: [Action; 4] = [SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap];
+
+fn example(name: &str) -> Trace {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
+}
+
+/// The recording without these kinds of events.
+fn without(trace: &Trace, kinds: &[Action]) -> Trace {
+    let mut trace = trace.clone();
+    for device in &mut trace.devices {
+        device.events = device.events.iter().filter(|e| !kinds.contains(&e.action)).collect::<Events>();
+    }
+    trace
+}
+
+fn skipped(trace: &Trace) -> Vec<Action> {
+    History::replayed(trace, &trace.devices[0]).quality.skipped.iter().collect()
+}
+
+fn peaks(trace: &Trace) -> Peaks {
+    History::replayed(trace, &trace.devices[0]).peaks()
+}
+
+fn replay(trace: &Trace) -> DeviceReplay {
+    let options = ReplayOptions::default();
+    DeviceReplay::of(trace, &trace.devices[0], &Frames::of(trace), &options, &|| {}).unwrap()
+}
+
+#[test]
+fn what_was_recorded_whole_lacks_nothing() {
+    for name in ["leak.pickle", "oom.pickle"] {
+        let trace = example(name);
+        assert_eq!(skipped(&trace), [], "{name}");
+        assert_eq!(replay(&trace).reproduced, Some(true), "{name}");
+    }
+}
+
+#[test]
+fn frees_without_requests_are_told_and_peaks_are_the_same() {
+    for name in ["leak.pickle", "oom.pickle"] {
+        let whole = example(name);
+        let trace = without(&whole, &[FreeRequested]);
+        assert_eq!(skipped(&trace), [FreeRequested], "{name}");
+        let (ours, all) = (peaks(&trace), peaks(&whole));
+        assert_eq!(ours.requested.bytes, all.requested.bytes, "{name}");
+        assert_eq!(ours.allocated.bytes, all.allocated.bytes, "{name}");
+    }
+}
+
+#[test]
+fn completions_left_out_do_not_pile_memory_up() {
+    let whole = example("leak.pickle");
+    let trace = without(&whole, &[FreeCompleted]);
+    assert_eq!(skipped(&trace), [FreeCompleted]);
+    assert_eq!(peaks(&trace).allocated.bytes, peaks(&whole).allocated.bytes);
+    assert_eq!(peaks(&trace).active.bytes, peaks(&whole).active.bytes);
+    assert!(!History::replayed(&trace, &trace.devices[0]).quality.sizes_exact());
+}
+
+/// Out of memory gives segments back; allocations in those lie nowhere then.
+#[test]
+fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced() {
+    let whole = example("oom.pickle");
+    for kinds in [SEGMENTS.to_vec(), [&SEGMENTS[..], &[FreeRequested]].concat()] {
+        let trace = without(&whole, &kinds);
+        assert!(skipped(&trace).contains(&SegmentFree), "{:?}", skipped(&trace));
+        assert_eq!(peaks(&trace).requested.bytes, peaks(&whole).requested.bytes);
+        let answer = replay(&trace);
+        assert_eq!((answer.reproduced, answer.divergence), (None, None));
+        assert!(!answer.doubts.is_empty());
+        let [ours, all] = [&answer, &replay(&whole)].map(|d| d.asked.outcome.statistics.requested.peak);
+        assert_eq!(ours, all);
+    }
+}
+
+#[test]
+fn without_allocations_nothing_is_called_exact() {
+    let whole = example("leak.pickle");
+    for kinds in [vec![Alloc], vec![Alloc, FreeRequested, FreeCompleted]] {
+        let trace = without(&whole, &kinds);
+        assert!(skipped(&trace).contains(&Alloc));
+        assert!(!History::replayed(&trace, &trace.devices[0]).quality.sizes_exact());
+        assert_eq!(replay(&trace).reproduced, None);
+    }
+    assert!(skipped(&without(&whole, &[FreeRequested, FreeCompleted])).contains(&FreeRequested));
+}
+
+/// What may as well not have happened is not said to be left out.
+#[test]
+fn kinds_that_need_not_have_happened_are_not_missed() {
+    let whole = example("leak.pickle");
+    let n = whole.devices[0].events.len();
+    let mut late = whole.clone();
+    late.devices[0].events = whole.devices[0].events.iter().skip(n - n / 4).collect();
+    assert_eq!(skipped(&late), []);
+}

@@ -15,7 +15,7 @@ export type GroupBy = (typeof GROUPS)[number];
 
 /** Where answers come from; set once before the page is drawn. */
 export let source: Source;
-export const recordings = signal<Recording[] | null>(null);
+export const recordings = signal<(Recording | null)[] | null>(null);
 /** Names of the files that were needed so far. */
 export const names = signal<ReadonlyMap<number, Names>>(new Map());
 /** What went wrong last, for people; null: nothing. */
@@ -111,9 +111,29 @@ export function choose(newFile: number, newDevice: number): void {
   });
 }
 
+/** Closes the file that is shown, and shows the first that is open. */
+export async function closeShown(): Promise<void> {
+  const closed = file.value;
+  try {
+    await source.close?.(closed);
+    const all = await source.recordings();
+    batch(() => {
+      recordings.value = all;
+      names.value = new Map([...names.value].filter(([of]) => of !== closed));
+      if (other.value?.[0] === closed) other.value = null;
+      if (file.value === closed) choose(firstOpen(), 0);
+    });
+  } catch (e) {
+    trouble.value = reason(e);
+  }
+}
+
+/** The first file that was not closed; 0 where there is none. */
+const firstOpen = () => Math.max(recordings.value?.findIndex((one) => one !== null) ?? 0, 0);
+
 /** An address may name what this recording does not have. */
 function clampToRecordings(): void {
-  if (!current.value) choose(0, 0);
+  if (!current.value) choose(firstOpen(), 0);
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;

@@ -3,7 +3,6 @@
 use crate::frames::Frames;
 use crate::history::{Allocation, History, Origin};
 use crate::holders::{By, Holder, group};
-use crate::moment::Moment;
 
 /// Recorded allocations of the whole run that `takes` accepts, by group, most bytes first: `bytes`, `requested`
 /// and `count` are totals over time, not what was live together.
@@ -14,5 +13,5 @@ pub fn churn(
     takes: impl Fn(&&Allocation) -> bool,
 ) -> Vec<Holder> {
     let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded).filter(takes);
-    group(history, frames, recorded, Moment::START, by)
+    group(history, frames, recorded, None, by)
 }

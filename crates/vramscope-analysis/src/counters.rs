@@ -1,6 +1,6 @@
 //! The byte counters over time.
 
-use crate::history::History;
+use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
 /// Four of the five kinds of bytes at one moment. The fifth, what the driver says is gone, is recorded
@@ -37,6 +37,29 @@ pub struct Peaks {
     pub active: Peak,
     /// Of [`Counters::reserved`].
     pub reserved: Peak,
+}
+
+impl Default for Peaks {
+    fn default() -> Self {
+        let start = Peak { bytes: 0, moment: Moment::START };
+        Self { requested: start, allocated: start, active: start, reserved: start }
+    }
+}
+
+impl Peaks {
+    /// The counters at the next moment.
+    #[inline]
+    pub(crate) fn see(&mut self, moment: Moment, c: Counters) {
+        let raise = |peak: &mut Peak, bytes| {
+            if bytes > peak.bytes {
+                *peak = Peak { bytes, moment };
+            }
+        };
+        raise(&mut self.requested, c.requested);
+        raise(&mut self.allocated, c.allocated);
+        raise(&mut self.active, c.active);
+        raise(&mut self.reserved, c.reserved);
+    }
 }
 
 /// Walks a history and knows the counters at each moment, from [`Moment::START`] to the end.
@@ -78,18 +101,9 @@ impl<'t> History<'t> {
 
     /// The highest values over the whole recording.
     pub fn peaks(&self) -> Peaks {
-        let start = Peak { bytes: 0, moment: Moment::START };
-        let mut peaks = Peaks { requested: start, allocated: start, active: start, reserved: start };
-        for (moment, c) in self.walk() {
-            let raise = |peak: &mut Peak, bytes| {
-                if bytes > peak.bytes {
-                    *peak = Peak { bytes, moment };
-                }
-            };
-            raise(&mut peaks.requested, c.requested);
-            raise(&mut peaks.allocated, c.allocated);
-            raise(&mut peaks.active, c.active);
-            raise(&mut peaks.reserved, c.reserved);
+        let mut peaks = Peaks::default();
+        for (moment, counters) in self.walk() {
+            peaks.see(moment, counters);
         }
         peaks
     }
@@ -112,35 +126,43 @@ impl<'t> History<'t> {
 impl Iterator for Walk<'_, '_> {
     type Item = (Moment, Counters);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == 0 {
             self.next = 1;
             return Some((Moment::START, self.now));
         }
         let event = self.next - 1;
-        if event >= self.history.device.events.len() {
+        let history = self.history;
+        if event >= history.device.events.len() {
             return None;
         }
         self.next += 1;
         let now = Moment::after(event);
-        for a in self.history.changing_at(now, &mut self.silent) {
-            if a.from == now {
-                self.now.active += a.size;
-                self.now.allocated += a.size;
-                self.now.requested += a.requested;
-            }
-            if a.freed == now {
-                self.now.allocated -= a.size;
-            }
-            if a.to == now {
-                self.now.active -= a.size;
-                self.now.requested -= a.requested;
-            }
-        }
+        history.each_changing_at(now, &mut self.silent, |a| self.now.change(a, now));
         while let Some(&(_, comes, size)) = self.reserved.get(self.next_reserved).filter(|r| r.0 <= now) {
             self.now.reserved = if comes { self.now.reserved + size } else { self.now.reserved - size };
             self.next_reserved += 1;
         }
         Some((now, self.now))
+    }
+}
+
+impl Counters {
+    /// What begins or ends with `a` at the moment `now`.
+    #[inline]
+    fn change(&mut self, a: &Allocation, now: Moment) {
+        if a.from == now {
+            self.active += a.size;
+            self.allocated += a.size;
+            self.requested += a.requested;
+        }
+        if a.freed == now {
+            self.allocated -= a.size;
+        }
+        if a.to == now {
+            self.active -= a.size;
+            self.requested -= a.requested;
+        }
     }
 }

@@ -90,10 +90,14 @@ pub struct Fragmentation {
 impl Fragmentation {
     /// The fragmentation at `moment`, told for one more `request`.
     pub fn at(history: &History<'_>, moment: Moment, request: Request) -> Self {
-        let counters = history.counters_at(moment);
-        let requested: u64 = history.allocated_at(moment).map(|a| a.requested).sum();
-        let free = Layout::at(history, moment).free_blocks();
-        Self::of(moment, counters, requested, &free, request, &history.policy)
+        Self::in_layout(history, &Layout::at(history, moment), request)
+    }
+
+    /// The fragmentation of a layout of `history`, told for one more `request`.
+    pub(crate) fn in_layout(history: &History<'_>, layout: &Layout<'_>, request: Request) -> Self {
+        let requested: u64 = layout.allocated().map(|a| a.requested).sum();
+        let free = layout.free_blocks();
+        Self::of(layout.moment(), layout.counters(), requested, &free, request, &history.policy)
     }
 
     /// The fragmentation where `counters` are known and these blocks are free; `requested` bytes were asked for
@@ -147,8 +151,11 @@ impl Fragmentation {
 
 /// The largest request of the recording: what fragmentation is told for where nothing failed.
 pub fn largest_request(history: &History<'_>) -> Option<Request> {
-    let events = history.device.events.iter().filter(|e| e.action == Action::Alloc);
-    let recorded = events.max_by_key(|e| e.size).map(|e| {
+    let events = &history.device.events;
+    let sizes = events.actions().iter().zip(events.sizes()).enumerate();
+    let allocs = sizes.filter(|&(_, (&action, _))| action == Action::Alloc);
+    let recorded = allocs.max_by_key(|&(_, (_, &size))| size).map(|(event, _)| {
+        let e = events.get(event);
         let tags = history.trace.tags.get(e.tags);
         Request { bytes: history.policy.round_size(e.size), stream: tags.stream, pool: tags.pool }
     });

@@ -207,17 +207,28 @@ impl<'t> History<'t> {
         Some(self.subjects[event]).filter(|&id| id != NOTHING).map(|id| id as usize)
     }
 
-    /// Every allocation whose life begins or changes at `moment`, which is after an event; `silent` is where
+    /// Tells of every allocation whose life begins or changes at `moment`, which is after an event; `silent` is where
     /// the last call left off.
-    pub(crate) fn changing_at(
+    #[inline]
+    pub(crate) fn each_changing_at(
         &self,
         moment: Moment,
         silent: &mut usize,
-    ) -> impl Iterator<Item = &Allocation> {
-        self.changing_ids_at(moment, silent).map(|id| &self.allocations[id as usize])
+        mut tell: impl FnMut(&Allocation),
+    ) {
+        let subject = moment.event().map_or(NOTHING, |event| self.subjects[event]);
+        if let Some(a) = self.allocations.get(subject as usize) {
+            tell(a);
+        }
+        while let Some(&(_, other)) = self.silent.get(*silent).filter(|s| s.0 <= moment) {
+            if other != subject {
+                tell(&self.allocations[other as usize]);
+            }
+            *silent += 1;
+        }
     }
 
-    /// As [`changing_at`](Self::changing_at), by number.
+    /// As [`each_changing_at`](Self::each_changing_at), by number.
     pub(crate) fn changing_ids_at(&self, moment: Moment, silent: &mut usize) -> impl Iterator<Item = u32> {
         let first = *silent;
         while self.silent.get(*silent).is_some_and(|s| s.0 <= moment) {

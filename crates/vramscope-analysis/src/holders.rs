@@ -71,22 +71,22 @@ pub enum HolderKey {
 
 /// The groups at `moment`, largest first. Their bytes sum to the allocated bytes at that moment.
 pub fn holders_at(history: &History<'_>, frames: &Frames, moment: Moment, by: By) -> Vec<Holder> {
-    group(history, frames, history.allocated_at(moment), moment, by)
+    let layout = Layout::at(history, moment);
+    group(history, frames, layout.allocated(), Some(&layout), by)
 }
 
-/// Groups some allocations, largest group first; pools are those of the layout at `moment`.
+/// Groups some allocations, largest group first. Pools that were not recorded are those of `layout`.
 pub(crate) fn group<'h>(
     history: &'h History<'_>,
     frames: &Frames,
     allocations: impl Iterator<Item = &'h Allocation>,
-    moment: Moment,
+    layout: Option<&Layout<'_>>,
     by: By,
 ) -> Vec<Holder> {
     match by {
         By::Pool => {
-            let layout = Layout::at(history, moment);
             let recorded = |a: &Allocation| history.trace.tags.get(a.tags?).pool;
-            let around = |a: &Allocation| layout.range_around(a.address)?.pool;
+            let around = |a: &Allocation| layout?.range_around(a.address)?.pool;
             gather(allocations.map(|a| {
                 let pool = recorded(a).or_else(|| around(a));
                 Holder { stack: None, ..Holder::of(a, None, HolderKey::Pool(pool)) }

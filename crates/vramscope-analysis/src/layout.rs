@@ -2,6 +2,7 @@
 
 use vramscope_trace::{PoolId, SegmentKind};
 
+use crate::counters::Counters;
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 use crate::segments::ReservedRange;
@@ -9,10 +10,13 @@ use crate::segments::ReservedRange;
 /// The device's reserved memory at one moment.
 #[derive(Debug, Clone)]
 pub struct Layout<'h> {
+    moment: Moment,
+    /// Every allocation of the history.
+    allocations: &'h [Allocation],
     /// Reserved ranges by address.
     ranges: Vec<&'h ReservedRange>,
-    /// Active allocations by address.
-    active: Vec<&'h Allocation>,
+    /// Numbers of the active allocations, by address.
+    active: Vec<u32>,
 }
 
 /// A piece of reserved memory that no active block uses.
@@ -39,10 +43,55 @@ pub struct FreeBlock {
 impl<'h> Layout<'h> {
     /// The layout at `moment`.
     pub fn at(history: &'h History<'_>, moment: Moment) -> Self {
-        let ranges = history.reserved.iter().filter(|r| r.lives_at(moment)).collect();
-        let mut active: Vec<_> = history.allocations.iter().filter(|a| a.is_active_at(moment)).collect();
-        active.sort_by_key(|a| a.address);
-        Self { ranges, active }
+        let [layout] = Self::at_each(history, [moment]);
+        layout
+    }
+
+    /// The layouts at some few moments, for the price of one: every allocation is looked at once.
+    pub(crate) fn at_each<const N: usize>(history: &'h History<'_>, moments: [Moment; N]) -> [Self; N] {
+        let allocations = history.allocations.as_slice();
+        let mut layouts = moments.map(|moment| {
+            let ranges = history.reserved.iter().filter(|r| r.lives_at(moment)).collect();
+            Self { moment, allocations, ranges, active: Vec::new() }
+        });
+        for (id, a) in (0..).zip(allocations) {
+            for layout in layouts.iter_mut().filter(|l| a.is_active_at(l.moment)) {
+                layout.active.push(id);
+            }
+        }
+        for layout in &mut layouts {
+            layout.active.sort_unstable_by_key(|&id| (allocations[id as usize].address, id));
+        }
+        layouts
+    }
+
+    /// When.
+    pub fn moment(&self) -> Moment {
+        self.moment
+    }
+
+    /// What is active, by address.
+    pub fn active(&self) -> impl Iterator<Item = &'h Allocation> {
+        self.active.iter().map(|&id| &self.allocations[id as usize])
+    }
+
+    /// What is allocated, by address.
+    pub fn allocated(&self) -> impl Iterator<Item = &'h Allocation> {
+        self.active().filter(|a| a.is_allocated_at(self.moment))
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> Counters {
+        let mut c = Counters::default();
+        for a in self.active() {
+            c.active += a.size;
+            c.requested += a.requested;
+            if a.is_allocated_at(self.moment) {
+                c.allocated += a.size;
+            }
+        }
+        c.reserved = self.ranges.iter().map(|r| r.size).sum();
+        c
     }
 
     /// The range that holds `address`.
@@ -54,7 +103,7 @@ impl<'h> Layout<'h> {
     /// Every free block, by address. Pieces of an expandable segment that touch count as one range.
     pub fn free_blocks(&self) -> Vec<FreeBlock> {
         let mut out = Vec::new();
-        let mut active = self.active.iter().copied().peekable();
+        let mut active = self.active().peekable();
         let mut ranges = self.ranges.iter().copied().peekable();
         while let Some(range) = ranges.next() {
             let mut end = range.end();

@@ -58,7 +58,7 @@ pub struct LeakSuspect {
 
 /// Counts of one stack.
 #[derive(Clone, Default)]
-struct Tally {
+pub(crate) struct Tally {
     live: u64,
     lowest: [u64; WINDOWS],
     allocations: u64,
@@ -66,17 +66,49 @@ struct Tally {
     kept_bytes: u64,
 }
 
+/// Counts by stack.
+pub(crate) type Tallies = HashMap<StackId, Tally>;
+
+/// From where to where active bytes rise.
+#[derive(Clone, Copy)]
+pub(crate) struct Rise {
+    lowest: u64,
+    highest: u64,
+}
+
+impl Default for Rise {
+    fn default() -> Self {
+        Self { lowest: u64::MAX, highest: 0 }
+    }
+}
+
+impl Rise {
+    /// The active bytes at the next moment.
+    #[inline]
+    pub(crate) fn see(&mut self, active: u64) {
+        self.lowest = self.lowest.min(active);
+        self.highest = self.highest.max(active);
+    }
+}
+
 /// Lines whose live allocations keep growing through the run, most bytes first.
 pub fn leak_suspects(history: &History<'_>, frames: &Frames) -> Vec<LeakSuspect> {
-    let actions = history.device.events.actions();
-    // What follows the last allocation only takes down.
-    let Some(last) = actions.iter().rposition(|&a| a == Action::Alloc) else { return Vec::new() };
-    if !repeats(history, last) {
-        return Vec::new();
-    }
+    let Some(last) = last_allocation(history) else { return Vec::new() };
+    let mut rise = Rise::default();
+    history.walk().take(last + 2).for_each(|(_, c)| rise.see(c.active));
+    if repeats(history, last, rise) { suspects(history, frames, tally(history, last)) } else { Vec::new() }
+}
+
+/// The event of the last allocation: what follows only takes down.
+pub(crate) fn last_allocation(history: &History<'_>) -> Option<usize> {
+    history.device.events.actions().iter().rposition(|&a| a == Action::Alloc)
+}
+
+/// The suspects of a run that repeats, by what its stacks have live.
+pub(crate) fn suspects(history: &History<'_>, frames: &Frames, tallies: Tallies) -> Vec<LeakSuspect> {
     let mut by_line: HashMap<FrameId, LeakSuspect> = HashMap::new();
     let mut growing: Vec<(StackId, Tally)> = Vec::new();
-    growing.extend(tally(history, last).into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
+    growing.extend(tallies.into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
     growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes), *stack));
     for (stack, t) in growing {
         let Some(line) = frames.own_frame(history.trace, stack) else { continue };
@@ -106,51 +138,52 @@ pub fn leak_suspects(history: &History<'_>, frames: &Frames) -> Vec<LeakSuspect>
 }
 
 /// What each stack has live at its lowest in each window up to event `last`.
-fn tally(history: &History<'_>, last: usize) -> HashMap<StackId, Tally> {
-    let mut tallies: HashMap<StackId, Tally> = HashMap::new();
-    let mut window = 0;
+pub(crate) fn tally(history: &History<'_>, last: usize) -> Tallies {
+    let mut tallies = Tallies::new();
     let mut silent = 0;
-    for event in 0..=last {
-        let now = event * WINDOWS / (last + 1);
-        if now != window {
-            for t in tallies.values_mut() {
-                t.lowest[window + 1..=now].fill(t.live);
-            }
-            window = now;
-        }
-        let moment = Moment::after(event);
-        for a in history.changing_at(moment, &mut silent) {
-            let Some(stack) = alloc_stack(history, a) else { continue };
-            if a.from == moment {
-                let t = tallies.entry(stack).or_default();
-                t.live += 1;
-                t.allocations += 1;
-                if a.to > Moment::after(last) {
-                    t.kept += 1;
-                    t.kept_bytes += a.size;
+    let end = Moment::after(last);
+    // Event `e` is in window `e * WINDOWS / (last + 1)`.
+    let last_window = last * WINDOWS / (last + 1);
+    for window in 0..=last_window {
+        let border = |window: usize| (window * (last + 1)).div_ceil(WINDOWS);
+        for event in border(window)..border(window + 1) {
+            let moment = Moment::after(event);
+            history.each_changing_at(moment, &mut silent, |a| {
+                let Some(stack) = alloc_stack(history, a) else { return };
+                if a.from == moment {
+                    let t = tallies.entry(stack).or_default();
+                    t.live += 1;
+                    t.allocations += 1;
+                    if a.to > end {
+                        t.kept += 1;
+                        t.kept_bytes += a.size;
+                    }
                 }
-            }
-            if a.to == moment
-                && let Some(t) = tallies.get_mut(&stack)
-            {
-                t.live = t.live.saturating_sub(1);
-                t.lowest[window] = t.lowest[window].min(t.live);
+                if a.to == moment
+                    && let Some(t) = tallies.get_mut(&stack)
+                {
+                    t.live = t.live.saturating_sub(1);
+                    t.lowest[window] = t.lowest[window].min(t.live);
+                }
+            });
+        }
+        if window < last_window {
+            for t in tallies.values_mut() {
+                t.lowest[window + 1] = t.live;
             }
         }
     }
     tallies
 }
 
-/// Active bytes fall again and again, and all those falls together are no less than the whole rise.
-fn repeats(history: &History<'_>, last: usize) -> bool {
-    let active = || history.walk().take(last + 2).map(|(_, c)| c.active);
-    let (lowest, highest) = active().fold((u64::MAX, 0), |(lo, hi), v| (lo.min(v), hi.max(v)));
-    let rise = highest.saturating_sub(lowest);
+/// Active bytes fall again and again up to event `last`, and all those falls together are no less than the whole rise.
+pub(crate) fn repeats(history: &History<'_>, last: usize, rise: Rise) -> bool {
+    let rise = rise.highest.saturating_sub(rise.lowest);
     let mut falls: [Falls; SMALLEST_FALL] =
         std::array::from_fn(|halvings| Falls::of((rise >> (halvings + 1)).max(1)));
-    for v in active() {
+    for (_, c) in history.walk().take(last + 2) {
         for f in &mut falls {
-            f.see(v);
+            f.see(c.active);
         }
     }
     falls.iter().any(|f| f.count >= FEWEST_FALLS && f.count.saturating_mul(f.depth) >= rise)

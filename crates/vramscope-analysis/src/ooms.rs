@@ -6,7 +6,8 @@ use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request};
 use crate::frames::Frames;
 use crate::history::History;
-use crate::holders::{By, Holder, holders_at};
+use crate::holders::{By, Holder, group};
+use crate::layout::Layout;
 use crate::moment::Moment;
 
 /// One failed request.
@@ -60,16 +61,16 @@ fn explain(history: &History<'_>, frames: &Frames, event: usize) -> OutOfMemory 
     let e = history.device.events.get(event);
     let tags = history.trace.tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
-    let moment = Moment::after(event);
+    let layout = Layout::at(history, Moment::after(event));
     OutOfMemory {
         event,
         time_us: e.time_us,
         request,
         device_free: e.address,
         at_limit: history.policy.segment_size(e.size) <= e.address,
-        counters: history.counters_at(moment),
-        fragmentation: Fragmentation::at(history, moment, request),
+        counters: layout.counters(),
+        fragmentation: Fragmentation::in_layout(history, &layout, request),
         stack: e.stack,
-        holders: holders_at(history, frames, moment, By::Line),
+        holders: group(history, frames, layout.allocated(), None, By::Line),
     }
 }

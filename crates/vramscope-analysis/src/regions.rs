@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vramscope_trace::{DeviceTrace, Stage, StringId, Trace};
 
 use crate::history::History;
-use crate::range_max::RangeMax;
+use crate::spans::{Seen, Spans};
 
 /// One run of an annotated region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,13 +116,17 @@ impl RunFigures {
 /// The regions of a device in order of their first end. What [`region_runs`] leaves out is left out here.
 pub fn regions(history: &History<'_>) -> Vec<Region> {
     let runs = region_runs(history.trace, history.device);
-    let Some(times) = event_times(history.device).filter(|_| !runs.is_empty()) else { return Vec::new() };
-    let allocated = RangeMax::new(history.walk().map(|(_, c)| c.allocated).collect());
+    let Some(mut spans) = Spans::of(&runs, history.device).filter(|_| !runs.is_empty()) else {
+        return Vec::new();
+    };
+    history.walk().for_each(|(moment, c)| spans.see(moment, c.allocated));
+    regions_of(history, &runs, spans)
+}
+
+/// The regions behind `runs`, whose spans saw the allocated bytes at every moment.
+pub(crate) fn regions_of(history: &History<'_>, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
-    for run in runs {
-        let (first, last) = run.moments(&times);
-        let peak = allocated.highest(first, last);
-        let [before, after] = [first, last].map(|m| allocated.values()[m]);
+    for (run, Seen { before, highest: peak, after }) in runs.iter().zip(spans.seen()) {
         let name = without_number(history.trace.strings.get(run.name));
         let order = found.len();
         let (_, region, each) =
@@ -178,16 +182,11 @@ impl Region {
 /// back by a little. `None` where an event has none.
 pub fn event_times(device: &DeviceTrace) -> Option<Vec<i64>> {
     let mut latest = i64::MIN;
-    let rise = |t: i64| {
-        latest = latest.max(t);
-        latest
-    };
-    device
-        .events
-        .iter()
-        .map(|e| e.time_us)
-        .collect::<Option<Vec<_>>>()
-        .map(|t| t.into_iter().map(rise).collect())
+    let times = device.events.times().map(|time| {
+        latest = latest.max(time?);
+        Some(latest)
+    });
+    times.collect()
 }
 
 fn without_number(name: &str) -> &str {

@@ -58,7 +58,12 @@ impl SkippedActions {
             return this;
         }
         let blocks = Blocks::of(device);
-        let places = if has.growth { Places::default() } else { Places::of(device, reserved) };
+        // A file may have no segments at all.
+        let places = if has.growth || reserved.ranges.is_empty() {
+            Places::default()
+        } else {
+            Places::of(device, reserved)
+        };
 
         let no_frees = !has.requested && !has.completed;
         let freed =

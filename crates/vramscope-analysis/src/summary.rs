@@ -5,14 +5,16 @@ use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
 
 use crate::churn::churn;
 use crate::counters::{Counters, Peaks};
+use crate::course::Course;
 use crate::fragmentation::{Fragmentation, largest_request};
 use crate::frames::Frames;
 use crate::history::{Allocation, History, Quality};
-use crate::holders::{By, Holder, group, holders_at};
-use crate::leaks::{LeakSuspect, leak_suspects};
+use crate::holders::{By, Holder, group};
+use crate::layout::Layout;
+use crate::leaks::{self, LeakSuspect};
 use crate::moment::Moment;
 use crate::ooms::{OutOfMemory, ooms};
-use crate::regions::{Region, regions};
+use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::tree::{CallTree, call_tree};
 
@@ -95,32 +97,42 @@ pub struct EndState {
     pub reserved: u64,
 }
 
-/// Shares the timeline is cut into.
-const TIMELINE: usize = 240;
-
 impl Summary {
     /// Answers every question about `device`. `frames` are those of `trace`.
     pub fn of(trace: &Trace, device: &DeviceTrace, frames: &Frames, options: &Options) -> Self {
         let history = History::replayed(trace, device);
-        let peaks = history.peaks();
-        let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
-        let request = largest_request(&history);
-        let (ooms, more_ooms) = ooms(&history, frames);
-        let best_setting = if ooms.is_empty() { None } else { BestSetting::of(&history) };
-
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
-        let held = |by| group(&history, frames, history.allocated_at(moment).filter(takes), moment, by);
+        // The course of the counters on one core, what each stack did on another.
+        let (course, (churn, tallies)) = join(
+            &history,
+            || Course::of(&history),
+            || {
+                let last = leaks::last_allocation(&history);
+                let tallies = last.map(|last| leaks::tally(&history, last)).unwrap_or_default();
+                (churn(&history, frames, By::Line, takes), tallies)
+            },
+        );
+        let Course { peaks, regions, timeline, repeats } = course;
+        let mut leaks = if repeats { leaks::suspects(&history, frames, tallies) } else { Vec::new() };
+        leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
+
+        let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
+        let ((ooms, more_ooms), request) =
+            join(&history, || ooms(&history, frames), || largest_request(&history));
+        let best_setting = if ooms.is_empty() { None } else { BestSetting::of(&history) };
+        let [layout, start, end] = Layout::at_each(&history, [moment, Moment::START, history.end()]);
+        let held = |by| group(&history, frames, layout.allocated().filter(takes), Some(&layout), by);
         let by_stack = held(By::Stack);
         let tree = call_tree(trace, frames, &by_stack);
-        let counters = history.counters_at(moment);
+        let counters = layout.counters();
         let filtered_out = counters.allocated - by_stack.iter().map(|h| h.bytes).sum::<u64>();
         let holders = match options.by {
             None | Some(By::Stack) => by_stack,
             Some(by) => held(by),
         };
-        let mut leaks = leak_suspects(&history, frames);
-        leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
+        let all = |by| group(&history, frames, layout.allocated(), Some(&layout), by);
+        let fragmentation = |layout| request.map(|r| Fragmentation::in_layout(&history, layout, r));
         Self {
             device: device.device,
             events: device.events.len(),
@@ -130,23 +142,38 @@ impl Summary {
             counters,
             tree,
             holders,
-            pools: holders_at(&history, frames, moment, By::Pool),
-            streams: holders_at(&history, frames, moment, By::Stream),
+            pools: all(By::Pool),
+            streams: all(By::Stream),
             filtered_out,
-            preexisting: history.counters_at(Moment::START).allocated,
-            churn: churn(&history, frames, By::Line, takes),
+            preexisting: start.counters().allocated,
+            churn,
             leaks,
-            fragmentation: request.map(|r| Fragmentation::at(&history, moment, r)),
-            fragmentation_at_end: request.map(|r| Fragmentation::at(&history, history.end(), r)),
+            fragmentation: fragmentation(&layout),
+            fragmentation_at_end: fragmentation(&end),
             ooms,
             more_ooms,
             best_setting,
-            regions: regions(&history),
-            timeline: timeline(&history),
+            regions,
+            timeline,
             end: EndState::of(device),
             quality: history.quality,
         }
     }
+}
+
+/// Of fewer events questions are answered sooner than a thread is begun.
+const WORTH_A_THREAD: usize = 10_000;
+
+/// Asks two questions of `history`, at once where it is long.
+fn join<A, B: Send>(history: &History<'_>, a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
+    if history.device.events.len() < WORTH_A_THREAD {
+        return (a(), b());
+    }
+    std::thread::scope(|scope| {
+        let b = scope.spawn(b);
+        let a = a();
+        (a, b.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 impl EndState {
@@ -189,19 +216,4 @@ fn time_span(device: &DeviceTrace) -> Option<(i64, i64)> {
     let events = &device.events;
     let last = events.len().checked_sub(1)?;
     Some((events.get(0).time_us?, events.get(last).time_us?))
-}
-
-/// Highest values over each share of the moments.
-fn timeline(history: &History<'_>) -> Vec<Counters> {
-    let moments = history.device.events.len() + 1;
-    let shares = moments.min(TIMELINE);
-    let mut out = vec![Counters::default(); shares];
-    for (moment, c) in history.walk() {
-        let share = &mut out[moment.index() * shares / moments];
-        share.requested = share.requested.max(c.requested);
-        share.allocated = share.allocated.max(c.allocated);
-        share.active = share.active.max(c.active);
-        share.reserved = share.reserved.max(c.reserved);
-    }
-    out
 }

@@ -43,6 +43,10 @@ pub struct CallTree {
     pub roots: Vec<usize>,
 }
 
+/// Calls on top of each other that are told, half of them the outermost, half the innermost: each is a node, and recursion
+/// without an end makes a million of them in every stack.
+const MOST_CALLS: usize = 1000;
+
 /// The tree of `holders`, which are grouped by stack: outermost calls first, most bytes first.
 ///
 /// Of a stack with frames of the user's, only these make nodes; of another, its
@@ -62,6 +66,9 @@ pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree
                 let mut path: Vec<FrameId> = frames.user_frames(trace, stack).rev().collect();
                 if path.is_empty() {
                     path.extend(frames.own_frame(trace, stack));
+                }
+                if path.len() > MOST_CALLS {
+                    path.drain(MOST_CALLS / 2..path.len() - MOST_CALLS / 2);
                 }
                 path
             }

@@ -35,11 +35,15 @@ use crate::source::{MemorySource, SourceError, Tick, Ticker};
 /// The first look is at once, the last when it is stopped; in between, the ticks keep to their times from the
 /// start, however long one takes. Where one takes longer than the interval, ticks are left out and counted.
 /// Nothing waits for the GPU, and several monitors of one source do not disturb each other.
+///
+/// A process that is forked has no such thread: there, dropping the monitor does nothing.
 pub struct Monitor {
     /// Dropped to stop the thread.
     running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     interval: Duration,
+    /// Whose thread that is: a forked process does not have it.
+    process: u32,
 }
 
 /// What a monitor saw.
@@ -89,7 +93,7 @@ impl Monitor {
         let thread = std::thread::Builder::new()
             .name("vramscope-monitor".to_owned())
             .spawn(move || run(start, interval, wait, on_sample))?;
-        Ok(Self { running: Some(running), thread: Some(thread), interval })
+        Ok(Self { running: Some(running), thread: Some(thread), interval, process: std::process::id() })
     }
 
     /// The time between two looks.
@@ -102,6 +106,11 @@ impl Monitor {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
+    /// It was not started by a process that this one was forked from.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+
     /// Looks a last time and ends, at once.
     pub fn stop(self) {
         drop(self);
@@ -110,6 +119,11 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
+        if !self.is_of_this_process() {
+            // There is no thread to stop, and its channel and number may mean anything here.
+            std::mem::forget((self.running.take(), self.thread.take()));
+            return;
+        }
         drop(self.running.take());
         if let Some(thread) = self.thread.take().filter(|t| t.thread().id() != std::thread::current().id()) {
             // A panic was reported by the thread's own hook.

@@ -12,6 +12,8 @@ pub struct Notices {
     pub more_unknown_keys: u64,
     /// Actions without a known meaning, with how often each came. Their events are kept.
     pub unknown_actions: BTreeMap<String, u64>,
+    /// Other values of a log without a known meaning, as (what it is, name), with how often each came.
+    pub unknown_values: BTreeMap<(&'static str, String), u64>,
     /// Strings that were not UTF-8; each bad byte became `U+FFFD`.
     pub mended_strings: u64,
     /// Why the settings' configuration text could not be read in full.
@@ -20,6 +22,9 @@ pub struct Notices {
     pub trailing_bytes: bool,
     /// Bytes at the end of a log that belong to a write that was not finished.
     pub cut_off_bytes: u64,
+    /// Bytes of a log that are left out because another run wrote into its file: what that run wrote, and what
+    /// means nothing without what it wrote over.
+    pub foreign_bytes: u64,
     /// A log was not closed: its program was killed, or it still runs.
     pub unclosed: bool,
 }
@@ -41,6 +46,13 @@ impl Notices {
         let name = clip(name);
         if self.unknown_actions.len() < Self::MOST || self.unknown_actions.contains_key(&name) {
             *self.unknown_actions.entry(name).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn unknown_value(&mut self, what: &'static str, name: &str) {
+        let at = (what, clip(name));
+        if self.unknown_values.len() < Self::MOST || self.unknown_values.contains_key(&at) {
+            *self.unknown_values.entry(at).or_default() += 1;
         }
     }
 }
@@ -66,6 +78,9 @@ impl fmt::Display for Notices {
                 action.escape_debug()
             )?;
         }
+        for ((what, name), n) in &self.unknown_values {
+            writeln!(f, "`{}` is no known {what}; it was met {n} times", name.escape_debug())?;
+        }
         if self.mended_strings > 0 {
             writeln!(f, "{} strings are not UTF-8; bad bytes show as U+FFFD", self.mended_strings)?;
         }
@@ -77,6 +92,13 @@ impl fmt::Display for Notices {
         }
         if self.cut_off_bytes > 0 {
             writeln!(f, "left out the last {} bytes, a write that was not finished", self.cut_off_bytes)?;
+        }
+        if self.foreign_bytes > 0 {
+            let n = self.foreign_bytes;
+            writeln!(
+                f,
+                "left out {n} bytes: another run wrote into the file; give each run a file of its own"
+            )?;
         }
         if self.unclosed {
             writeln!(f, "the program did not close the recording: it was killed, or it still runs")?;

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{Axis, ByteKind, LARGEST_SIDE, Moment, Origin, Window, event_times, region_runs};
+use vramscope_analysis::{
+    Axis, ByteKind, Cancel, LARGEST_SIDE, Moment, Origin, Window, event_times, region_runs,
+};
 use vramscope_trace::{Action, SegmentKind, StackId};
 
 use crate::ViewError;
@@ -134,13 +136,13 @@ struct AtMoment {
     counters: CountersJson,
 }
 
-impl OpenDevice {
-    pub(crate) fn picture(&self, query: WindowQuery) -> Answer {
+impl OpenDevice<'_> {
+    pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Answer {
         let window = Window::try_from(query)?;
         if window.axis == Axis::Time && self.timeline.duration().is_none() {
             return Err(ViewError::Question("the recording has no times".to_owned()));
         }
-        let view = self.timeline.view(&window);
+        let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
         let (picture, history) = (view.picture, self.history());
         #[derive(Serialize)]
         struct Ends {
@@ -318,7 +320,7 @@ impl OpenDevice {
         })
     }
 
-    pub(crate) fn search(&self, mut query: SearchQuery) -> Answer {
+    pub(crate) fn search(&self, mut query: SearchQuery, cancel: &Cancel) -> Answer {
         let allocations = &self.history().allocations;
         let holds =
             |list: &Option<Vec<u32>>, n: u32| list.as_ref().is_none_or(|l| l.binary_search(&n).is_ok());
@@ -339,7 +341,16 @@ impl OpenDevice {
                 && holds(&query.tags, self.tags.allocations[id])
                 && holds(&query.stacks, stack(a.stack))
         };
-        let mut found: Vec<usize> = (0..allocations.len()).filter(|&id| matches(id)).collect();
+        /// Between two looks whether the answer is still wanted.
+        const STRIDE: usize = 1 << 16;
+        let mut found: Vec<usize> = Vec::new();
+        for first in (0..allocations.len()).step_by(STRIDE) {
+            if cancel.is_cancelled() {
+                return Err(ViewError::Unwanted);
+            }
+            let end = allocations.len().min(first + STRIDE);
+            found.extend((first..end).filter(|&id| matches(id)));
+        }
         #[derive(Serialize)]
         struct Total {
             count: usize,

@@ -45,9 +45,18 @@ pub enum ViewError {
     /// The data of a page cannot be compressed.
     #[error("the page cannot be written: {0}")]
     Io(#[from] std::io::Error),
-    /// The work was stopped.
+    /// The system gave no thread to read on.
     #[error("the work was stopped: {0}")]
     Stopped(#[from] tokio::task::JoinError),
+    /// What answers is gone, by a fault of its own.
+    #[error("the question could not be answered; that is a fault of vramscope, and other questions go on")]
+    Failed,
+    /// Whoever asked has gone.
+    #[error("the answer is no longer wanted")]
+    Unwanted,
+    /// A dropped file does not arrive any more.
+    #[error("the file stopped arriving; drop it again")]
+    Stalled,
 }
 
 impl IntoResponse for ViewError {
@@ -57,9 +66,13 @@ impl IntoResponse for ViewError {
             Self::Question(_) => StatusCode::BAD_REQUEST,
             Self::Unreadable { .. } | Self::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooMuch | Self::Json(_) | Self::Io(_) | Self::Stopped(_) => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            Self::Stalled => StatusCode::REQUEST_TIMEOUT,
+            Self::TooMuch
+            | Self::Json(_)
+            | Self::Io(_)
+            | Self::Stopped(_)
+            | Self::Failed
+            | Self::Unwanted => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
     }

@@ -34,7 +34,7 @@ impl Guard {
         Self { hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")] }
     }
 
-    fn admits(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         let text = |name: HeaderName| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
         let Some(host) = text(header::HOST).filter(|&host| self.hosts.iter().any(|h| h == host)) else {
             return false;

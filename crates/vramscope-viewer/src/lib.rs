@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
+//!   open_file.rs   its threads: it lives on them           |
 //!        |                                                |
 //!   answers.rs     what the page asks, as bundles      page.rs    served, or with the data inside
 //!        |                                                |
@@ -13,6 +14,7 @@ mod bundle;
 mod error;
 mod guard;
 mod library;
+mod open_file;
 mod packed;
 mod page;
 mod recording;
@@ -22,7 +24,7 @@ mod upload;
 
 pub use error::ViewError;
 pub use library::Library;
+pub use open_file::OpenFile;
 pub use page::self_contained;
-pub use recording::OpenRecording;
 pub use server::Server;
 pub use upload::LARGEST_UPLOAD;

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use crate::ViewError;
-use crate::recording::OpenRecording;
+use crate::open_file::OpenFile;
 
 /// The open recordings. Files that were named when the command started are complete before the first answer; others
 /// may be dropped onto the page later.
 #[derive(Debug)]
 pub struct Library {
-    files: Mutex<Vec<Arc<OpenRecording>>>,
+    /// By their positions, which stay theirs; `None` where one was closed.
+    files: Mutex<Vec<Option<Arc<OpenFile>>>>,
     complete: watch::Sender<bool>,
 }
 
@@ -23,9 +24,9 @@ impl Default for Library {
 
 impl Library {
     /// Adds a recording and tells its position.
-    pub fn add(&self, recording: OpenRecording) -> usize {
+    pub fn add(&self, file: OpenFile) -> usize {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.push(Arc::new(recording));
+        files.push(Some(Arc::new(file)));
         files.len() - 1
     }
 
@@ -34,14 +35,20 @@ impl Library {
         self.complete.send_replace(true);
     }
 
-    /// All recordings, once the named ones are there.
-    pub(crate) async fn all(&self) -> Vec<Arc<OpenRecording>> {
+    /// Closes a recording: its memory is free once the questions that are under way are answered. Whether it was open.
+    pub(crate) fn close(&self, position: usize) -> bool {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get_mut(position).is_some_and(|file| file.take().is_some())
+    }
+
+    /// All recordings by their positions, once the named ones are there.
+    pub(crate) async fn all(&self) -> Vec<Option<Arc<OpenFile>>> {
         // The sender lives as long as we do.
         self.complete.subscribe().wait_for(|&complete| complete).await.ok();
         self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) async fn file(&self, position: usize) -> Result<Arc<OpenRecording>, ViewError> {
-        self.all().await.get(position).cloned().ok_or(ViewError::NoFile(position))
+    pub(crate) async fn file(&self, position: usize) -> Result<Arc<OpenFile>, ViewError> {
+        self.all().await.get(position).cloned().flatten().ok_or(ViewError::NoFile(position))
     }
 }

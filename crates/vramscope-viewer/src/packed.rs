@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use vramscope_analysis::Moment;
+use vramscope_analysis::{Cancel, Moment};
 
 use crate::ViewError;
 use crate::answers::{Answer, action, kind, origin, stack};
@@ -41,13 +41,13 @@ struct DeviceJson {
 }
 
 /// The recordings as one bundle. Its columns of a device are named `file/device/column`, those of a file `file/column`.
-pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
+pub(crate) fn pack(recordings: &[OpenRecording<'_>]) -> Answer {
     let mut files = Vec::new();
     for file in recordings {
         let devices = (0..file.devices.len()).map(|device| {
             Ok(DeviceJson {
                 report: file.report(device)?,
-                replay: file.replay(device).ok(),
+                replay: file.replay(device, &Cancel::default()).ok(),
                 pools: serde_json::to_value(file.device(device)?.pools())?,
             })
         });
@@ -110,7 +110,7 @@ fn or_none(n: u32) -> u64 {
     u64::from(n.wrapping_add(1))
 }
 
-fn columns(device: &OpenDevice) -> Result<Vec<(&'static str, Vec<u8>)>, ViewError> {
+fn columns(device: &OpenDevice<'_>) -> Result<Vec<(&'static str, Vec<u8>)>, ViewError> {
     let history = device.history();
     let allocations = &history.allocations;
     let ranges = &history.reserved;

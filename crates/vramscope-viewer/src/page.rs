@@ -11,9 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use sha2::{Digest as _, Sha256};
+use vramscope_trace::formats::Recording;
 
+use crate::ViewError;
 use crate::packed::pack;
-use crate::{OpenRecording, ViewError};
+use crate::recording::{OpenRecording, Prepared};
 
 /// A file of the page: its name, its type, what is in it.
 struct Asset {
@@ -56,16 +58,18 @@ impl Asset {
     }
 }
 
-/// One page with the recordings inside: it opens from disk, without a server and without a network.
+/// One page with the recordings, each with its name, inside: it opens from disk, without a server and without a network.
 ///
 /// The recordings are a bundle, deflated and written in base64, which no name in them can leave. The policy in the page
 /// names its own script and style by their hashes: no other is run, and nobody can be reached.
 ///
 /// # Errors
 /// Where an answer cannot be written out.
-pub fn self_contained(recordings: &[OpenRecording]) -> Result<String, ViewError> {
+pub fn self_contained(recordings: &[(String, Recording)]) -> Result<String, ViewError> {
+    let prepared: Vec<_> = recordings.iter().map(|(name, r)| Prepared::of(name, r)).collect();
+    let open: Vec<_> = prepared.iter().map(OpenRecording::of).collect();
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
-    deflated.write_all(&pack(recordings)?)?;
+    deflated.write_all(&pack(&open)?)?;
     let data = STANDARD.encode(deflated.finish()?);
     let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(&a.read()).into_owned());
     let [script_hash, style_hash] = [&script, &style].map(|text| STANDARD.encode(Sha256::digest(text)));

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Code, Counters, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary,
-    Timeline,
+    Cancel, Code, Counters, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions,
+    Summary, Timeline,
 };
 use vramscope_report::{Answers, Names, ReplayAnswers, ReplayJson, ReportJson, count, doubts};
 use vramscope_trace::formats::{Compression, Format, Recording};
@@ -18,54 +18,75 @@ use crate::answers::{Answer, PoolJson};
 use crate::bundle::{Bundle, NONE};
 use crate::tags::{TagsOfDevice, ViewTags};
 
-/// An open recording. It stays open as long as the process lives: everything the page asks refers to it.
+/// What stands before an open recording: the pairing of events, and whose code each frame is.
+pub(crate) struct Prepared<'r> {
+    name: &'r str,
+    recording: &'r Recording,
+    frames: Frames,
+    histories: Vec<History<'r>>,
+}
+
+/// A recording made ready for questions.
 #[derive(Debug)]
-pub struct OpenRecording {
-    pub(crate) name: String,
-    pub(crate) recording: &'static Recording,
-    pub(crate) frames: &'static Frames,
-    pub(crate) devices: Vec<OpenDevice>,
+pub(crate) struct OpenRecording<'r> {
+    name: &'r str,
+    recording: &'r Recording,
+    frames: &'r Frames,
+    pub(crate) devices: Vec<OpenDevice<'r>>,
 }
 
 /// One device of it.
 #[derive(Debug)]
-pub(crate) struct OpenDevice {
-    pub(crate) timeline: Timeline<'static, 'static>,
-    pub(crate) tags: TagsOfDevice,
+pub(crate) struct OpenDevice<'r> {
+    pub(crate) timeline: Timeline<'r, 'r>,
+    pub(crate) tags: TagsOfDevice<'r>,
     /// Allocations at each address before this one, by allocation; made when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
     pub(crate) pools: OnceLock<Vec<PoolJson>>,
 }
 
-impl OpenRecording {
-    /// Makes a recording ready: pairs events, follows sizes, indexes lifetimes.
-    pub fn new(name: String, recording: Recording) -> Self {
-        let recording: &'static Recording = Box::leak(Box::new(recording));
+impl<'r> Prepared<'r> {
+    /// Pairs events and follows sizes, and looks at the frames meanwhile.
+    pub(crate) fn of(name: &'r str, recording: &'r Recording) -> Self {
         let trace = &recording.trace;
-        let devices = trace
-            .devices
-            .iter()
-            .filter(|d| !d.events.is_empty() || !d.segments.is_empty())
-            .map(|device| {
-                let history: &'static History<'static> =
-                    Box::leak(Box::new(History::replayed(trace, device)));
-                OpenDevice {
-                    timeline: Timeline::of(history),
-                    tags: TagsOfDevice::of(history),
-                    versions: OnceLock::new(),
-                    pools: OnceLock::new(),
-                }
-            })
-            .collect();
-        Self { name, recording, frames: Box::leak(Box::new(Frames::of(trace))), devices }
+        let devices = trace.devices.iter().filter(|d| !d.events.is_empty() || !d.segments.is_empty());
+        let histories = || devices.map(|device| History::replayed(trace, device)).collect();
+        let (frames, histories) = both(|| Frames::of(trace), histories);
+        Self { name, recording, frames, histories }
+    }
+}
+
+/// Does two things at one time: the first on a thread of its own, where there is one to be had.
+fn both<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, first);
+        let second = second();
+        let first = match other.map(|other| other.join()) {
+            Ok(Ok(first)) => first,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => first(),
+        };
+        (first, second)
+    })
+}
+
+impl<'r> OpenRecording<'r> {
+    /// Makes it ready: indexes lifetimes, and puts tags together.
+    pub(crate) fn of(prepared: &'r Prepared<'r>) -> Self {
+        let devices = prepared.histories.iter().map(|history| {
+            let (tags, timeline) = both(|| TagsOfDevice::of(history), || Timeline::of(history));
+            OpenDevice { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
+        });
+        let Prepared { name, recording, frames, .. } = prepared;
+        Self { name, recording, frames, devices: devices.collect() }
     }
 
     /// What the page shows first: names, facts, peaks.
     pub(crate) fn overview(&self) -> RecordingJson<'_> {
         let trace = &self.recording.trace;
         RecordingJson {
-            name: &self.name,
+            name: self.name,
             format: self.recording.format.name(),
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
             facts: facts(self.recording),
@@ -124,7 +145,7 @@ impl OpenRecording {
         let trace = &self.recording.trace;
         let of = self.device(device)?.history().device;
         let answers = Answers {
-            file: &self.name,
+            file: self.name,
             recording: self.recording,
             frames: self.frames,
             devices: vec![Summary::of(trace, of, self.frames, &Options::default())],
@@ -135,17 +156,18 @@ impl OpenRecording {
     }
 
     /// The device's part of `vramscope replay --json`, and the reserved bytes of each setting over time as `lines`.
-    pub(crate) fn replay(&self, device: usize) -> Result<serde_json::Value, ViewError> {
+    pub(crate) fn replay(&self, device: usize, cancel: &Cancel) -> Result<serde_json::Value, ViewError> {
         let trace = &self.recording.trace;
         let of = self.device(device)?.history().device;
-        let replay = DeviceReplay::of(trace, of, self.frames, &ReplayOptions::default(), &|| ())?;
+        let options = ReplayOptions { cancel: cancel.clone(), ..ReplayOptions::default() };
+        let replay = DeviceReplay::of(trace, of, self.frames, &options, &|| ())?;
         let lines: Vec<Vec<(usize, u64)>> = replay
             .tried
             .iter()
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
         let answers = ReplayAnswers {
-            file: &self.name,
+            file: self.name,
             recording: self.recording,
             frames: self.frames,
             devices: vec![replay],
@@ -155,7 +177,7 @@ impl OpenRecording {
         Ok(json)
     }
 
-    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {
+    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice<'r>, ViewError> {
         self.devices.get(position).ok_or(ViewError::NoDevice(position))
     }
 }
@@ -209,7 +231,7 @@ struct DeviceJson<'r> {
     preexisting: usize,
     marks: Vec<MarkJson>,
     tags: &'r [ViewTags],
-    tag_texts: &'r [&'static str],
+    tag_texts: &'r [&'r str],
     doubts: Vec<String>,
 }
 
@@ -253,8 +275,8 @@ struct MarkJson {
 /// Marks shown; a program that catches out of memory may have any number.
 const MOST_MARKS: usize = 1000;
 
-impl OpenDevice {
-    pub(crate) fn history(&self) -> &'static History<'static> {
+impl<'r> OpenDevice<'r> {
+    pub(crate) fn history(&self) -> &'r History<'r> {
         self.timeline.history()
     }
 

@@ -3,21 +3,30 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::service::TowerToHyperService;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use vramscope_analysis::Cancel;
+use vramscope_http::Limits;
 
 use crate::ViewError;
 use crate::answers::{Answer, SearchQuery};
 use crate::guard::{Guard, guard};
 use crate::library::Library;
+use crate::open_file::{OpenFile, Pace};
 use crate::recording::{OpenDevice, OpenRecording};
 use crate::{page, upload};
 
@@ -53,42 +62,89 @@ impl Server {
     /// # Errors
     /// Where the system refuses to go on.
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
-        let app = app(library, &self.secret, Guard::new(self.port));
+        let guard = Guard::new(self.port);
+        let own = format!("/{}/", self.secret);
+        let state = Served { library, uploads: Arc::new(Semaphore::new(MOST_UPLOADS)) };
+        let app = app(state, &self.secret, guard.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .max_blocking_threads(MOST_AT_ONCE)
+            // Files that arrive are read on these; questions have the threads of their files.
+            .max_blocking_threads(MOST_UPLOADS)
             .enable_all()
             .build()?;
         runtime.block_on(async {
             self.listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            axum::serve(listener, app).await
+            vramscope_http::serve(listener, LIMITS, |place| {
+                let (app, guard, own) = (TowerToHyperService::new(app.clone()), guard.clone(), own.clone());
+                service_fn(move |request: Request<Incoming>| {
+                    // Only the page's own questions keep a connection its place.
+                    let place = (request.uri().path().starts_with(&own) && guard.admits(request.headers()))
+                        .then(|| place.clone());
+                    if let Some(place) = &place {
+                        place.asks();
+                    }
+                    let answer = app.call(request);
+                    async move {
+                        let answer = answer.await;
+                        if let Some(place) = &place {
+                            place.is_answered();
+                        }
+                        answer
+                    }
+                })
+            })
+            .await;
+            Ok(())
         })
     }
 }
 
-/// Questions answered at one time; a page asks a few.
-const MOST_AT_ONCE: usize = 16;
+/// What connections may take. Far fewer files are open than a process may have, and a page needs about six.
+const LIMITS: Limits = Limits {
+    connections: 256,
+    head: Duration::from_secs(30),
+    longest_head: 64 << 10,
+    whole: None,
+    keep_alive: true,
+};
+
+/// Dropped files that are read at one time; others wait.
+const MOST_UPLOADS: usize = 4;
+
+/// What all answers come from.
+#[derive(Debug, Clone)]
+struct Served {
+    library: Arc<Library>,
+    uploads: Arc<Semaphore>,
+}
+
+impl FromRef<Served> for Arc<Library> {
+    fn from_ref(served: &Served) -> Self {
+        Arc::clone(&served.library)
+    }
+}
 
 /// The longest question: the numbers of all stacks that a search found.
 const LONGEST_QUESTION: usize = 64 << 20;
 
-fn app(library: Arc<Library>, secret: &str, admits: Guard) -> Router {
+fn app(served: Served, secret: &str, admits: Guard) -> Router {
     let device = Router::new()
-        .route("/picture", of_device(OpenDevice::picture))
-        .route("/live", of_device(|d, at: AtMoment| d.live(at.moment)))
-        .route("/layout", of_device(|d, at: AtMoment| d.layout(at.moment)))
-        .route("/events", of_device(|d, some: SomeEvents| d.events(some.first, some.count)))
-        .route("/allocation", of_device(|d, one: OneAllocation| json(&d.allocation(one.id)?)))
-        .route("/regions", of_device(|d, _: Nothing| d.regions()))
-        .route("/segments", of_device(|d, _: Nothing| d.segments()))
+        .route("/picture", of_device(|d, window, cancel| d.picture(window, cancel)))
+        .route("/live", of_device(|d, at: AtMoment, _| d.live(at.moment)))
+        .route("/layout", of_device(|d, at: AtMoment, _| d.layout(at.moment)))
+        .route("/events", of_device(|d, some: SomeEvents, _| d.events(some.first, some.count)))
+        .route("/allocation", of_device(|d, one: OneAllocation, _| json(&d.allocation(one.id)?)))
+        .route("/regions", of_device(|d, _: Nothing, _| d.regions()))
+        .route("/segments", of_device(|d, _: Nothing, _| d.segments()))
         .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
-        .route("/report", of_file(|file, device| json(&file.report(device)?)))
-        .route("/replay", of_file(|file, device| json(&file.replay(device)?)));
+        .route("/report", of_file(|file, device, _| json(&file.report(device)?)))
+        .route("/replay", of_file(|file, device, cancel| json(&file.replay(device, cancel)?)));
     let api = Router::new()
         .route("/recordings", get(recordings))
         .route("/open", post(open))
         .route("/{file}/names", get(names))
+        .route("/{file}/close", post(close))
         .nest("/{file}/{device}", device);
     let found = |name: &str| page::asset(name).ok_or(StatusCode::NOT_FOUND);
     Router::new()
@@ -96,7 +152,7 @@ fn app(library: Arc<Library>, secret: &str, admits: Guard) -> Router {
         .route(&format!("/{secret}/{{name}}"), get(async move |Path(name): Path<String>| found(&name)))
         .nest(&format!("/{secret}/api"), api)
         .layer(from_fn_with_state(admits, guard))
-        .with_state(library)
+        .with_state(served)
 }
 
 #[derive(Deserialize)]
@@ -125,34 +181,43 @@ struct Name {
 
 /// Answers a question about one device.
 fn of_device<Q: DeserializeOwned + Send + 'static>(
-    answer: fn(&OpenDevice, Q) -> Answer,
-) -> MethodRouter<Arc<Library>> {
+    answer: fn(&OpenDevice<'_>, Q, &Cancel) -> Answer,
+) -> MethodRouter<Served> {
     get(
         async move |State(library): State<Arc<Library>>,
                     Path((file, device)): Path<(usize, usize)>,
                     Query(question): Query<Q>| {
             let file = library.file(file).await?;
-            bytes(move || answer(file.device(device)?, question)).await
+            file.ask(Pace::Quick, move |f, cancel| answer(f.device(device)?, question, cancel))
+                .await
+                .map(bytes)
         },
     )
 }
 
 /// Answers a question about one device that needs its whole file.
-fn of_file(answer: fn(&OpenRecording, usize) -> Answer) -> MethodRouter<Arc<Library>> {
+fn of_file(answer: fn(&OpenRecording<'_>, usize, &Cancel) -> Answer) -> MethodRouter<Served> {
     get(async move |State(library): State<Arc<Library>>, Path((file, device)): Path<(usize, usize)>| {
         let file = library.file(file).await?;
-        bytes(move || answer(&file, device)).await
+        file.ask(Pace::Slow, move |f, cancel| answer(f, device, cancel)).await.map(bytes)
     })
 }
 
+/// What there is to know of each file at first; null for one that was closed.
 async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, ViewError> {
-    let files = library.all().await;
-    bytes(move || json(&files.iter().map(|f| f.overview()).collect::<Vec<_>>())).await
+    let mut all = Vec::new();
+    for file in library.all().await {
+        all.push(match file {
+            Some(file) => file.ask(Pace::Quick, |f, _| json(&f.overview())).await?,
+            None => b"null".to_vec(),
+        });
+    }
+    Ok(bytes([b"[", all.join(&b","[..]).as_slice(), b"]"].concat()))
 }
 
 async fn names(State(library): State<Arc<Library>>, Path(file): Path<usize>) -> Result<Response, ViewError> {
     let file = library.file(file).await?;
-    bytes(move || file.names()).await
+    file.ask(Pace::Quick, |f, _| f.names()).await.map(bytes)
 }
 
 async fn search(
@@ -161,28 +226,39 @@ async fn search(
     Json(query): Json<SearchQuery>,
 ) -> Result<Response, ViewError> {
     let file = library.file(file).await?;
-    bytes(move || file.device(device)?.search(query)).await
+    file.ask(Pace::Quick, move |f, cancel| f.device(device)?.search(query, cancel)).await.map(bytes)
 }
 
 async fn open(
-    State(library): State<Arc<Library>>,
+    State(Served { library, uploads }): State<Served>,
     Query(Name { name }): Query<Name>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ViewError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
+    // It is never closed.
+    let reading = uploads.acquire().await.ok();
     let recording = upload::read(&name, length, body).await?;
-    let opened = tokio::task::spawn_blocking(move || OpenRecording::new(name, recording)).await?;
+    drop(reading);
+    let opened = OpenFile::open(name, recording)?;
+    opened.ask(Pace::Quick, |_, _| Ok(())).await?;
     // The files that were named come first.
     library.all().await;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())
 }
 
-/// Work off the threads that serve.
-async fn bytes(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Response, ViewError> {
-    let answer = tokio::task::spawn_blocking(work).await??;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+async fn close(
+    State(library): State<Arc<Library>>,
+    Path(file): Path<usize>,
+) -> Result<StatusCode, ViewError> {
+    // The files that were named have their positions first.
+    library.all().await;
+    if library.close(file) { Ok(StatusCode::NO_CONTENT) } else { Err(ViewError::NoFile(file)) }
+}
+
+fn bytes(answer: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response()
 }
 
 fn json(answer: &impl Serialize) -> Answer {

@@ -18,19 +18,19 @@ pub(crate) struct ViewTags {
 
 /// The table of a device, and which entry each of its things has.
 #[derive(Debug, Clone)]
-pub(crate) struct TagsOfDevice {
+pub(crate) struct TagsOfDevice<'r> {
     /// The first are the trace's own tags, by their ids; then those that only an end state or a segment tells.
     pub(crate) table: Vec<ViewTags>,
     /// Every text once, however many tags have it.
-    pub(crate) texts: Vec<&'static str>,
+    pub(crate) texts: Vec<&'r str>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
     /// The entry of each reserved range.
     pub(crate) ranges: Vec<u32>,
 }
 
-impl TagsOfDevice {
-    pub(crate) fn of(history: &History<'static>) -> Self {
+impl<'r> TagsOfDevice<'r> {
+    pub(crate) fn of(history: &History<'r>) -> Self {
         let trace = history.trace;
         let mut texts = Vec::new();
         let mut numbers: HashMap<StringId, u32> = HashMap::new();

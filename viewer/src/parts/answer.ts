@@ -14,7 +14,7 @@ export interface Answer<T> {
 interface Question<T> {
   scope: string;
   key: string;
-  ask: () => Promise<T>;
+  ask: (unwanted: AbortSignal) => Promise<T>;
 }
 
 interface Last<T> {
@@ -29,7 +29,7 @@ interface Last<T> {
  * Until an answer comes the former one stays, unless it was of another `scope` (another recording). Without `ask` nothing
  * is asked.
  */
-export function useAnswer<T>(scope: string, key: string, ask: (() => Promise<T>) | null): Answer<T> {
+export function useAnswer<T>(scope: string, key: string, ask: ((unwanted: AbortSignal) => Promise<T>) | null): Answer<T> {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
   const last = useRef<Last<T> | null>(null);
   const line = useRef<Newest<Question<T>> | null>(null);
@@ -39,7 +39,7 @@ export function useAnswer<T>(scope: string, key: string, ask: (() => Promise<T>)
     redraw(null);
   };
   line.current ??= newest<Question<T>, T>(
-    (question) => question.ask(),
+    (question, unwanted) => question.ask(unwanted),
     (value, question) => keep(question, value, null),
     (error, question) => keep(question, null, reason(error)),
   );

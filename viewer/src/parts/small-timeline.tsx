@@ -43,10 +43,10 @@ export function SmallTimeline(p: SmallTimelineProps) {
     `${p.file}.${p.device}`,
     `${width}.${height}.${over}.${p.high}`,
     ready
-      ? () =>
+      ? (unwanted) =>
           source.picture(p.file, p.device, {
             stacked: 'allocated', axis: over, from: 0, to, width, height, low: 0, high: p.high, fitReserved: true,
-          })
+          }, unwanted)
       : null,
   );
   const picture = answer.value;

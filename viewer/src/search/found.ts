@@ -15,9 +15,9 @@ export const query = computed(() => {
   return known && current.value ? compile(parsed.value, known, current.value.tags) : null;
 });
 
-const answered = asked(() => {
+const answered = asked((unwanted) => {
   const asking = query.value;
-  return asking && source.search(file.value, device.value, asking).then((all) => ({ query: asking, all }));
+  return asking && source.search(file.value, device.value, asking, unwanted).then((all) => ({ query: asking, all }));
 });
 
 /** What the query of now finds, largest first; null: not known yet. */

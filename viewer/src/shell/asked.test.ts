@@ -41,9 +41,26 @@ test('once a device, until it fails', async () => {
     return `${file} ${device}`;
   });
   const of = once(ask);
-  await expect(of(0, 1)).rejects.toThrow('not yet');
-  expect(await of(0, 1)).toBe('0 1');
-  expect(await of(0, 1)).toBe('0 1');
-  expect(await of(1, 0)).toBe('1 0');
+  const wanted = new AbortController().signal;
+  await expect(of(0, 1, wanted)).rejects.toThrow('not yet');
+  expect(await of(0, 1, wanted)).toBe('0 1');
+  expect(await of(0, 1, wanted)).toBe('0 1');
+  expect(await of(1, 0, wanted)).toBe('1 0');
   expect(ask).toHaveBeenCalledTimes(3);
+});
+
+test('what nobody waits for any more is given up, and asked for again', async () => {
+  const signals: AbortSignal[] = [];
+  const of = once((_file, _device, unwanted) => new Promise<string>((_, reject) => {
+    signals.push(unwanted);
+    unwanted.addEventListener('abort', () => reject(new Error('given up')));
+  }));
+  const [a, b, c] = [new AbortController(), new AbortController(), new AbortController()];
+  const answers = [of(0, 0, a.signal), of(0, 0, b.signal)];
+  a.abort();
+  expect(signals.map((s) => s.aborted)).toEqual([false]);
+  b.abort();
+  void of(0, 0, c.signal);
+  expect(signals.map((s) => s.aborted)).toEqual([true, false]);
+  expect((await Promise.allSettled(answers)).map((one) => one.status)).toEqual(['rejected', 'rejected']);
 });

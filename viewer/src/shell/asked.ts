@@ -7,15 +7,18 @@ import { reason } from '../text/reason';
 /**
  * The answer to what `question` asks now, asked again when a signal in it changes. The former answer stays until the
  * next comes, unless it is of another recording; null where there is no question. An answer that comes after the next
- * question is dropped.
+ * question is dropped, and its question given up.
  */
-export function asked<T>(question: () => Promise<T> | null): ReadonlySignal<T | null> {
+export function asked<T>(question: (unwanted: AbortSignal) => Promise<T> | null): ReadonlySignal<T | null> {
   const last = signal<{ scope: string; answer: T } | null>(null);
   let newest = 0;
+  let under = new AbortController();
   effect(() => {
     const number = (newest += 1);
     const of = scope.value;
-    const promise = question();
+    under.abort();
+    under = new AbortController();
+    const promise = question(under.signal);
     if (!promise) {
       last.value = null;
       return;
@@ -46,16 +49,33 @@ export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): Readonly
   return still;
 }
 
-/** For answers that are long in the making: they are asked for once a device, unless that fails. */
-export function once<T>(ask: (file: number, device: number) => Promise<T>): (file: number, device: number) => Promise<T> {
-  const known = new Map<string, Promise<T>>();
-  return (file, device) => {
+/**
+ * For answers that are long in the making: they are asked for once a device, unless that fails, or nobody waits for them any
+ * more.
+ */
+export function once<T>(
+  ask: (file: number, device: number, unwanted: AbortSignal) => Promise<T>,
+): (file: number, device: number, unwanted: AbortSignal) => Promise<T> {
+  const known = new Map<string, { answer: Promise<T>; end: AbortController; waiting: number }>();
+  return (file, device, unwanted) => {
     const key = `${file}.${device}`;
-    const before = known.get(key);
-    if (before) return before;
-    const answer = ask(file, device);
-    known.set(key, answer);
-    answer.catch(() => known.delete(key));
-    return answer;
+    let one = known.get(key);
+    if (!one) {
+      const end = new AbortController();
+      const asked = { answer: ask(file, device, end.signal), end, waiting: 0 };
+      const forget = () => {
+        if (known.get(key) === asked) known.delete(key);
+      };
+      asked.answer.then(() => (asked.waiting = Infinity), forget);
+      end.signal.addEventListener('abort', forget);
+      known.set(key, (one = asked));
+    }
+    const waitedFor = one;
+    waitedFor.waiting += 1;
+    unwanted.addEventListener('abort', () => {
+      waitedFor.waiting -= 1;
+      if (waitedFor.waiting === 0) waitedFor.end.abort();
+    });
+    return waitedFor.answer;
   };
 }

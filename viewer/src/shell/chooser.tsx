@@ -1,6 +1,6 @@
 // Which file and which device is shown.
 
-import { choose, current, device, file, recording, recordings } from '../state';
+import { choose, closeShown, current, device, file, recording, recordings, source } from '../state';
 import { bytes } from '../text/units';
 
 /** The last part of a path. */
@@ -18,9 +18,13 @@ export function Chooser() {
         <span class="visually-hidden">File</span>
         <select class="file-select" title={recording.value.name} value={file.value}
           onChange={(e) => choose(Number(e.currentTarget.value), 0)}>
-          {all.map((one, i) => <option key={i} value={i}>{baseName(one.name)}</option>)}
+          {all.map((one, i) => one && <option key={i} value={i}>{baseName(one.name)}</option>)}
         </select>
       </label>
+      {source.close && (
+        <button type="button" class="button" aria-label={`Close ${baseName(recording.value.name)}`} title="Close this file: its memory is given back"
+          onClick={() => void closeShown()}>Close</button>
+      )}
       {current.value && (
         <label>
           <span class="visually-hidden">Device</span>

@@ -65,6 +65,7 @@ export async function local(base64: string): Promise<Source> {
       return replay;
     },
     open: null,
+    close: null,
   };
 }
 

@@ -295,21 +295,26 @@ export interface Segments {
   pools: { pool: [number, number] | null; stream: number; peak_reserved: number; peak_active: number }[];
 }
 
-/** Where answers come from. `file` and `device` are positions in `recordings()` and in its `devices`. */
+/**
+ * Where answers come from. `file` and `device` are positions in `recordings()` and in its `devices`. What may take seconds
+ * ends, on the server too, when its signal says that the answer is no longer wanted; it fails then.
+ */
 export interface Source {
-  /** Resolves when every file is read. */
-  recordings(): Promise<Recording[]>;
+  /** Resolves when every file is read. Null stands where a file was closed. */
+  recordings(): Promise<(Recording | null)[]>;
   names(file: number): Promise<Names>;
-  picture(file: number, device: number, window: Window): Promise<Picture>;
-  live(file: number, device: number, moment: number): Promise<Live>;
-  layout(file: number, device: number, moment: number): Promise<Layout>;
+  picture(file: number, device: number, window: Window, unwanted?: AbortSignal): Promise<Picture>;
+  live(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Live>;
+  layout(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Layout>;
   events(file: number, device: number, first: number, count: number): Promise<Events>;
   allocation(file: number, device: number, id: number): Promise<Allocation>;
-  search(file: number, device: number, query: Query): Promise<Found>;
+  search(file: number, device: number, query: Query, unwanted?: AbortSignal): Promise<Found>;
   regions(file: number, device: number): Promise<Regions>;
   segments(file: number, device: number): Promise<Segments>;
-  report(file: number, device: number): Promise<ReportDevice>;
-  replay(file: number, device: number): Promise<ReplayDevice>;
+  report(file: number, device: number, unwanted?: AbortSignal): Promise<ReportDevice>;
+  replay(file: number, device: number, unwanted?: AbortSignal): Promise<ReplayDevice>;
   /** Adds a file from the disk; gives its position. Null where this source cannot (the self-contained page). */
   open: ((file: File) => Promise<number>) | null;
+  /** Closes a file, so that its memory is free. Null where this source cannot. */
+  close: ((file: number) => Promise<void>) | null;
 }

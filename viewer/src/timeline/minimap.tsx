@@ -15,13 +15,13 @@ import { clamped, type Range } from './scale';
 const size = signal({ width: 0, height: 0 });
 
 /** Asked again only when what it shows is another thing. */
-const picture = asked(() => {
+const picture = asked((unwanted) => {
   const { width, height } = size.value;
   if (!current.value || width === 0 || height === 0) return null;
   return source.picture(file.value, device.value, {
     stacked: stacked.value, axis: axis.value, from: whole.value[0], to: whole.value[1],
     width, height, low: 0, high: null, fitReserved: true,
-  });
+  }, unwanted);
 });
 
 /** Nearer to an end of the brush than this is on it. */

@@ -10,13 +10,14 @@ export interface Overlay {
   points: readonly (readonly [number, number])[];
 }
 
-export const replayOf = once((file, device) => source.replay(file, device));
+export const replayOf = once((file, device, unwanted) => source.replay(file, device, unwanted));
 
 export const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);
 
 const isChosen = computed(() => setting.value !== null);
 
-const replay = asked(() => (isChosen.value && current.value?.events ? replayOf(file.value, device.value) : null));
+const replay = asked((unwanted) =>
+  (isChosen.value && current.value?.events ? replayOf(file.value, device.value, unwanted) : null));
 
 /** The line belongs to the chosen setting, whichever view is shown. */
 export const overlay = computed<Overlay | null>(() => {

@@ -69,7 +69,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
   const latest = signal<{ scope: string; wanted: Wanted; picture: Picture } | null>(null);
   const answer = ofCurrent(latest);
   const queue = newest(
-    (w: Wanted) => source.picture(w.file, w.device, w.window),
+    (w: Wanted, unwanted) => source.picture(w.file, w.device, w.window, unwanted),
     (picture, wanted) => (latest.value = { scope: wanted.scope, wanted, picture }),
     (e) => (trouble.value = reason(e)),
   );

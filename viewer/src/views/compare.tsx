@@ -32,7 +32,7 @@ interface Side extends Current {
 /** The file's name, with its path where another has the same. */
 function titleOf(r: Recording, d: Device): string {
   const base = baseName(r.name);
-  const unique = (recordings.value ?? []).every((o) => o === r || baseName(o.name) !== base);
+  const unique = (recordings.value ?? []).every((o) => o === null || o === r || baseName(o.name) !== base);
   const name = unique ? base : r.name;
   return r.devices.length > 1 ? `${name}, ${deviceName(d.device)}` : name;
 }
@@ -40,7 +40,7 @@ function titleOf(r: Recording, d: Device): string {
 /** Every device of every file but the one that is shown. */
 function others(first: Current): { value: string; label: string }[] {
   return (recordings.value ?? []).flatMap((r, f) =>
-    r.devices.flatMap((d, i) => (f === first.file && i === first.device ? [] : [{ value: `${f}.${i}`, label: titleOf(r, d) }])),
+    (r?.devices ?? []).flatMap((d, i) => (f === first.file && i === first.device ? [] : [{ value: `${f}.${i}`, label: titleOf(r!, d) }])),
   );
 }
 
@@ -77,7 +77,7 @@ interface CompareProps {
 
 function Compare({ first, choices, chosen }: CompareProps) {
   const [file, device] = chosen.split('.').map(Number);
-  const of = recordings.value![file];
+  const of = recordings.value![file]!;
   const shown = of.devices[device];
   useEffect(() => {
     needNames(file).catch((e: unknown) => (trouble.value = reason(e)));

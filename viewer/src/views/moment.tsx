@@ -27,7 +27,7 @@ export function MomentView() {
 
 function useLive(shown: Current, at: number | null) {
   const { file, device } = shown;
-  return useAnswer(shown.scope, String(at), at === null ? null : () => source.live(file, device, at));
+  return useAnswer(shown.scope, String(at), at === null ? null : (unwanted) => source.live(file, device, at, unwanted));
 }
 
 function Moment(shown: Current) {

@@ -13,7 +13,7 @@ import { recording, search, source, view, type View } from '../state';
 import { bytes, count, duration, share, signedBytes } from '../text/units';
 import { chooseMoment } from '../timeline/moves';
 
-const reportOf = once((file, device) => source.report(file, device));
+const reportOf = once((file, device, unwanted) => source.report(file, device, unwanted));
 
 /** Rows of a list at first, and how many more at a time. */
 const SHORT = 8;
@@ -331,7 +331,7 @@ export function OverviewView() {
 }
 
 function Overview({ open, file, device, scope, recording }: Current & { open: Recording }) {
-  const answer = useAnswer(scope, scope, () => reportOf(file, device));
+  const answer = useAnswer(scope, scope, (unwanted) => reportOf(file, device, unwanted));
   const report = answer.value;
   return (
     <div class="overview" aria-busy={report === null}>

@@ -31,7 +31,7 @@ function State(shown: Current) {
   const { file, device, recording, names } = shown;
   const panel = useRef<HTMLDivElement>(null);
   const at = shownMoment.value;
-  const layout = useAnswer(shown.scope, String(at), () => source.layout(file, device, at));
+  const layout = useAnswer(shown.scope, String(at), (unwanted) => source.layout(file, device, at, unwanted));
   const total = useMemo(() => layout.value && drawnBytes(layout.value), [layout.value]);
   const pages = useEventPages(file, device, recording.events);
   const event = at === 0 ? null : at - 1;

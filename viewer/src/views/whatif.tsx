@@ -23,7 +23,7 @@ export function WhatIfView() {
 }
 
 function WhatIf({ file, device, scope, recording }: Current) {
-  const answer = useAnswer(scope, scope, recording.events === 0 ? null : () => replayOf(file, device));
+  const answer = useAnswer(scope, scope, recording.events === 0 ? null : (unwanted) => replayOf(file, device, unwanted));
   const replay = answer.value;
   const chosen = setting.value;
 

@@ -4,6 +4,7 @@ mod address_space;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod host;
+mod process;
 mod virtual_device;
 
 use thiserror::Error;
@@ -12,6 +13,7 @@ pub use address_space::AddressSpace;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
+pub(crate) use process::Process;
 pub use virtual_device::VirtualDevice;
 
 /// The page to which a driver rounds what it gives, in bytes.

@@ -209,6 +209,9 @@ impl Arena {
 impl Drop for Arena {
     /// Gives everything back: the last handle to this memory is gone.
     fn drop(&mut self) {
+        if !self.core.process.is_this() {
+            return;
+        }
         let mut locked = self.lock();
         for segment in 0..locked.state.segments.len() {
             locked.discard(segment as u32);

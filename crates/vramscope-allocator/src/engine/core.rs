@@ -8,7 +8,7 @@ use vramscope_trace::Action;
 use super::pending::Pending;
 use super::statistics::Meter;
 use super::{ArenaKey, Limit};
-use crate::device::{Device, DeviceError, VirtualMemory, guarded};
+use crate::device::{Device, DeviceError, Process, VirtualMemory, guarded};
 use crate::history::{ArenaTag, Happening, History, StackKey};
 use crate::hooks::PoolHooks;
 use crate::policy::{Class, Policy};
@@ -18,6 +18,8 @@ use crate::sync::lock;
 pub(crate) struct Core {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) device_id: i32,
+    /// Whose memory this is. What is forked from it neither takes memory nor gives any back.
+    pub(crate) process: Process,
     pub(crate) policy: Policy,
     pub(crate) history: History,
     pub(crate) hooks: Arc<PoolHooks>,
@@ -81,6 +83,7 @@ impl Core {
         let core = Self {
             device,
             device_id,
+            process: Process::this(),
             policy,
             history,
             hooks,

@@ -99,6 +99,9 @@ pub enum AllocError {
     /// The device failed in another way.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The pool is of the process that this one was forked from.
+    #[error("the pool is of the process that this one was forked from; make another after the fork")]
+    Forked,
 }
 
 /// There is no memory left. The message is that of CuPy's `OutOfMemoryError`.
@@ -449,6 +452,9 @@ impl Engine {
 impl Drop for Engine {
     /// Gives the cache back. Blocks in use stay with their arena until their last handle is gone.
     fn drop(&mut self) {
+        if !self.core.process.is_this() {
+            return;
+        }
         self.core.pending.close(self.core.device.as_ref());
         let pools: Vec<PoolId> = lock(&self.pools).keys().copied().collect();
         pools.into_iter().for_each(|pool| self.release_pool(pool));

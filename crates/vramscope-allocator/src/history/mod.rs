@@ -4,6 +4,7 @@
 //! the bytes: the history can be replayed. What belongs to all devices of a pool (stacks, texts, regions, the
 //! file that is written meanwhile) is the [`Recorder`]'s.
 
+mod exclusive_file;
 mod metadata;
 mod recorder;
 mod snapshot;
@@ -49,7 +50,8 @@ pub struct HistoryOptions {
     pub skip_actions: Vec<Action>,
     /// A file that every event is also written to while the program runs, at least every quarter of a
     /// second and without bound. It opens as a snapshot does, also after the program was killed. It is
-    /// completed when recording ends or the pool is gone; a program that keeps its pool to its end, in a
+    /// completed when recording ends or the pool is gone; until then it is locked, and nobody else can stream to
+    /// it. A file that is there already is replaced. A program that keeps its pool to its end, in a
     /// static say, should end the recording first, or lose the last quarter of a second. Beyond PyTorch.
     pub stream_to: Option<PathBuf>,
 }

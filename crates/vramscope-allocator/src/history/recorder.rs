@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use vramscope_trace::Stage;
 
 use super::{Stream, StreamItem};
+use crate::device::Process;
 use crate::stacks::{StackStore, Symbols};
 use crate::sync::lock;
 
@@ -19,6 +20,7 @@ pub(crate) struct Recorder {
     pub(crate) symbols: Mutex<Symbols>,
     pub(crate) texts: Texts,
     regions: Mutex<Regions>,
+    process: Process,
 }
 
 /// One end of a region.
@@ -52,6 +54,9 @@ impl Recorder {
 
     /// A region begins or ends.
     pub(crate) fn region(&self, stage: Stage, name: &Arc<str>, device_id: i32) {
+        if !self.process.is_this() {
+            return;
+        }
         let mut regions = lock(&self.regions);
         if regions.max_entries == 0 {
             return;

@@ -1,18 +1,19 @@
 //! The history on disk while the program runs.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
+use super::exclusive_file::ExclusiveFile;
 use super::recorder::RegionEntry;
 use super::snapshot::state;
 use super::{Entry, Recorder};
+use crate::device::Process;
 use crate::engine::{ArenaKey, Engine, SegmentState};
 use crate::stacks::{Site, SourceFrame, StackKey, Symbols, outside};
 use crate::sync::lock;
@@ -39,6 +40,8 @@ pub(crate) struct Stream {
     path: PathBuf,
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Whose threads those are. A forked process has none of them, and leaves the file alone.
+    process: Process,
 }
 
 struct Shared {
@@ -59,13 +62,13 @@ impl Stream {
     /// is what each has now.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// Where the file cannot be written; [`io::ErrorKind::ResourceBusy`] where another recording is.
     pub(crate) fn create(
         path: &Path,
         recorder: Arc<Recorder>,
         engines: &[(&Engine, Vec<SegmentState>)],
     ) -> io::Result<Arc<Self>> {
-        let mut log = LogWriter::create(File::create(path)?)?;
+        let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
         if let Some((engine, _)) = engines.first() {
             log.settings(&engine.core.policy.settings());
         }
@@ -76,7 +79,8 @@ impl Stream {
         log.flush()?;
         let file = Mutex::new(LogFile { log: Some(log), known, error: None });
         let shared = Arc::new(Shared { recorder, waiting: Mutex::default(), wake: Condvar::new(), file });
-        let stream = Arc::new(Self { path: path.to_owned(), shared, threads: Mutex::default() });
+        let process = Process::this();
+        let stream = Arc::new(Self { path: path.to_owned(), shared, threads: Mutex::default(), process });
         stream.spawn("vramscope-stream", Shared::write_on)?;
         stream.spawn("vramscope-symbols", Shared::look_up_on)?;
         Ok(stream)
@@ -101,6 +105,9 @@ impl Stream {
 
     /// Hands something over to be written.
     pub(crate) fn push(&self, item: StreamItem) {
+        if !self.process.is_this() {
+            return;
+        }
         let mut waiting = lock(&self.shared.waiting);
         waiting.items.push(item);
         if waiting.items.len() >= MOST_WAITING {
@@ -123,7 +130,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.close().ok();
+        if self.process.is_this() {
+            self.close().ok();
+        } else {
+            // Not even to be let go: their numbers may be those of other threads here.
+            let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(threads));
+        }
     }
 }
 
@@ -200,7 +213,7 @@ struct Meanings {
 /// The file and how it stands.
 struct LogFile {
     /// `None` when it is closed or given up.
-    log: Option<LogWriter<File>>,
+    log: Option<Log>,
     known: Known,
     error: Option<io::Error>,
 }
@@ -208,20 +221,28 @@ struct LogFile {
 impl LogFile {
     /// Adds something and hands it to the file. What a full disk does not take is tried again next time, from
     /// the byte where it stopped.
-    fn with(&mut self, add: impl FnOnce(&mut LogWriter<File>, &mut Known)) {
+    fn with(&mut self, add: impl FnOnce(&mut Log, &mut Known)) {
         let Some(log) = &mut self.log else { return };
         add(log, &mut self.known);
-        self.error = log.flush().err();
+        self.error = log.flush().err().or_else(|| lost(log.get_ref()));
         if log.pending() > MOST_UNWRITTEN {
             self.log = None;
         }
     }
 
     fn finish(&mut self) {
-        if let Some(Err(e)) = self.log.take().map(LogWriter::finish) {
-            self.error = Some(e);
+        match self.log.take().map(LogWriter::finish) {
+            Some(Err(e)) => self.error = Some(e),
+            Some(Ok(file)) => self.error = lost(&file),
+            None => {}
         }
     }
+}
+
+/// What is written goes to a file that nobody finds.
+fn lost(file: &ExclusiveFile) -> Option<io::Error> {
+    let why = "it was removed or replaced while it was written; what was recorded is not under this name";
+    (!file.has_its_name()).then(|| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
 /// What the file already has.
@@ -234,7 +255,7 @@ struct Known {
     new_stacks: Vec<Vec<(LogSite, Site)>>,
 }
 
-type Log = LogWriter<File>;
+type Log = LogWriter<ExclusiveFile>;
 
 impl Known {
     fn device(&mut self, log: &mut Log, recorder: &Recorder, device: i64, segments: &[SegmentState]) {
@@ -276,6 +297,7 @@ impl Known {
                     pool: Some(arena.pool),
                     user_metadata: text.as_deref(),
                     kind: entry.what.class.into(),
+                    unknown_action: None,
                 });
             }
             StreamItem::Region(r) => log.annotation(r.stage, &r.name, r.device_id.into(), r.time_us),

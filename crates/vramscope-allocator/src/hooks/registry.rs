@@ -12,6 +12,7 @@ use super::{
     AllocPostprocess, AllocPreprocess, BoxedError, Free, HookError, MallocPostprocess, MallocPreprocess,
     MemoryHook,
 };
+use crate::device::Process;
 use crate::engine::AllocCallbacks;
 use crate::pool::Allocation;
 use crate::sync::lock;
@@ -113,7 +114,7 @@ pub fn register(hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
     let before = thread_hooks();
     let registration = Registration::new(hook);
     set_thread_hooks(with(before.as_ref().map_or(&[], |set| &set.hooks), &registration)?);
-    Ok(HookGuard { registration, pool: Weak::new() })
+    Ok(HookGuard { registration, pool: Weak::new(), process: Process::this() })
 }
 
 fn set_thread_hooks(hooks: Registrations) {
@@ -148,11 +149,16 @@ pub struct HookGuard {
     registration: Arc<Registration>,
     /// The pool it is registered for; none where it is a thread's.
     pool: Weak<PoolHooks>,
+    /// Where it is registered. In a forked process it is no longer called, and the lists stay as they are.
+    process: Process,
 }
 
 impl Drop for HookGuard {
     fn drop(&mut self) {
         self.registration.alive.store(false, Ordering::Release);
+        if !self.process.is_this() {
+            return;
+        }
         if let Some(pool) = self.pool.upgrade() {
             return pool.remove_dead();
         }
@@ -188,7 +194,7 @@ impl PoolHooks {
         let mut hooks = lock(&self.hooks);
         *hooks = Arc::new(with(&hooks, &registration)?);
         self.hooked.store(true, Ordering::Release);
-        Ok(HookGuard { registration, pool: Arc::downgrade(self) })
+        Ok(HookGuard { registration, pool: Arc::downgrade(self), process: Process::this() })
     }
 
     /// Takes out what is no longer registered. Hooks are dropped with nothing locked: their code runs then.

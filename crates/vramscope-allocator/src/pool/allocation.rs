@@ -72,7 +72,8 @@ impl Allocation {
     /// # Errors
     /// Where the device could not wait for that stream.
     pub fn record_stream(&self, stream: u64) -> Result<(), DeviceError> {
-        self.grant.block.map_or(Ok(()), |block| self.arena.record_stream(block, stream))
+        let block = self.grant.block.filter(|_| self.arena.core.process.is_this());
+        block.map_or(Ok(()), |block| self.arena.record_stream(block, stream))
     }
 
     /// Gives the memory back; the same as dropping it.
@@ -84,6 +85,9 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         let Some(block) = self.grant.block else { return };
         let core = &self.arena.core;
+        if !core.process.is_this() {
+            return;
+        }
         let stack = core.history.capture(When::Free);
         if unobserved_free(&core.hooks, self.told) {
             return self.arena.free(block, stack);

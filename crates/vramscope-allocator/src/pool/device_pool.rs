@@ -85,6 +85,9 @@ impl DevicePool {
 
     #[inline]
     fn malloc_in(&self, key: ArenaKey, size: u64) -> Result<Allocation, AllocError> {
+        if !self.engine.core.process.is_this() {
+            return Err(AllocError::Forked);
+        }
         match Hooks::here(&self.engine.core.hooks, self.device_id()) {
             Hooks::None(told) => self.malloc_with(key, size, self.round_size(size), told, None),
             Hooks::Some(hooks) => self.malloc_observed(key, size, &hooks),
@@ -280,7 +283,9 @@ impl PrivatePool<'_> {
 
 impl Drop for PrivatePool<'_> {
     fn drop(&mut self) {
-        self.device.engine.release_pool(self.id);
+        if self.device.engine.core.process.is_this() {
+            self.device.engine.release_pool(self.id);
+        }
     }
 }
 
@@ -341,6 +346,8 @@ impl PeakScope {
 
 impl Drop for PeakScope {
     fn drop(&mut self) {
-        self.engine.close_scope(self.key);
+        if self.engine.core.process.is_this() {
+            self.engine.close_scope(self.key);
+        }
     }
 }

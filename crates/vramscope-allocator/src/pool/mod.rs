@@ -40,6 +40,15 @@ use crate::sync::lock;
 /// A freed block is cached and serves a later request on the same stream. A handle is cheap to clone, and
 /// every method may be called from any thread. Methods of [`DevicePool`] on the pool itself are those of its
 /// first device. When the last handle is gone, the cache goes back to the device; allocations stay valid.
+///
+/// # After a fork
+///
+/// A pool is of the process that made it. In a child that was forked from it, requests fail with
+/// [`AllocError::Forked`], [`record_memory_history`](Self::record_memory_history) with [`HistoryError::Forked`],
+/// and dropping the pool, its allocations, guards and regions does nothing: no memory goes back, no thread is waited
+/// for, and the parent's recording is left alone. The host's memory in a child's allocations is a copy, as all its
+/// memory is. Nothing else of the pool may be asked there: another thread may have held its locks when the process was
+/// forked, and would never give them back. Pools that the child makes work as they do anywhere.
 #[derive(Clone)]
 pub struct MemoryPool {
     inner: Arc<Inner>,
@@ -108,6 +117,9 @@ pub enum HistoryError {
         #[source]
         why: io::Error,
     },
+    /// The pool is of the process that this one was forked from.
+    #[error("the pool is of the process that this one was forked from; make another after the fork")]
+    Forked,
 }
 
 impl MemoryPool {
@@ -201,6 +213,9 @@ impl MemoryPool {
     /// Where there is no such device, or the file to stream to cannot be written: nothing has changed then.
     /// Where the file until now could not be completed: what was asked for has begun all the same.
     pub fn record_memory_history(&self, options: &HistoryOptions) -> Result<(), HistoryError> {
+        if !self.inner.devices[0].engine.core.process.is_this() {
+            return Err(HistoryError::Forked);
+        }
         let chosen: Vec<&DevicePool> = match options.device {
             Some(id) => vec![self.device(id).ok_or(HistoryError::NoDevice(id))?],
             None => self.inner.devices.iter().collect(),
@@ -225,7 +240,10 @@ impl MemoryPool {
                 Some(path) if options.enabled.is_some() => {
                     let state: Vec<_> = wholes.iter().map(|(engine, w)| (*engine, w.segments())).collect();
                     let stream = Stream::create(path, Arc::clone(&self.inner.recorder), &state);
-                    Some(stream.map_err(|why| HistoryError::Io { path: path.clone(), why })?)
+                    Some(stream.map_err(|why| match why.kind() {
+                        io::ErrorKind::ResourceBusy => HistoryError::Busy { path: path.clone() },
+                        _ => HistoryError::Io { path: path.clone(), why },
+                    })?)
                 }
                 _ => None,
             };

@@ -3,6 +3,8 @@
 
 mod cuda;
 mod cupy;
+#[cfg(unix)]
+mod fork;
 mod history;
 mod hooks;
 mod invariants;
@@ -13,6 +15,7 @@ mod python;
 mod recordings;
 mod release;
 mod schema;
+mod stream;
 mod threads;
 
 use vramscope_allocator::{Policy, TorchRelease};

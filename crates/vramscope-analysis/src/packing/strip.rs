@@ -9,191 +9,326 @@ pub(crate) struct Piece {
     pub(crate) held: bool,
 }
 
-/// Pieces by address without a gap from 0 to `u64::MAX`, in chunks that are cheap to edit and to skip.
-pub(crate) struct Strip {
-    chunks: Vec<Chunk>,
+impl Piece {
+    /// Free until `to` at least.
+    fn serves(&self, to: u32) -> bool {
+        !self.held && self.until >= to
+    }
 }
 
-/// Up to [`MOST`] neighbouring pieces and what a search needs to pass them by.
-struct Chunk {
+/// Pieces by address without a gap from 0 to `u64::MAX`, as a tree whose nodes know what a search needs to pass them by:
+/// finding and changing bytes costs the logarithm of the pieces.
+pub(crate) struct Strip {
+    root: Node,
+    /// Nodes that searches may still enter in vain, see [`Strip::allow`].
+    searches: u64,
+    /// What an edit finds, and what it leaves.
+    scratch: (Vec<Piece>, Vec<Piece>),
+}
+
+/// Neighbouring pieces.
+struct Node {
     start: u64,
     end: u64,
-    /// Free bytes at the start, at the end, and in the longest run between.
+    /// Free bytes at the start, at the end, and in the longest run between, whatever their times.
     head: u64,
     tail: u64,
     best: u64,
-    pieces: Vec<Piece>,
+    /// The first and the last time at which free bytes are taken.
+    first_until: u32,
+    last_until: u32,
+    parts: Parts,
 }
 
+enum Parts {
+    Pieces(Vec<Piece>),
+    Nodes(Vec<Node>),
+}
+
+/// The most pieces or nodes in a node.
 const MOST: usize = 64;
 
-impl Chunk {
-    fn new(pieces: Vec<Piece>, end: u64) -> Self {
-        let start = pieces.first().map_or(0, |piece| piece.start);
-        let mut chunk = Self { start, end, head: 0, tail: 0, best: 0, pieces };
-        chunk.sum_up();
-        chunk
+/// Nodes that a search may enter in vain, on average over a sweep. Some few are the rule; times that differ from piece to
+/// piece, as no recording has them, could have each search enter all.
+const SEARCHES_EACH: u64 = 64;
+
+/// What short sweeps may enter in vain however few their items.
+const SEARCHES_AT_LEAST: u64 = 1 << 20;
+
+/// A search under way.
+struct Search {
+    size: u64,
+    to: u32,
+    /// Start of the run of fitting pieces that reaches the end of what was passed; `u64::MAX` where none does.
+    run: u64,
+    entered: u64,
+}
+
+impl Node {
+    fn of(parts: Parts, end: u64) -> Self {
+        let mut node =
+            Self { start: 0, end, head: 0, tail: 0, best: 0, first_until: u32::MAX, last_until: 0, parts };
+        node.sum_up();
+        node
+    }
+
+    fn len(&self) -> usize {
+        match &self.parts {
+            Parts::Pieces(pieces) => pieces.len(),
+            Parts::Nodes(nodes) => nodes.len(),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.head == self.end - self.start
     }
 
     fn sum_up(&mut self) {
-        self.start = self.pieces.first().map_or(self.end, |piece| piece.start);
-        let mut run = self.start;
-        let mut head = None;
-        self.best = 0;
-        for piece in &self.pieces {
-            if piece.held {
-                head.get_or_insert(piece.start - self.start);
-                self.best = self.best.max(piece.start.saturating_sub(run));
-                run = u64::MAX;
-            } else {
-                run = run.min(piece.start);
+        let Self { start, end, head, tail, best, first_until, last_until, parts } = self;
+        (*best, *first_until, *last_until) = (0, u32::MAX, 0);
+        // Start of the run of free bytes that reaches the end of what was seen.
+        let mut run = u64::MAX;
+        let mut first_end = None;
+        match parts {
+            Parts::Pieces(pieces) => {
+                *start = pieces.first().map_or(*end, |piece| piece.start);
+                run = run.min(*start);
+                for piece in pieces.iter() {
+                    if piece.held {
+                        first_end.get_or_insert(piece.start);
+                        *best = (*best).max(piece.start.saturating_sub(run));
+                        run = u64::MAX;
+                    } else {
+                        run = run.min(piece.start);
+                        *first_until = (*first_until).min(piece.until);
+                        *last_until = (*last_until).max(piece.until);
+                    }
+                }
+            }
+            Parts::Nodes(nodes) => {
+                *start = nodes.first().map_or(*end, |node| node.start);
+                for node in nodes.iter() {
+                    *first_until = (*first_until).min(node.first_until);
+                    *last_until = (*last_until).max(node.last_until);
+                    run = run.min(node.start);
+                    if node.is_free() {
+                        continue;
+                    }
+                    first_end.get_or_insert(node.start + node.head);
+                    *best = (*best).max(node.best).max(node.start + node.head - run);
+                    run = node.end - node.tail;
+                }
             }
         }
-        self.tail = self.end.saturating_sub(run);
-        self.best = self.best.max(self.tail);
-        self.head = head.unwrap_or(self.end - self.start);
+        *tail = end.saturating_sub(run);
+        *best = (*best).max(*tail);
+        *head = first_end.unwrap_or(*end) - *start;
+    }
+
+    /// The start of the run that is long enough, if it ends in here.
+    fn find(&self, search: &mut Search) -> Option<u64> {
+        let joined = if search.run == u64::MAX { 0 } else { self.start - search.run + self.head };
+        if self.last_until < search.to {
+            search.run = u64::MAX;
+            return None;
+        }
+        if self.best < search.size && joined < search.size {
+            search.run = self.run_to_the_end(search);
+            return None;
+        }
+        search.entered += 1;
+        match &self.parts {
+            Parts::Nodes(nodes) => nodes.iter().find_map(|node| node.find(search)),
+            Parts::Pieces(pieces) => {
+                for (index, piece) in pieces.iter().enumerate() {
+                    if !piece.serves(search.to) {
+                        search.run = u64::MAX;
+                        continue;
+                    }
+                    search.run = search.run.min(piece.start);
+                    let end = pieces.get(index + 1).map_or(self.end, |next| next.start);
+                    if end - search.run >= search.size {
+                        return Some(search.run);
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// Where the run of fitting pieces starts that reaches the end of the node, which may have begun before it.
+    fn run_to_the_end(&self, search: &Search) -> u64 {
+        let mut run = self.end;
+        if self.is_whole_to_the_end(search.to, &mut run) {
+            return search.run.min(run);
+        }
+        if run == self.end { u64::MAX } else { run }
+    }
+
+    /// Takes `run` back to the start of the fitting pieces at the end; true where all of them fit.
+    fn is_whole_to_the_end(&self, to: u32, run: &mut u64) -> bool {
+        if self.first_until >= to {
+            *run = self.end - self.tail;
+            return self.is_free();
+        }
+        match &self.parts {
+            Parts::Nodes(nodes) => nodes.iter().rev().all(|node| node.is_whole_to_the_end(to, run)),
+            Parts::Pieces(pieces) => pieces.iter().rev().all(|piece| {
+                let serves = piece.serves(to);
+                if serves {
+                    *run = piece.start;
+                }
+                serves
+            }),
+        }
+    }
+
+    /// Adds the pieces that have bytes from `start` to `end`, whole; returns where the last of them ends.
+    fn collect(&self, start: u64, end: u64, list: &mut Vec<Piece>) -> u64 {
+        match &self.parts {
+            Parts::Pieces(pieces) => {
+                let from = pieces.partition_point(|piece| piece.start <= start).saturating_sub(1);
+                let to = pieces.partition_point(|piece| piece.start < end);
+                list.extend_from_slice(&pieces[from..to]);
+                pieces.get(to).map_or(self.end, |next| next.start)
+            }
+            Parts::Nodes(nodes) => {
+                let from = nodes.partition_point(|node| node.start <= start).saturating_sub(1);
+                let touched = nodes[from..].iter().take_while(|node| node.start < end);
+                touched.fold(start, |_, node| node.collect(start, end, list))
+            }
+        }
+    }
+
+    /// Puts `new` in place of the pieces from `start` to `end`, which are borders of pieces. Of no `new` pieces, some
+    /// must be left.
+    fn splice(&mut self, start: u64, end: u64, new: &[Piece]) {
+        match &mut self.parts {
+            Parts::Pieces(pieces) => {
+                let from = pieces.partition_point(|piece| piece.start < start);
+                let to = pieces.partition_point(|piece| piece.start < end);
+                pieces.splice(from..to, new.iter().copied());
+            }
+            Parts::Nodes(nodes) => {
+                let first = nodes.partition_point(|node| node.start <= start).saturating_sub(1);
+                let mut behind = nodes.partition_point(|node| node.start < end);
+                if let Some(last) =
+                    nodes.get_mut(behind - 1).filter(|last| behind - 1 > first && last.end > end)
+                {
+                    last.splice(last.start, end, &[]);
+                    behind -= 1;
+                }
+                nodes.drain(first + 1..behind.max(first + 1));
+                nodes[first].end = nodes.get(first + 1).map_or(self.end, |next| next.start);
+                nodes[first].splice(start, end, new);
+                if nodes[first].len() == 0 {
+                    nodes.remove(first);
+                } else if let Some(parts) = nodes[first].divided() {
+                    nodes.splice(first..=first, parts);
+                }
+            }
+        }
+        self.sum_up();
+    }
+
+    /// The parts of a node that has become too large.
+    fn divided(&mut self) -> Option<Vec<Self>> {
+        if self.len() <= MOST {
+            return None;
+        }
+        let parts: Vec<Parts> = match &mut self.parts {
+            Parts::Pieces(pieces) => {
+                pieces.chunks(MOST / 2).map(|part| Parts::Pieces(part.to_vec())).collect()
+            }
+            Parts::Nodes(nodes) => {
+                let mut rest = std::mem::take(nodes).into_iter().peekable();
+                let mut parts = Vec::new();
+                while rest.peek().is_some() {
+                    parts.push(Parts::Nodes(rest.by_ref().take(MOST / 2).collect()));
+                }
+                parts
+            }
+        };
+        let mut end = self.end;
+        let mut nodes = Vec::with_capacity(parts.len());
+        for part in parts.into_iter().rev() {
+            let node = Self::of(part, end);
+            end = node.start;
+            nodes.push(node);
+        }
+        nodes.reverse();
+        Some(nodes)
     }
 }
 
 impl Strip {
     pub(crate) fn new() -> Self {
         let all = Piece { start: 0, until: u32::MAX, held: false };
-        Self { chunks: vec![Chunk::new(vec![all], u64::MAX)] }
+        Self {
+            root: Node::of(Parts::Pieces(vec![all]), u64::MAX),
+            searches: u64::MAX,
+            scratch: Default::default(),
+        }
+    }
+
+    /// Bounds what all searches for `items` items may cost together. Once that is used up, what does not fit at the
+    /// first place that is long enough goes on top.
+    pub(crate) fn allow(&mut self, items: usize) {
+        self.searches = SEARCHES_AT_LEAST.max((items as u64).saturating_mul(SEARCHES_EACH));
     }
 
     /// The lowest address from which `size` bytes are free until `to` at least.
-    pub(crate) fn find(&self, size: u64, to: u32) -> Option<u64> {
-        // Start of the run of fitting pieces that reaches the end of the chunk before.
-        let mut run = u64::MAX;
-        for chunk in &self.chunks {
-            let joined = if run == u64::MAX { 0 } else { chunk.start - run + chunk.head };
-            if chunk.best >= size || joined >= size {
-                for (index, piece) in chunk.pieces.iter().enumerate() {
-                    if piece.held || piece.until < to {
-                        run = u64::MAX;
-                        continue;
-                    }
-                    run = run.min(piece.start);
-                    let end = chunk.pieces.get(index + 1).map_or(chunk.end, |next| next.start);
-                    if end - run >= size {
-                        return Some(run);
-                    }
-                }
-            } else {
-                let mut tail = u64::MAX;
-                let mut whole = true;
-                for piece in chunk.pieces.iter().rev() {
-                    if piece.held || piece.until < to {
-                        whole = false;
-                        break;
-                    }
-                    tail = piece.start;
-                }
-                run = if whole { run.min(tail) } else { tail };
-            }
+    pub(crate) fn find(&mut self, size: u64, to: u32) -> Option<u64> {
+        let mut search = Search { size, to, run: u64::MAX, entered: 0 };
+        if self.searches == 0 {
+            let top = self.root.run_to_the_end(&search);
+            return (self.root.end.saturating_sub(top) >= size).then_some(top);
         }
-        None
-    }
-
-    /// Index of the chunk that has the byte at `at`.
-    fn chunk_of(&self, at: u64) -> usize {
-        self.chunks.partition_point(|chunk| chunk.start <= at).saturating_sub(1)
-    }
-
-    /// Makes a piece start at `at`; gives its chunk and its place there.
-    fn split(&mut self, at: u64) -> (usize, usize) {
-        let index = self.chunk_of(at);
-        let chunk = &mut self.chunks[index];
-        let place = chunk.pieces.partition_point(|piece| piece.start < at);
-        if at == chunk.end || chunk.pieces.get(place).is_some_and(|piece| piece.start == at) {
-            return (index, place);
-        }
-        let before = chunk.pieces[place - 1];
-        chunk.pieces.insert(place, Piece { start: at, ..before });
-        (index, place)
+        let found = self.root.find(&mut search);
+        self.searches = self.searches.saturating_sub(search.entered);
+        found
     }
 
     /// Marks the bytes from `start` to `end` as held or free.
     pub(crate) fn mark(&mut self, start: u64, end: u64, held: bool) {
-        if start >= end {
-            return;
-        }
-        if held {
-            self.split(end);
-        }
-        let (mut index, mut place) = self.split(start);
-        loop {
-            let chunk = &mut self.chunks[index];
-            let mut stop = place;
-            while let Some(piece) = chunk.pieces.get_mut(stop).filter(|piece| piece.start < end) {
-                piece.held = held;
-                stop += 1;
-            }
-            let done = stop < chunk.pieces.len() || chunk.end >= end;
-            if !held {
-                // Neighbours that have become alike are one again.
-                let pieces = &mut chunk.pieces;
-                let from = place.saturating_sub(1);
-                let to = (stop + 1).min(pieces.len());
-                let mut kept = from;
-                for at in from + 1..to {
-                    let piece = pieces[at];
-                    let last = pieces[kept];
-                    if last.held || piece.held || last.until != piece.until {
-                        kept += 1;
-                        pieces[kept] = piece;
-                    }
-                }
-                if kept + 1 < to {
-                    pieces.drain(kept + 1..to);
-                }
-            }
-            chunk.sum_up();
-            if chunk.pieces.len() > MOST {
-                self.divide(index);
-            }
-            if done {
-                break;
-            }
-            // The chunk may have been divided: look the next one up by its start.
-            let next = self.chunks[index].end;
-            index = self.chunk_of(next);
-            if next >= end {
-                break;
-            }
-            let chunk = &self.chunks[index];
-            place = chunk.pieces.partition_point(|piece| piece.start < start);
+        if start < end {
+            self.edit(start, end, |old, new| {
+                old.iter()
+                    .for_each(|piece| push(new, Piece { start: piece.start.max(start), held, ..*piece }));
+            });
         }
     }
 
     /// Replaces the bytes from the first of `pieces` to `end`; an empty list of pieces changes nothing.
     pub(crate) fn replace(&mut self, pieces: &[Piece], end: u64) {
-        let Some(first) = pieces.first() else { return };
-        self.split(end);
-        let (index, place) = self.split(first.start);
-        let mut last = index;
-        while self.chunks[last].end < end {
-            last += 1;
+        if let Some(first) = pieces.first() {
+            self.edit(first.start, end, |_, new| pieces.iter().for_each(|&piece| push(new, piece)));
         }
-        if last > index {
-            // What the range has of the chunks after the first goes; chunks that keep nothing go too.
-            let border = self.chunks[last].pieces.partition_point(|piece| piece.start < end);
-            let moved = self.chunks[last].pieces.split_off(border);
-            let border = self.chunks[last].end;
-            self.chunks[index].pieces.truncate(place);
-            self.chunks[index].pieces.extend_from_slice(pieces);
-            self.chunks[index].pieces.extend(moved);
-            self.chunks[index].end = border;
-            self.chunks.drain(index + 1..=last);
-        } else {
-            let chunk = &mut self.chunks[index];
-            let stop = place + chunk.pieces[place..].partition_point(|piece| piece.start < end);
-            chunk.pieces.splice(place..stop, pieces.iter().copied());
+    }
+
+    /// Puts others in place of the pieces that have bytes from `start` to `end`: `change` is told these, whole, and adds what
+    /// shall be there. Neighbours that become alike are one.
+    fn edit(&mut self, start: u64, end: u64, change: impl FnOnce(&[Piece], &mut Vec<Piece>)) {
+        let (mut old, mut new) = std::mem::take(&mut self.scratch);
+        let old_end = self.root.collect(start.saturating_sub(1), end.saturating_add(1), &mut old);
+        let old_start = old.first().map_or(start, |piece| piece.start);
+        let within = old.partition_point(|piece| piece.start <= start).saturating_sub(1);
+        let behind = old.partition_point(|piece| piece.start < end);
+        let before = if old_start < start { within + usize::from(old[within].start < start) } else { 0 };
+        old[..before].iter().for_each(|&piece| push(&mut new, piece));
+        change(&old[within..behind], &mut new);
+        let last_end = old.get(behind).map_or(old_end, |next| next.start);
+        if last_end > end {
+            push(&mut new, Piece { start: end, ..old[behind - 1] });
         }
-        self.chunks[index].sum_up();
-        if self.chunks[index].pieces.len() > MOST {
-            self.divide(index);
+        old[behind..].iter().for_each(|&piece| push(&mut new, piece));
+        self.root.splice(old_start, old_end, &new);
+        while let Some(nodes) = self.root.divided() {
+            self.root = Node::of(Parts::Nodes(nodes), self.root.end);
         }
+        old.clear();
+        new.clear();
+        self.scratch = (old, new);
     }
 
     /// Adds the pieces from `start` to `end`, cut to that range, to `list`.
@@ -201,29 +336,105 @@ impl Strip {
         if start >= end {
             return;
         }
-        let index = self.chunk_of(start);
-        let skip = self.chunks[index].pieces.partition_point(|piece| piece.start <= start).saturating_sub(1);
-        let pieces = self.chunks[index..].iter().flat_map(|chunk| &chunk.pieces).skip(skip);
         let first = list.len();
-        for piece in pieces.take_while(|piece| piece.start < end) {
-            let alike = list.len() > first && list.last().is_some_and(|last| last.until == piece.until);
-            if !alike {
-                list.push(Piece { start: piece.start.max(start), ..*piece });
+        self.root.collect(start, end, list);
+        list[first].start = start;
+        // Only times matter here.
+        let mut kept = first;
+        for at in first + 1..list.len() {
+            if list[at].until != list[kept].until {
+                kept += 1;
+                list[kept] = list[at];
             }
+        }
+        list.truncate(kept + 1);
+    }
+}
+
+/// Adds a piece behind others, unless it is alike to the last.
+fn push(pieces: &mut Vec<Piece>, piece: Piece) {
+    if pieces.last().is_none_or(|last| (last.until, last.held) != (piece.until, piece.held)) {
+        pieces.push(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte of a short line: until when it is free, and whether it is held.
+    struct Bytes(Vec<(u32, bool)>);
+
+    impl Bytes {
+        fn find(&self, size: usize, to: u32) -> Option<u64> {
+            let fits = |start: &usize| {
+                self.0[*start..start + size].iter().all(|&(until, held)| !held && until >= to)
+            };
+            (0..self.0.len() - size).find(fits).map(|start| start as u64)
+        }
+
+        fn pieces(&self, from: usize, to: usize) -> Vec<(u64, u32)> {
+            let mut out: Vec<(u64, u32)> = Vec::new();
+            for (at, &(until, _)) in self.0[from..to].iter().enumerate() {
+                if out.last().is_none_or(|last| last.1 != until) {
+                    out.push(((from + at) as u64, until));
+                }
+            }
+            out
         }
     }
 
-    fn divide(&mut self, index: usize) {
-        let chunk = &mut self.chunks[index];
-        let upper = chunk.pieces.split_off(chunk.pieces.len() / 2);
-        let upper = Chunk::new(upper, chunk.end);
-        chunk.end = upper.start;
-        chunk.sum_up();
-        self.chunks.insert(index + 1, upper);
-        for half in [index + 1, index] {
-            if self.chunks[half].pieces.len() > MOST {
-                self.divide(half);
+    #[test]
+    fn a_strip_says_what_its_bytes_say() {
+        const LENGTH: usize = 40_000;
+        let mut state = 7u64;
+        let mut random = |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        };
+        let mut strip = Strip::new();
+        let mut bytes = Bytes(vec![(u32::MAX, false); LENGTH]);
+        for round in 0..6000 {
+            // Short ranges make thousands of pieces, long ones take most of them away.
+            let longest = if round % 500 == 499 { LENGTH / 2 } else { 24 };
+            let start = random(LENGTH - longest - 1);
+            let end = start + 1 + random(longest);
+            match random(3) {
+                0 => {
+                    let held = random(3) > 0;
+                    strip.mark(start as u64, end as u64, held);
+                    bytes.0[start..end].iter_mut().for_each(|b| b.1 = held);
+                }
+                1 => {
+                    let until = [3, 5, 9, u32::MAX][random(4)];
+                    strip.replace(&[Piece { start: start as u64, until, held: false }], end as u64);
+                    bytes.0[start..end].fill((until, false));
+                }
+                _ => {
+                    let middle = start as u64 + (end - start) as u64 / 2;
+                    let first = Piece { start: start as u64, until: 4, held: false };
+                    let second = Piece { start: middle, until: 8, held: true };
+                    let pieces = [first, second];
+                    let pieces = if middle > first.start { &pieces[..] } else { &pieces[1..] };
+                    strip.replace(pieces, end as u64);
+                    bytes.0[start..middle as usize].fill((4, false));
+                    bytes.0[middle as usize..end].fill((8, true));
+                }
+            }
+            if round % 7 == 0 {
+                let (size, to) = (1 + random(200), [1, 4, 5, 9, 10][random(5)]);
+                // The line goes on behind these bytes.
+                let found = strip.find(size as u64, to).filter(|&at| at < (LENGTH - size) as u64);
+                assert_eq!(found, bytes.find(size, to), "{size} until {to} in round {round}");
+                let mut read = Vec::new();
+                strip.read(start as u64, end as u64, &mut read);
+                let read: Vec<(u64, u32)> = read.iter().map(|p| (p.start, p.until)).collect();
+                assert_eq!(read, bytes.pieces(start, end), "{start} to {end} in round {round}");
             }
         }
+        // What searches may cost is used up: what needs a free place gets the top.
+        strip.searches = 0;
+        let top = bytes.0.iter().rposition(|&(until, held)| held || until < 9).map_or(0, |last| last + 1);
+        assert_eq!(strip.find(1, 9), Some(top as u64));
     }
 }

@@ -23,7 +23,6 @@ pub(crate) fn pack(
     cancel: &Cancel,
 ) -> Packing {
     let mut best = Packing { offsets: Vec::new(), height: u64::MAX, lower_bound, exhausted: false };
-    let reversed = events.reversed();
     for (shrink, backwards, most_again) in TRIES {
         let tiers = Tiers::new(items, shrink, most_again);
         if !best.offsets.is_empty() && (best.height == lower_bound || tiers.steps > steps) {
@@ -31,7 +30,7 @@ pub(crate) fn pack(
         }
         steps = steps.saturating_sub(tiers.steps);
         let offsets = if backwards {
-            sweep(&mirrored(items), &reversed, &tiers, cancel)
+            sweep(&mirrored(items), &events.reversed(), &tiers, cancel)
         } else {
             sweep(items, events, &tiers, cancel)
         };
@@ -62,13 +61,21 @@ fn sweep(items: &[Item], events: &Events, tiers: &Tiers, cancel: &Cancel) -> Vec
         let up_to = |numbers: &[u32]| {
             numbers.iter().copied().filter(|&number| tiers.of[number as usize] <= tier).collect::<Vec<_>>()
         };
-        let events = Events { starts: up_to(&events.starts), ends: up_to(&events.ends) };
+        // The last tier is swept over all items.
+        let fewer;
+        let events = if tier + 1 == tiers.count {
+            events
+        } else {
+            fewer = Events { starts: up_to(&events.starts), ends: up_to(&events.ends) };
+            &fewer
+        };
         let is_placed = |number: u32| tiers.of[number as usize] < tier;
         let mut strip = Strip::new();
+        strip.allow(events.starts.len());
         if tier > 0 {
-            after.look_back(items, &events, &offsets, is_placed, &mut strip);
+            after.look_back(items, events, &offsets, is_placed, &mut strip);
         }
-        place(items, &events, &mut offsets, is_placed, &after, strip, cancel);
+        place(items, events, &mut offsets, is_placed, &mut after, strip, cancel);
     }
     offsets
 }
@@ -79,7 +86,7 @@ fn place(
     events: &Events,
     offsets: &mut [u64],
     is_placed: impl Fn(u32) -> bool,
-    after: &After,
+    after: &mut After,
     mut strip: Strip,
     cancel: &Cancel,
 ) {
@@ -93,7 +100,8 @@ fn place(
         while let Some(gone) = ends.next_if(|&number| items[number as usize].to <= now) {
             let (start, end) = bytes(items, offsets, gone);
             if is_placed(gone) {
-                strip.replace(after.of(gone), end);
+                strip.replace(after.next(), end);
+                after.done();
             } else {
                 strip.mark(start, end, false);
             }
@@ -127,14 +135,19 @@ fn bytes(items: &[Item], offsets: &[u64], number: u32) -> (u64, u64) {
 #[derive(Default)]
 struct After {
     pieces: Vec<Piece>,
-    /// By item, the range of its pieces.
-    lists: Vec<(usize, usize)>,
+    /// Where the list of each item begins; the last is that of the item that ends first.
+    lists: Vec<usize>,
 }
 
 impl After {
-    fn of(&self, number: u32) -> &[Piece] {
-        let (from, to) = self.lists[number as usize];
-        &self.pieces[from..to]
+    /// The list of the placed item that ends next.
+    fn next(&self) -> &[Piece] {
+        &self.pieces[self.lists.last().copied().unwrap_or(0)..]
+    }
+
+    /// It has ended.
+    fn done(&mut self) {
+        self.pieces.truncate(self.lists.pop().unwrap_or(0));
     }
 
     /// Fills the lists going back in time; leaves in `strip` what comes first.
@@ -147,7 +160,7 @@ impl After {
         strip: &mut Strip,
     ) {
         self.pieces.clear();
-        self.lists.resize(items.len(), (0, 0));
+        self.lists.clear();
         let take = |strip: &mut Strip, number: u32| {
             let (start, end) = bytes(items, offsets, number);
             if start < end {
@@ -162,9 +175,8 @@ impl After {
                 take(strip, later);
             }
             let (start, end) = bytes(items, offsets, gone);
-            let from = self.pieces.len();
+            self.lists.push(self.pieces.len());
             strip.read(start, end, &mut self.pieces);
-            self.lists[gone as usize] = (from, self.pieces.len());
         }
         for first in starts {
             take(strip, first);

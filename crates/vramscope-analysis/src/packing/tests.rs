@@ -183,3 +183,25 @@ fn the_deepest_search_fits_the_stack_of_a_thread() {
     let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(search).expect("a thread");
     assert_eq!(thread.join().expect("no overflow"), 4096);
 }
+
+#[test]
+fn a_million_blocks_live_at_once_are_packed() {
+    // Half of them leave holes that are too small for what comes after: a walk along the holes for each would be without end.
+    let count = 500_000;
+    let end = count * 2 + 1;
+    let first = (0..count).map(|n| Item { from: n, to: if n % 2 == 0 { count } else { end }, size: 1024 });
+    let second = (count..2 * count).map(|n| Item { from: n, to: end, size: 1536 + u64::from(n % 7) });
+    let items: Vec<Item> = first.chain(second).collect();
+    let packing = pack(&items, Effort { sweep_items: 0, ..Effort::default() });
+    assert!(packing.height >= packing.lower_bound);
+    // What was packed before its time is of no use to it: holes that stay free for ever shorter times.
+    let stairs: Vec<Item> = (0..300_000)
+        .map(|n| match n % 3 {
+            0 => Item { from: 0, to: n + 1, size: 4096 },
+            1 => Item { from: 300_000 - n, to: 300_001, size: 4096 },
+            _ => Item { from: n, to: n + 150_000, size: 512 },
+        })
+        .collect();
+    let packing = pack(&stairs, Effort { sweep_items: 0, ..Effort::default() });
+    assert!(packing.height >= packing.lower_bound);
+}

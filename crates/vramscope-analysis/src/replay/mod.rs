@@ -197,6 +197,10 @@ impl<'h, 't> Replay<'h, 't> {
                 return Ok(other);
             }
         }
+        if self.gets_to() < usize::MAX && self.history.reserved.is_empty() {
+            // Whatever was allocated lay in some segment.
+            self.skipped.set_growth(&self.policy, true);
+        }
         if self.is_unchecked() {
             let (run, finished) = self.run(&self.policy, None, false)?;
             self.reproduction.outcome = run.outcome(!finished);
@@ -400,7 +404,7 @@ impl<'h, 't> Replay<'h, 't> {
             // A fraction of nobody knows what.
             policy.memory_fraction = None;
         }
-        Ok(Run::new(&self.program, CachingAllocator::new(policy, device)?, self.cancel.clone()))
+        Ok(Run::new(&self.program, self.history, CachingAllocator::new(policy, device)?, self.cancel.clone()))
     }
 
     /// Where the layout at the end is not the recorded one.

@@ -78,8 +78,10 @@ fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced
         let answer = replay(&trace);
         assert_eq!((answer.reproduced, answer.divergence), (None, None));
         assert!(!answer.doubts.is_empty());
-        let [ours, all] = [&answer, &replay(&whole)].map(|d| d.asked.outcome.statistics.requested.peak);
-        assert_eq!(ours, all);
+        // How large the device was is not known, so the request that failed is served, and given back.
+        let (ours, all) = (&answer.asked.outcome, replay(&whole).asked.outcome);
+        assert_eq!(ours.rescued, 1);
+        assert!(ours.statistics.requested.peak >= all.statistics.requested.peak);
     }
 }
 

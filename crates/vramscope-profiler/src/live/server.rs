@@ -25,6 +25,9 @@ use crate::source::{MemorySource, SourceError, Ticker};
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 16;
+/// A connection that has asked nothing for so long leaves for a new one where all places are taken; one that has never asked
+/// leaves before it.
+const IDLE: Duration = Duration::from_secs(60);
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long no connection is accepted where the system has none to give.
@@ -201,6 +204,16 @@ impl Server {
             Err(e) => return Err(e),
         };
         stream.set_nonblocking(true)?;
+        if clients.len() >= MOST_CONNECTIONS {
+            let now = Instant::now();
+            let is_idle =
+                |c: &Client| c.heard.is_none_or(|heard| now.saturating_duration_since(heard) > IDLE);
+            // Of those that have never asked the first that came: their times are the earliest of all.
+            let idle = clients.iter().enumerate().filter(|(_, c)| is_idle(c)).min_by_key(|(_, c)| c.heard);
+            if let Some((longest, _)) = idle {
+                clients.remove(longest);
+            }
+        }
         if clients.len() < MOST_CONNECTIONS {
             let ticker = catch_unwind(AssertUnwindSafe(|| Arc::clone(&self.answers.source).ticker()));
             // Whoever called is let go where the source panics.
@@ -222,8 +235,8 @@ struct Answers {
 }
 
 impl Answers {
-    fn to(&self, asked: &[u8], ticker: &mut dyn Ticker) -> Vec<u8> {
-        match serde_json::from_slice(asked) {
+    fn to(&self, asked: serde_json::Result<Question>, ticker: &mut dyn Ticker) -> Vec<u8> {
+        match asked {
             Ok(Question::Hello) => line(&self.hello),
             Ok(Question::Tick { holders }) => self.look(ticker, holders).unwrap_or_else(|e| {
                 let gone = matches!(e, SourceError::Gone(_));
@@ -273,11 +286,21 @@ struct Client {
     until: Option<Instant>,
     /// Nothing more is read.
     closing: bool,
+    /// When it last asked something that could be answered.
+    heard: Option<Instant>,
 }
 
 impl Client {
     fn new(stream: UnixStream, ticker: Box<dyn Ticker>) -> Self {
-        Self { stream, ticker, asked: Vec::new(), answer: Vec::new(), until: None, closing: false }
+        Self {
+            stream,
+            ticker,
+            asked: Vec::new(),
+            answer: Vec::new(),
+            until: None,
+            closing: false,
+            heard: None,
+        }
     }
 
     fn waits_for(&self) -> PollFlags {
@@ -300,7 +323,11 @@ impl Client {
             match self.asked.iter().position(|&b| b == b'\n') {
                 Some(end) if end <= MOST_ASKED => {
                     let asked: Vec<u8> = self.asked.drain(..=end).collect();
-                    let answer = answers.to(&asked, self.ticker.as_mut());
+                    let question = serde_json::from_slice(&asked);
+                    if question.is_ok() {
+                        self.heard = Some(Instant::now());
+                    }
+                    let answer = answers.to(question, self.ticker.as_mut());
                     self.answer(answer);
                 }
                 None if self.asked.len() <= MOST_ASKED => {

@@ -38,6 +38,8 @@ pub struct PrometheusEndpoint {
     /// Dropped to stop the thread.
     running: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
+    /// Whose thread that is: a forked process does not have it.
+    process: u32,
 }
 
 /// Where to listen: a port of 127.0.0.1, or an address that others reach too, where it is named.
@@ -138,7 +140,7 @@ impl PrometheusEndpoint {
         };
         let thread = std::thread::Builder::new().name("vramscope-prometheus".to_owned());
         let thread = thread.spawn(serve).map_err(PrometheusError::Thread)?;
-        Ok(Self { address, running: Some(running), thread: Some(thread) })
+        Ok(Self { address, running: Some(running), thread: Some(thread), process: std::process::id() })
     }
 
     /// Where it listens.
@@ -150,6 +152,11 @@ impl PrometheusEndpoint {
 impl Drop for PrometheusEndpoint {
     /// Closes the port and all connections, at once.
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // There is no thread to stop, and waking it up would wake the parent's.
+            std::mem::forget((self.running.take(), self.thread.take()));
+            return;
+        }
         drop(self.running.take());
         if let Some(thread) = self.thread.take() {
             thread.join().ok();

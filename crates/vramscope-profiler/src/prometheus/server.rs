@@ -10,30 +10,29 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::http::uri::Authority;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
+use vramscope_http::Limits;
 
 use super::metrics::{self, Labels};
 use super::watched::{Seen, Watched};
 use crate::source::MemorySource;
 
-/// Connections at a time; others wait in the system's queue.
-const MOST_CONNECTIONS: usize = 64;
-
-/// How long one may last, with its one question. Prometheus itself waits ten seconds.
-const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
+/// Prometheus itself waits ten seconds. A scrape always finds a place, for whoever has not asked leaves first.
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head: Duration::from_secs(10),
+    longest_head: 16 << 10,
+    whole: Some(Duration::from_secs(10)),
+    keep_alive: false,
+};
 
 /// How long a source may take.
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
-
-/// The longest question.
-const LONGEST_HEAD: usize = 16 << 10;
 
 pub(super) struct Server {
     sources: Vec<(Labels, Arc<Mutex<Watched>>)>,
@@ -50,32 +49,17 @@ impl Server {
 
     /// Answers until it is dropped.
     pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let answer = Arc::clone(&self).connection(stream);
-                    tokio::spawn(async move {
-                        timeout(LONGEST_CONNECTION, answer).await.ok();
-                        drop(place);
-                    });
-                }
-                // The process may have no file to spare at the moment.
-                Err(_) => sleep(Duration::from_millis(100)).await,
-            }
-        }
-    }
-
-    async fn connection(self: Arc<Self>, stream: TcpStream) {
-        let service = service_fn(|request| {
+        vramscope_http::serve(listener, LIMITS, |place| {
             let server = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(server.answer(&request).await) }
-        });
-        let mut http = http1::Builder::new();
-        http.keep_alive(false).max_buf_size(LONGEST_HEAD);
-        // Whoever asked may have left.
-        http.serve_connection(TokioIo::new(stream), service).await.ok();
+            service_fn(move |request| {
+                let (server, place) = (Arc::clone(&server), place.clone());
+                async move {
+                    place.asks();
+                    Ok::<_, Infallible>(server.answer(&request).await)
+                }
+            })
+        })
+        .await;
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {

@@ -32,6 +32,8 @@ pub(super) struct OpenLog {
     /// Rows of the look that is under way, after what the file did not take.
     waiting: Vec<u8>,
     pub(super) failed: Option<io::ErrorKind>,
+    /// Whose log it is: a forked process writes nothing to it.
+    process: u32,
 }
 
 /// Bytes that may wait for a file that takes nothing. Rows beyond are lost.
@@ -43,7 +45,7 @@ impl OpenLog {
         let file = File::create(&to.path).map_err(failed)?;
         let mut waiting = Vec::new();
         write_header(to.format, &mut waiting).map_err(failed)?;
-        Ok(Self { file, format: to.format, waiting, failed: None })
+        Ok(Self { file, format: to.format, waiting, failed: None, process: std::process::id() })
     }
 
     pub(super) fn add(&mut self, row: Row<'_>) {
@@ -58,6 +60,9 @@ impl OpenLog {
     /// Whole rows in one write, where the file takes them. What it does not take comes first the next time, so that no
     /// row begins in the middle of another.
     pub(super) fn write_out(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         while !self.waiting.is_empty() {
             match self.file.write(&self.waiting) {
                 Ok(0) => self.failed = Some(io::ErrorKind::WriteZero),

@@ -117,8 +117,12 @@ impl MemoryTracker {
     /// Looks a last time and ends, at once. What was seen stays at hand.
     pub fn stop(&self) {
         let Some(monitor) = lock(&self.monitor).take() else { return };
+        let is_here = monitor.is_of_this_process();
         monitor.stop();
-        self.shared.happened(EventKind::Stop);
+        // In a forked process nothing has ended, and the log is the parent's.
+        if is_here {
+            self.shared.happened(EventKind::Stop);
+        }
     }
 
     /// It has not been stopped, and its source is still there.

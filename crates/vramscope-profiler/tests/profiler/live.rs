@@ -171,6 +171,25 @@ fn connections_are_few_and_places_come_free() {
     }
 }
 
+/// They would keep others out for ever; those that watch stay.
+#[test]
+fn connections_that_never_ask_make_room() {
+    let (_pool, server, _folder) = served();
+    let mut watching = Connection::open(server.path()).unwrap();
+    let mut silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(server.path()).unwrap()).collect();
+    // Words that mean nothing are no question.
+    for stream in &mut silent[90..] {
+        stream.write_all(b"nonsense\n").ok();
+    }
+    let mut others: Vec<Connection> = (0..15).map(|_| Connection::open(server.path()).unwrap()).collect();
+    watching.look(0).unwrap();
+    for other in &mut others {
+        other.look(0).unwrap();
+    }
+    let refused = Connection::open(server.path()).unwrap_err();
+    assert!(refused.to_string().ends_with("16 connections are open; close one"), "{refused}");
+}
+
 /// A client that never reads is let go; meanwhile others are answered.
 #[test]
 fn a_client_that_does_not_read_holds_nobody_up() {

@@ -354,12 +354,23 @@ fn fifty_scrapes_at_once_are_all_answered() {
     });
 }
 
-/// More than there are places for say nothing at all; whoever asks next waits until the first of them are sent away.
+/// More than there are places for say nothing, or half a question: whoever asks has the place of the first of them, and does
+/// not wait until their time is over, for then all of them would have been sent away.
 #[test]
-fn connections_that_say_nothing_are_ended() {
+fn connections_that_say_nothing_make_room() {
     let endpoint = PrometheusEndpoint::start(0, vec![Told::named("works", || allocated(1))]).unwrap();
-    let _silent: Vec<_> = (0..70).map(|_| TcpStream::connect(endpoint.address()).unwrap()).collect();
+    let mut silent: Vec<_> = (0..300).map(|_| TcpStream::connect(endpoint.address()).unwrap()).collect();
+    for stream in silent.iter_mut().step_by(2) {
+        stream.write_all(b"GET /metrics HTT").ok();
+    }
     assert_eq!(Scrape::of(&endpoint).value("vramscope_up", "works"), Some(1));
+    let last = silent.last_mut().unwrap();
+    last.set_nonblocking(true).unwrap();
+    let still = last.read(&mut [0; 9]).map_err(|e| e.kind());
+    assert_eq!(still.unwrap_err(), std::io::ErrorKind::WouldBlock, "the newest stays");
+    let first = &mut silent[0];
+    first.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert!(!matches!(first.read(&mut [0; 9]), Ok(1..)), "the first is ended");
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl CheckJson {
     /// The answers as they are printed.
     pub fn new(answers: &CheckAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker { names, top: None };
+        let maker = Maker::new(names, None);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),

@@ -4,13 +4,15 @@ mod check;
 mod replay;
 mod writer;
 
+use std::cell::Cell;
+
 use serde::Serialize;
 use vramscope_analysis::{
     Counters, DeviceFacts, EndState, Facts, Fragmentation, FreeBlock, Holder, LeakSuspect, Moment, Origin,
     OutOfMemory, Peak, Quality, Region, RunFigures, Summary, Unusable,
 };
 use vramscope_trace::formats::{Format, Recording};
-use vramscope_trace::{Action, Events, PoolId, SegmentKind, StackId};
+use vramscope_trace::{Action, Events, FrameId, PoolId, SegmentKind, StackId};
 
 use crate::Answers;
 use crate::names::Names;
@@ -92,6 +94,9 @@ struct HolderJson {
     /// Of memory live before recording whose allocation was not recorded: where it was freed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     freed_at: Vec<FrameJson>,
+    /// Outer frames of either that are not told, see [`MOST_FRAMES`].
+    #[serde(skip_serializing_if = "is_zero")]
+    frames_left_out: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -122,6 +127,8 @@ struct OomJson {
     enough_in_total: bool,
     missing_bytes: u64,
     stack: Vec<FrameJson>,
+    #[serde(skip_serializing_if = "is_zero")]
+    frames_left_out: usize,
     /// Who held `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
 }
@@ -156,6 +163,8 @@ struct FreeBlockJson {
 struct LeakJson {
     line: FrameJson,
     stack: Vec<FrameJson>,
+    #[serde(skip_serializing_if = "is_zero")]
+    frames_left_out: usize,
     stacks: usize,
     /// Fewest live allocations from each tenth of the run on.
     floor: Vec<u64>,
@@ -237,7 +246,8 @@ struct QualityJson {
 impl ReportJson {
     /// The report about `answers`; `top` limits lists of holders where the user asked for it.
     pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
-        let maker = Maker { names: Names { trace: &answers.recording.trace, frames: answers.frames }, top };
+        let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+        let maker = Maker::new(names, top);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
@@ -266,12 +276,39 @@ impl QualityJson {
     }
 }
 
+/// Frames of one stack that are told, the innermost: real ones have some hundred, recursion without an end a million.
+const MOST_FRAMES: usize = 1000;
+
+/// Bytes that all stacks together may take, about: a file may refer to one stack, or one long name, any number of times.
+const MOST_STACK_BYTES: usize = 64 << 20;
+
+/// What a frame takes beside its names, about.
+const FRAME_BYTES: usize = 64;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
 struct Maker<'r> {
     names: Names<'r>,
     top: Option<usize>,
+    /// Of [`MOST_STACK_BYTES`], those that are left.
+    left: Cell<usize>,
 }
 
-impl Maker<'_> {
+/// The frames of a stack, innermost first, and how many outer ones are not told.
+#[derive(Default)]
+struct StackJson {
+    frames: Vec<FrameJson>,
+    left_out: usize,
+}
+
+impl<'r> Maker<'r> {
+    fn new(names: Names<'r>, top: Option<usize>) -> Self {
+        Self { names, top, left: Cell::new(MOST_STACK_BYTES) }
+    }
+
     fn device(&self, s: &Summary, at: Option<usize>) -> DeviceJson {
         let EndState { segments, blocks, allocated, active, requested, reserved } = s.end;
         let Peak { moment, .. } = s.peaks.allocated;
@@ -343,7 +380,7 @@ impl Maker<'_> {
 
     fn holders(&self, holders: &[Holder], top: Option<usize>) -> Vec<HolderJson> {
         let holder = |h: &Holder| {
-            let stack = h.stack.map_or_else(Vec::new, |s| self.stack(s));
+            let StackJson { frames: stack, left_out } = self.stack(h.stack);
             let (stack, freed_at) =
                 if h.origin == Some(Origin::FreeOnly) { (Vec::new(), stack) } else { (stack, Vec::new()) };
             HolderJson {
@@ -354,16 +391,29 @@ impl Maker<'_> {
                 preexisting: h.origin.map(|o| o != Origin::Recorded),
                 stack,
                 freed_at,
+                frames_left_out: left_out,
             }
         };
         holders.iter().take(top.unwrap_or(usize::MAX)).map(holder).collect()
     }
 
-    fn stack(&self, stack: StackId) -> Vec<FrameJson> {
-        self.names.trace.stacks.get(stack).iter().map(|&f| self.frame(f)).collect()
+    fn stack(&self, stack: Option<StackId>) -> StackJson {
+        let Some(stack) = stack else { return StackJson::default() };
+        let trace = self.names.trace;
+        let all = trace.stacks.get(stack);
+        let room = |id: &FrameId| {
+            let frame = trace.frames.get(*id);
+            let names = [frame.filename, frame.name].map(|s| trace.strings.get(s).len());
+            let left = self.left.get().checked_sub(FRAME_BYTES + names.iter().sum::<usize>());
+            self.left.set(left.unwrap_or(0));
+            left.is_some()
+        };
+        let told = all.iter().take(MOST_FRAMES).take_while(|id| room(id));
+        let frames: Vec<FrameJson> = told.map(|&f| self.frame(f)).collect();
+        StackJson { left_out: all.len() - frames.len(), frames }
     }
 
-    fn frame(&self, id: vramscope_trace::FrameId) -> FrameJson {
+    fn frame(&self, id: FrameId) -> FrameJson {
         let trace = self.names.trace;
         let frame = trace.frames.get(id);
         FrameJson {
@@ -374,6 +424,7 @@ impl Maker<'_> {
     }
 
     fn oom(&self, o: &OutOfMemory) -> OomJson {
+        let StackJson { frames: stack, left_out } = self.stack(o.stack);
         OomJson {
             event: o.event,
             time_us: o.time_us,
@@ -390,15 +441,18 @@ impl Maker<'_> {
             at_limit: o.at_limit,
             enough_in_total: o.enough_in_total(),
             missing_bytes: o.missing(),
-            stack: o.stack.map_or_else(Vec::new, |s| self.stack(s)),
+            stack,
+            frames_left_out: left_out,
             holders: self.holders(&o.holders, self.top),
         }
     }
 
     fn leak(&self, l: &LeakSuspect) -> LeakJson {
+        let StackJson { frames: stack, left_out } = self.stack(Some(l.stack));
         LeakJson {
             line: self.frame(l.line),
-            stack: self.stack(l.stack),
+            stack,
+            frames_left_out: left_out,
             stacks: l.stacks,
             floor: l.floor.to_vec(),
             allocations: l.allocations,
@@ -543,5 +597,62 @@ impl InfoJson {
             allocator_conf: trace.settings.as_ref().and_then(|s| s.conf_text.clone()),
             bytes_per_event: Events::BYTES_PER_EVENT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_analysis::{Frames, Options, Summary};
+    use vramscope_trace::formats;
+
+    use super::*;
+
+    /// The report on blocks that live before recording, each with a stack of `depth` frames.
+    fn report(blocks: usize, depth: usize, name: &str) -> serde_json::Value {
+        let frame = |line: usize| serde_json::json!({"filename": name, "line": line, "name": "f"});
+        let block = |n: usize| {
+            let mut frames = vec![frame(n + 1)];
+            frames.extend((1..depth).map(|_| frame(0)));
+            serde_json::json!({"address": n * 512, "size": 512, "requested_size": 512,
+                "state": "active_allocated", "frames": frames})
+        };
+        let blocks: Vec<_> = (0..blocks).map(block).collect();
+        let segment = serde_json::json!({"device": 0, "address": 0, "total_size": blocks.len() * 512, "stream": 0,
+            "segment_type": "large", "blocks": blocks});
+        let snapshot = serde_json::json!({"segments": [segment], "device_traces": [[]]}).to_string();
+        let recording = formats::read(snapshot.as_bytes(), &mut |_| {}).unwrap();
+        let frames = Frames::of(&recording.trace);
+        let trace = &recording.trace;
+        let devices =
+            trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
+        let answers =
+            Answers { file: "f", recording: &recording, frames: &frames, devices, by: None, at: None };
+        serde_json::to_value(ReportJson::new(&answers, None)).unwrap()
+    }
+
+    #[test]
+    fn deep_stacks_are_told_up_to_a_bound() {
+        let json = report(2, 3000, "train.py");
+        let holders = json["devices"][0]["holders_at_peak"].as_array().unwrap();
+        assert_eq!(holders.len(), 2);
+        for holder in holders {
+            assert_eq!(holder["stack"].as_array().unwrap().len(), MOST_FRAMES);
+            assert_eq!(holder["frames_left_out"], 2000);
+        }
+        let json = report(1, MOST_FRAMES, "train.py");
+        let holder = &json["devices"][0]["holders_at_peak"][0];
+        assert_eq!(holder["stack"].as_array().unwrap().len(), MOST_FRAMES);
+        assert_eq!(holder.get("frames_left_out"), None);
+    }
+
+    #[test]
+    fn all_stacks_together_are_bounded() {
+        let name = "n".repeat(1 << 20);
+        let trace = report(4, 40, &name);
+        let told = |h: &serde_json::Value| h["stack"].as_array().unwrap().len();
+        let holders = trace["devices"][0]["holders_at_peak"].as_array().unwrap();
+        assert_eq!(holders.iter().map(told).sum::<usize>(), 63);
+        let left_out: u64 = holders.iter().filter_map(|h| h["frames_left_out"].as_u64()).sum();
+        assert_eq!(left_out, 4 * 40 - 63);
     }
 }

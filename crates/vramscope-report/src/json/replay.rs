@@ -131,7 +131,7 @@ impl ReplayJson {
     /// The answers as they are printed.
     pub fn new(answers: &ReplayAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker { names, top: None };
+        let maker = Maker::new(names, None);
         Self {
             file: answers.file.to_owned(),
             devices: answers.devices.iter().map(|d| device(&maker, d)).collect(),

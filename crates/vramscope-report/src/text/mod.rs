@@ -356,9 +356,15 @@ impl Page<'_> {
     /// for searching and copying.
     fn full_stack(&mut self, stack: Option<StackId>) {
         let Some(stack) = stack.filter(|_| self.options.full_stacks) else { return };
-        for &frame in self.names.trace.stacks.get(stack) {
+        // Real stacks have some hundred frames, recursion without an end a million.
+        const MOST_FRAMES: usize = 1000;
+        let frames = self.names.trace.stacks.get(stack);
+        for &frame in frames.iter().take(MOST_FRAMES) {
             let text = self.names.full_frame(frame);
             self.line(format!("{:15}{DIM}{text}{DIM:#}", ""));
+        }
+        if let Some(more) = frames.len().checked_sub(MOST_FRAMES).filter(|&more| more > 0) {
+            self.line(format!("{:15}{DIM}... {} more{DIM:#}", "", count(more as u64)));
         }
     }
 

@@ -12,7 +12,7 @@ use vramscope_trace::{
 
 use crate::read;
 
-/// A recording of chunks with these payloads.
+/// A recording of version 1, of chunks with these payloads.
 fn chunks(payloads: &[&[u8]]) -> Vec<u8> {
     let mut log = b"\x93vramscp\x01\0\0\0".to_vec();
     for payload in payloads {
@@ -21,6 +21,42 @@ fn chunks(payloads: &[&[u8]]) -> Vec<u8> {
         log.extend(*payload);
     }
     log
+}
+
+/// The run of a recording made here.
+const RUN: u64 = 0x0123_4567_89ab_cdef;
+
+/// Bytes before the first chunk of a recording, and before a chunk's payload.
+const HEADER: usize = 20;
+const CHUNK_HEADER: usize = 20;
+
+/// A chunk of a run with this number and payload.
+fn chunk(run: u64, number: u32, payload: &[u8]) -> Vec<u8> {
+    let sealed = [&run.to_le_bytes()[..], &number.to_le_bytes(), payload].concat();
+    let seal = [payload.len() as u32, crc32fast::hash(&sealed)].map(u32::to_le_bytes).concat();
+    [seal, sealed].concat()
+}
+
+/// A recording of [`RUN`] with a chunk of these records after the names that every file begins with.
+fn sealed(payload: &[u8]) -> Vec<u8> {
+    let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
+    log.flush().unwrap();
+    let mut bytes = log.finish().unwrap();
+    bytes.truncate(chunks_of(&bytes)[1].start);
+    bytes.extend(chunk(RUN, 1, payload));
+    bytes
+}
+
+/// Where the chunks of a recording lie.
+fn chunks_of(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut out = Vec::new();
+    let mut start = HEADER;
+    while let Some(length) = bytes.get(start..).and_then(|rest| rest.first_chunk()) {
+        let end = start + CHUNK_HEADER + u32::from_le_bytes(*length) as usize;
+        out.push(start..end);
+        start = end;
+    }
+    out
 }
 
 fn error(bytes: &[u8]) -> String {
@@ -42,12 +78,17 @@ fn event(action: Action, address: u64, size: u64, time_us: i64) -> LogEvent<'sta
         pool: Some(PoolId(0, 0)),
         user_metadata: None,
         kind: SegmentKind::Small,
+        unknown_action: None,
     }
 }
 
 /// A small recording with something of everything, and a flush after each step.
 fn sample() -> Vec<u8> {
-    let mut log = LogWriter::create(Vec::new()).unwrap();
+    sample_of(RUN)
+}
+
+fn sample_of(run: u64) -> Vec<u8> {
+    let mut log = LogWriter::create_run(Vec::new(), run).unwrap();
     log.settings(&AllocatorSettings {
         conf_text: Some("max_split_size_mb:128".to_owned()),
         max_split_size: Some(128 << 20),
@@ -103,10 +144,10 @@ fn sample() -> Vec<u8> {
 
 /// The files that the fuzzer begins with also keep the format as it is; without them, this test makes them.
 #[test]
-fn version_1_stays_as_it_is() {
+fn version_2_stays_as_it_is() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
     let whole = sample();
-    for (name, bytes) in [("log", &whole[..]), ("log-cut", &whole[..whole.len() - 40])] {
+    for (name, bytes) in [("log2", &whole[..]), ("log2-cut", &whole[..whole.len() - 40])] {
         let path = std::path::Path::new(corpus).join(name);
         if !path.exists() {
             std::fs::write(&path, bytes).unwrap();
@@ -118,7 +159,7 @@ fn version_1_stays_as_it_is() {
 #[test]
 fn what_was_written_is_read() {
     let recording = read(&sample()).unwrap();
-    assert_eq!(recording.format, Format::Log { version: 1 });
+    assert_eq!(recording.format, Format::Log { version: 2 });
     assert_eq!(recording.notices, Notices::default());
     let trace = &recording.trace;
     let settings = trace.settings.as_ref().unwrap();
@@ -142,7 +183,7 @@ fn what_was_written_is_read() {
 fn a_log_may_be_compressed() {
     let compressed = zstd::encode_all(&sample()[..], 3).unwrap();
     let recording = read(&compressed).unwrap();
-    assert_eq!((recording.format, recording.compression), (Format::Log { version: 1 }, Compression::Zstd));
+    assert_eq!((recording.format, recording.compression), (Format::Log { version: 2 }, Compression::Zstd));
     assert!(recording.trace == read(&sample()).unwrap().trace);
 }
 
@@ -152,7 +193,7 @@ fn a_recording_is_readable_wherever_it_is_cut() {
     let trace = read(&whole).unwrap().trace;
     let all: Vec<_> = trace.devices[0].events.iter().collect();
     let mut most = 0;
-    for length in 12..whole.len() {
+    for length in HEADER..whole.len() {
         let recording = read(&whole[..length]).unwrap();
         let events: Vec<_> = recording.trace.devices.iter().flat_map(|d| d.events.iter()).collect();
         for (cut, whole) in events.iter().zip(&all) {
@@ -184,22 +225,29 @@ fn a_recording_is_readable_wherever_it_is_cut() {
 fn a_cut_header_and_other_versions_are_named() {
     assert_eq!(
         error(&sample()[..10]),
-        "the file ends at byte 10, inside the version: it is truncated; copy or record it again"
+        "the file ends at byte 10, inside the header: it is truncated; copy or record it again"
     );
-    let mut newer = sample();
-    newer[8] = 2;
     assert_eq!(
-        error(&newer),
-        "byte 8: the recording has version 2, and this vramscope reads version 1; update vramscope"
+        error(&sample()[..19]),
+        "the file ends at byte 19, inside the header: it is truncated; copy or record it again"
     );
+    for version in [0, 3] {
+        let mut other = sample();
+        other[8] = version;
+        let end = "and this vramscope reads versions 1 to 2; update vramscope";
+        assert_eq!(error(&other), format!("byte 8: the recording has version {version}, {end}"));
+    }
 }
 
 #[test]
 fn damage_is_named_with_its_place() {
     let end = "; the recording is damaged: copy it again from where it was written";
-    let mut torn = sample();
-    torn[30] ^= 1;
-    assert_eq!(error(&torn), format!("byte 12: a chunk whose checksum is wrong, and others follow it{end}"));
+    for place in [24, 30, 38, 60] {
+        let mut torn = sample();
+        torn[place] ^= 1;
+        let message = "a chunk whose checksum is wrong, and others follow it";
+        assert_eq!(error(&torn), format!("byte 20: {message}{end}"), "{place}");
+    }
     for (payload, message) in [
         (&b"\x63"[..], "byte 20: a record of unknown kind 99"),
         (b"\x01\x03ab", "byte 22: a record goes beyond its chunk"),
@@ -240,7 +288,7 @@ fn stacks_and_frames_do_not_unfold() {
     }
     assert_eq!(
         error(&log.finish().unwrap()),
-        "stacks: hold more than 4400978 frames, beyond what a recorder writes"
+        "stacks: hold more than 4401508 frames, beyond what a recorder writes"
     );
     let mut log = LogWriter::create(Vec::new()).unwrap();
     for line in 0..1_000_000 {
@@ -256,7 +304,6 @@ fn limits_of_the_reader_are_kept_by_the_writer() {
     let site = log.site(LogFrame { name: &long, filename: "", line: u32::MAX });
     let stack = Some(log.stack(&vec![site; 100_000]));
     log.event(&LogEvent { stack, ..event(Action::Alloc, u64::MAX, u64::MAX >> 4, i64::MIN) });
-    log.event(&event(Action::Unknown, 0, 0, 0));
     let trace = read(&log.finish().unwrap()).unwrap().trace;
     let events = &trace.devices[0].events;
     assert_eq!((events.len(), events.get(0).time_us), (1, None));
@@ -499,6 +546,7 @@ fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) 
                     pool,
                     user_metadata: s.text.as_deref(),
                     kind,
+                    unknown_action: None,
                 });
                 let stack = s.stack.filter(|_| block_size > 0);
                 let time_us = Some(s.time_us).filter(|&t| t != i64::MIN);
@@ -596,20 +644,16 @@ proptest! {
         changes in vec((any::<usize>(), any::<u8>()), 1..8), sealed in any::<bool>(),
     ) {
         let mut bytes = sample();
+        let places = chunks_of(&bytes);
         for (at, byte) in changes {
-            let at = 12 + at % (bytes.len() - 12);
+            let at = HEADER + at % (bytes.len() - HEADER);
             bytes[at] = byte;
         }
         if sealed {
-            // The chunks of a recording, as one.
-            let mut payload = Vec::new();
-            let mut rest = &bytes[12..];
-            while let Some((&[l0, l1, l2, l3, ..], after)) = rest.split_first_chunk::<8>() {
-                let length = (u32::from_le_bytes([l0, l1, l2, l3]) as usize).min(after.len());
-                payload.extend(&after[..length]);
-                rest = &after[length..];
+            for (place, number) in places.into_iter().zip(0..) {
+                let whole = chunk(RUN, number, &bytes[place.start + CHUNK_HEADER..place.end]);
+                bytes[place].copy_from_slice(&whole);
             }
-            bytes = chunks(&[&payload]);
         }
         if let Ok(recording) = read(&bytes) {
             let mut written = Vec::new();
@@ -617,6 +661,178 @@ proptest! {
             prop_assert!(read(&written).unwrap().trace == recording.trace);
         }
     }
+}
+
+/// A name that means nothing here is kept, and what it changes nothing of is read on.
+#[test]
+fn names_of_a_future_version_are_kept() {
+    let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
+    let unknown = |name| LogEvent { unknown_action: name, ..event(Action::Unknown, BASE, 9, 1) };
+    for name in [Some("segment_move"), None, Some("alloc"), Some("segment_move")] {
+        log.event(&unknown(name));
+    }
+    log.event(&event(Action::Alloc, BASE, 24, 2));
+    let recording = read(&log.finish().unwrap()).unwrap();
+    let trace = &recording.trace;
+    let names: Vec<_> = trace.devices[0]
+        .events
+        .iter()
+        .map(|e| (e.action.name(), trace.tags.get(e.tags).unknown_action.map(|id| trace.strings.get(id))))
+        .collect();
+    let moved = ("unknown", Some("segment_move"));
+    assert_eq!(
+        names,
+        [moved, ("unknown", Some("unknown")), ("unknown", Some("unknown")), moved, ("alloc", None)]
+    );
+    assert_eq!(
+        recording.notices.to_string(),
+        "2 events have the unknown action `segment_move`; they change nothing\n\
+         2 events have the unknown action `unknown`; they change nothing\n"
+    );
+    // Three strings of a future version, as a kind, a state and a stage.
+    let names = b"\x01\x04huge\x01\x06frozen\x01\x06MIDDLE";
+    let first = 20;
+    let mut payload = names.to_vec();
+    payload.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0x80, 0x20, 0, first, 0, 0, 0]);
+    payload.extend([8, 0, 0, 0, 0, 0, 0, 0, 0x10, 0x80, 4, 24, first + 1, 0]);
+    payload.extend([10, first + 2, 0, 0, 8]);
+    payload.push(11);
+    let recording = read(&sealed(&payload)).unwrap();
+    let d = &recording.trace.devices[0];
+    assert_eq!((d.segments[0].kind, d.segments[0].total_size), (SegmentKind::Unknown, 4096));
+    assert_eq!((d.blocks[0].state, d.blocks[0].requested_size), (BlockState::ActiveAllocated, 24));
+    assert!(recording.trace.annotations.as_ref().is_none_or(Vec::is_empty));
+    assert_eq!(
+        recording.notices.to_string(),
+        "`huge` is no known kind of segment; it was met 1 times\n\
+         `MIDDLE` is no known stage of a region; it was met 1 times\n\
+         `frozen` is no known state of a block; it was met 1 times\n"
+    );
+}
+
+/// Every value of every list comes back as itself, whatever its place in the list.
+#[test]
+fn every_value_is_written_as_itself() {
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    let kinds = [SegmentKind::Unknown, SegmentKind::Large, SegmentKind::Small];
+    for (i, kind) in (0..).zip(kinds) {
+        let (address, total_size) = (BASE + i * 4096, 4096);
+        let segment = LogSegment {
+            address,
+            total_size,
+            stream: 0,
+            kind,
+            pool: None,
+            is_expandable: false,
+            stack: None,
+        };
+        log.segment(0, &segment);
+        for (j, state) in
+            (0..).zip([BlockState::Inactive, BlockState::ActivePendingFree, BlockState::ActiveAllocated])
+        {
+            log.block(&LogBlock {
+                address: address + j * 512,
+                size: 512,
+                requested_size: 500,
+                state,
+                stack: None,
+            });
+        }
+    }
+    for action in Action::KNOWN {
+        log.event(&event(action, BASE + (1 << 30), 512, 0));
+    }
+    let trace = read(&log.finish().unwrap()).unwrap().trace;
+    let d = &trace.devices[0];
+    assert_eq!(d.events.actions(), Action::KNOWN);
+    let of_start: Vec<_> = d.segments.iter().take(3).collect();
+    assert_eq!(of_start.iter().map(|s| s.kind).collect::<Vec<_>>(), kinds);
+    for s in of_start {
+        let states: Vec<_> = d.blocks_of(s).iter().map(|b| b.state).collect();
+        assert_eq!(
+            states,
+            [
+                BlockState::Inactive,
+                BlockState::ActivePendingFree,
+                BlockState::ActiveAllocated,
+                BlockState::Inactive
+            ]
+        );
+    }
+}
+
+/// Two runs in one file: what the other run wrote is left out and said, never mixed in.
+#[test]
+fn chunks_of_another_run_are_left_out() {
+    let (mine, theirs) = (sample(), sample_of(RUN + 1));
+    let alone = read(&mine).unwrap();
+    let (my_chunks, their_chunks) = (chunks_of(&mine), chunks_of(&theirs));
+    // Both append: chunks of one are between those of the other.
+    let mut both = mine[..HEADER].to_vec();
+    let mut foreign = 0;
+    for (my, their) in my_chunks.iter().zip(&their_chunks) {
+        both.extend(&mine[my.clone()]);
+        if my.end < mine.len() {
+            both.extend(&theirs[their.clone()]);
+            foreign += their.len() as u64;
+        }
+    }
+    let recording = read(&both).unwrap();
+    assert!(recording.trace == alone.trace);
+    assert_eq!(recording.notices, Notices { foreign_bytes: foreign, ..Notices::default() });
+    assert_eq!(
+        recording.notices.to_string(),
+        format!(
+            "left out {foreign} bytes: another run wrote into the file; give each run a file of its own\n"
+        )
+    );
+    // Cut anywhere it is readable, too.
+    for length in HEADER..both.len() {
+        read(&both[..length]).unwrap();
+    }
+    // One writes over a chunk of the other: what follows means nothing without it.
+    let mut over = mine.clone();
+    over[my_chunks[3].clone()].copy_from_slice(&theirs[their_chunks[3].clone()]);
+    let recording = read(&over).unwrap();
+    assert_eq!(recording.trace.devices[0].events.len(), 1);
+    assert_eq!(recording.notices.foreign_bytes, (mine.len() - my_chunks[3].start) as u64);
+    assert!(recording.notices.unclosed);
+    // Without another run in it, a file that lacks a chunk is damaged.
+    let lacks = [&mine[..my_chunks[2].start], &mine[my_chunks[2].end..]].concat();
+    let at = my_chunks[2].start;
+    assert_eq!(
+        error(&lacks),
+        format!(
+            "byte {at}: chunk 3, where chunk 2 should be; the recording is damaged: copy it again from where it was written"
+        )
+    );
+    // A recording behind a whole one, and behind one that was cut off.
+    for mine in [&mine[..], &mine[..my_chunks[5].start]] {
+        let recording = read(&[mine, &theirs].concat()).unwrap();
+        assert!(recording.trace == read(mine).unwrap().trace);
+        assert_eq!(recording.notices.foreign_bytes, theirs.len() as u64);
+    }
+}
+
+#[test]
+fn zeros_are_no_chunk() {
+    let mine = sample();
+    let cut = chunks_of(&mine)[5].start;
+    for (whole, zeros) in [(&mine[..], 8), (&mine[..cut], 8), (&mine[..cut], 1 << 20), (&mine[..cut], 27)] {
+        let recording = read(&[whole, &vec![0; zeros]].concat()).unwrap();
+        assert_eq!(recording.notices.cut_off_bytes, zeros as u64);
+        assert!(recording.trace == read(whole).unwrap().trace);
+    }
+    let inside = [&mine[..cut], &[0; 8], &mine[cut..]].concat();
+    assert!(error(&inside).starts_with(&format!("byte {cut}: a chunk of no bytes, and others follow it")));
+}
+
+/// Runs that begin in one process, or in a moment, are not taken for each other.
+#[test]
+fn each_recording_is_a_run_of_its_own() {
+    let run = || LogWriter::create(Vec::new()).unwrap().finish().unwrap()[12..20].to_vec();
+    let runs: std::collections::BTreeSet<_> = (0..1000).map(|_| run()).collect();
+    assert_eq!(runs.len(), 1000);
 }
 
 /// Segments take far more memory than bytes in the file.

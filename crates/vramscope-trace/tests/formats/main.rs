@@ -6,6 +6,7 @@ mod generations;
 mod hostile;
 mod libtorch;
 mod log;
+mod log_versions;
 mod python;
 mod roundtrip;
 mod schema;

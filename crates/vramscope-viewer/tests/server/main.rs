@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod answers;
+mod busy;
 mod security;
 
 use std::io::{Read as _, Write as _};
@@ -9,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 
 use vramscope_trace::formats;
-use vramscope_viewer::{Library, OpenRecording, Server};
+use vramscope_viewer::{Library, OpenFile, Server};
 
 /// The one server of these tests: where it is.
 fn server() -> &'static Address {
@@ -27,9 +28,9 @@ fn server() -> &'static Address {
     })
 }
 
-fn example(name: &str) -> OpenRecording {
+fn example(name: &str) -> OpenFile {
     let file = std::fs::File::open(format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    OpenRecording::new(name.to_owned(), formats::read(file, &mut |_| {}).unwrap())
+    OpenFile::open(name.to_owned(), formats::read(file, &mut |_| {}).unwrap()).unwrap()
 }
 
 /// `http://host/secret/` in parts.

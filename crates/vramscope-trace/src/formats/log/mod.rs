@@ -2,8 +2,9 @@
 //! stays readable, even where the program is killed in the next moment.
 //!
 //! ```text
-//!   file     magic (8 bytes), version (4 bytes), chunk, chunk ...
-//!   chunk    bytes of the payload (4 bytes), CRC-32 of the payload (4 bytes), payload
+//!   file     magic (8 bytes), version (4 bytes), run (8 bytes), chunk, chunk ...
+//!   chunk    bytes of the payload (4 bytes), CRC-32 of what follows (4 bytes), run (8 bytes), number (4 bytes),
+//!            payload
 //!   payload  whole records
 //!   record   tag (1 byte), fields
 //! ```
@@ -13,35 +14,42 @@
 //!
 //! - a number is unsigned LEB128, and zigzag where it may be negative
 //! - an address is eight bytes, little-endian; as LEB128 it would be seven
-//! - a choice is one byte: the position in the list of what can be chosen
+//! - an action, a kind of segment, a state of a block and a stage are the number of the string that names them
 //! - a text is the number of its bytes, and UTF-8
 //! - strings, sites and stacks are numbered from 0 in the order of their records and referred to by that
 //!   number; where there may be none, 0 is none and all others are 1 more
 //! - what else may be absent follows a byte that is 1, or 0 where it is absent
 //! - a time is the difference from the one before in the chunk; the first is the difference from 0
 //!
+//! A run is a random number of one recording. Chunks are numbered from 0, so that chunks of other runs, and what is
+//! missing because another run wrote over it, are noticed. A chunk has a byte of payload at least.
+//!
+//! Version 1 has no runs and no numbers: a chunk is its length, the CRC-32 of the payload, and the payload. Actions,
+//! kinds, states and stages are one byte in it, the position in a list (`names.rs`).
+//!
 //! A site is a code address. Its symbols may be found long after its first use, so a record may replace them,
 //! and the reader puts stacks together at the end.
 
 mod fields;
 mod held;
+mod names;
 mod reader;
 mod writer;
 
 pub(super) use reader::read;
 pub use writer::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
-use crate::annotations::Stage;
-use crate::end_state::{BlockState, SegmentKind};
-
 /// The first bytes of a file; text, pickles and compressed files begin otherwise.
 pub(super) const MAGIC: [u8; 8] = *b"\x93vramscp";
 
-/// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+/// The version that is written. It is read, and so is version 1.
+const VERSION: u32 = 2;
 
-/// Bytes of a chunk's length and checksum.
-const CHUNK_HEADER: usize = 8;
+/// Bytes before a chunk's payload: its length, its checksum, its run and its number.
+const CHUNK_HEADER: usize = 20;
+
+/// Bytes before what a chunk's checksum is of: the length and the checksum.
+const CHUNK_SEAL: usize = 8;
 
 /// Bytes of the longest string that is written or believed.
 const LONGEST_STRING: usize = 1 << 20;
@@ -62,9 +70,5 @@ const EVENT: u8 = 9;
 const ANNOTATION: u8 = 10;
 const END: u8 = 11;
 
-// What a choice is made from. Actions are those of `Action::KNOWN`.
+// What a truth value is one byte of.
 const BOOLS: [bool; 2] = [false, true];
-const KINDS: [SegmentKind; 3] = [SegmentKind::Small, SegmentKind::Large, SegmentKind::Unknown];
-const STATES: [BlockState; 3] =
-    [BlockState::ActiveAllocated, BlockState::ActivePendingFree, BlockState::Inactive];
-const STAGES: [Stage; 2] = [Stage::Start, Stage::End];

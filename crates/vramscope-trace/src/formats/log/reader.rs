@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
+use super::names::{self, version1};
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, DEVICE, END, EVENT, KINDS, MAGIC, SEGMENT, SETTINGS, SITE, STACK,
-    STAGES, STATES, STRING, SYMBOLS, VERSION,
+    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, END, EVENT, MAGIC, SEGMENT, SETTINGS, SITE,
+    STACK, STRING, SYMBOLS, VERSION,
 };
-use crate::annotations::Annotation;
-use crate::end_state::{Block, BlockState};
+use crate::annotations::{Annotation, Stage};
+use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
+use crate::formats::DEVICES;
 use crate::formats::assembler::check_sizes;
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId, StringId, TagsId};
@@ -23,9 +25,6 @@ use crate::trace::{DeviceTrace, Trace};
 
 /// Bytes of the largest chunk that is believed; the writer closes one at a mebibyte.
 const LARGEST_CHUNK: usize = 64 << 20;
-
-/// Devices of the largest machine there could be.
-const MOST_DEVICES: i64 = 1024;
 
 /// Distinct frames that any recording may have, and bytes it needs for each one more. A frame takes a tenth of
 /// that in the file and ten times that in memory; but its address, its stacks and its texts take far more.
@@ -44,46 +43,123 @@ const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Reads a stream that begins with [`MAGIC`]; also returns the version.
 pub(in crate::formats) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
+    let mut reader = Reader { version: version(&mut window)?, ..Reader::default() };
+    if reader.version > 1 {
+        window.fill(8)?;
+        let Some(&run) = window.here().first_chunk() else { return Err(header_cut(&window)) };
+        reader.run = u64::from_le_bytes(run);
+        window.advance(8);
+    }
+    let length = chunks(&mut window, &mut reader)?;
+    let version = reader.version;
+    let (trace, notices) = reader.finish(length)?;
+    Ok((trace, notices, version))
+}
+
+fn version(window: &mut Window<'_>) -> Result<u32> {
     window.fill(MAGIC.len() + 4)?;
-    let Some(&version) = window.here()[MAGIC.len()..].first_chunk() else {
-        return Err(ReadError::Truncated { offset: window.here().len() as u64, inside: "the version" });
-    };
+    let Some(&version) = window.here()[MAGIC.len()..].first_chunk() else { return Err(header_cut(window)) };
     let version = u32::from_le_bytes(version);
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(ReadError::LogVersion { version, known: VERSION });
     }
     window.advance(MAGIC.len() + 4);
-    let mut reader = Reader::default();
+    Ok(version)
+}
+
+fn header_cut(window: &Window<'_>) -> ReadError {
+    ReadError::Truncated { offset: window.offset() + window.here().len() as u64, inside: "the header" }
+}
+
+/// Reads all chunks of the run that the reader knows. Returns the bytes that were of use.
+fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
+    let header = if reader.version == 1 { CHUNK_SEAL } else { CHUNK_HEADER };
     loop {
-        window.fill(CHUNK_HEADER)?;
+        let at = window.offset();
+        window.fill(header)?;
         let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = window.here().first_chunk() else { break };
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        if length > LARGEST_CHUNK {
-            return Err(damaged(window.offset(), format!("a chunk of {length} bytes")));
+        if window.here().starts_with(&MAGIC) {
+            // Another recording was put behind this one.
+            reader.notices.foreign_bytes += skip(window)?.0;
+            return Ok(at);
         }
-        let end = CHUNK_HEADER + length;
+        // No writer closes a chunk of nothing; but a file system may leave zeros where a write did not arrive.
+        if length == 0 || reader.closed && reader.version > 1 {
+            let (rest, zeros) = skip(window)?;
+            match (zeros, reader.closed) {
+                (true, _) => reader.notices.cut_off_bytes = rest,
+                (false, true) => reader.notices.foreign_bytes += rest,
+                (false, false) => return Err(damaged(at, "a chunk of no bytes, and others follow it")),
+            }
+            return Ok(at);
+        }
+        if length > LARGEST_CHUNK {
+            return Err(damaged(at, format!("a chunk of {length} bytes")));
+        }
+        let end = header + length;
         // A byte more tells whether this is the last one.
         window.fill(end + 1)?;
-        let Some(payload) = window.here().get(CHUNK_HEADER..end) else { break };
-        if crc32fast::hash(payload) != u32::from_le_bytes([c0, c1, c2, c3]) {
+        let Some(sealed) = window.here().get(CHUNK_SEAL..end) else { break };
+        if crc32fast::hash(sealed) != u32::from_le_bytes([c0, c1, c2, c3]) {
             if window.here().len() == end {
                 break;
             }
-            return Err(damaged(window.offset(), "a chunk whose checksum is wrong, and others follow it"));
+            return Err(damaged(at, "a chunk whose checksum is wrong, and others follow it"));
         }
-        reader.chunk(Fields::new(payload, window.offset() + CHUNK_HEADER as u64))?;
+        let payload = &sealed[header - CHUNK_SEAL..];
+        if let (2.., Some((&run, rest))) = (reader.version, sealed.split_first_chunk())
+            && let Some(&number) = rest.first_chunk()
+        {
+            let number = u32::from_le_bytes(number);
+            if u64::from_le_bytes(run) != reader.run {
+                reader.notices.foreign_bytes += end as u64;
+                window.advance(end);
+                continue;
+            }
+            if number != reader.chunks {
+                if reader.notices.foreign_bytes == 0 {
+                    let expected = reader.chunks;
+                    return Err(damaged(at, format!("chunk {number}, where chunk {expected} should be")));
+                }
+                reader.notices.foreign_bytes += skip(window)?.0;
+                return Ok(at);
+            }
+            reader.chunks = reader.chunks.wrapping_add(1);
+        }
+        reader.chunk(Fields::new(payload, at + header as u64))?;
         window.advance(end);
     }
     reader.notices.cut_off_bytes = window.here().len() as u64;
-    let (trace, notices) = reader.finish(window.offset())?;
-    Ok((trace, notices, version))
+    Ok(window.offset())
+}
+
+/// Passes over all that is left. Returns how many bytes it was, and whether they are all 0.
+fn skip(window: &mut Window<'_>) -> Result<(u64, bool)> {
+    let from = window.offset();
+    let mut zeros = true;
+    loop {
+        window.fill(1)?;
+        let here = window.here();
+        if here.is_empty() {
+            return Ok((window.offset() - from, zeros));
+        }
+        zeros &= here.iter().all(|&b| b == 0);
+        window.advance(here.len());
+    }
 }
 
 #[derive(Default)]
 struct Reader {
+    version: u32,
+    /// The number of the recording's run, and of its next chunk; 0 in version 1.
+    run: u64,
+    chunks: u32,
     trace: Trace,
     notices: Notices,
     strings: Vec<StringId>,
+    /// For each string the action that it names.
+    actions: Vec<Option<Action>>,
     /// Frames of all sites.
     frames: Vec<(StringId, StringId, u32)>,
     /// For each site where its frames begin, and how many there are.
@@ -112,7 +188,11 @@ impl Reader {
         while !f.is_empty() {
             let at = f.offset();
             match f.bytes()? {
-                [STRING] => self.strings.push(self.trace.strings.intern(f.text()?)?),
+                [STRING] => {
+                    let text = f.text()?;
+                    self.strings.push(self.trace.strings.intern(text)?);
+                    self.actions.push(names::action(text));
+                }
                 [SITE] => {
                     let site = self.site_frames(1, &mut f)?;
                     self.sites.push(site);
@@ -190,7 +270,7 @@ impl Reader {
         let held = HeldSegment {
             size: f.uint()?,
             stream: f.uint()?,
-            kind: f.choice(&KINDS, "kind of segment")?,
+            kind: self.kind(f)?,
             pool: f.optional(pool)?,
             is_expandable: f.choice(&BOOLS, "truth value")?,
             stack: self.stack(f)?,
@@ -206,7 +286,7 @@ impl Reader {
             address: f.address()?,
             size: f.uint()?,
             requested_size: f.uint()?,
-            state: f.choice(&STATES, "state of a block")?,
+            state: self.state(f)?,
             stack: self.stack(f)?,
             forward_frames: None,
         };
@@ -219,7 +299,7 @@ impl Reader {
     }
 
     fn event(&mut self, f: &mut Fields<'_>) -> Result<()> {
-        let action = f.choice(&Action::KNOWN, "action")?;
+        let (action, unknown_action) = self.action(f)?;
         let device = device(f)?;
         let (address, size) = (f.address()?, f.uint()?);
         let time_us = Some(self.time(f)?);
@@ -228,24 +308,30 @@ impl Reader {
         let user_metadata = f.optional_number(self.strings.len(), "string")?.map(|i| self.strings[i]);
         let (compile_context, no_metadata) = self.contexts;
         let user_metadata = user_metadata.or(no_metadata);
-        let tags = Tags { stream, pool, compile_context, user_metadata, ..Tags::default() };
+        let tags = Tags { stream, pool, compile_context, user_metadata, unknown_action, ..Tags::default() };
         let tags = match self.last_tags {
             Some((last, id)) if last == tags => id,
             _ => self.trace.tags.intern(tags)?,
         };
         self.last_tags = Some((self.trace.tags.get(tags), tags));
         self.count()?;
+        // What only some actions have.
+        let (mut block_size, mut kind) = (0, SegmentKind::Unknown);
+        match action {
+            Action::Alloc => block_size = f.uint()?,
+            Action::SegmentAlloc | Action::SegmentMap => kind = self.kind(f)?,
+            _ => {}
+        }
         let (events, held) = self.devices.entry(device).or_default();
         match action {
             Action::Alloc => {
                 let (state, requested_size) = (BlockState::ActiveAllocated, size);
-                let size = f.uint()?;
+                let size = block_size;
                 held.allocate(Block { address, size, requested_size, state, stack, forward_frames: None });
             }
             Action::FreeRequested => held.request_free(address),
             Action::FreeCompleted | Action::Free => held.free(address),
             Action::SegmentAlloc | Action::SegmentMap => {
-                let kind = f.choice(&KINDS, "kind of segment")?;
                 let is_expandable = action == Action::SegmentMap;
                 held.take(address, HeldSegment { size, stream, pool, kind, is_expandable, stack });
             }
@@ -257,11 +343,64 @@ impl Reader {
     }
 
     fn annotation(&mut self, f: &mut Fields<'_>) -> Result<()> {
-        let stage = f.choice(&STAGES, "stage")?;
+        let stage = self.stage(f)?;
         let (name, device) = (self.string(f)?, f.int()?);
         let time_us = Some(self.time(f)?);
-        self.annotations.push(Annotation { stage, name, device, time_us });
+        // An end of a region that is neither end says nothing; its stage was noted.
+        self.annotations.extend(stage.map(|stage| Annotation { stage, name, device, time_us }));
         Ok(())
+    }
+
+    /// What an event says, and its name where it has no meaning here.
+    fn action(&mut self, f: &mut Fields<'_>) -> Result<(Action, Option<StringId>)> {
+        if self.version == 1 {
+            return Ok((f.choice(&version1::ACTIONS, "action")?, None));
+        }
+        let number = f.number(self.strings.len(), "string")?;
+        if let Some(action) = self.actions[number] {
+            return Ok((action, None));
+        }
+        let name = self.strings[number];
+        self.notices.unknown_action(self.trace.strings.get(name));
+        Ok((Action::Unknown, Some(name)))
+    }
+
+    fn kind(&mut self, f: &mut Fields<'_>) -> Result<SegmentKind> {
+        if self.version == 1 {
+            return f.choice(&version1::KINDS, "kind of segment");
+        }
+        Ok(self.named(f, "kind of segment", names::kind)?.unwrap_or(SegmentKind::Unknown))
+    }
+
+    /// A block whose state has no meaning here is in use by somebody, for a recorder need not tell of others.
+    fn state(&mut self, f: &mut Fields<'_>) -> Result<BlockState> {
+        if self.version == 1 {
+            return f.choice(&version1::STATES, "state of a block");
+        }
+        Ok(self.named(f, "state of a block", names::state)?.unwrap_or(BlockState::ActiveAllocated))
+    }
+
+    fn stage(&mut self, f: &mut Fields<'_>) -> Result<Option<Stage>> {
+        if self.version == 1 {
+            return f.choice(&version1::STAGES, "stage").map(Some);
+        }
+        self.named(f, "stage of a region", names::stage)
+    }
+
+    /// What a string names; where nothing is known by that name, it is noted.
+    fn named<T>(
+        &mut self,
+        f: &mut Fields<'_>,
+        what: &'static str,
+        known: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let id = self.string(f)?;
+        let name = self.trace.strings.get(id);
+        let value = known(name);
+        if value.is_none() {
+            self.notices.unknown_value(what, name);
+        }
+        Ok(value)
     }
 
     fn string(&self, f: &mut Fields<'_>) -> Result<StringId> {
@@ -361,7 +500,7 @@ impl Reader {
 fn device(f: &mut Fields<'_>) -> Result<i64> {
     let at = f.offset();
     let device = f.int()?;
-    let known = (-1..MOST_DEVICES).contains(&device);
+    let known = DEVICES.contains(&device);
     known.then_some(device).ok_or_else(|| damaged(at, format!("device {device}, beyond any machine's")))
 }
 

@@ -1,12 +1,15 @@
 //! Writes a recording while it happens.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::io::{self, Write};
+use std::time::SystemTime;
 
 use hashbrown::HashMap;
 
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, DEEPEST, DEVICE, END, EVENT, KINDS, LONGEST_STRING, MAGIC,
-    SEGMENT, SETTINGS, SITE, STACK, STAGES, STATES, STRING, SYMBOLS, VERSION,
+    ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, DEEPEST, DEVICE, END, EVENT, LONGEST_STRING, MAGIC, SEGMENT,
+    SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names,
 };
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
@@ -34,6 +37,7 @@ const CHUNK: usize = 1 << 20;
 /// log.event(&LogEvent {
 ///     device: 0, action: Action::Alloc, address: 0x7f00_0000_0000, size: 24, block_size: 512, time_us: 7,
 ///     stack: Some(stack), stream: 0, pool: None, user_metadata: None, kind: SegmentKind::Unknown,
+///     unknown_action: None,
 /// });
 /// log.symbols(site, &[LogFrame { name: "main", filename: "main.rs", line: 3 }]);
 /// log.flush()?;
@@ -51,6 +55,9 @@ pub struct LogWriter<W> {
     chunk: usize,
     /// The time before in that chunk.
     time_us: i64,
+    run: u64,
+    /// Chunks that are closed.
+    chunks: u32,
     strings: HashMap<Box<str>, u64>,
     sites: u32,
     stacks: u32,
@@ -80,8 +87,10 @@ pub struct LogFrame<'a> {
 pub struct LogEvent<'a> {
     /// The device's number; -1 for the host.
     pub device: i64,
-    /// What happened. Nothing is written of [`Action::Unknown`], which no recorder sees.
+    /// What happened.
     pub action: Action,
+    /// The name of what happened, of [`Action::Unknown`]. Otherwise it is not written.
+    pub unknown_action: Option<&'a str>,
     /// The device address; of [`Action::Oom`] the bytes the driver still had free.
     pub address: u64,
     /// Bytes: of `alloc` and the frees as requested by the caller, and otherwise as in [`Event`](crate::Event).
@@ -142,10 +151,24 @@ impl<W: Write> LogWriter<W> {
     /// # Errors
     /// Where `out` fails.
     pub fn create(out: W) -> io::Result<Self> {
-        let buffer = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+        // Random by the keys of a hash table; a forked process has its parent's keys, but not its number.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self::create_run(out, RandomState::new().hash_one((now, std::process::id())))
+    }
+
+    /// As [`create`](Self::create), of a run whose number the caller gives. No two recordings that may come
+    /// into the same file have the same.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn create_run(out: W, run: u64) -> io::Result<Self> {
+        let buffer = [&MAGIC[..], &VERSION.to_le_bytes(), &run.to_le_bytes()].concat();
         let chunk = buffer.len();
         let strings = HashMap::new();
-        let mut this = Self { out, buffer, chunk, time_us: 0, strings, sites: 0, stacks: 0 };
+        let mut this = Self { out, buffer, chunk, time_us: 0, run, chunks: 0, strings, sites: 0, stacks: 0 };
+        for name in names::all() {
+            this.string(name);
+        }
         this.flush()?;
         Ok(this)
     }
@@ -199,7 +222,7 @@ impl<W: Write> LogWriter<W> {
             s.pinned_use_cuda_host_register,
             s.graph_capture_record_stream_reuse,
         ] {
-            self.optional(b, |w, b| w.choice(&BOOLS, b));
+            self.optional(b, Self::bool);
         }
         // Each is off or a power of two.
         self.optional(s.roundup_power2_divisions, |w, divisions| {
@@ -215,33 +238,42 @@ impl<W: Write> LogWriter<W> {
 
     /// Adds a segment that a device had when recording began. All of them come before the device's events.
     pub fn segment(&mut self, device: i64, s: &LogSegment) {
+        let kind = self.string(names::of_kind(s.kind));
         self.begin(SEGMENT);
         self.int(device);
         self.address(s.address);
         self.uints([s.total_size, s.stream]);
-        self.choice(&KINDS, s.kind);
+        self.uint(kind);
         self.optional(s.pool, |w, PoolId(first, second)| w.uints([first, second]));
-        self.choice(&BOOLS, s.is_expandable);
+        self.bool(s.is_expandable);
         self.number(s.stack.map(|s| u64::from(s.0)));
     }
 
     /// Adds a block of the segment that was added last.
     pub fn block(&mut self, b: &LogBlock) {
+        let state = self.string(b.state.name());
         self.begin(BLOCK);
         self.address(b.address);
         self.uints([b.size, b.requested_size]);
-        self.choice(&STATES, b.state);
+        self.uint(state);
         self.number(b.stack.map(|s| u64::from(s.0)));
     }
 
     /// Adds an event.
     pub fn event(&mut self, e: &LogEvent<'_>) {
-        if e.action == Action::Unknown {
-            return;
-        }
+        let name = match (e.action, e.unknown_action) {
+            // A name that has a meaning of its own would be read with it.
+            (Action::Unknown, Some(name)) if names::action(name).is_none() => name,
+            (action, _) => action.name(),
+        };
+        let action = self.string(name);
+        let kind = match e.action {
+            Action::SegmentAlloc | Action::SegmentMap => Some(self.string(names::of_kind(e.kind))),
+            _ => None,
+        };
         let user_metadata = e.user_metadata.map(|text| self.string(text));
         self.begin(EVENT);
-        self.choice(&Action::KNOWN, e.action);
+        self.uint(action);
         self.int(e.device);
         self.address(e.address);
         self.uint(e.size);
@@ -250,22 +282,29 @@ impl<W: Write> LogWriter<W> {
         self.uint(e.stream);
         self.optional(e.pool, |w, PoolId(first, second)| w.uints([first, second]));
         self.number(user_metadata);
-        match e.action {
-            Action::Alloc => self.uint(e.block_size),
-            Action::SegmentAlloc | Action::SegmentMap => self.choice(&KINDS, e.kind),
-            _ => {}
+        if e.action == Action::Alloc {
+            self.uint(e.block_size);
+        }
+        if let Some(kind) = kind {
+            self.uint(kind);
         }
     }
 
     /// Adds one end of a region that the program named, as in [`Annotation`](crate::Annotation): `device` is the
     /// current one, -1 where there is none, and `time_us` is in microseconds since the Unix epoch.
     pub fn annotation(&mut self, stage: Stage, name: &str, device: i64, time_us: i64) {
+        let stage = self.string(names::of_stage(stage));
         let name = self.string(name);
         self.begin(ANNOTATION);
-        self.choice(&STAGES, stage);
+        self.uint(stage);
         self.uint(name);
         self.int(device);
         self.time(time_us);
+    }
+
+    /// What is written to.
+    pub fn get_ref(&self) -> &W {
+        &self.out
     }
 
     /// Bytes that a flush would write.
@@ -318,10 +357,14 @@ impl<W: Write> LogWriter<W> {
     }
 
     fn close_chunk(&mut self) {
-        if let Some((header, payload)) = self.buffer[self.chunk..].split_first_chunk_mut::<CHUNK_HEADER>() {
-            let (length, checksum) = header.split_at_mut(4);
-            length.copy_from_slice(&(payload.len() as u32).to_le_bytes());
-            checksum.copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+        let chunk = &mut self.buffer[self.chunk..];
+        if let Some(payload) = chunk.len().checked_sub(CHUNK_HEADER) {
+            let (seal, sealed) = chunk.split_at_mut(CHUNK_SEAL);
+            sealed[..8].copy_from_slice(&self.run.to_le_bytes());
+            sealed[8..12].copy_from_slice(&self.chunks.to_le_bytes());
+            seal[..4].copy_from_slice(&(payload as u32).to_le_bytes());
+            seal[4..].copy_from_slice(&crc32fast::hash(sealed).to_le_bytes());
+            self.chunks = self.chunks.wrapping_add(1);
         }
         self.chunk = self.buffer.len();
     }
@@ -376,13 +419,13 @@ impl<W: Write> LogWriter<W> {
         self.time_us = time_us;
     }
 
-    fn choice<T: PartialEq>(&mut self, from: &[T], value: T) {
-        self.buffer.push(from.iter().position(|v| *v == value).unwrap_or(0) as u8);
+    fn bool(&mut self, value: bool) {
+        self.buffer.push(value.into());
     }
 
     /// Whether there is a value, and the value.
     fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
-        self.choice(&BOOLS, value.is_some());
+        self.bool(value.is_some());
         if let Some(value) = value {
             write(self, value);
         }

@@ -1,0 +1,187 @@
+//! The file of a recording belongs to one run at a time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool};
+use vramscope_trace::formats;
+
+use crate::torch_2_11;
+
+/// Where the child writes; only the parent sets it.
+const FILE: &str = "VRAMSCOPE_TEST_EXCLUSIVE";
+
+fn pool() -> MemoryPool {
+    MemoryPool::on_host(torch_2_11(), 1 << 30).unwrap()
+}
+
+fn stream_to(pool: &MemoryPool, file: &Path) -> Result<(), HistoryError> {
+    let options = HistoryOptions { stream_to: Some(file.to_owned()), ..HistoryOptions::default() };
+    pool.record_memory_history(&options)
+}
+
+fn read(file: &Path) -> formats::Recording {
+    formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap()
+}
+
+fn is_busy(result: Result<(), HistoryError>) -> bool {
+    matches!(result, Err(HistoryError::Busy { .. }))
+}
+
+/// The child: allocates until it is killed. Without its file it is no test.
+#[test]
+fn child() {
+    let Some(file) = std::env::var_os(FILE) else { return };
+    let pool = pool();
+    stream_to(&pool, Path::new(&file)).unwrap();
+    loop {
+        drop(pool.malloc(1000).unwrap());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The second writer is told, whatever name it knows the file by, and the first one's recording is whole.
+#[test]
+fn a_second_writer_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run");
+    let mut names = vec![file.clone()];
+    #[cfg(unix)]
+    {
+        let named = |name: &str| -> PathBuf { folder.path().join(name) };
+        std::os::unix::fs::symlink("run", named("soft")).unwrap();
+        names.push(named("soft"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::hard_link(&file, named("hard")).unwrap();
+        names.push(named("hard"));
+    }
+    let (first, second) = (pool(), pool());
+    stream_to(&first, &file).unwrap();
+    let kept = first.malloc(1000).unwrap();
+    for name in &names {
+        for pool in [&first, &second] {
+            let error = stream_to(pool, name).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("{}: is being written already; give another name", name.display())
+            );
+        }
+    }
+    drop(kept);
+    drop(first);
+    assert_eq!(read(&file).trace.devices[0].events.len(), 5);
+    assert!(!read(&file).notices.unclosed);
+    // After the first has ended, the name is free, and what was there is gone.
+    stream_to(&second, &file).unwrap();
+    assert!(is_busy(stream_to(&pool(), &file)));
+    drop(second);
+    assert_eq!(read(&file).trace.devices[0].events.len(), 0);
+    assert_eq!(read(&file).notices, vramscope_trace::Notices::default());
+}
+
+/// As the first of many that begin at one moment: one records, and all others are told.
+#[test]
+fn of_many_that_begin_at_once_one_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..20 {
+        let file = folder.path().join(format!("{round}"));
+        let pools: Vec<MemoryPool> = (0..4).map(|_| pool()).collect();
+        std::thread::scope(|s| {
+            for pool in &pools {
+                let file = &file;
+                s.spawn(move || {
+                    let result = stream_to(pool, file);
+                    drop(pool.malloc(1000).unwrap());
+                    assert!(result.is_ok() || is_busy(result));
+                });
+            }
+        });
+        let writers = pools
+            .iter()
+            .filter(|pool| pool.is_recording_history() && is_busy(stream_to(pool, &file)))
+            .count();
+        assert_eq!(writers, 1);
+        drop(pools);
+        let recording = read(&file);
+        assert_eq!(recording.notices, vramscope_trace::Notices::default());
+        assert_eq!(recording.trace.devices[0].events.len(), 5);
+    }
+}
+
+/// Another process has it; when that is killed, the file is free, as it is when one ends.
+#[test]
+fn another_process_is_noticed_and_its_file_is_free_when_it_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["stream::child", "--exact"])
+        .env(FILE, &file)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !std::fs::metadata(&file).is_ok_and(|m| m.len() > 1000) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pool = pool();
+    assert!(is_busy(stream_to(&pool, &file)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!read(&file).trace.devices[0].events.is_empty());
+    stream_to(&pool, &file).unwrap();
+    drop(pool);
+    assert_eq!(read(&file).notices, vramscope_trace::Notices::default());
+}
+
+/// Something longer was there: nothing of it is left.
+#[test]
+fn a_file_that_was_there_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run");
+    std::fs::write(&file, vec![0xff; 1 << 20]).unwrap();
+    let pool = pool();
+    stream_to(&pool, &file).unwrap();
+    drop(pool);
+    assert_eq!(read(&file).notices, vramscope_trace::Notices::default());
+}
+
+/// Whoever removes the file or puts another in its place makes the recording lost: that is said, and the other
+/// file is left alone.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_meanwhile_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for replaced in [true, false] {
+        let (file, other) = (folder.path().join("run"), folder.path().join("other"));
+        let pool = pool();
+        stream_to(&pool, &file).unwrap();
+        drop(pool.malloc(1000).unwrap());
+        if replaced {
+            std::fs::write(&other, "mine").unwrap();
+            std::fs::rename(&other, &file).unwrap();
+        } else {
+            std::fs::remove_file(&file).unwrap();
+        }
+        let end = HistoryOptions { enabled: None, ..HistoryOptions::default() };
+        let error = pool.record_memory_history(&end).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "{}: it was removed or replaced while it was written; what was recorded is not under this name",
+                file.display()
+            )
+        );
+        assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), replaced.then_some("mine"));
+    }
+}
+
+/// What is no file is nobody's own.
+#[cfg(unix)]
+#[test]
+fn two_may_write_to_nowhere() {
+    let (first, second) = (pool(), pool());
+    for pool in [&first, &second] {
+        stream_to(pool, Path::new("/dev/null")).unwrap();
+        drop(pool.malloc(1000).unwrap());
+    }
+}

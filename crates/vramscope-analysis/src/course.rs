@@ -1,0 +1,59 @@
+//! What a walk from the first moment to the last says, asked all at once.
+
+use crate::counters::{Counters, Peaks};
+use crate::history::History;
+use crate::leaks::{self, Rise};
+use crate::regions::{Region, region_runs, regions_of};
+use crate::spans::Spans;
+
+/// Answers that depend on the counters at every moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
+    pub(crate) peaks: Peaks,
+    pub(crate) regions: Vec<Region>,
+    /// Highest values over equal shares of the moments.
+    pub(crate) timeline: Vec<Counters>,
+    /// Whether the run up to the last allocation repeats itself, see [`leaks`].
+    pub(crate) repeats: bool,
+}
+
+/// Shares the timeline is cut into.
+const SHARES: usize = 240;
+
+impl Course {
+    /// Walks `history` twice: how far the active bytes fall can be told only once it is known how far they rise.
+    pub(crate) fn of(history: &History<'_>) -> Self {
+        let runs = region_runs(history.trace, history.device);
+        let mut spans = Spans::of(&runs, history.device).filter(|_| !runs.is_empty());
+        let last = leaks::last_allocation(history);
+        let rises_until = last.map_or(0, |last| last + 2);
+        let (mut peaks, mut rise) = (Peaks::default(), Rise::default());
+        let moments = history.device.events.len() + 1;
+        let shares = moments.min(SHARES);
+        let mut timeline = vec![Counters::default(); shares];
+        let mut walk = history.walk();
+        for (number, share) in timeline.iter_mut().enumerate() {
+            // Moment `m` is in share `m * shares / moments`.
+            let border = |share: usize| (share * moments).div_ceil(shares);
+            for (moment, c) in walk.by_ref().take(border(number + 1) - border(number)) {
+                peaks.see(moment, c);
+                if moment.index() < rises_until {
+                    rise.see(c.active);
+                }
+                if let Some(spans) = &mut spans {
+                    spans.see(moment, c.allocated);
+                }
+                share.requested = share.requested.max(c.requested);
+                share.allocated = share.allocated.max(c.allocated);
+                share.active = share.active.max(c.active);
+                share.reserved = share.reserved.max(c.reserved);
+            }
+        }
+        Self {
+            peaks,
+            regions: spans.map_or_else(Vec::new, |spans| regions_of(history, &runs, spans)),
+            timeline,
+            repeats: last.is_some_and(|last| leaks::repeats(history, last, rise)),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What values are called in a file, and the numbers that version 1 gave them.
+//!
+//! A file says each value by its name, as one of its strings: it reads the same whatever order the values have
+//! in the code, and a name that is not known here stays a text.
+
+use crate::annotations::Stage;
+use crate::end_state::{BlockState, SegmentKind};
+use crate::events::Action;
+
+/// What version 1 numbered from 0 in this order. Files have these numbers, so the lists never change.
+pub(super) mod version1 {
+    use super::{Action, BlockState, SegmentKind, Stage};
+
+    pub(in crate::formats::log) const ACTIONS: [Action; 12] = [
+        Action::Alloc,
+        Action::FreeRequested,
+        Action::FreeCompleted,
+        Action::SegmentAlloc,
+        Action::SegmentFree,
+        Action::SegmentMap,
+        Action::SegmentUnmap,
+        Action::Snapshot,
+        Action::Oom,
+        Action::Annotate,
+        Action::UserDefined,
+        Action::Free,
+    ];
+    pub(in crate::formats::log) const KINDS: [SegmentKind; 3] =
+        [SegmentKind::Small, SegmentKind::Large, SegmentKind::Unknown];
+    pub(in crate::formats::log) const STATES: [BlockState; 3] =
+        [BlockState::ActiveAllocated, BlockState::ActivePendingFree, BlockState::Inactive];
+    pub(in crate::formats::log) const STAGES: [Stage; 2] = [Stage::Start, Stage::End];
+}
+
+/// The names that every file begins with. They are its first strings, so that their numbers take one byte.
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    let actions = Action::KNOWN.into_iter().map(Action::name);
+    let states = version1::STATES.into_iter().map(BlockState::name);
+    actions.chain(version1::KINDS.map(of_kind)).chain(states).chain(version1::STAGES.map(of_stage))
+}
+
+pub(super) fn of_kind(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Small => "small",
+        SegmentKind::Large => "large",
+        SegmentKind::Unknown => "unknown",
+    }
+}
+
+pub(super) fn of_stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Start => "START",
+        Stage::End => "END",
+    }
+}
+
+pub(super) fn action(name: &str) -> Option<Action> {
+    Action::KNOWN.into_iter().find(|action| action.name() == name)
+}
+
+pub(super) fn kind(name: &str) -> Option<SegmentKind> {
+    version1::KINDS.into_iter().find(|&kind| of_kind(kind) == name)
+}
+
+pub(super) fn state(name: &str) -> Option<BlockState> {
+    version1::STATES.into_iter().find(|state| state.name() == name)
+}
+
+pub(super) fn stage(name: &str) -> Option<Stage> {
+    version1::STAGES.into_iter().find(|&stage| of_stage(stage) == name)
+}

@@ -1,0 +1,184 @@
+//! A file that is open: the threads that it lives on.
+//!
+//! What was read, and what was made of it, refer to each other; they live on the stack of one thread, and threads within it
+//! answer what is asked. When the file is closed they end, and its memory is free.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
+
+use tokio::sync::oneshot;
+use vramscope_analysis::Cancel;
+use vramscope_trace::formats::Recording;
+
+use crate::ViewError;
+use crate::recording::{OpenRecording, Prepared};
+
+/// How long a question takes to answer: those of one kind wait for each other, not for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Pictures, lists, lookups.
+    Quick,
+    /// Reports and replays of the whole.
+    Slow,
+}
+
+/// Questions of a pace that are answered at one time; a page asks a few.
+const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];
+
+type Job = Box<dyn FnOnce(&OpenRecording<'_>) + Send>;
+
+/// An open recording. It is closed, and its memory given back, when it is dropped; questions under way are finished before.
+#[derive(Debug)]
+pub struct OpenFile {
+    quick: Sender<Job>,
+    slow: Sender<Job>,
+}
+
+impl OpenFile {
+    /// Begins to make a recording ready for questions; those that are asked meanwhile wait.
+    ///
+    /// # Errors
+    /// Where the system has no threads to give.
+    pub fn open(name: String, recording: Recording) -> io::Result<Self> {
+        let (quick, quick_jobs) = channel();
+        let (slow, slow_jobs) = channel();
+        let jobs = [Mutex::new(quick_jobs), Mutex::new(slow_jobs)];
+        let live = move || {
+            let prepared = Prepared::of(&name, &recording);
+            let open = OpenRecording::of(&prepared);
+            std::thread::scope(|scope| {
+                for (jobs, (_, at_once)) in jobs.iter().zip(AT_ONCE) {
+                    for _ in 0..at_once {
+                        // With fewer threads than wanted there is at least this one.
+                        Builder::new().spawn_scoped(scope, || answer(&open, jobs)).ok();
+                    }
+                }
+            });
+        };
+        Builder::new().name("vramscope-file".to_owned()).spawn(live)?;
+        Ok(Self { quick, slow })
+    }
+
+    /// Asks, off the threads that serve. A caller who does not wait for the answer cancels the question.
+    pub(crate) async fn ask<A: Send + 'static>(
+        &self,
+        pace: Pace,
+        answer: impl FnOnce(&OpenRecording<'_>, &Cancel) -> Result<A, ViewError> + Send + 'static,
+    ) -> Result<A, ViewError> {
+        let cancel = Cancel::default();
+        let _waiting = Waiting(cancel.clone());
+        let (tell, told) = oneshot::channel();
+        let job: Job = Box::new(move |open| {
+            if !cancel.is_cancelled() {
+                // Nobody hears it where the caller has gone.
+                tell.send(answer(open, &cancel)).ok();
+            }
+        });
+        let jobs = match pace {
+            Pace::Quick => &self.quick,
+            Pace::Slow => &self.slow,
+        };
+        jobs.send(job).map_err(|_| ViewError::Failed)?;
+        told.await.map_err(|_| ViewError::Failed)?
+    }
+}
+
+/// Whoever waits for an answer; dropped, the answer is not wanted any more.
+struct Waiting(Cancel);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Answers until the file is closed.
+fn answer(open: &OpenRecording<'_>, jobs: &Mutex<Receiver<Job>>) {
+    loop {
+        // One waits for the next question, the others for their turn to wait.
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        // A question that fails takes no thread with it; its caller sees that no answer comes.
+        catch_unwind(AssertUnwindSafe(|| job(open))).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use vramscope_trace::formats;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn empty() -> OpenFile {
+        let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..], &mut |_| {}).unwrap();
+        OpenFile::open("empty".to_owned(), recording).unwrap()
+    }
+
+    #[test]
+    fn a_question_that_nobody_waits_for_learns_it() {
+        let file = empty();
+        let (began, begins) = mpsc::channel();
+        let (ended, ends) = mpsc::channel();
+        let mut asked = Box::pin(file.ask(Pace::Slow, move |_, cancel| {
+            began.send(()).unwrap();
+            while !cancel.is_cancelled() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+            Ok(())
+        }));
+        assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        begins.recv_timeout(LONG).unwrap();
+        drop(asked);
+        ends.recv_timeout(LONG).unwrap();
+    }
+
+    #[test]
+    fn slow_questions_keep_quick_ones_not_waiting_and_a_fault_takes_no_thread() {
+        let file = empty();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut slow: Vec<_> = (0..5)
+            .map(|_| {
+                Box::pin(file.ask(Pace::Slow, |_, cancel| {
+                    while !cancel.is_cancelled() {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                }))
+            })
+            .collect();
+        for asked in &mut slow {
+            assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        for _ in 0..20 {
+            let failed = runtime
+                .block_on(file.ask(Pace::Quick, |_, _| -> Result<(), ViewError> { panic!("a fault") }));
+            assert!(matches!(failed, Err(ViewError::Failed)));
+        }
+        assert_eq!(runtime.block_on(file.ask(Pace::Quick, |_, _| Ok(7))).unwrap(), 7);
+        drop(slow);
+        assert_eq!(runtime.block_on(file.ask(Pace::Slow, |_, _| Ok(8))).unwrap(), 8);
+    }
+
+    /// What the threads hold is dropped when the file is.
+    #[test]
+    fn a_closed_file_ends_its_threads() {
+        let file = empty();
+        let (held, ends) = mpsc::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(file.ask(Pace::Quick, |_, _| Ok(()))).unwrap();
+        file.quick.send(Box::new(move |_| drop(held))).unwrap();
+        drop(file);
+        assert_eq!(ends.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}

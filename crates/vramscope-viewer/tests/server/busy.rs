@@ -1,0 +1,139 @@
+//! Whoever keeps the server busy keeps the page waiting for nothing.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use vramscope_viewer::{Library, Server};
+
+use crate::{Address, example};
+
+/// More than a server keeps.
+const MANY: usize = 400;
+
+/// Longer than anything here takes; a server that does not answer fails the test then.
+const LONG: Duration = Duration::from_secs(120);
+
+fn connect(server: &Address) -> TcpStream {
+    let stream = TcpStream::connect(&server.host).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// A server of its own, for what disturbs others.
+fn alone() -> Address {
+    let server = Server::bind(0).unwrap();
+    let address = Address::of(&server.url());
+    let library = Arc::new(Library::default());
+    library.add(example("leak.pickle"));
+    library.complete();
+    std::thread::spawn(move || server.serve(library));
+    address
+}
+
+/// Asks on a connection that stays open, and reads the whole answer.
+fn ask_again(stream: &mut TcpStream, server: &Address) -> String {
+    let path = server.path("api/recordings");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.host).as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        let read = stream.read(&mut part).unwrap();
+        assert!(read > 0, "the connection is ended");
+        answer.extend_from_slice(&part[..read]);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.to_ascii_lowercase();
+        let length = length.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+        if body.len() >= length.parse().unwrap() {
+            return head.to_owned();
+        }
+    }
+}
+
+#[test]
+fn connections_that_send_no_question_make_room() {
+    let server = alone();
+    let mut page = connect(&server);
+    ask_again(&mut page, &server);
+    let mut silent: Vec<TcpStream> = (0..MANY).map(|_| connect(&server)).collect();
+    for stream in silent.iter_mut().step_by(2) {
+        stream.write_all(b"GET /half-a-question HTT").ok();
+    }
+    assert_eq!(server.get("api/recordings").status, 200);
+    // The first left, the last stay: nobody waited until their time was over.
+    assert!(!matches!(silent[0].read(&mut [0; 9]), Ok(1..)));
+    let last = silent.last_mut().unwrap();
+    last.set_nonblocking(true).unwrap();
+    assert_eq!(last.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    // The page's own connection, idle meanwhile, stays.
+    assert!(ask_again(&mut page, &server).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn those_without_the_secret_leave_before_the_page() {
+    let server = alone();
+    let mut page = connect(&server);
+    ask_again(&mut page, &server);
+    let mut strangers = Vec::new();
+    for _ in 0..MANY {
+        let mut stream = connect(&server);
+        stream
+            .write_all(format!("GET /guess/ HTTP/1.1\r\nhost: {}\r\n\r\n", server.host).as_bytes())
+            .unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 404");
+        strangers.push(stream);
+    }
+    assert!(ask_again(&mut page, &server).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn files_that_stop_arriving_keep_no_question_waiting() {
+    let server = alone();
+    let mut stalled = Vec::new();
+    for i in 0..40 {
+        let mut stream = connect(&server);
+        let path = server.path(&format!("api/open?name={i}"));
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: 1000\r\n\r\n\u{1}", server.host);
+        stream.write_all(head.as_bytes()).unwrap();
+        stalled.push(stream);
+    }
+    for question in ["", "api/recordings", "api/0/names", "api/0/0/report", "api/0/0/live?moment=5"] {
+        assert_eq!(server.get(question).status, 200, "{question}");
+    }
+}
+
+/// What is asked and not waited for keeps no place among the questions of its kind.
+#[test]
+fn questions_that_nobody_waits_for_are_left_out() {
+    let server = alone();
+    for _ in 0..200 {
+        let mut stream = connect(&server);
+        let path = server.path("api/0/0/replay");
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.host).as_bytes()).unwrap();
+    }
+    assert_eq!(server.get("api/0/0/replay").status, 200);
+}
+
+#[test]
+fn a_file_that_is_closed_is_gone_and_the_others_keep_their_positions() {
+    let server = alone();
+    let file = std::fs::read(format!("{}/../../examples/oom.pickle", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let path = server.path("api/open?name=second");
+    assert_eq!(server.ask("POST", &path, &[], &file).text(), r#"{"file":1}"#);
+    assert_eq!(server.ask("POST", &server.path("api/0/close"), &[], b"").status, 204);
+    assert_eq!(server.ask("POST", &server.path("api/0/close"), &[], b"").status, 404);
+    assert_eq!(server.ask("POST", &server.path("api/7/close"), &[], b"").status, 404);
+    assert_eq!(server.get("api/0/names").status, 404);
+    assert_eq!(server.get("api/1/names").status, 200);
+    let all: Vec<Value> = serde_json::from_slice(&server.get("api/recordings").body).unwrap();
+    assert_eq!((all.len(), &all[0], &all[1]["name"]), (2, &Value::Null, &Value::from("second")));
+    assert_eq!(server.ask("POST", &path, &[], &file).text(), r#"{"file":2}"#);
+    let foreign = ["origin: http://attacker.example"];
+    assert_eq!(server.ask("POST", &server.path("api/1/close"), &foreign, b"").status, 403);
+}

@@ -92,8 +92,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Somebody has it.
+    pub(super) fn is_allocated(&self) -> bool {
+        self.state == BlockState::Allocated
+    }
+
     /// Somebody has it, or still waits for it.
-    fn is_active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         matches!(self.state, BlockState::Allocated | BlockState::PendingFree)
     }
 }
@@ -416,10 +421,10 @@ impl Locked<'_> {
     fn request_free(&mut self, key: BlockKey, events: u32, stack: Option<StackKey>) -> Option<StackKey> {
         let block = self.block_mut(key);
         debug_assert_eq!(block.state, BlockState::Allocated);
-        let (size, stack) = (block.size, stack.or(block.stack));
+        let (class, size, stack) = (block.class, block.size, stack.or(block.stack));
         block.state = BlockState::PendingFree;
         block.events = events;
-        self.state.tally.free_requested(size);
+        self.state.tally.free_requested(class, size);
         self.record(Action::FreeRequested, key, stack);
         stack
     }
@@ -438,9 +443,9 @@ impl Locked<'_> {
     #[inline]
     fn complete(&mut self, key: BlockKey, stack: Option<StackKey>) {
         let block = self.block_mut(key);
-        let (size, requested) = (block.size, block.requested);
+        let (class, size, requested) = (block.class, block.size, block.requested);
         block.stack = None;
-        self.state.tally.free_completed(requested, size);
+        self.state.tally.free_completed(class, requested, size);
         self.record(Action::FreeCompleted, key, stack);
         self.join_and_insert(key);
     }

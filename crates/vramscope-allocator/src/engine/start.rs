@@ -111,14 +111,15 @@ impl Engine {
         let Some(asking) = whole.arenas.iter().position(|a| std::ptr::eq(a.arena, arena.as_ref())) else {
             unreachable!("an arena stays in the table")
         };
+        let class = if segment.kind == SegmentKind::Small { Class::Small } else { Class::Large };
+        let expandable = segment.mapped.is_some();
         let age = {
             let mut driver = self.core.driver();
             let mapped = segment.mapped.as_ref().map(|runs| runs.iter().map(|&(_, size)| size).sum());
-            driver.reserved.add(mapped.unwrap_or(segment.size));
+            let size = mapped.unwrap_or(segment.size);
+            driver.start(class, size, expandable, self.core.policy.max_split_size);
             driver.next_age()
         };
-        let class = if segment.kind == SegmentKind::Small { Class::Small } else { Class::Large };
-        let expandable = segment.mapped.is_some();
         let Whole { ledger, arenas, .. } = &mut whole;
         let first = arenas[asking].push_segment(
             segment.address,

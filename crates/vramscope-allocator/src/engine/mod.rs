@@ -15,6 +15,7 @@ mod start;
 mod statistics;
 mod summary;
 mod table;
+mod unmapped;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;

@@ -95,6 +95,15 @@ impl StartSegment {
         if at < end {
             pieces.push((end, Piece::Unmapped));
         }
+        // Mapped ranges that touch or are empty: no two neighbours are both free, or both unmapped.
+        pieces.dedup_by(|(end, piece), (end_before, before)| {
+            let is_one =
+                matches!((&before, &piece), (Piece::Free, Piece::Free) | (Piece::Unmapped, Piece::Unmapped));
+            if is_one {
+                *end_before = *end;
+            }
+            is_one
+        });
         Ok(pieces)
     }
 }

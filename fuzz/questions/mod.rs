@@ -1,0 +1,163 @@
+//! Every question that can be asked of a recording, and what must hold of any: for the fuzz targets, and for the test that
+//! mutates snapshots. Panics, hangs and runaway memory are findings.
+
+use vramscope::analysis::{
+    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceReplay, Facts, Growth, Judged, ReplayOptions,
+    Status, Timeline, Window,
+};
+use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
+use vramscope::prelude::*;
+use vramscope::report::{CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
+
+/// Reads `bytes` and, where they are a recording, asks everything of it.
+pub fn check(bytes: &[u8]) {
+    if let Ok(recording) = formats::read(bytes, &mut |_| {}) {
+        ask(&recording);
+    }
+}
+
+/// Asks everything of a recording.
+pub fn ask(recording: &Recording) {
+    let trace = &recording.trace;
+
+    let mut written = Vec::new();
+    formats::write_pickle(trace, &mut written).expect("writing into memory cannot fail");
+    let mut again = formats::read(&written[..], &mut |_| {}).expect("what we write we can read");
+    // As PyTorch does, the writer gives a list to each device below the highest, those that were not recorded too.
+    let is_empty = |d: &DeviceTrace| {
+        let holds = (d.events.len(), d.segments.len(), d.overflowed, d.max_entries);
+        holds == (0, 0, None, None)
+    };
+    let was_there = |d: &DeviceTrace| trace.devices.iter().any(|known| known.device == d.device);
+    again.trace.devices.retain(|d| was_there(d) || !is_empty(d));
+    assert!(again.trace == *trace, "written and read again it says something else");
+
+    let frames = Frames::of(trace);
+    let devices: Vec<Summary> =
+        trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
+    for s in &devices {
+        let held: u64 = s.holders.iter().map(|h| h.bytes).sum();
+        assert_eq!(held, s.counters.allocated, "holders sum to what is allocated");
+        assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
+    }
+    export(trace, &frames, devices.iter().map(|s| s.counters.allocated).sum());
+    let answers = Answers { file: "fuzz", recording, frames: &frames, devices, by: None, at: None };
+    vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
+    is_json(&ReportJson::new(&answers, None));
+    let facts = Facts::of(trace);
+    vramscope::report::info("fuzz", recording, &facts);
+    is_json(&InfoJson::new("fuzz", recording, &facts));
+    budgets(recording, &frames);
+    let mut replays = Vec::new();
+    for device in &trace.devices {
+        draw(trace, device);
+        let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
+        let options = ReplayOptions { capacity, ..ReplayOptions::default() };
+        let Ok(replayed) = DeviceReplay::of(trace, device, &frames, &options, &|| {}) else { continue };
+        assert!(replayed.floors.active <= replayed.floors.packed);
+        for tried in &replayed.tried {
+            let s = tried.outcome.statistics;
+            assert!(s.allocated.peak <= s.active.peak && s.active.peak <= s.reserved.peak);
+        }
+        replays.push(replayed);
+    }
+    let answers = ReplayAnswers { file: "fuzz", recording, frames: &frames, devices: replays };
+    vramscope::report::replay(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
+    is_json(&ReplayJson::new(&answers));
+}
+
+/// What is printed as JSON is JSON to others, too: to a strict parser.
+fn is_json(answer: &impl serde::Serialize) {
+    let mut out = Vec::new();
+    vramscope::report::write_json(&mut out, answer).expect("writing into memory cannot fail");
+    serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("it is JSON");
+}
+
+/// Budgets that nothing but an empty recording keeps, and the recording as its own baseline, in every form.
+fn budgets(recording: &Recording, frames: &Frames) {
+    let trace = &recording.trace;
+    let mut budgets = vec![Budget::NoLeaks, Budget::NoOoms];
+    for kind in ByteKind::ALL {
+        budgets.extend([Budget::Peak(kind, 0), Budget::Growth(kind, Growth::Bytes(0))]);
+    }
+    let check = |device| {
+        let judged = Judged { trace, device, frames };
+        let check = BudgetCheck::of(judged, Some(judged), &budgets);
+        for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
+            let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
+            assert!(!grew, "nothing grows over itself");
+        }
+        check
+    };
+    let answers = CheckAnswers {
+        file: "fuzz",
+        recording,
+        frames,
+        baseline: Some("fuzz"),
+        devices: trace.devices.iter().map(check).collect(),
+        only_in_baseline: Vec::new(),
+    };
+    let options = TextOptions { width: 100, top: 5, full_stacks: false };
+    vramscope::report::check(&answers, options);
+    vramscope::report::junit(&answers, options).expect("writing into memory cannot fail");
+    is_json(&CheckJson::new(&answers));
+}
+
+/// Every format and table; what stands in the folded stacks sums to what is allocated.
+fn export(trace: &Trace, frames: &Frames, allocated: u64) {
+    let source = Source { trace, frames, devices: trace.devices.iter().collect() };
+    let write = |format, table| {
+        let mut out = Vec::new();
+        let options = ExportOptions { table, ..ExportOptions::default() };
+        match vramscope::export::write(&source, format, &options, &mut out) {
+            Ok(written) => assert_eq!(written.bytes, out.len() as u64),
+            Err(ExportError::NothingAllocated) => assert_eq!(allocated, 0),
+            Err(e) => panic!("writing into memory cannot fail: {e}"),
+        }
+        if format == Format::Chrome {
+            serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("it is JSON");
+        }
+        out
+    };
+    for format in Format::ALL {
+        write(format, Table::Events);
+    }
+    for table in [Table::Allocations, Table::Segments] {
+        write(Format::Csv, table);
+        write(Format::Parquet, table);
+    }
+    let folded = String::from_utf8(write(Format::Folded, Table::Events)).expect("it is text");
+    let bytes =
+        folded.lines().map(|l| l.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a count"));
+    assert_eq!(bytes.sum::<u64>(), allocated, "stacks sum to what is allocated");
+}
+
+/// The whole timeline and a part of it, along both axes.
+fn draw(trace: &Trace, device: &DeviceTrace) {
+    let history = History::of(trace, device);
+    let timeline = Timeline::of(&history);
+    for (axis, whole) in
+        [(Axis::Events, timeline.moments() as f64), (Axis::Time, timeline.duration().unwrap_or(0) as f64)]
+    {
+        for (from, to) in [(0.0, whole.max(1.0)), (whole * 0.4, whole * 0.6 + 1.0)] {
+            for stacked in ByteKind::ALL {
+                let window = Window {
+                    stacked,
+                    axis,
+                    from,
+                    to,
+                    width: 50,
+                    height: 20,
+                    low: 0.0,
+                    high: None,
+                    fit_reserved: false,
+                };
+                let view = timeline.view(&window);
+                let highest = view.highest[stacked as usize].iter().max().copied().unwrap_or(0);
+                let peaks = history.peaks();
+                let peak = [peaks.requested, peaks.allocated, peaks.active, peaks.reserved][stacked as usize];
+                assert!(highest <= peak.bytes, "nothing is drawn above the peak");
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@ use vramscope_allocator::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use crate::moment::Moment;
-use crate::replay::{Replay, Reproduction, is_growth};
+use crate::replay::{Replay, Reproduction, is_growth, is_release};
 use crate::segments::{Reserved, ReservedRange};
 use crate::skipped::SkippedActions;
 
@@ -97,6 +97,9 @@ pub struct Quality {
     /// When blocks were handed out, given back or became available is partly inferred, for kinds of events were left
     /// out that would say it.
     pub lifetimes_inferred: bool,
+    /// Nothing was live before the first event, memory was allocated, and all that is known of segments is the end
+    /// state: the allocator held every one before, or segment events were left out, which cannot be told.
+    pub no_segment_events: bool,
 }
 
 impl Quality {
@@ -148,7 +151,7 @@ impl<'t> History<'t> {
         // Where segments may have been left out, a replay can tell.
         let has_grown = || device.events.actions().iter().any(|&action| is_growth(action));
         let may_lack_segments = this.quality.preexisting == 0
-            && this.quality.skipped.is_empty()
+            && !this.quality.skipped.segments()
             && !(this.allocations.is_empty() || this.reserved.is_empty() || has_grown());
         if !may_lack_segments && !this.allocations.iter().any(is_unknown) {
             return this;
@@ -156,6 +159,7 @@ impl<'t> History<'t> {
         let Ok(replay) = Replay::of(&this) else { return this };
         let (skipped, Reproduction { divergence, sizes, .. }) = (replay.skipped, replay.reproduction);
         this.quality.skipped = skipped;
+        this.quality.no_segment_events &= !skipped.segments();
         let is_checked = !skipped.segments() && (divergence.is_none() || skipped.is_empty());
         this.quality.reproduced = is_checked.then_some(divergence.is_none());
         if divergence.is_none() {
@@ -194,6 +198,7 @@ impl<'t> History<'t> {
         this.quality.lifetimes_inferred = this.has_inferred_lifetimes();
         this.quality.preexisting = this.allocations.iter().filter(|a| a.from == Moment::START).count();
         this.quality.probably_overflowed = this.looks_overflowed();
+        this.quality.no_segment_events = this.has_no_segment_events();
         this
     }
 
@@ -482,6 +487,15 @@ impl<'t> History<'t> {
         skipped.contains(Action::Alloc)
             || skipped.contains(Action::FreeCompleted)
             || (skipped.contains(Action::FreeRequested) && several_streams())
+    }
+
+    fn has_no_segment_events(&self) -> bool {
+        let is_of_segments = |&action: &Action| is_growth(action) || is_release(action);
+        if self.allocations.is_empty() || self.reserved.is_empty() || self.quality.skipped.segments() {
+            return false;
+        }
+        let began_empty = self.quality.preexisting == 0 && !self.quality.probably_overflowed;
+        began_empty && !self.device.events.actions().iter().any(is_of_segments)
     }
 
     /// Most releases leave no mark. But what was live before the first event, in a recording that holds a

@@ -1,6 +1,6 @@
 //! Which kinds of events were left out of a recording.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace};
 
@@ -52,7 +52,8 @@ impl SkippedActions {
         if device.events.is_empty() || (has.all_of_blocks() && has.growth && has.release) {
             return this;
         }
-        let grown_and_gone = has.growth && !has.release && reserved.contradictions > 0;
+        let is_whole = || !has.completed || end_is_whole(device);
+        let grown_and_gone = has.growth && !has.release && reserved.contradictions > 0 && is_whole();
         if has.all_of_blocks() && has.growth {
             this.set_release(policy, grown_and_gone);
             return this;
@@ -76,10 +77,11 @@ impl SkippedActions {
         let reused = blocks.reused_requested || blocks.requested_twice || blocks.requested_is_gone;
         this.set(Action::FreeCompleted, !has.completed && (freed || reused));
 
-        this.set_release(policy, grown_and_gone || (!has.release && places.outside));
-        let began_empty = places.outside && !blocks.preexisting;
+        // What was live before may have lain in segments that the end state lacks for another reason.
+        let came_and_went = places.outside && !blocks.preexisting && is_whole();
+        this.set_release(policy, grown_and_gone || (!has.release && came_and_went));
         let taken_again = places.after_release || (has.release && reserved.contradictions > 0);
-        this.set_growth(policy, !has.growth && (began_empty || taken_again));
+        this.set_growth(policy, !has.growth && (came_and_went || taken_again));
         this
     }
 
@@ -215,6 +217,31 @@ impl Places {
         }
         this
     }
+}
+
+/// All that was allocated while recording and not freed by the end lies in a segment of the end state, which would
+/// else be that of some segments alone.
+fn end_is_whole(device: &DeviceTrace) -> bool {
+    let is_there = |address: u64| {
+        let before = device.segments.partition_point(|s| s.address <= address).checked_sub(1);
+        before.is_some_and(|i| address - device.segments[i].address < device.segments[i].total_size)
+    };
+    let mut live_elsewhere = HashSet::new();
+    for (i, &action) in device.events.actions().iter().enumerate() {
+        match action {
+            Action::Alloc => {
+                let address = device.events.get(i).address;
+                if !is_there(address) {
+                    live_elsewhere.insert(address);
+                }
+            }
+            Action::FreeRequested | Action::FreeCompleted | Action::Free => {
+                live_elsewhere.remove(&device.events.get(i).address);
+            }
+            _ => {}
+        }
+    }
+    live_elsewhere.is_empty()
 }
 
 /// Memory is taken from the device for a request alone, which is recorded next, or fails.

@@ -13,6 +13,9 @@ pub fn doubts(q: &Quality) -> Vec<String> {
         notes.push(not_recorded(q.skipped));
         notes.extend(q.skipped.iter().map(skipped));
     }
+    if q.no_segment_events {
+        notes.push(NO_SEGMENT_EVENTS.to_owned());
+    }
     if q.inferred_sizes > 0 {
         notes.push(format!(
             "Allocated and active bytes are approximate: the sizes of {}, as a rule live before recording, are inferred from what was asked for; each may be up to 1 MiB larger.",
@@ -58,6 +61,9 @@ pub fn doubts(q: &Quality) -> Vec<String> {
     }
     notes
 }
+
+/// Where no segment event was recorded.
+pub(crate) const NO_SEGMENT_EVENTS: &str = "No segment event was recorded: every segment was there before recording began, or such events were left out (`skip_actions`). Reserved bytes are those of the segments at the end.";
 
 /// Which kinds of events were left out, in a sentence.
 pub(crate) fn not_recorded(actions: SkippedActions) -> String {

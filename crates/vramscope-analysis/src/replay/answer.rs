@@ -5,7 +5,8 @@ use vramscope_trace::{Action, DeviceTrace, Trace};
 
 use super::floors::pack_history;
 use super::{
-    Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, useful_settings,
+    Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, is_growth,
+    useful_settings,
 };
 use crate::cancel::Cancel;
 use crate::frames::Frames;
@@ -79,6 +80,10 @@ pub struct DeviceReplay {
     /// The recorded settings reproduce the recording; `None` where nothing was recorded, or events were left out without
     /// which it cannot be told.
     pub reproduced: Option<bool>,
+    /// Events were left out, and what was recorded is not reproduced: the requests were followed by the rules alone.
+    pub is_unchecked: bool,
+    /// No event says that a segment was taken.
+    pub lacks_growth: bool,
     /// The layout at the end was compared, too.
     pub compared_end: bool,
     /// Settings compared, the best first. The recorded ones are among them.
@@ -202,6 +207,8 @@ impl DeviceReplay {
             divergence: replay.reproduction.divergence.filter(|_| replay.skipped.is_empty()),
             skipped: replay.skipped,
             reproduced,
+            is_unchecked: replay.is_unchecked(),
+            lacks_growth: !numbers.iter().any(|&action| is_growth(action)),
             compared_end: replay.reproduction.compared_end,
             floors: Floors::of(&packing, best),
             smallest,

@@ -20,6 +20,8 @@ pub enum Doubt {
     /// Events of this kind were left out: what they would have said is inferred, and where the replay parts from the
     /// recording, nobody can tell why.
     Skipped(Action),
+    /// No segment event was recorded, and whether they were left out cannot be told.
+    NoSegmentEvents,
     /// Allocations that were live before recording. Under other settings, or on a device that has no room for
     /// them as they lay, they would have lain elsewhere: they are asked for anew, in address order.
     Preexisting(usize),
@@ -66,6 +68,7 @@ impl Replay<'_, '_> {
             some(if is_recorded { 0 } else { quality.preexisting }, Doubt::Preexisting),
             some(quality.inferred_sizes, Doubt::InferredSizes),
             some(if self.is_unchecked() { 0 } else { self.start.misplaced }, Doubt::Misplaced),
+            (quality.no_segment_events && !self.skipped.segments()).then_some(Doubt::NoSegmentEvents),
             some(quality.lost_events, Doubt::LostEvents),
             some(quality.segment_contradictions, Doubt::SegmentContradictions),
             some(quality.end_state_disagreements, Doubt::EndStateDisagreements),

@@ -26,8 +26,8 @@ use crate::moment::Moment;
 use crate::ooms::OutOfMemory;
 use crate::skipped::SkippedActions;
 use first_use::FirstUses;
-pub(crate) use program::is_growth;
 use program::{Program, Reading, Turned};
+pub(crate) use program::{is_growth, is_release};
 use recorded_device::RecordedDevice;
 use run::Run;
 use start::Start;
@@ -188,14 +188,12 @@ impl<'h, 't> Replay<'h, 't> {
     /// Where the replay parts from the recording: tries whether segments came when they were first used, and no event
     /// says so; and follows the requests alone where events were left out.
     fn checked(mut self) -> Result<Self, ReplayError> {
-        let first_uses = FirstUses::of(self.history);
-        if self.gets_to() < usize::MAX && self.skipped.is_empty() && !first_uses.is_empty() {
-            let (turned, cancel) = (Turned::new(), self.cancel.clone());
-            let mut other = Self::reading(self.history, &self.policy, &turned, first_uses, &cancel)?;
-            if other.gets_to() == usize::MAX {
-                other.skipped.set_growth(&self.policy, true);
-                return Ok(other);
-            }
+        if self.gets_to() < usize::MAX
+            && !self.skipped.segments()
+            && let Some(mut other) = self.with_first_uses()?
+        {
+            other.skipped.set_growth(&self.policy, true);
+            return Ok(other);
         }
         if self.gets_to() < usize::MAX && self.history.reserved.is_empty() {
             // Whatever was allocated lay in some segment.
@@ -206,6 +204,36 @@ impl<'h, 't> Replay<'h, 't> {
             self.reproduction.outcome = run.outcome(!finished);
         }
         Ok(self)
+    }
+
+    /// The reading in which all segments, or as few as can be, came when they were first used, if it reproduces the
+    /// recording.
+    fn with_first_uses(&self) -> Result<Option<Self>, ReplayError> {
+        let all = FirstUses::of(self.history);
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let read = |uses: &FirstUses| {
+            Self::reading(self.history, &self.policy, &Turned::new(), uses.clone(), &self.cancel)
+        };
+        let mut reading = read(&all)?;
+        let mut some = FirstUses::default();
+        let mut place = self.gets_to();
+        let mut too_early = all.used_later(self.history, self.reproduction.divergence);
+        for _ in 0..MOST_TURNED {
+            if reading.gets_to() == usize::MAX {
+                return Ok(Some(reading));
+            }
+            let Some((address, event)) = too_early else { break };
+            some.insert(address, event);
+            reading = read(&some)?;
+            if reading.gets_to() <= place {
+                break;
+            }
+            place = reading.gets_to();
+            too_early = all.used_later(self.history, reading.reproduction.divergence);
+        }
+        Ok(Some(reading).filter(|reading| reading.gets_to() == usize::MAX))
     }
 
     /// The recording lacks events and is not reproduced: it cannot be told why.

@@ -459,7 +459,7 @@ pub(crate) fn is_growth(action: Action) -> bool {
     matches!(action, Action::SegmentAlloc | Action::SegmentMap)
 }
 
-pub(super) fn is_release(action: Action) -> bool {
+pub(crate) fn is_release(action: Action) -> bool {
     matches!(action, Action::SegmentFree | Action::SegmentUnmap)
 }
 

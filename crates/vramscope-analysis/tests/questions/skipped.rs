@@ -85,6 +85,52 @@ fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced
     }
 }
 
+/// Segments come with the first request in them; the rest of the recording is reproduced then.
+#[test]
+fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
+    let whole = example("oom.pickle");
+    let trace = without(&whole, &[SegmentAlloc]);
+    assert_eq!(skipped(&trace), [SegmentAlloc]);
+    assert_eq!(peaks(&trace).allocated.bytes, peaks(&whole).allocated.bytes);
+    let answer = replay(&trace);
+    assert_eq!((answer.reproduced, answer.divergence, answer.is_unchecked), (None, None, false));
+    let kinds: Vec<Action> = answer.skipped.iter().collect();
+    assert_eq!(kinds, [SegmentAlloc]);
+    assert_eq!(answer.asked.outcome.statistics.allocated.peak, peaks(&whole).allocated.bytes);
+}
+
+/// Where something was live before the first event, some segments were there and some came.
+#[test]
+fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before() {
+    let mut late = example("oom.pickle");
+    let device = &mut late.devices[0];
+    let n = device.events.len();
+    device.events = device.events.iter().skip(n / 4).collect();
+    assert_eq!(replay(&late).reproduced, Some(true));
+    let answer = replay(&without(&late, &[SegmentAlloc]));
+    assert_eq!((answer.reproduced, answer.divergence, answer.is_unchecked), (None, None, false));
+    assert_eq!(answer.skipped.iter().collect::<Vec<_>>(), [SegmentAlloc]);
+}
+
+/// An end state of some segments alone says nothing of events that were left out.
+#[test]
+fn segments_that_the_end_state_lacks_are_not_said_to_be_freed() {
+    let mut trace = without(&example("leak.pickle"), &SEGMENTS);
+    trace.devices[0].segments.truncate(2);
+    assert_eq!(skipped(&trace), []);
+}
+
+#[test]
+fn a_recording_without_a_segment_event_says_so() {
+    let whole = example("leak.pickle");
+    let says = |trace: &Trace| History::replayed(trace, &trace.devices[0]).quality.no_segment_events;
+    assert!(!says(&whole));
+    assert!(says(&without(&whole, &SEGMENTS)));
+    assert!(says(&without(&whole, &[&SEGMENTS[..], &[FreeRequested]].concat())));
+    // Named as left out, it is not said twice.
+    assert!(!says(&without(&example("oom.pickle"), &SEGMENTS)));
+}
+
 #[test]
 fn without_allocations_nothing_is_called_exact() {
     let whole = example("leak.pickle");

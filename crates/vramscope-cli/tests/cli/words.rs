@@ -121,3 +121,36 @@ fn kinds_of_events_that_were_left_out_are_named() {
     let replay = said("replay", &recording);
     assert!(replay.contains("reproduces the recording cannot be checked"), "{replay}");
 }
+
+/// What is known of segments is the end state alone, or nothing.
+#[test]
+fn a_recording_without_segment_events_says_so() {
+    let events: Vec<Value> = (0..2)
+        .flat_map(|_| {
+            ["alloc", "free_requested", "free_completed"]
+                .map(|action| event(action, 1 << 21, &frames("train.py")))
+        })
+        .collect();
+    let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,
+        "segment_type": "small", "blocks": [{"address": 1 << 21, "size": 1 << 21, "state": "inactive"}]});
+    let recording = json!({"segments": [segment], "device_traces": [events]});
+    for command in ["report", "check", "replay"] {
+        let said = said(command, &recording);
+        assert!(said.contains("No segment event was recorded: every segment was there before"), "{said}");
+    }
+    let none = json!({"segments": [], "device_traces": [events]});
+    let said = said("replay", &none);
+    assert!(said.contains("`segment_alloc` were not recorded"), "{said}");
+    assert!(!said.contains("there is nothing"), "{said}");
+}
+
+/// Some memory lay elsewhere than the segments of the end state, which are perhaps not all: nothing is sure then.
+#[test]
+fn where_segment_events_may_lack_the_replay_says_so() {
+    let frames = frames("train.py");
+    let events = ["alloc", "free_requested", "free_completed"].map(|action| event(action, 8 << 21, &frames));
+    let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,
+        "segment_type": "small", "blocks": [{"address": 1 << 21, "size": 1 << 21, "state": "active_allocated"}]});
+    let said = said("replay", &json!({"segments": [segment], "device_traces": [events]}));
+    assert!(said.contains("Or segments were taken and the recording lacks these events"), "{said}");
+}

@@ -241,6 +241,8 @@ struct QualityJson {
     skipped_actions: Vec<&'static str>,
     /// When blocks began and ended is partly inferred, for lack of those.
     lifetimes_inferred: bool,
+    /// No segment event was recorded, and whether they were left out cannot be told.
+    no_segment_events: bool,
 }
 
 impl ReportJson {
@@ -272,6 +274,7 @@ impl QualityJson {
             reproduced: q.reproduced,
             skipped_actions: q.skipped.iter().map(Action::name).collect(),
             lifetimes_inferred: q.lifetimes_inferred,
+            no_segment_events: q.no_segment_events,
         }
     }
 }

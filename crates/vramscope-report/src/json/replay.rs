@@ -237,6 +237,7 @@ fn doubt(doubt: &Doubt) -> String {
         Doubt::SegmentContradictions(n) => format!("segment_contradictions:{n}"),
         Doubt::AssumedReleases(n) => format!("assumed_releases:{n}"),
         Doubt::UnknownLimit => "unknown_limit".to_owned(),
+        Doubt::NoSegmentEvents => "no_segment_events".to_owned(),
         Doubt::Skipped(action) => format!("skipped_actions:{}", action.name()),
     }
 }

@@ -1,5 +1,5 @@
 """Whole processes timed in turns: what the scripts beside this one share."""
-import os, pathlib, statistics, subprocess, sys, time
+import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LARGE = ROOT.parent / "shared/data/large/resnet50-torch2.11-700k-events.pickle.zst"
@@ -52,12 +52,42 @@ def compressed(recording, folder):
     return file
 
 
-def grown(file, folder, command, runs):
-    """How the time of `command FILE` grows with the events."""
-    files = {}
-    for times in (1, 2, 4):
-        files[times] = f"{folder}/{times}.pickle"
-        subprocess.run([str(ROOT / "target/release/repeat"), file, files[times], str(times)], check=True)
-    results = turns({f"{t}x": [*command, f] for t, f in files.items()}, runs)
-    medians = {name: line(name, r)[0] for name, r in results.items()}
-    print("  relative to 1x: " + ", ".join(f"{name} {seconds / medians['1x']:.2f}" for name, seconds in medians.items()))
+def options(doc):
+    """What both of the scripts that read whole recordings can be asked."""
+    ap = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("recording", type=pathlib.Path, nargs="?", default=LARGE)
+    ap.add_argument("--runs", type=int, default=7)
+    ap.add_argument("--against", type=pathlib.Path, metavar="BINARY")
+    ap.add_argument("--times", type=lambda text: [int(t) for t in text.split(",")], default=[1, 2, 4], metavar="N,N")
+    return ap
+
+
+def parsed(ap):
+    """The options, and the binaries by their names: the one of this checkout is built first."""
+    a = ap.parse_args()
+    if not a.recording.exists():
+        sys.exit(f"no recording at {a.recording}; name one")
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--workspace"], cwd=ROOT, check=True)
+    binaries = {"vramscope": str(ROOT / "target/release/vramscope")}
+    if a.against:
+        binaries["against"] = str(a.against.resolve())
+    return a, binaries
+
+
+def grown(file, folder, binaries, command, a):
+    """How `BINARY COMMAND FILE` grows with the events, beside the read of the same file."""
+    for times in a.times:
+        long = f"{folder}/{times}.pickle"
+        subprocess.run([str(ROOT / "target/release/repeat"), file, long, str(times)], check=True)
+        facts = [binaries["vramscope"], "info", long, "--json"]
+        facts = json.loads(subprocess.run(facts, capture_output=True, check=True).stdout)
+        events = sum(d["events"] for d in facts["devices"])
+        commands = {f"{name} {c}": [binary, c, long] for name, binary in binaries.items() for c in ("info", command)}
+        print(f"{times} times over, {events:,} events:")
+        # The longest take minutes, and their noise is small beside it.
+        results = {name: line(name, r) for name, r in turns(commands, a.runs if times < 10 else min(a.runs, 3)).items()}
+        for name in binaries:
+            (read, read_memory), (whole, memory) = results[f"{name} info"], results[f"{name} {command}"]
+            print(f"  {name}: {command} takes {whole / read:.2f} times the read, "
+                  f"and {(memory - read_memory) * 2**20 / events:.1f} bytes an event more at its peak")
+        os.remove(long)

@@ -5,7 +5,7 @@
 // it drew what is wanted (`data-drawn`), not the stretched picture that it shows meanwhile.
 
 import { spawn, execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -46,14 +46,15 @@ async function viewer(recording) {
     if (run < Number(options.runs)) await page.close();
     else await measure(page, opened);
   }
-  const times = Number(options.long);
-  if (times > 1) {
+  const sizes = options.long.split(',').map(Number).filter((times) => times > 1);
+  const plain = sizes.length > 0 && recording.endsWith('.zst') ? unpacked(recording) : recording;
+  for (const times of sizes) {
     const long = join(folder, 'long.pickle');
-    const plain = recording.endsWith('.zst') ? unpacked(recording) : recording;
     execFileSync(release('repeat'), [plain, long, String(times)]);
-    console.log(`the same events ${times} times over`);
+    console.log(`the same events ${times} times over, ${(statSync(long).size / 1e9).toFixed(2)} GB`);
     const page = await open(long);
     await measure(page, [page.opened]);
+    rmSync(long);
   }
   const gpt2 = join(root, '../shared/data/phantom/gpt2-torch2.11-default.pickle');
   if (existsSync(gpt2)) size(gpt2);
@@ -74,16 +75,16 @@ async function open(recording) {
   commands.add(command);
   const url = await new Promise((told) => command.stdout.once('data', (line) => told(String(line).trim())));
   await tab.goto(`${url}#view=timeline`, { waitUntil: 'commit' });
-  await tab.waitForFunction(() => Number(document.documentElement.dataset.drawn) >= 1, null, { polling: 'raf', timeout: 120_000 });
+  await tab.waitForFunction(() => Number(document.documentElement.dataset.drawn) >= 1, null, { polling: 'raf', timeout: 600_000 });
   const drawn = await tab.evaluate(() => performance.timeOrigin + performance.getEntriesByName('vramscope:drawn')[0].startTime);
   const close = async () => {
     await context.close();
     command.kill();
   };
-  return { tab, opened: drawn - start, close };
+  return { tab, opened: drawn - start, close, process: command.pid };
 }
 
-async function measure({ tab, close }, opened) {
+async function measure({ tab, close, process: server }, opened) {
   line('start of the command to the first drawing', opened);
   const box = await tab.getByRole('img').first().boundingBox();
   const steps = [];
@@ -113,7 +114,15 @@ async function measure({ tab, close }, opened) {
   const heap = await session.send('Runtime.getHeapUsage');
   const held = heap.usedSize + heap.embedderHeapUsedSize + heap.backingStorageSize;
   console.log(`  ${'memory the page holds'.padEnd(44)}${(held / 1e6).toFixed(1).padStart(9)} MB`);
+  const [now, highest] = residentBytes(server);
+  console.log(`  ${'memory of the server, and its highest'.padEnd(44)}${(now / 1e9).toFixed(2).padStart(9)} GB, ${(highest / 1e9).toFixed(2)} GB`);
   await close();
+}
+
+/** Resident bytes of a process: now, and the most there were. */
+function residentBytes(process) {
+  const status = readFileSync(`/proc/${process}/status`, 'utf8');
+  return ['VmRSS', 'VmHWM'].map((name) => Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)[1]) * 1024);
 }
 
 /** One turn of the wheel, in milliseconds until the exact picture is on the screen. */

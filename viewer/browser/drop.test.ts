@@ -1,6 +1,7 @@
 // Files that are dropped on the page.
 
 import { readFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, report } from './command';
@@ -80,6 +81,29 @@ test('a file that is too large is refused with a reason', async ({ open }) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of 413|ERR_/ });
   await drop(page, { name: 'huge.pickle', bytes: Buffer.alloc(1 << 22, 0x80), times: 257 });
   await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 20_000 }).toMatch(/larger than 1\.00 GiB/);
+});
+
+test('a file that means far more than it holds is refused with a reason', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK), { expected: /status of 422/ });
+  // A string of 900 MiB in 4 MB: members of gzip that are unpacked one after the other.
+  const member = gzipSync(Buffer.alloc(1 << 20, 'x'), { level: 1 });
+  await drop(page, { name: 'bomb.json.gz', bytes: Buffer.concat([gzipSync('{"segments": ["'), ...Array.from({ length: 900 }, () => member)]) });
+  const alert = page.getByRole('alert');
+  await expect.poll(() => alert.textContent(), { timeout: 20_000 }).toMatch(/bomb\.json\.gz: .*of more than 16777216 bytes/);
+  await show(page, 'state');
+});
+
+test('a file that is closed makes place for the others, and the last leaves a page without one', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK, OOM));
+  const files = page.getByRole('combobox', { name: 'File' });
+  await page.getByRole('button', { name: 'Close leak.pickle' }).click();
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await show(page, 'overview');
+  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await page.getByRole('button', { name: 'Close oom.pickle' }).click();
+  await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
+  await drop(page, { name: 'again.pickle', bytes: readFileSync(LEAK) });
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['again.pickle']);
 });
 
 test('text that is dragged over the page is no file', async ({ open }) => {

@@ -16,19 +16,48 @@ pub enum Code {
 /// Whose code each frame of a trace is, decided once.
 #[derive(Debug, Clone)]
 pub struct Frames {
-    code: Vec<Code>,
+    told: Vec<Told>,
     /// The directory that all the user's files share, with its `/`.
     root: String,
+}
+
+/// What the texts of a frame tell.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    code: Code,
+    function: Function,
+}
+
+/// What the name of a function tells.
+#[derive(Debug, Clone, Copy)]
+struct Function {
+    /// Named as in C++, which no function of Python is.
+    is_compiled: bool,
+    is_backward: bool,
+    is_plumbing: bool,
 }
 
 impl Frames {
     /// Looks at every frame of `trace`.
     pub fn of(trace: &Trace) -> Self {
-        let code = |f: Frame| classify(trace.strings.get(f.filename), trace.strings.get(f.name));
-        let code: Vec<Code> = trace.frames.iter().map(|(_, f)| code(f)).collect();
-        let users = trace.frames.iter().filter(|(id, _)| code[id.index()] == Code::User);
-        let root = shared_directory(users.map(|(_, f)| trace.strings.get(f.filename)));
-        Self { code, root }
+        // Each text once: many frames may share one, however long.
+        let mut files: Vec<Option<Code>> = vec![None; trace.strings.len()];
+        let mut names: Vec<Option<Function>> = vec![None; trace.strings.len()];
+        let mut told = Vec::with_capacity(trace.frames.len());
+        let mut users = vec![false; trace.strings.len()];
+        for (_, Frame { filename, name, .. }) in trace.frames.iter() {
+            let function = *names[name.index()].get_or_insert_with(|| function(trace.strings.get(name)));
+            let of_file = || code_of_file(trace.strings.get(filename));
+            let code = match function {
+                Function { is_compiled: true, .. } => Code::Native,
+                _ => *files[filename.index()].get_or_insert_with(of_file),
+            };
+            users[filename.index()] |= code == Code::User;
+            told.push(Told { code, function });
+        }
+        let users = trace.strings.iter().zip(users).filter(|&(_, is_users)| is_users);
+        let root = shared_directory(users.map(|(path, _)| path));
+        Self { told, root }
     }
 
     /// The path of a frame's file as a reader knows it: from the directory that all the user's files share,
@@ -44,7 +73,7 @@ impl Frames {
 
     /// Whose code `frame` is.
     pub fn code(&self, frame: FrameId) -> Code {
-        self.code[frame.index()]
+        self.told[frame.index()].code
     }
 
     /// The user's frames of a stack, innermost first.
@@ -61,11 +90,11 @@ impl Frames {
     pub fn own_frame(&self, trace: &Trace, stack: StackId) -> Option<FrameId> {
         let frames = trace.stacks.get(stack);
         let first = |code| frames.iter().copied().find(|&f| self.code(f) == code);
-        let name = |f: FrameId| trace.strings.get(trace.frames.get(f).name);
+        let function = |f: &FrameId| self.told[f.index()].function;
         first(Code::User)
             .or_else(|| first(Code::Library))
-            .or_else(|| frames.iter().copied().find(|&f| is_backward(name(f))))
-            .or_else(|| frames.iter().copied().find(|&f| !is_plumbing(name(f))))
+            .or_else(|| frames.iter().copied().find(|f| function(f).is_backward))
+            .or_else(|| frames.iter().copied().find(|f| !function(f).is_plumbing))
             .or_else(|| frames.first().copied())
     }
 }
@@ -104,14 +133,15 @@ const TORCH: [&str; 12] = [
     "torch/_tensor.py",
 ];
 
-fn classify(filename: &str, name: &str) -> Code {
+/// Whose code a file is, where the name of the function does not say that it is compiled.
+fn code_of_file(filename: &str) -> Code {
     // Paths of either system, compared as one.
     let path = filename.replace('\\', "/");
     let is_python = path.ends_with(".py")
         || path.ends_with(".pyx")
         || path.starts_with('<')
         || path.contains("/ipykernel_");
-    if !is_python || name.contains("::") {
+    if !is_python {
         return Code::Native;
     }
     // Importing and generated code have names, not paths; a notebook's cells are the user's.
@@ -140,6 +170,14 @@ fn is_standard_library(path: &str) -> bool {
     })
 }
 
+fn function(name: &str) -> Function {
+    Function {
+        is_compiled: name.contains("::"),
+        is_backward: is_backward(name),
+        is_plumbing: is_plumbing(name),
+    }
+}
+
 /// `torch::autograd::generated::BmmBackward0::apply(...)`: the function autograd runs.
 fn is_backward(name: &str) -> bool {
     name.contains("autograd::generated::") && name.contains("::apply(")
@@ -165,6 +203,10 @@ fn is_plumbing(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn classify(filename: &str, name: &str) -> Code {
+        if function(name).is_compiled { Code::Native } else { code_of_file(filename) }
+    }
 
     #[test]
     fn the_users_code_is_what_is_neither_installed_nor_compiled() {

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
-use crate::frames::Frames;
+use crate::frames::{Code, Frames};
 use crate::history::{Allocation, History, Origin};
 use crate::layout::Layout;
 use crate::moment::Moment;
@@ -97,13 +97,49 @@ pub(crate) fn group<'h>(
         ),
         By::Stack => by_stack(history, allocations),
         // Few stacks stand behind many allocations, and keys are dear: sums come first.
-        By::Line | By::Function | By::File | By::Module => {
-            gather(by_stack(history, allocations).into_iter().map(|h| {
-                let key = code_key(history, frames, h.stack, by);
-                Holder { key, ..h }
-            }))
+        By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {
+            let key = code_key(history, frames, h.stack, by);
+            Holder { key, ..h }
+        })),
+        By::Module => by_module(history, frames, by_stack(history, allocations)),
+    }
+}
+
+/// Groups what is grouped by stack. A path may be long, and many lines share it: until the end a module is one of its
+/// frames, and the path of each file is made once.
+fn by_module(history: &History<'_>, frames: &Frames, stacks: Vec<Holder>) -> Vec<Holder> {
+    let mut of_file: HashMap<(StringId, bool), FrameId> = HashMap::new();
+    let mut of_module: HashMap<String, FrameId> = HashMap::new();
+    let parts = stacks.into_iter().map(|h| {
+        let key = match code_key(history, frames, h.stack, By::Line) {
+            HolderKey::Line(id) => {
+                let file = history.trace.frames.get(id).filename;
+                // A path is shortened by whose code it is.
+                let path = of_file.entry((file, frames.code(id) == Code::User));
+                HolderKey::Line(
+                    *path.or_insert_with(|| *of_module.entry(module(history, frames, id)).or_insert(id)),
+                )
+            }
+            key => key,
+        };
+        Holder { key, ..h }
+    });
+    let mut groups = gather(parts);
+    for group in &mut groups {
+        if let HolderKey::Line(id) = group.key {
+            group.key = HolderKey::Module(module(history, frames, id));
         }
     }
+    sort(&mut groups);
+    groups
+}
+
+/// The dotted path of a frame's file.
+fn module(history: &History<'_>, frames: &Frames, id: FrameId) -> String {
+    let path = frames.short_path(history.trace, id);
+    let path = path.strip_suffix(".py").unwrap_or(&path);
+    let path = path.strip_suffix("/__init__").unwrap_or(path);
+    path.trim_start_matches('/').replace('/', ".")
 }
 
 fn by_stack<'h>(history: &'h History<'_>, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
@@ -132,8 +168,13 @@ fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
             }
         }
     }
-    groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key))));
+    sort(&mut groups);
     groups
+}
+
+/// Most bytes first.
+fn sort(groups: &mut [Holder]) {
+    groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key))));
 }
 
 impl Holder {
@@ -143,7 +184,7 @@ impl Holder {
     }
 }
 
-/// What allocations with this stack share by line, function, file or module.
+/// What allocations with this stack share by line, function or file.
 fn code_key(history: &History<'_>, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
     let trace = history.trace;
     let Some(id) = stack.and_then(|s| frames.own_frame(trace, s)) else { return HolderKey::NoStack };
@@ -151,12 +192,6 @@ fn code_key(history: &History<'_>, frames: &Frames, stack: Option<StackId>, by: 
     match by {
         By::Function => HolderKey::Function(frame.filename, frame.name),
         By::File => HolderKey::File(frame.filename),
-        By::Module => {
-            let path = frames.short_path(trace, id);
-            let path = path.strip_suffix(".py").unwrap_or(&path);
-            let path = path.strip_suffix("/__init__").unwrap_or(path);
-            HolderKey::Module(path.trim_start_matches('/').replace('/', "."))
-        }
         _ => HolderKey::Line(id),
     }
 }

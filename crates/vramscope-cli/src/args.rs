@@ -10,6 +10,7 @@ use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, GPUS, Growth, gpu_capacity};
 use vramscope::export::{Format, Table};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
+use vramscope::trace::formats::ReadLimits;
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -63,6 +64,8 @@ pub(crate) struct ReportArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
 }
 
 /// What live memory is grouped by.
@@ -138,6 +141,8 @@ pub(crate) struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
 }
 
 /// The options that set a budget.
@@ -198,6 +203,28 @@ pub(crate) struct ReplayArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+/// How recordings are read, the same for every subcommand that reads them.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ReadArgs {
+    /// How far a compressed recording may expand, as 80GiB, in bytes or `unlimited` [default: 16 MiB and 250 times
+    /// its compressed bytes]
+    #[arg(long, value_name = "SIZE", value_parser = expansion)]
+    max_expanded: Option<u64>,
+}
+
+impl ReadArgs {
+    pub(crate) fn limits(self) -> ReadLimits {
+        ReadLimits { expanded_bytes: self.max_expanded }
+    }
+}
+
+/// A [`size`], or `unlimited`.
+fn expansion(text: &str) -> Result<u64, String> {
+    if text == "unlimited" { Ok(u64::MAX) } else { size(text) }
 }
 
 /// `80GiB`, `512MB` (decimal) or a number of bytes.
@@ -309,6 +336,8 @@ pub(crate) struct ViewArgs {
     /// Print the address, or what was written, as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
 }
 
 /// The recording in the format of another tool
@@ -348,6 +377,8 @@ pub(crate) struct ExportArgs {
     /// Print what was written, as JSON; needs --output
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
 }
 
 /// The format of another tool.
@@ -528,6 +559,8 @@ pub(crate) struct InfoArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
 }
 
 /// Print a completion script for a shell

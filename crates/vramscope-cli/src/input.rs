@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use vramscope::trace::ReadError;
 use vramscope::trace::formats::{self, ReadLimits, Recording};
 
 use crate::progress::Progress;
@@ -16,9 +17,8 @@ pub(crate) fn name(file: &Path) -> String {
 }
 
 /// Reads a recording and tells on stderr, once each, what did not reach the trace.
-pub(crate) fn read(file: &Path) -> anyhow::Result<Recording> {
+pub(crate) fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<Recording> {
     let name = name(file);
-    let limits = ReadLimits::default();
     let recording = if file == Path::new("-") {
         let mut progress = Progress::new("reading", None);
         let recording = formats::read_within(limits, io::stdin().lock(), &mut |bytes| progress.at(bytes));
@@ -36,9 +36,17 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Recording> {
         progress.done();
         recording
     };
-    let recording = recording.with_context(|| name.clone())?;
+    let recording = recording.map_err(remedied).with_context(|| name.clone())?;
     for notice in recording.notices.to_string().lines() {
         say(&format!("note: {name}: {notice}"));
     }
     Ok(recording)
+}
+
+/// Adds what the command can do about `error`.
+fn remedied(error: ReadError) -> anyhow::Error {
+    match error {
+        ReadError::Expands { .. } => anyhow!("{error}, or give --max-expanded"),
+        _ => error.into(),
+    }
 }

@@ -15,7 +15,7 @@ mod verdicts;
 
 pub use doubts::doubts;
 pub use fit::{fit, fit_end};
-pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json};
+pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
 pub use junit::junit;
 pub use names::Names;
 pub use shown::{LONGEST_SHOWN, Shown};

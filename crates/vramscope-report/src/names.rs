@@ -156,8 +156,13 @@ pub(crate) fn unusable(why: Unusable) -> &'static str {
     }
 }
 
+/// The name of a file without its folders. Of a path without end the end alone is looked at: many functions may share it.
 fn base(path: &str) -> &str {
-    path.rsplit(['/', '\\']).next().unwrap_or(path)
+    let end = &path[path.ceil_char_boundary(path.len().saturating_sub(LONGEST_SHOWN))..];
+    match end.rfind(['/', '\\']) {
+        Some(at) => &end[at + 1..],
+        None => path,
+    }
 }
 
 /// A C++ function without its parameters.

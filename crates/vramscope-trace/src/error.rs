@@ -76,6 +76,16 @@ pub enum ReadError {
         /// What the decompressor says.
         why: String,
     },
+    /// The decompressor brings more than any recording would.
+    #[error(
+        "the {name} data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it first and read what comes out"
+    )]
+    Expands {
+        /// `gzip` or `zstd`.
+        name: &'static str,
+        /// The limit, in bytes.
+        most: u64,
+    },
     /// The JSON breaks its rules.
     #[error("not a JSON snapshot: {0}")]
     Json(String),
@@ -106,7 +116,8 @@ pub enum ReadError {
 pub struct TableFull(pub(crate) &'static str);
 
 impl From<io::Error> for ReadError {
+    /// One of our own that went through a stream comes out as it was.
     fn from(e: io::Error) -> Self {
-        Self::Io(e)
+        e.downcast().unwrap_or_else(Self::Io)
     }
 }

@@ -1,9 +1,12 @@
 //! What the allocator did, event by event, in columns.
 
-use hashbrown::HashMap;
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::error::TableFull;
 use crate::ids::{StackId, StringId, StringListId, TagsId};
+use crate::strings::INDEX_ENTRY;
 
 /// What happened, in PyTorch's words (`TraceEntry::Action` of `c10/cuda/CUDACachingAllocator.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,19 +110,27 @@ pub struct Tags {
 #[derive(Debug, Default, Clone)]
 pub struct TagsTable {
     tags: Vec<Tags>,
-    index: HashMap<Tags, TagsId>,
+    index: HashTable<TagsId>,
+    hasher: DefaultHashBuilder,
 }
 
 impl TagsTable {
     /// The id of `tags`, added if it is new.
     pub fn intern(&mut self, tags: Tags) -> Result<TagsId, TableFull> {
-        if let Some(&id) = self.index.get(&tags) {
+        let hash = self.hasher.hash_one(tags);
+        if let Some(&id) = self.index.find(hash, |&id| self.tags[id.index()] == tags) {
             return Ok(id);
         }
         let id = TagsId::new(self.tags.len())?;
         self.tags.push(tags);
-        self.index.insert(tags, id);
+        let Self { tags, index, hasher } = self;
+        index.insert_unique(hash, id, |&id| hasher.hash_one(tags[id.index()]));
         Ok(id)
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.tags.len() * (size_of::<Tags>() + INDEX_ENTRY)
     }
 
     /// The tags behind `id`.

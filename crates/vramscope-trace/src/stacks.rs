@@ -2,11 +2,11 @@
 
 use std::hash::BuildHasher as _;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::error::TableFull;
 use crate::ids::{FrameId, StackId, StringId};
-use crate::strings::bounds;
+use crate::strings::{INDEX_ENTRY, bounds};
 
 /// One line of a stack trace, as PyTorch symbolised it.
 ///
@@ -41,24 +41,31 @@ pub struct FxNode {
 #[derive(Debug, Default, Clone)]
 pub struct FrameTable {
     frames: Vec<Frame>,
-    index: HashMap<Frame, FrameId>,
+    index: HashTable<FrameId>,
+    hasher: DefaultHashBuilder,
 }
 
 impl FrameTable {
     /// The id of `frame`, added if it is new.
     pub fn intern(&mut self, frame: Frame) -> Result<FrameId, TableFull> {
-        if let Some(&id) = self.index.get(&frame) {
+        if let Some(id) = self.find(frame) {
             return Ok(id);
         }
         let id = FrameId::new(self.frames.len())?;
         self.frames.push(frame);
-        self.index.insert(frame, id);
+        let Self { frames, index, hasher } = self;
+        index.insert_unique(hasher.hash_one(frame), id, |&id| hasher.hash_one(frames[id.index()]));
         Ok(id)
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.frames.len() * (size_of::<Frame>() + INDEX_ENTRY)
     }
 
     /// The id of `frame` if it is in the table.
     pub fn find(&self, frame: Frame) -> Option<FrameId> {
-        self.index.get(&frame).copied()
+        self.index.find(self.hasher.hash_one(frame), |&id| self.frames[id.index()] == frame).copied()
     }
 
     /// The frame behind `id`.
@@ -100,6 +107,11 @@ pub struct StackTable {
 }
 
 impl StackTable {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.frames.len() * size_of::<FrameId>() + self.ends.len() * (size_of::<usize>() + INDEX_ENTRY)
+    }
+
     /// The id of the stack made of `frames`, innermost first; added if it is new.
     pub fn intern(&mut self, frames: &[FrameId]) -> Result<StackId, TableFull> {
         let hash = self.hasher.hash_one(frames);

@@ -17,7 +17,16 @@ pub struct StringTable {
     hasher: DefaultHashBuilder,
 }
 
+/// Bytes that an index takes for each entry at most: ids, and a byte of each hash, in a table that may be less than
+/// half full.
+pub(crate) const INDEX_ENTRY: usize = 5 * 16 / 7;
+
 impl StringTable {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.text.len() + self.ends.len() * (size_of::<usize>() + INDEX_ENTRY)
+    }
+
     /// The id of `s`, added if it is new.
     pub fn intern(&mut self, s: &str) -> Result<StringId, TableFull> {
         let hash = self.hasher.hash_one(s);
@@ -73,16 +82,25 @@ pub(crate) fn bounds(ends: &[usize], i: usize) -> Range<usize> {
 #[derive(Debug, Default, Clone)]
 pub struct StringListTable {
     lists: Vec<Vec<StringId>>,
+    /// Strings of all lists.
+    ids: usize,
     index: hashbrown::HashMap<Vec<StringId>, StringListId>,
 }
 
 impl StringListTable {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        // Each list stands here twice, and entries of the map take about twice their size.
+        self.ids * 2 * size_of::<StringId>() + self.lists.len() * 4 * size_of::<Vec<StringId>>()
+    }
+
     /// The id of `list`, added if it is new.
     pub fn intern(&mut self, list: Vec<StringId>) -> Result<StringListId, TableFull> {
         if let Some(&id) = self.index.get(&list) {
             return Ok(id);
         }
         let id = StringListId::new(self.lists.len())?;
+        self.ids += list.len();
         self.lists.push(list.clone());
         self.index.insert(list, id);
         Ok(id)

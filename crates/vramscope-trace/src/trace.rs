@@ -33,6 +33,17 @@ pub struct Trace {
     pub annotations: Option<Vec<Annotation>>,
 }
 
+impl Trace {
+    /// About how many bytes of memory its tables take.
+    pub(crate) fn memory(&self) -> usize {
+        self.strings.memory()
+            + self.string_lists.memory()
+            + self.frames.memory()
+            + self.stacks.memory()
+            + self.tags.memory()
+    }
+}
+
 /// What happened on one device, and how it ended.
 #[derive(Debug, Default, Clone)]
 pub struct DeviceTrace {

@@ -55,7 +55,7 @@ pub enum ViewError {
     #[error("the answer is no longer wanted")]
     Unwanted,
     /// A dropped file does not arrive any more.
-    #[error("the file stopped arriving; drop it again")]
+    #[error("the file stopped arriving, or came too slowly; drop it again")]
     Stalled,
 }
 

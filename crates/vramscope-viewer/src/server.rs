@@ -264,3 +264,77 @@ fn bytes(answer: Vec<u8>) -> Response {
 fn json(answer: &impl Serialize) -> Answer {
     Ok(serde_json::to_vec(answer)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    use vramscope_trace::formats;
+
+    use super::*;
+
+    /// Longer than anything here takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Waits until so many of the questions, besides the library, hold the file.
+    fn wait_for(file: &Arc<OpenFile>, questions: usize) {
+        let began = Instant::now();
+        // The library has one, and so have we.
+        while Arc::strong_count(file) != 2 + questions {
+            assert!(began.elapsed() < LONG, "{} hold the file", Arc::strong_count(file));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whoever leaves takes the question along, though its turn never came.
+    #[test]
+    fn questions_end_when_whoever_asked_has_gone() {
+        const MANY: usize = 100;
+        let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..], &mut |_| {}).unwrap();
+        let library = Arc::new(Library::default());
+        library.add(OpenFile::open("empty".to_owned(), recording).unwrap());
+        library.complete();
+        let server = Server::bind(0).unwrap();
+        let (host, question) =
+            ((Ipv4Addr::LOCALHOST, server.port), format!("/{}/api/0/0/replay", server.secret));
+        let head = format!("GET {question} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n", server.port);
+        std::thread::spawn({
+            let library = Arc::clone(&library);
+            move || server.serve(library)
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let file = runtime.block_on(library.file(0)).unwrap();
+        // Nothing is answered: those who could answer wait for us.
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        let busy: Vec<_> = (0..2)
+            .map(|_| {
+                let (file, wait) = (Arc::clone(&file), Arc::clone(&wait));
+                runtime.spawn(async move {
+                    file.ask(Pace::Slow, move |_, _| {
+                        wait.lock().unwrap().recv().ok();
+                        Ok(())
+                    })
+                    .await
+                })
+            })
+            .collect();
+        wait_for(&file, busy.len());
+        let mut asking: Vec<TcpStream> = Vec::new();
+        for _ in 0..MANY {
+            let mut stream = TcpStream::connect(host).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            asking.push(stream);
+        }
+        wait_for(&file, busy.len() + MANY);
+        asking.truncate(1);
+        wait_for(&file, busy.len() + 1);
+        drop(release);
+        for asked in busy {
+            runtime.block_on(asked).unwrap().unwrap();
+        }
+        wait_for(&file, 0);
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use vramscope_trace::formats::{self, Recording};
 
 use crate::ViewError;
@@ -14,8 +14,12 @@ use crate::ViewError;
 /// The largest file that can be dropped onto the page, in bytes.
 pub const LARGEST_UPLOAD: u64 = 1 << 30;
 
-/// How long the next part of a file may be on its way.
+/// How long a file may keep the server waiting. Waiting uses it up, and what arrives gives it back at [`SLOWEST`].
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes a second that a file arrives with, at least: below the slowest links that pages are tunnelled through, and
+/// far above what would keep the place of others for long.
+const SLOWEST: f64 = 16.0 * 1024.0;
 
 /// Chunks that wait for the reader.
 const WAITING: usize = 16;
@@ -39,10 +43,11 @@ pub(crate) async fn read(name: &str, length: Option<u64>, body: Body) -> Result<
     read.map_err(unreadable)?.map_err(|e| unreadable(e.into()))
 }
 
-/// Sends the body on until it ends or nobody wants more.
+/// Sends the body on until it ends. What nobody wants any more is taken all the same: whoever sends a file reads why it
+/// was refused only when all of it is sent.
 ///
 /// # Errors
-/// Where it is longer than `most` bytes, or nothing of it comes for so long as `patience`.
+/// Where it is longer than `most` bytes, or comes slower than [`SLOWEST`] for so long as `patience`.
 async fn pass_on(
     mut body: Body,
     send: mpsc::Sender<io::Result<Bytes>>,
@@ -50,8 +55,10 @@ async fn pass_on(
     patience: Duration,
 ) -> Result<(), ViewError> {
     let mut length = 0;
+    let mut left = patience;
     loop {
-        let chunk = match timeout(patience, body.frame()).await {
+        let began = Instant::now();
+        let chunk = match timeout(left, body.frame()).await {
             Err(_) => {
                 send.send(Err(io::ErrorKind::TimedOut.into())).await.ok();
                 return Err(ViewError::Stalled);
@@ -63,14 +70,15 @@ async fn pass_on(
                 return Ok(());
             }
         };
+        let given_back = Duration::from_secs_f64(chunk.len() as f64 / SLOWEST);
+        left = (left.saturating_sub(began.elapsed()) + given_back).min(patience);
         length += chunk.len() as u64;
         if length > most {
             send.send(Err(io::ErrorKind::FileTooLarge.into())).await.ok();
             return Err(ViewError::TooLarge);
         }
-        if send.send(Ok(chunk)).await.is_err() {
-            return Ok(());
-        }
+        // Where the reader has seen enough, nobody receives.
+        send.send(Ok(chunk)).await.ok();
     }
 }
 
@@ -100,6 +108,7 @@ mod tests {
     use std::task::{Context, Poll};
 
     use hyper::body::Frame;
+    use tokio::time::{Interval, interval};
 
     use super::*;
 
@@ -116,24 +125,87 @@ mod tests {
         }
     }
 
-    /// A body of which nothing comes.
-    struct Never;
+    /// A body of `left` bytes, one at each tick; nothing more comes, and it does not end.
+    struct Dripping {
+        left: usize,
+        tick: Interval,
+    }
 
-    impl hyper::body::Body for Never {
+    impl Dripping {
+        fn every(pause: Duration, left: usize) -> Body {
+            Body::new(Self { left, tick: interval(pause) })
+        }
+    }
+
+    impl hyper::body::Body for Dripping {
         type Data = Bytes;
         type Error = io::Error;
 
-        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-            Poll::Pending
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+            if self.left == 0 {
+                return Poll::Pending;
+            }
+            self.tick.poll_tick(context).map(|_| {
+                self.left -= 1;
+                Some(Ok(Frame::data(Bytes::from_static(b"x"))))
+            })
         }
+    }
+
+    /// How long a body that does not end is waited for, by a clock that nobody waits for, and the bytes that came.
+    fn waited_for(pause: Duration, bytes: usize) -> (Duration, usize) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (send, mut chunks) = mpsc::channel::<io::Result<Bytes>>(WAITING);
+            let began = Instant::now();
+            let count = async {
+                let mut came = 0;
+                while let Some(Ok(chunk)) = chunks.recv().await {
+                    came += chunk.len();
+                }
+                came
+            };
+            let (passed, came) =
+                tokio::join!(pass_on(Dripping::every(pause, bytes), send, 1 << 20, PATIENCE), count);
+            assert!(matches!(passed, Err(ViewError::Stalled)));
+            (began.elapsed(), came)
+        })
     }
 
     #[test]
     fn a_body_that_stops_arriving_is_given_up() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let (send, chunks) = mpsc::channel(WAITING);
-        let passed = runtime.block_on(pass_on(Body::new(Never), send, 1000, Duration::from_millis(10)));
-        assert!(matches!(passed, Err(ViewError::Stalled)));
-        assert!(Chunks { chunks, rest: Bytes::new() }.read_to_end(&mut Vec::new()).is_err());
+        assert_eq!(waited_for(Duration::from_secs(1), 0), (PATIENCE, 0));
+    }
+
+    #[test]
+    fn a_body_that_drips_is_given_up_as_one_that_stops() {
+        let (waited, came) = waited_for(Duration::from_secs(29), 1000);
+        assert_eq!((waited.as_secs(), came), (30, 2));
+        let (waited, came) = waited_for(Duration::from_millis(100), 10_000);
+        assert_eq!((waited.as_secs(), came), (30, 301));
+    }
+
+    /// A byte each 50 microseconds is a little more than is asked for.
+    #[test]
+    fn a_body_that_comes_slowly_enough_is_waited_for() {
+        let (waited, came) = waited_for(Duration::from_micros(50), 100_000);
+        assert_eq!((waited.as_secs(), came), (5 + 30, 100_000));
+    }
+
+    #[test]
+    fn what_the_reader_does_not_want_is_taken_all_the_same() {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (send, chunks) = mpsc::channel(WAITING);
+            drop(chunks);
+            let body = Dripping::every(Duration::from_micros(10), 2000);
+            // The end of the body is not reached, its longest length is: all before it was taken.
+            assert!(matches!(pass_on(body, send, 1999, PATIENCE).await, Err(ViewError::TooLarge)));
+        });
     }
 }

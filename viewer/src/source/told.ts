@@ -72,10 +72,19 @@ export interface Fragmentation {
 export interface Region {
   name: string;
   count: number;
+  first: RegionRun;
+  /** Of each figure the one in the middle of all runs. */
+  typical: RegionRun;
+  /** Of each figure the largest of any run. */
+  largest: RegionRun;
+}
+
+/** One run of a region. */
+export interface RegionRun {
   peak_allocated_bytes: number;
   peak_above_start_bytes: number;
   net_bytes: number;
-  total_us: number;
+  us: number;
 }
 
 /** One device of `report --json`. */

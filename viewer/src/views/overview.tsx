@@ -1,14 +1,14 @@
 // The first page: what the recording says, as findings that lead into the other views.
 
 import { batch } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import { Fragment, type ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { useCurrent, type Current } from '../parts/current';
 import { once } from '../shell/asked';
 import { baseName } from '../shell/chooser';
 import { KINDS, type Device, type Recording } from '../source/source';
-import type { Fragmentation, Holder, Leak, Oom, Region, ReportDevice as Report, ReportFrame, Unusable } from '../source/told';
+import type { Fragmentation, Holder, Leak, Oom, Region, RegionRun, ReportDevice as Report, ReportFrame, Unusable } from '../source/told';
 import { recording, search, source, view, type View } from '../state';
 import { bytes, count, duration, share, signedBytes } from '../text/units';
 import { chooseMoment } from '../timeline/moves';
@@ -267,6 +267,24 @@ function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmenta
   );
 }
 
+/** One run of a region; those of the first and the largest stand below the typical one. */
+function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: RegionRun }) {
+  return (
+    <tr class={runs === undefined ? 'quiet' : undefined}>
+      {runs === undefined ? <td class="wide">{name}</td> : <th scope="row" class="wide">{name}</th>}
+      <td class="numeric">{runs === undefined ? '' : count(runs)}</td>
+      <td class="numeric" title={exactly(run.peak_allocated_bytes)}>{bytes(run.peak_allocated_bytes)}</td>
+      <td class="numeric" title={exactly(run.peak_above_start_bytes)}>{bytes(run.peak_above_start_bytes)}</td>
+      <td class="numeric" title={exactly(run.net_bytes)}>{signedBytes(run.net_bytes)}</td>
+      <td class="numeric">{duration(run.us)}</td>
+    </tr>
+  );
+}
+
+/** Memory that differs; times always do. */
+const differs = (a: RegionRun, b: RegionRun) =>
+  a.peak_allocated_bytes !== b.peak_allocated_bytes || a.peak_above_start_bytes !== b.peak_above_start_bytes || a.net_bytes !== b.net_bytes;
+
 function Regions({ regions }: { regions: Region[] }) {
   const [shown, rest] = useShort(regions);
   if (regions.length === 0) return null;
@@ -281,17 +299,17 @@ function Regions({ regions }: { regions: Region[] }) {
         </thead>
         <tbody>
           {shown.map((r) => (
-            <tr key={r.name}>
-              <th scope="row" class="wide">{r.name}</th>
-              <td class="numeric">{count(r.count)}</td>
-              <td class="numeric">{bytes(r.peak_allocated_bytes)}</td>
-              <td class="numeric">{bytes(r.peak_above_start_bytes)}</td>
-              <td class="numeric">{signedBytes(r.net_bytes)}</td>
-              <td class="numeric">{duration(r.total_us)}</td>
-            </tr>
+            <Fragment key={r.name}>
+              <RegionFigures name={r.name} runs={r.count} run={r.typical} />
+              {differs(r.first, r.typical) && <RegionFigures name="the first" run={r.first} />}
+              {differs(r.largest, r.typical) && <RegionFigures name="the largest" run={r.largest} />}
+            </Fragment>
           ))}
         </tbody>
       </table>
+      {regions.some((r) => r.count > 1) && (
+        <p class="quiet">Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.</p>
+      )}
       {rest}
     </Card>
   );

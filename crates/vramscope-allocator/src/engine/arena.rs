@@ -19,6 +19,7 @@ use vramscope_trace::Action;
 use super::core::Core;
 use super::free_blocks::{FreeBlocks, SearchKey};
 use super::statistics::Tally;
+use super::unmapped::UnmappedBlocks;
 use super::{ArenaKey, Grant};
 use crate::device::{DeviceError, guarded};
 use crate::history::{ArenaTag, Happening, StackKey};
@@ -62,8 +63,8 @@ pub(super) struct State {
     vacant_segments: Vec<u32>,
     /// Free blocks by class.
     free: [FreeBlocks; 2],
-    /// Unmapped blocks of expandable segments by class and address.
-    pub(super) unmapped: [BTreeMap<u64, BlockKey>; 2],
+    /// Unmapped blocks of expandable segments by class.
+    pub(super) unmapped: [UnmappedBlocks; 2],
     /// Other streams that use a block.
     streams: BTreeMap<BlockKey, Vec<u64>>,
     tally: Tally,
@@ -86,14 +87,21 @@ pub(crate) struct Block {
     /// Marks in other streams that are not yet reached.
     pub(super) events: u32,
     pub(crate) state: BlockState,
-    class: Class,
+    pub(super) class: Class,
     /// Other streams use it: `State::streams` says which.
     shared: bool,
+    /// An unmapped block may lie beside it; of an unmapped block, its reach is to be measured again.
+    pub(super) beside_unmapped: bool,
 }
 
 impl Block {
+    /// Somebody has it.
+    pub(super) fn is_allocated(&self) -> bool {
+        self.state == BlockState::Allocated
+    }
+
     /// Somebody has it, or still waits for it.
-    fn is_active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         matches!(self.state, BlockState::Allocated | BlockState::PendingFree)
     }
 }
@@ -416,10 +424,10 @@ impl Locked<'_> {
     fn request_free(&mut self, key: BlockKey, events: u32, stack: Option<StackKey>) -> Option<StackKey> {
         let block = self.block_mut(key);
         debug_assert_eq!(block.state, BlockState::Allocated);
-        let (size, stack) = (block.size, stack.or(block.stack));
+        let (class, size, stack) = (block.class, block.size, stack.or(block.stack));
         block.state = BlockState::PendingFree;
         block.events = events;
-        self.state.tally.free_requested(size);
+        self.state.tally.free_requested(class, size);
         self.record(Action::FreeRequested, key, stack);
         stack
     }
@@ -438,9 +446,9 @@ impl Locked<'_> {
     #[inline]
     fn complete(&mut self, key: BlockKey, stack: Option<StackKey>) {
         let block = self.block_mut(key);
-        let (size, requested) = (block.size, block.requested);
+        let (class, size, requested) = (block.class, block.size, block.requested);
         block.stack = None;
-        self.state.tally.free_completed(requested, size);
+        self.state.tally.free_completed(class, requested, size);
         self.record(Action::FreeCompleted, key, stack);
         self.join_and_insert(key);
     }
@@ -491,9 +499,10 @@ impl Locked<'_> {
     #[inline]
     fn absorb_next(&mut self, key: BlockKey) {
         let Some(absorbed) = self.block(key).next else { return };
-        let (size, after) = (self.block(absorbed).size, self.block(absorbed).next);
+        let Block { size, next: after, beside_unmapped, .. } = *self.block(absorbed);
         let block = self.block_mut(key);
         block.size += size;
+        block.beside_unmapped |= beside_unmapped;
         block.next = after;
         if let Some(after) = after {
             self.block_mut(after).prev = Some(key);
@@ -561,6 +570,9 @@ impl Locked<'_> {
         block.state = BlockState::Free;
         block.searches = searches;
         self.state.free[class as usize].insert(search_key, key);
+        if self.block(key).beside_unmapped {
+            self.tell_unmapped(key);
+        }
     }
 
     #[inline]
@@ -568,12 +580,9 @@ impl Locked<'_> {
         let block = self.block(key);
         let (class, search_key) = (block.class, self.search_key(block));
         self.state.free[class as usize].remove(search_key);
-    }
-
-    pub(super) fn insert_unmapped(&mut self, key: BlockKey) {
-        let (address, class) = (self.block(key).address, self.block(key).class);
-        self.block_mut(key).state = BlockState::Unmapped;
-        self.state.unmapped[class as usize].insert(address, key);
+        if self.block(key).beside_unmapped {
+            self.tell_unmapped(key);
+        }
     }
 
     #[inline]
@@ -582,7 +591,7 @@ impl Locked<'_> {
             BlockState::Free => self.remove_free(key),
             BlockState::Unmapped => {
                 let (address, class) = (self.block(key).address, self.block(key).class);
-                self.state.unmapped[class as usize].remove(&address);
+                self.state.unmapped[class as usize].remove(address);
             }
             _ => {}
         }
@@ -629,6 +638,7 @@ impl Locked<'_> {
             events: 0,
             class,
             shared: false,
+            beside_unmapped: false,
         });
         let segment = Some(Segment { address, size, class, expandable, stack, age, first });
         match self.state.segments.get_mut(vacant) {

@@ -38,8 +38,12 @@ pub(crate) struct Driver {
     pub(crate) reserved: Meter,
     pub(crate) device_used: Meter,
     pub(crate) limit: Option<u64>,
-    pub(crate) segments_allocated: u64,
-    pub(crate) segments_freed: u64,
+    /// Segments, without expandable ones.
+    pub(crate) segments: Meter,
+    /// Of them, those that may not be split for their size (`max_split_size`).
+    pub(crate) oversize_segments: Meter,
+    /// What of it is of one class.
+    pub(crate) classes: [ClassMeters; 2],
     pub(crate) num_device_alloc: u64,
     pub(crate) num_device_free: u64,
     pub(crate) num_alloc_retries: u64,
@@ -47,7 +51,40 @@ pub(crate) struct Driver {
     ages: u64,
 }
 
+/// What the device has given for the segments of one class.
+#[derive(Debug, Default)]
+pub(crate) struct ClassMeters {
+    pub(crate) reserved: Meter,
+    pub(crate) segments: Meter,
+}
+
 impl Driver {
+    /// Forgets the highest values that the ledger does not keep.
+    pub(super) fn reset_peaks(&mut self) {
+        let classes = self.classes.iter_mut().flat_map(|class| [&mut class.reserved, &mut class.segments]);
+        classes.chain([&mut self.segments, &mut self.oversize_segments]).for_each(Meter::reset_peak);
+    }
+
+    /// Meters of segments that a segment of `size` bytes counts in.
+    fn meters_of(
+        &mut self,
+        class: Class,
+        size: u64,
+        max_split: Option<u64>,
+    ) -> impl Iterator<Item = &mut Meter> {
+        let oversize = max_split.is_some_and(|max| size >= max).then_some(&mut self.oversize_segments);
+        [&mut self.segments, &mut self.classes[class as usize].segments].into_iter().chain(oversize)
+    }
+
+    /// A segment was there from the start: `size` bytes of it have memory.
+    pub(super) fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
+        self.reserved.add(size);
+        self.classes[class as usize].reserved.start(size);
+        if !expandable {
+            self.meters_of(class, size, max_split).for_each(|meter| meter.start(1));
+        }
+    }
+
     fn exceeds(&self, more: u64) -> bool {
         self.limit.is_some_and(|limit| self.reserved.current.saturating_add(more) > limit)
     }
@@ -237,14 +274,22 @@ impl Core {
 
     /// The device gave memory or took it back: counts and records it.
     fn account(&self, driver: &mut Driver, arena: ArenaTag, what: Happening) {
+        let (class, size, max_split) = (what.class, what.size, self.policy.max_split_size);
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
-            driver.reserved.add(what.size);
+            driver.reserved.add(size);
+            driver.classes[class as usize].reserved.add(size);
             driver.num_device_alloc += 1;
-            driver.segments_allocated += u64::from(what.action == Action::SegmentAlloc);
         } else {
-            driver.reserved.subtract(what.size);
+            driver.reserved.subtract(size);
+            driver.classes[class as usize].reserved.subtract(size);
             driver.num_device_free += 1;
-            driver.segments_freed += u64::from(what.action == Action::SegmentFree);
+        }
+        match what.action {
+            Action::SegmentAlloc => driver.meters_of(class, size, max_split).for_each(|meter| meter.add(1)),
+            Action::SegmentFree => {
+                driver.meters_of(class, size, max_split).for_each(|meter| meter.subtract(1));
+            }
+            _ => {}
         }
         driver.look(self.device.as_ref());
         self.history.record(arena, what);

@@ -3,7 +3,7 @@
 //!
 //! The blocks of such a segment fill all its addresses; where no memory is mapped, they are unmapped blocks.
 
-use super::arena::{BlockKey, BlockState, Locked};
+use super::arena::{Block, BlockKey, BlockState, Locked};
 use crate::device::DeviceError;
 use crate::history::StackKey;
 use crate::policy::Class;
@@ -11,19 +11,56 @@ use crate::policy::Class;
 impl Locked<'_> {
     /// Where a request would grow an expandable segment: the first of the blocks to use, if there is a place
     /// (`find_expandable_block`).
-    fn find_expandable(&self, class: Class, rounded: u64) -> Option<BlockKey> {
-        let usable = |key: BlockKey| matches!(self.block(key).state, BlockState::Free | BlockState::Unmapped);
-        self.state.unmapped[class as usize].values().find_map(|&unmapped| {
-            let first = self.block(unmapped).prev.filter(|&prev| usable(prev)).unwrap_or(unmapped);
-            let mut room = 0u64;
-            for (key, block) in self.blocks_from(Some(first)) {
-                if !usable(key) || room >= rounded {
-                    break;
-                }
-                room += block.size;
+    fn find_expandable(&mut self, class: Class, rounded: u64) -> Option<BlockKey> {
+        for address in std::mem::take(&mut self.state.unmapped[class as usize].stale) {
+            self.measure(class, address);
+        }
+        let unmapped = self.state.unmapped[class as usize].first_of(rounded)?;
+        Some(self.free_before(unmapped).unwrap_or(unmapped))
+    }
+
+    /// Notes how far an unmapped block and the free blocks beside it reach.
+    fn measure(&mut self, class: Class, address: u64) {
+        let Some(key) = self.state.unmapped[class as usize].get(address) else { return };
+        let start = self.free_before(key).map_or(address, |before| self.block(before).address);
+        let end = self.block(key).address + self.block(key).size;
+        let after = self.block(key).next.map(|next| self.block(next));
+        let after = after.filter(|next| next.state == BlockState::Free).map_or(0, |next| next.size);
+        self.block_mut(key).beside_unmapped = false;
+        self.state.unmapped[class as usize].set_reach(address, (start, end + after));
+    }
+
+    fn free_before(&self, key: BlockKey) -> Option<BlockKey> {
+        self.block(key).prev.filter(|&prev| self.block(prev).state == BlockState::Free)
+    }
+
+    /// A block became free or is free no longer: the unmapped blocks beside it reach farther, or less far.
+    #[inline(never)]
+    pub(super) fn tell_unmapped(&mut self, key: BlockKey) {
+        let mut found = false;
+        let Block { prev, next, class, .. } = *self.block(key);
+        for beside in [prev, next].into_iter().flatten() {
+            let block = self.block_mut(beside);
+            if block.state != BlockState::Unmapped {
+                continue;
             }
-            (room >= rounded).then_some(first)
-        })
+            found = true;
+            if !std::mem::replace(&mut block.beside_unmapped, true) {
+                let address = block.address;
+                self.state.unmapped[class as usize].stale.push(address);
+            }
+        }
+        self.block_mut(key).beside_unmapped = found;
+    }
+
+    /// Makes a block an unmapped one.
+    pub(super) fn insert_unmapped(&mut self, key: BlockKey) {
+        let Block { address, size, class, prev, next, .. } = *self.block(key);
+        self.block_mut(key).state = BlockState::Unmapped;
+        for marked in [Some(key), prev, next].into_iter().flatten() {
+            self.block_mut(marked).beside_unmapped = true;
+        }
+        self.state.unmapped[class as usize].insert(address, size, key);
     }
 
     /// Maps memory into an expandable segment until a block of `rounded` bytes can be held
@@ -140,5 +177,115 @@ impl Locked<'_> {
         }
         self.insert_unmapped(unmapped);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use vramscope_trace::{AllocatorSettings, Conf, PoolId};
+
+    use super::*;
+    use crate::engine::{AllocCallbacks, ArenaKey, Core, Engine};
+    use crate::history::{History, Recorder};
+    use crate::hooks::{HookError, PoolHooks};
+    use crate::{Policy, TorchRelease, VirtualDevice};
+
+    const MIB: u64 = 1 << 20;
+
+    struct NoCallbacks;
+
+    impl AllocCallbacks for NoCallbacks {
+        fn alloc_preprocess(&self, _: u64) -> Result<(), HookError> {
+            Ok(())
+        }
+
+        fn alloc_postprocess(&self, _: u64, _: u64) {}
+    }
+
+    fn engine(mib: u64) -> Engine {
+        let conf = Conf::parse("expandable_segments:True").unwrap();
+        let settings = AllocatorSettings { conf, ..AllocatorSettings::default() };
+        let policy = Policy::torch(&settings, TorchRelease::new(2, 11));
+        let device = Arc::new(VirtualDevice::with_capacity(mib * MIB));
+        let history = History::new(Arc::new(Recorder::default()), 0);
+        Engine::new(Core::new(device, 0, policy, history, Arc::new(PoolHooks::default())).unwrap())
+    }
+
+    impl Locked<'_> {
+        /// As `find_expandable`, by asking every unmapped block.
+        fn walk_to_expandable(&self, class: Class, rounded: u64) -> Option<BlockKey> {
+            let usable =
+                |key: BlockKey| matches!(self.block(key).state, BlockState::Free | BlockState::Unmapped);
+            self.state.unmapped[class as usize].keys().into_iter().find_map(|unmapped| {
+                let first = self.block(unmapped).prev.filter(|&prev| usable(prev)).unwrap_or(unmapped);
+                let blocks = self.blocks_from(Some(first)).take_while(|&(key, _)| usable(key));
+                let room: u64 = blocks.map(|(_, block)| block.size).sum();
+                (room >= rounded).then_some(first)
+            })
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Blocks of some pages are taken and given back, and what is free is unmapped from time to time.
+        #[test]
+        fn the_place_to_grow_is_the_one_that_a_walk_finds(
+            steps in prop::collection::vec((0u8..8, any::<usize>(), 1u64..12, 0u64..3), 1..150),
+        ) {
+            let engine = engine(2000);
+            let key = ArenaKey { pool: PoolId::default(), stream: 0 };
+            let arena = engine.arena(key);
+            let mut live = Vec::new();
+            for (what, which, units, odd) in steps {
+                // Small blocks have pages of 2 MiB, large ones of 20.
+                let size = if which % 3 == 0 { units * 80 * 1024 } else { units * 10 * MIB + odd * MIB };
+                match what {
+                    0..4 => {
+                        let rounded = engine.core.policy.round_size(size);
+                        live.extend(engine.malloc(arena, size, rounded, None, &NoCallbacks).ok());
+                    }
+                    4..7 if !live.is_empty() => {
+                        let grant = live.swap_remove(which % live.len());
+                        arena.free(grant.block.unwrap(), None);
+                    }
+                    _ => engine.free_all_blocks(None).unwrap(),
+                }
+                let mut locked = arena.lock();
+                for class in [Class::Small, Class::Large] {
+                    for rounded in [512, 2 * MIB, 7 * MIB, 20 * MIB, 45 * MIB, 100 * MIB, 333 * MIB, 2100 * MIB] {
+                        let walked = locked.walk_to_expandable(class, rounded);
+                        prop_assert_eq!(locked.find_expandable(class, rounded), walked);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_hundred_thousand_holes_are_not_asked_one_by_one() {
+        const HOLES: usize = 200_000;
+        let engine = engine(1 << 30);
+        let arena = engine.arena(ArenaKey { pool: PoolId::default(), stream: 0 });
+        let malloc = |mib| {
+            let grant = engine.malloc(arena, mib * MIB, mib * MIB, None, &NoCallbacks).unwrap();
+            (grant.block.unwrap(), grant.address)
+        };
+        let blocks: Vec<(BlockKey, u64)> = (0..2 * HOLES).map(|_| malloc(20)).collect();
+        for &(block, _) in blocks.iter().step_by(2) {
+            arena.free(block, None);
+        }
+        engine.free_all_blocks(None).unwrap();
+        assert_eq!(arena.lock().state.unmapped[Class::Large as usize].keys().len(), HOLES + 1);
+        let behind = blocks[2 * HOLES - 1].1;
+        // None of the holes is large enough.
+        assert!((0..HOLES as u64).all(|i| malloc(40).1 == behind + 20 * MIB + i * 40 * MIB));
+        // Now each is used, from the lowest.
+        assert!(blocks.iter().step_by(2).all(|&(_, address)| malloc(20).1 == address));
     }
 }

@@ -13,7 +13,9 @@ mod growth;
 mod pending;
 mod start;
 mod statistics;
+mod summary;
 mod table;
+mod unmapped;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -29,6 +31,7 @@ pub(crate) use growth::AllocCallbacks;
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub(crate) use statistics::ScopeKey;
 pub use statistics::{AtPeak, Peaks, Stat, Statistics};
+pub(crate) use summary::{Counted, Metric, Summary};
 
 use crate::device::DeviceError;
 use crate::history::{ArenaTag, Happening, StackKey, When};
@@ -395,8 +398,8 @@ impl Engine {
         let num_free_blocks = arenas.iter().map(|a| a.num_free_blocks() as u64).sum();
         Statistics {
             num_free_blocks,
-            segments_allocated: driver.segments_allocated,
-            segments_freed: driver.segments_freed,
+            segments_allocated: driver.segments.allocated(),
+            segments_freed: driver.segments.freed(),
             num_device_alloc: driver.num_device_alloc,
             num_device_free: driver.num_device_free,
             num_alloc_retries: driver.num_alloc_retries,
@@ -420,6 +423,7 @@ impl Engine {
         let mut driver = self.core.driver_now();
         let driver = &mut *driver;
         ledger.reset_peaks(&mut tallies(&mut arenas), &mut driver.reserved, &mut driver.device_used);
+        driver.reset_peaks();
     }
 
     pub(crate) fn open_scope(&self) -> ScopeKey {

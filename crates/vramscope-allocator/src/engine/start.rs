@@ -95,6 +95,15 @@ impl StartSegment {
         if at < end {
             pieces.push((end, Piece::Unmapped));
         }
+        // Mapped ranges that touch or are empty: no two neighbours are both free, or both unmapped.
+        pieces.dedup_by(|(end, piece), (end_before, before)| {
+            let is_one =
+                matches!((&before, &piece), (Piece::Free, Piece::Free) | (Piece::Unmapped, Piece::Unmapped));
+            if is_one {
+                *end_before = *end;
+            }
+            is_one
+        });
         Ok(pieces)
     }
 }
@@ -111,14 +120,15 @@ impl Engine {
         let Some(asking) = whole.arenas.iter().position(|a| std::ptr::eq(a.arena, arena.as_ref())) else {
             unreachable!("an arena stays in the table")
         };
+        let class = if segment.kind == SegmentKind::Small { Class::Small } else { Class::Large };
+        let expandable = segment.mapped.is_some();
         let age = {
             let mut driver = self.core.driver();
             let mapped = segment.mapped.as_ref().map(|runs| runs.iter().map(|&(_, size)| size).sum());
-            driver.reserved.add(mapped.unwrap_or(segment.size));
+            let size = mapped.unwrap_or(segment.size);
+            driver.start(class, size, expandable, self.core.policy.max_split_size);
             driver.next_age()
         };
-        let class = if segment.kind == SegmentKind::Small { Class::Small } else { Class::Large };
-        let expandable = segment.mapped.is_some();
         let Whole { ledger, arenas, .. } = &mut whole;
         let first = arenas[asking].push_segment(
             segment.address,

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::policy::Class;
+
 /// Bytes of one kind over time.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stat {
@@ -114,8 +116,18 @@ pub(crate) const ARENA_KINDS: usize = 3;
 pub(crate) struct Tally {
     pub(crate) current: [u64; ARENA_KINDS],
     ceiling: [u64; ARENA_KINDS],
-    freed: [u64; ARENA_KINDS],
     pub(crate) num_allocations: u64,
+    /// What was taken away, by class. What is there is known of every block, so that what was ever added need not be
+    /// counted by class.
+    pub(crate) freed: [Freed; 2],
+}
+
+/// What was taken away from the blocks of one class.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Freed {
+    /// Bytes of each kind.
+    pub(crate) bytes: [u64; ARENA_KINDS],
+    /// Blocks given back.
     pub(crate) num_frees: u64,
 }
 
@@ -145,23 +157,25 @@ impl Tally {
 
     /// The owner gave the block back.
     #[inline]
-    pub(crate) fn free_requested(&mut self, size: u64) {
+    pub(crate) fn free_requested(&mut self, class: Class, size: u64) {
         self.current[1] -= size;
-        self.freed[1] = self.freed[1].saturating_add(size);
-        self.num_frees += 1;
+        let freed = &mut self.freed[class as usize];
+        freed.bytes[1] = freed.bytes[1].saturating_add(size);
+        freed.num_frees += 1;
     }
 
     /// It is available again.
     #[inline]
-    pub(crate) fn free_completed(&mut self, requested: u64, size: u64) {
+    pub(crate) fn free_completed(&mut self, class: Class, requested: u64, size: u64) {
+        let freed = &mut self.freed[class as usize];
         self.current[0] -= requested;
-        self.freed[0] = self.freed[0].saturating_add(requested);
+        freed.bytes[0] = freed.bytes[0].saturating_add(requested);
         self.current[2] -= size;
-        self.freed[2] = self.freed[2].saturating_add(size);
+        freed.bytes[2] = freed.bytes[2].saturating_add(size);
     }
 }
 
-/// Bytes that change under one lock.
+/// Bytes, or a count, that change under one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     pub(crate) current: u64,
@@ -180,6 +194,32 @@ impl Meter {
     pub(crate) fn subtract(&mut self, bytes: u64) {
         self.current -= bytes;
         self.freed = self.freed.saturating_add(bytes);
+    }
+
+    /// Was there from the start.
+    pub(crate) fn start(&mut self, bytes: u64) {
+        self.current += bytes;
+        self.high = self.high.max(self.current);
+    }
+
+    /// What was ever added.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// What was ever taken away.
+    pub(crate) fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// The highest value since the beginning or since it was forgotten; of a meter that no [`Ledger`] folds.
+    pub(crate) fn peak(&self) -> u64 {
+        self.high
+    }
+
+    /// Forgets the highest value.
+    pub(crate) fn reset_peak(&mut self) {
+        self.high = self.current;
     }
 
     /// Counts a value that was read elsewhere.
@@ -359,7 +399,8 @@ impl Ledger {
     ) -> Statistics {
         let arenas = |kind: usize| {
             let current = tallies.iter().map(|t| t.current[kind]).sum::<u64>();
-            let freed = tallies.iter().fold(0u64, |sum, t| sum.saturating_add(t.freed[kind]));
+            let freed = tallies.iter().flat_map(|t| &t.freed);
+            let freed = freed.fold(0u64, |sum, freed| sum.saturating_add(freed.bytes[kind]));
             let peak = self.peaks[kind].max(self.high[kind]);
             Stat { current, peak, allocated: current.saturating_add(freed), freed }
         };
@@ -376,7 +417,7 @@ impl Ledger {
             reserved: meter(ARENA_KINDS, reserved),
             device_used: meter(ARENA_KINDS + 1, device_used),
             num_allocations: tallies.iter().map(|t| t.num_allocations).sum(),
-            num_frees: tallies.iter().map(|t| t.num_frees).sum(),
+            num_frees: tallies.iter().flat_map(|t| &t.freed).map(|freed| freed.num_frees).sum(),
             ..Statistics::default()
         }
     }

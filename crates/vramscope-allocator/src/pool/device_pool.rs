@@ -3,10 +3,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use thiserror::Error;
 use vramscope_trace::PoolId;
 
-use super::{Allocation, MemoryPool};
+use super::{Allocation, LimitError, MemoryPool, memory_summary};
 use crate::device::{DeviceError, MemoryInfo};
 use crate::engine::{
     AllocError, ArenaKey, AtPeak, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
@@ -22,40 +21,6 @@ pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
 pub struct DevicePool {
     pub(super) engine: Arc<Engine>,
     pub(super) pool: Weak<super::Inner>,
-}
-
-/// A limit that means nothing. The messages are CuPy's.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum LimitError {
-    /// Not between 0 and 1.
-    #[error("memory limit fraction out of range: {0}")]
-    Fraction(f64),
-    /// Neither a number of bytes nor a percentage.
-    #[error("memory limit `{0}` is neither a number of bytes nor a percentage such as 50%")]
-    Text(String),
-    /// The device does not say how large it is.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-}
-
-impl std::str::FromStr for Limit {
-    type Err = LimitError;
-
-    /// A number of bytes, or a percentage of the device: the form of CuPy's `CUPY_GPU_MEMORY_LIMIT`.
-    fn from_str(text: &str) -> Result<Self, LimitError> {
-        let wrong = || LimitError::Text(text.to_owned());
-        match text.trim().strip_suffix('%') {
-            Some(percent) => {
-                let fraction = percent.trim().parse::<f64>().map_err(|_| wrong())? / 100.0;
-                if (0.0..=1.0).contains(&fraction) {
-                    Ok(Self::Fraction(fraction))
-                } else {
-                    Err(LimitError::Fraction(fraction))
-                }
-            }
-            None => text.trim().parse().map(Self::Bytes).map_err(|_| wrong()),
-        }
-    }
 }
 
 impl DevicePool {
@@ -196,6 +161,15 @@ impl DevicePool {
         self.engine.free_all_blocks(None)
     }
 
+    /// CuPy's old name of [`free_all_blocks`](Self::free_all_blocks).
+    ///
+    /// # Errors
+    /// As there.
+    #[deprecated(note = "Use free_all_blocks instead.")]
+    pub fn free_all_free(&self) -> Result<(), DeviceError> {
+        self.free_all_blocks()
+    }
+
     /// As [`free_all_blocks`](Self::free_all_blocks), for blocks of one stream.
     ///
     /// # Errors
@@ -209,6 +183,22 @@ impl DevicePool {
     /// Bytes of the five kinds, and counts (`torch.cuda.memory_stats`).
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
+    }
+
+    /// The table of `torch.cuda.memory_summary`, for people. `abbreviated` leaves out what is of the large and of the
+    /// small pool. What the pool does not count, such as the highest number of allocations and the peaks of one of the
+    /// two, is `n/a`, and never a guess; [`statistics`](Self::statistics) has every number that is exact. Every block is
+    /// looked at.
+    ///
+    /// ```
+    /// # use vramscope_allocator::{MemoryPool, Policy};
+    /// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
+    /// let block = pool.malloc(4096)?;
+    /// assert!(pool.memory_summary(true).contains("| Allocated memory      |   4096 B   |"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn memory_summary(&self, abbreviated: bool) -> String {
+        memory_summary::table(self.device_id(), &self.engine.summary(), abbreviated)
     }
 
     /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back to the device now. Every free block is looked at.

@@ -2,6 +2,8 @@
 
 mod allocation;
 mod device_pool;
+mod limit;
+mod memory_summary;
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write as _};
@@ -14,10 +16,11 @@ use thiserror::Error;
 use vramscope_trace::{Stage, TableFull, Trace, formats};
 
 pub use allocation::Allocation;
-pub use device_pool::{DevicePool, LimitError, OomObserver, PeakScope, PrivatePool};
+pub use device_pool::{DevicePool, OomObserver, PeakScope, PrivatePool};
+pub use limit::LimitError;
 
 use crate::device::{Device, DeviceError, HostDevice};
-use crate::engine::{AllocError, Core, Engine, OutOfMemory};
+use crate::engine::{AllocError, Core, Engine, Limit, OutOfMemory};
 use crate::history::{self, History, HistoryOptions, Recorder, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
 use crate::policy::Policy;
@@ -154,6 +157,29 @@ impl MemoryPool {
     /// Where the policy asks for expandable segments, which the host's memory does not have.
     pub fn on_host(policy: Policy, capacity: u64) -> Result<Self, DeviceError> {
         Self::new(&policy, vec![Arc::new(HostDevice::with_capacity(capacity))])
+    }
+
+    /// Obeys `CUPY_GPU_MEMORY_LIMIT`, as CuPy's pool does when it is made: bytes, or a percentage of a device,
+    /// on each device. A pool that does not ask for it is not limited by it.
+    ///
+    /// ```
+    /// use vramscope_allocator::{MemoryPool, Policy};
+    ///
+    /// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?.with_limit_from_env()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Where the variable is not set, nothing changes; a limit of 0 is none. A percentage is of each device's own
+    /// memory.
+    ///
+    /// # Errors
+    /// [`LimitError::Variable`] where it is set to something that is no limit; [`LimitError::Device`] where a
+    /// device does not say how large it is.
+    pub fn with_limit_from_env(self) -> Result<Self, LimitError> {
+        if let Some(limit) = Limit::from_env()? {
+            self.inner.devices.iter().try_for_each(|device| device.set_limit(limit))?;
+        }
+        Ok(self)
     }
 
     /// The part on one device.

@@ -51,7 +51,6 @@ fn forked(child: impl FnOnce() -> bool) -> bool {
         if begin.elapsed() > PATIENCE {
             // SAFETY: as above: the number is still that child's.
             unsafe { libc::kill(pid, libc::SIGKILL) };
-            eprintln!("a child hung");
             return false;
         }
         std::thread::sleep(Duration::from_micros(200));

@@ -1,8 +1,9 @@
 //! CuPy's words for what a pool holds, and its limits.
 
+use std::process::Command;
 use std::sync::Arc;
 
-use vramscope_allocator::{Limit, MemoryPool, Policy, TorchRelease, VirtualDevice};
+use vramscope_allocator::{Device, Limit, MemoryPool, Policy, TorchRelease, VirtualDevice};
 
 use crate::{MIB, torch};
 
@@ -70,6 +71,71 @@ fn limits_are_bytes_or_a_fraction() {
         "memory limit `lots` is neither a number of bytes nor a percentage such as 50%"
     );
     assert_eq!(error("-1"), "memory limit `-1` is neither a number of bytes nor a percentage such as 50%");
+}
+
+/// Set by the parent alone: what the child expects of its environment.
+const EXPECTED: &str = "VRAMSCOPE_TEST_LIMIT";
+
+/// The child of the next test, with an environment of its own. Without a word of the parent it is no test.
+#[test]
+fn child() {
+    let Ok(expected) = std::env::var(EXPECTED) else { return };
+    let gpus = [64, 32].map(|mib| Arc::new(VirtualDevice::with_capacity(mib * MIB)) as Arc<dyn Device>);
+    let pool = MemoryPool::new(&Policy::cupy(), gpus.into()).unwrap();
+    let said = match pool.with_limit_from_env() {
+        Ok(pool) => {
+            let limits: Vec<u64> = pool.devices().iter().map(|device| device.get_limit() / MIB).collect();
+            if limits[0] == 4 {
+                let refused = pool.malloc(5 * MIB).unwrap_err().to_string();
+                assert!(refused.ends_with("limit set to: 4,194,304 bytes)."), "{refused}");
+            }
+            format!("{limits:?}")
+        }
+        Err(e) => e.to_string(),
+    };
+    assert_eq!(said, expected);
+}
+
+/// `CUPY_GPU_MEMORY_LIMIT`, which CuPy's pools obey when they are made (`_parse_limit_string`), for a pool that asks.
+#[test]
+fn the_environment_limits_a_pool_that_asks() {
+    for (set, expected) in [
+        (None, "[0, 0]"),
+        (Some("0"), "[0, 0]"),
+        (Some("4194304"), "[4, 4]"),
+        (Some("50%"), "[32, 16]"),
+        (Some("0%"), "[0, 0]"),
+        (Some("101%"), "CUPY_GPU_MEMORY_LIMIT: memory limit fraction out of range: 1.01"),
+        (
+            Some(""),
+            "CUPY_GPU_MEMORY_LIMIT: memory limit `` is neither a number of bytes nor a percentage such as 50%",
+        ),
+        (
+            Some("2GB"),
+            "CUPY_GPU_MEMORY_LIMIT: memory limit `2GB` is neither a number of bytes nor a percentage such as 50%",
+        ),
+    ] {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["limits::child", "--exact"]).env(EXPECTED, expected);
+        match set {
+            Some(text) => child.env(Limit::VARIABLE, text),
+            None => child.env_remove(Limit::VARIABLE),
+        };
+        let out = child.output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success() && said.contains("1 passed"), "{set:?}: {said}");
+    }
+}
+
+/// CuPy's deprecated name.
+#[test]
+#[expect(deprecated, reason = "it is what is tested")]
+fn free_all_free_is_free_all_blocks() {
+    let pool = pool_of(&Policy::cupy(), 64 * MIB);
+    drop(pool.malloc(1024).unwrap());
+    assert_eq!(pool.total_bytes(), 1024);
+    pool.free_all_free().unwrap();
+    assert_eq!((pool.total_bytes(), pool.n_free_blocks()), (0, 0));
 }
 
 /// `per_process_memory_fraction` bounds reserved bytes, and a request beyond it empties the cache first.

@@ -11,12 +11,14 @@ mod invariants;
 mod kill;
 mod limits;
 mod line_profile;
+mod memory_summary;
 mod python;
 mod recordings;
 mod release;
 mod schema;
 mod stream;
 mod threads;
+mod waiting;
 
 use vramscope_allocator::{Policy, TorchRelease};
 use vramscope_trace::{AllocatorSettings, Conf};

@@ -7,7 +7,7 @@ mod data {
 
     use serde_json::Value;
     use vramscope_allocator::{AllocError, Allocation, MemoryPool, Statistics, TorchRelease, VirtualDevice};
-    use vramscope_trace::{Action, DeviceTrace, Trace, formats};
+    use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, Trace, formats};
 
     use crate::torch;
 
@@ -18,8 +18,8 @@ mod data {
         TorchRelease::new(major.parse().unwrap(), minor.parse().unwrap())
     }
 
-    /// Runs the requests of a recording and returns what the pool counted.
-    fn run(truth: &Value, device: &DeviceTrace) -> Statistics {
+    /// Runs the requests of a recording and returns what the pool counted, and its `memory_summary`.
+    fn run(truth: &Value, device: &DeviceTrace) -> (Statistics, String) {
         let number = |key: &str| truth[key].as_u64().unwrap();
         let capacity = number("device_capacity");
         let gpu = VirtualDevice::with_capacity(capacity).with_used(capacity - number("device_free_at_start"));
@@ -41,7 +41,49 @@ mod data {
                 _ => {}
             }
         }
-        pool.statistics()
+        (pool.statistics(), pool.memory_summary(false))
+    }
+
+    /// What a summary says is there now, of what PyTorch's end state has by pool: row, number, what it is.
+    fn wrong_rows(summary: &str, device: &DeviceTrace) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let pools = [("all", None), ("large", Some(SegmentKind::Large)), ("small", Some(SegmentKind::Small))];
+        for (place, (pool, kind)) in pools.into_iter().enumerate() {
+            let of_pool = || device.segments.iter().filter(move |s| kind.is_none_or(|kind| s.kind == kind));
+            let blocks = || of_pool().flat_map(|s| &device.blocks[s.blocks.clone()]);
+            let split = || {
+                let split = of_pool().filter(|s| s.is_expandable != Some(true) && s.blocks.len() > 1);
+                split.flat_map(|s| &device.blocks[s.blocks.clone()]).filter(|b| !b.state.is_active())
+            };
+            let allocated = || blocks().filter(|b| b.state == BlockState::ActiveAllocated);
+            let active = || blocks().filter(|b| b.state.is_active());
+            let expected = [
+                ("Allocated memory", allocated().map(|b| b.size).sum::<u64>()),
+                ("Active memory", active().map(|b| b.size).sum()),
+                ("Requested memory", active().map(|b| b.requested_size).sum()),
+                ("GPU reserved memory", of_pool().map(|s| s.total_size).sum()),
+                ("Non-releasable memory", split().map(|b| b.size).sum()),
+                ("Allocations", allocated().count() as u64),
+                ("Active allocs", active().count() as u64),
+                ("Non-releasable allocs", split().count() as u64),
+            ];
+            for (name, number) in expected {
+                let first = summary.lines().position(|line| line.starts_with(&format!("| {name} "))).unwrap();
+                let cell = summary.lines().nth(first + place).unwrap().split('|').nth(2).unwrap();
+                let mut words = cell.split_whitespace();
+                let shown: u64 = words.next().unwrap().parse().unwrap();
+                let unit = match words.next() {
+                    Some("KiB") => 1 << 10,
+                    Some("MiB") => 1 << 20,
+                    Some("GiB") => 1 << 30,
+                    _ => 1,
+                };
+                if shown != number / unit {
+                    wrong.push(format!("{name}, {pool}: {number}, ours {shown} of {unit}"));
+                }
+            }
+        }
+        wrong
     }
 
     fn read(path: &Path) -> Trace {
@@ -63,7 +105,8 @@ mod data {
                 continue;
             }
             let trace = read(&folder.join(file));
-            let counted = run(&truth, &trace.devices[0]);
+            let (counted, summary) = run(&truth, &trace.devices[0]);
+            wrong.extend(wrong_rows(&summary, &trace.devices[0]).iter().map(|row| format!("{file}: {row}")));
             let expandable = truth["conf"].as_str().unwrap().contains("expandable_segments:True");
             let mut expected = vec![
                 ("peak_requested", counted.requested.peak),

@@ -104,10 +104,12 @@ impl DeviceReplay {
         let cancel = &options.cancel;
         let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
         let history = History::under(Policy::recorded_by(trace, release), trace, device);
-        let replay = match options.release {
+        let mut replay = match options.release {
             Some(_) => Replay::of_known_release_unless(&history, cancel)?,
             None => Replay::of_unless(&history, cancel)?,
         };
+        // Only a history asks for the sizes of blocks.
+        replay.reproduction.sizes = Vec::new();
         // What is said is what was done: the replay may have found another release than the recording seems to show.
         let release = replay.policy.release;
         let settings = trace.settings.clone().unwrap_or_default();

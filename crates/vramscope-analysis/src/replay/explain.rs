@@ -56,10 +56,9 @@ fn live(history: &History<'_>, run: &Run<'_>, event: usize) -> Vec<Allocation> {
     for start in &program.start {
         holder[start.slot as usize] = start.subject;
     }
-    let before =
-        program.steps.iter().zip(&program.subjects).take_while(|(step, _)| step.event as usize <= event);
-    for (step, &subject) in before.filter(|(step, _)| step.what == What::Malloc) {
-        holder[step.slot as usize] = subject;
+    let before = program.steps.iter().take_while(|step| step.event as usize <= event);
+    for step in before.filter(|step| step.what == What::Malloc) {
+        holder[step.slot as usize] = step.subject;
     }
     let held = holder.iter().enumerate().filter_map(|(slot, &subject)| {
         let a = history.allocations.get(subject as usize)?;

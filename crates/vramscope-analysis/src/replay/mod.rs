@@ -361,7 +361,7 @@ impl<'h, 't> Replay<'h, 't> {
             // A fraction of nobody knows what.
             policy.memory_fraction = None;
         }
-        Ok(Run::new(&self.program, CachingAllocator::new(policy, device)?, self.cancel.clone()))
+        Ok(Run::new(&self.program, self.history, CachingAllocator::new(policy, device)?, self.cancel.clone()))
     }
 
     /// Where the layout at the end is not the recorded one.

@@ -16,8 +16,6 @@ use crate::segments::ReservedRange;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
-    /// The allocation behind each step, by its number in the history; [`NOTHING`] where there is none.
-    pub(super) subjects: Vec<u32>,
     /// Pool and stream of each arena that steps name.
     pub(super) arenas: Vec<(PoolId, u64)>,
     /// Allocations that were live before the first step, in address order.
@@ -32,16 +30,28 @@ pub(super) struct Program {
 
 pub(super) const NOTHING: u32 = u32::MAX;
 
-/// One step of a [`Program`].
+/// One step of a [`Program`], in 16 bytes: there are about two for three events. What the history says is not said again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) what: What,
-    pub(super) arena: u32,
+    /// Its number in [`Program::arenas`]; where there are more than 16 bits count, nothing is run.
+    pub(super) arena: u16,
     pub(super) slot: u32,
     /// The event that recorded it.
     pub(super) event: u32,
-    /// Of requests, the bytes; of [`What::ReleaseAt`], the address.
-    pub(super) size: u64,
+    /// The allocation behind it, by its number in the history; [`NOTHING`] where there is none.
+    pub(super) subject: u32,
+}
+
+impl Step {
+    /// Bytes asked for, where it is a request; rounded, where it failed in the recording.
+    pub(super) fn size(&self, history: &History<'_>) -> u64 {
+        match self.what {
+            What::Malloc => history.allocations[self.subject as usize].requested,
+            What::Oom => history.device.events.sizes()[self.event as usize],
+            _ => 0,
+        }
+    }
 }
 
 /// An allocation that was live before the first step.
@@ -49,7 +59,7 @@ pub(super) struct Step {
 pub(super) struct StartStep {
     pub(super) subject: u32,
     pub(super) slot: u32,
-    pub(super) arena: u32,
+    pub(super) arena: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +117,7 @@ struct Builder<'h, 't> {
     history: &'h History<'t>,
     turned: &'h Turned,
     program: Program,
-    arena_index: HashMap<(PoolId, u64), u32>,
+    arena_index: HashMap<(PoolId, u64), u16>,
     slot_of: Vec<u32>,
     vacant: Vec<u32>,
     pools: Pools<'h>,
@@ -129,11 +139,7 @@ struct Builder<'h, 't> {
 impl<'h, 't> Builder<'h, 't> {
     fn new(history: &'h History<'t>, turned: &'h Turned) -> Self {
         let n = history.allocations.len();
-        let program = Program {
-            steps: Vec::with_capacity(n * 2),
-            subjects: Vec::with_capacity(n * 2),
-            ..Program::default()
-        };
+        let program = Program { steps: Vec::with_capacity(n * 2), ..Program::default() };
         let gone = history.reserved.iter().filter(|r| r.to != Moment::NEVER);
         Self {
             history,
@@ -186,9 +192,8 @@ impl<'h, 't> Builder<'h, 't> {
         &self.history.allocations[id as usize]
     }
 
-    fn push(&mut self, step: Step, subject: u32) {
+    fn push(&mut self, step: Step) {
         self.program.steps.push(step);
-        self.program.subjects.push(subject);
     }
 
     /// What was live before the first event.
@@ -219,7 +224,7 @@ impl<'h, 't> Builder<'h, 't> {
         }
         self.close_window((a.origin == Origin::Recorded).then_some(event));
         let (arena, slot) = (self.arena_of(id), self.take_slot(id));
-        self.push(Step { what: What::Malloc, arena, slot, event, size: a.requested }, id);
+        self.push(Step { what: What::Malloc, arena, slot, event, subject: id });
         self.complete_late();
         // Its free is missing, and it ended where it began.
         if a.freed == now {
@@ -258,7 +263,7 @@ impl<'h, 't> Builder<'h, 't> {
 
     fn request_free(&mut self, id: u32, event: u32) {
         let slot = self.slot_of[id as usize];
-        self.push(Step { what: What::FreeRequested, arena: 0, slot, event, size: 0 }, id);
+        self.push(Step { what: What::FreeRequested, arena: 0, slot, event, subject: id });
     }
 
     fn fail(&mut self, event: u32) {
@@ -266,7 +271,7 @@ impl<'h, 't> Builder<'h, 't> {
         let e = self.history.device.events.get(event as usize);
         let tags = self.history.trace.tags.get(e.tags);
         let arena = self.arena(tags.pool.unwrap_or_default(), tags.stream);
-        self.push(Step { what: What::Oom, arena, slot: NOTHING, event, size: e.size }, NOTHING);
+        self.push(Step { what: What::Oom, arena, slot: NOTHING, event, subject: NOTHING });
         self.complete_late();
     }
 
@@ -274,7 +279,7 @@ impl<'h, 't> Builder<'h, 't> {
     fn vacate(&mut self, what: What, id: u32, event: u32) {
         let slot = std::mem::replace(&mut self.slot_of[id as usize], NOTHING);
         if slot != NOTHING {
-            self.push(Step { what, arena: 0, slot, event, size: 0 }, id);
+            self.push(Step { what, arena: 0, slot, event, subject: id });
             self.vacant.push(slot);
         }
     }
@@ -287,14 +292,14 @@ impl<'h, 't> Builder<'h, 't> {
 
     // ---- pools and streams ----
 
-    fn arena(&mut self, pool: PoolId, stream: u64) -> u32 {
+    fn arena(&mut self, pool: PoolId, stream: u64) -> u16 {
         *self.arena_index.entry((pool, stream)).or_insert_with(|| {
             self.program.arenas.push((pool, stream));
-            self.program.arenas.len() as u32 - 1
+            u16::try_from(self.program.arenas.len() - 1).unwrap_or(u16::MAX)
         })
     }
 
-    fn arena_of(&mut self, id: u32) -> u32 {
+    fn arena_of(&mut self, id: u32) -> u16 {
         let a = self.allocation(id);
         let named = a.tags.and_then(|tags| self.history.trace.tags.get(tags).pool);
         let pool = named.or_else(|| self.pools.at(a.address)).unwrap_or_default();
@@ -342,9 +347,9 @@ impl<'h, 't> Builder<'h, 't> {
         }
         // Garbage is collected by a limit that the recording does not name: what went can be followed.
         for release in inside.into_iter().filter(|_| collects) {
-            let address = events.get(release as usize).address;
-            let step = Step { what: What::ReleaseAt, arena: 0, slot: NOTHING, event: release, size: address };
-            self.push(step, NOTHING);
+            let step =
+                Step { what: What::ReleaseAt, arena: 0, slot: NOTHING, event: release, subject: NOTHING };
+            self.push(step);
         }
         for &e in &window {
             let e = events.get(e as usize);
@@ -446,7 +451,7 @@ impl<'h, 't> Builder<'h, 't> {
             Some(pool) => (What::EmptyPool, self.arena(pool, 0)),
             None => (What::EmptyCache, 0),
         };
-        self.push(Step { what, arena, slot: NOTHING, event: first, size: 0 }, NOTHING);
+        self.push(Step { what, arena, slot: NOTHING, event: first, subject: NOTHING });
     }
 }
 

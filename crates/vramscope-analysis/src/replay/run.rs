@@ -58,6 +58,7 @@ enum Slot {
 /// A program under way.
 pub(super) struct Run<'p> {
     pub(super) program: &'p Program,
+    history: &'p History<'p>,
     /// A run ends where its answer is no longer wanted.
     cancel: Cancel,
     /// Also a failure that the recorded program lived through ends the run.
@@ -76,7 +77,12 @@ pub(super) struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    pub(super) fn new(program: &'p Program, allocator: CachingAllocator, cancel: Cancel) -> Self {
+    pub(super) fn new(
+        program: &'p Program,
+        history: &'p History<'p>,
+        allocator: CachingAllocator,
+        cancel: Cancel,
+    ) -> Self {
         for &(pool, _) in &program.arenas {
             if pool != PoolId::default() {
                 allocator.create_pool(pool);
@@ -85,6 +91,7 @@ impl<'p> Run<'p> {
         let slots = (0..program.slots).map(|_| Slot::Nothing).collect();
         Self {
             program,
+            history,
             cancel,
             stops_at_failure: false,
             follows_collections: false,
@@ -119,7 +126,7 @@ impl<'p> Run<'p> {
     /// Requests a block; false where there is no memory, which is then noted.
     pub(super) fn request(&mut self, step: &Step) -> bool {
         let (pool, stream) = self.program.arenas[step.arena as usize];
-        match self.allocator.malloc(pool, stream, step.size) {
+        match self.allocator.malloc(pool, stream, step.size(self.history)) {
             Ok(block) => {
                 self.in_slots += block.size();
                 self.note_reserved(step.event as usize);
@@ -168,12 +175,12 @@ impl<'p> Run<'p> {
         };
         let size = match error {
             AllocError::OutOfMemory(e) => e.size,
-            _ => step.size,
+            _ => step.size(self.history),
         };
         let event = step.event as usize;
         let failure = Failure {
             event,
-            requested: step.size,
+            requested: step.size(self.history),
             size,
             pool,
             stream,
@@ -201,7 +208,8 @@ impl<'p> Run<'p> {
         let steps = &self.program.steps;
         let end = history.device.events.len();
         let mut follows = true;
-        for (i, (step, &subject)) in steps.iter().zip(&self.program.subjects).enumerate() {
+        for (i, step) in steps.iter().enumerate() {
+            let subject = step.subject;
             if self.cancel.is_cancelled_at(i) {
                 return false;
             }
@@ -231,7 +239,8 @@ impl<'p> Run<'p> {
                     if let Slot::Live(block) = &self.slots[step.slot as usize] {
                         let (address, size) = (block.address(), block.size());
                         if recorded.is_some_and(|r| r.address != address) {
-                            let replayed = Happened { action: Action::Alloc, address, size: step.size };
+                            let replayed =
+                                Happened { action: Action::Alloc, address, size: step.size(history) };
                             device.diverge(recorded, Some(replayed));
                             follows = false;
                         } else if follows {
@@ -267,7 +276,7 @@ impl<'p> Run<'p> {
     fn arena_of(&self, step: &Step, history: &History<'_>) -> Arena {
         let (pool, stream) = self.program.arenas[step.arena as usize];
         let policy = &history.policy;
-        let is_small = policy.kind(policy.round_size(step.size)) == SegmentKind::Small;
+        let is_small = policy.kind(policy.round_size(step.size(history))) == SegmentKind::Small;
         Arena { stream, pool: Some(pool), is_small }
     }
 
@@ -290,7 +299,7 @@ impl<'p> Run<'p> {
             What::FreeRequested => self.request_free(step.slot),
             What::Oom => {
                 let (pool, stream) = self.program.arenas[step.arena as usize];
-                match self.allocator.malloc(pool, stream, step.size) {
+                match self.allocator.malloc(pool, stream, step.size(self.history)) {
                     Ok(block) => {
                         self.rescued += 1;
                         self.in_slots += block.size();
@@ -311,7 +320,10 @@ impl<'p> Run<'p> {
                 // A virtual device refuses nothing that it gave.
                 match step.what {
                     What::EmptyCache => self.allocator.empty_cache().ok(),
-                    What::ReleaseAt => self.allocator.release_at(step.size).map(drop).ok(),
+                    What::ReleaseAt => {
+                        let address = self.history.device.events.get(step.event as usize).address;
+                        self.allocator.release_at(address).map(drop).ok()
+                    }
                     _ => self.allocator.empty_pool(pool).ok(),
                 };
                 if step.what == What::ReleasePool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vramscope_allocator::{StartBlock, StartSegment};
 use vramscope_trace::{PoolId, SegmentKind};
 
-use super::program::{Program, Step, What};
+use super::program::{Program, StartStep, Step, What};
 use super::recorded_device::RecordedDevice;
 use super::run::Run;
 use crate::history::History;
@@ -124,9 +124,8 @@ fn segments<'h>(ranges: impl Iterator<Item = &'h ReservedRange>) -> Vec<StartSeg
 /// settings is not known. False where there is no memory for it.
 pub(super) fn request_start(run: &mut Run<'_>, history: &History<'_>, program: &Program) -> bool {
     for start in &program.start {
-        let a = &history.allocations[start.subject as usize];
-        let step =
-            Step { what: What::Malloc, arena: start.arena, slot: start.slot, event: 0, size: a.requested };
+        let StartStep { subject, slot, arena } = *start;
+        let step = Step { what: What::Malloc, arena, slot, event: 0, subject };
         if !run.request(&step) {
             return false;
         }

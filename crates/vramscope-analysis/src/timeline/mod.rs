@@ -113,23 +113,31 @@ impl<'h, 't> Timeline<'h, 't> {
     /// Makes `history` ready.
     pub fn of(history: &'h History<'t>) -> Self {
         let moments = history.device.events.len() + 1;
-        let mut columns: [Vec<u64>; 4] = std::array::from_fn(|_| Vec::with_capacity(moments));
-        for (_, counters) in history.walk() {
-            for (column, kind) in columns.iter_mut().zip(ByteKind::ALL) {
-                column.push(kind.of(counters));
-            }
-        }
         let allocations = || (0u32..).zip(&history.allocations);
-        let ranges = (0u32..).zip(&history.reserved);
-        let times = event_times(history.device).filter(|t| !t.is_empty());
-        Self {
-            history,
-            counters: columns.map(RangeMax::new),
-            active: Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.to)), moments),
-            allocated: Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.freed)), moments),
-            reserved: Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments),
-            times: times.map(|t| t.iter().map(|time| time.saturating_sub(t[0])).collect()),
-        }
+        // What lives when on one core, how much on another.
+        std::thread::scope(|scope| {
+            let lifetimes = scope.spawn(|| {
+                let active = Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.to)), moments);
+                (active, Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.freed)), moments))
+            });
+            let mut columns: [Vec<u64>; 4] = std::array::from_fn(|_| Vec::with_capacity(moments));
+            for (_, counters) in history.walk() {
+                for (column, kind) in columns.iter_mut().zip(ByteKind::ALL) {
+                    column.push(kind.of(counters));
+                }
+            }
+            let ranges = (0u32..).zip(&history.reserved);
+            let mut times = event_times(history.device).filter(|t| !t.is_empty());
+            if let Some(times) = &mut times {
+                let first = times[0];
+                times.iter_mut().for_each(|time| *time = time.saturating_sub(first));
+            }
+            let counters = columns.map(RangeMax::new);
+            let reserved = Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments);
+            let lifetimes = lifetimes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (active, allocated) = lifetimes;
+            Self { history, counters, active, allocated, reserved, times }
+        })
     }
 
     /// The history.

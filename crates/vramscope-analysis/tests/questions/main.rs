@@ -5,6 +5,7 @@ mod budgets;
 mod counters;
 mod explained;
 mod leaks;
+mod names;
 mod sizes;
 mod timeline;
 

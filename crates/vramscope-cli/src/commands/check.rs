@@ -6,7 +6,7 @@ use anyhow::bail;
 use vramscope::analysis::{Budget, BudgetCheck, ByteKind, Frames, Growth, Judged};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
 use vramscope::trace::DeviceTrace;
-use vramscope::trace::formats::Recording;
+use vramscope::trace::formats::{ReadLimits, Recording};
 
 use crate::Found;
 use crate::args::CheckArgs;
@@ -24,13 +24,13 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     if args.json && args.junit.as_deref().is_some_and(is_stream) {
         bail!("--json: standard output is that of --junit; name a file there");
     }
-    let recording = input::read(&args.file)?;
+    let recording = input::read(&args.file, args.reading.limits())?;
     let name = input::name(&args.file);
     let devices = super::devices(&name, &recording.trace, args.device)?;
     if !devices.iter().any(|d| was_used(d)) {
         bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
     }
-    let old = baseline.map(OpenBaseline::read).transpose()?;
+    let old = baseline.map(|file| OpenBaseline::read(file, args.reading.limits())).transpose()?;
     let frames = Frames::of(&recording.trace);
     let budgets = budgets(args);
     let check_device = |device| {
@@ -98,8 +98,8 @@ struct OpenBaseline {
 }
 
 impl OpenBaseline {
-    fn read(file: &Path) -> anyhow::Result<Self> {
-        let recording = input::read(file)?;
+    fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<Self> {
+        let recording = input::read(file, limits)?;
         Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
     }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use vramscope::profiler::{
-    Beside, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint, Reading,
-    SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
+    Beside, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint,
+    Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
 };
 use vramscope::report::{Shown, bytes, count};
 
@@ -183,6 +183,8 @@ struct MonitorJson {
     samples: u64,
     missed_ticks: u64,
     errors: u64,
+    /// Why the last of them had no answer.
+    last_error: Option<String>,
     high: Reading,
     high_is_exact: bool,
     alerts: Vec<String>,
@@ -195,6 +197,10 @@ impl MonitorJson {
     fn of(args: &MonitorArgs, name: &str, ended: Ended, tracker: &MemoryTracker) -> Self {
         let TrackerStatistics { samples, missed_ticks, errors, high, high_is_exact, failed_requests, .. } =
             tracker.statistics();
+        let last_error = tracker.events().into_iter().rev().find_map(|event| match event.kind {
+            EventKind::Error(why) => Some(Shown::of(&why).into()),
+            _ => None,
+        });
         let never_measured = tracker.never_measured().iter().map(|t| t.quantity.name()).collect();
         Self {
             source: name.to_owned(),
@@ -204,6 +210,7 @@ impl MonitorJson {
             missed_ticks,
             // The last one is that it is gone.
             errors: errors.saturating_sub(u64::from(matches!(ended, Ended::Gone))),
+            last_error,
             high,
             high_is_exact: high_is_exact && samples > 0,
             alerts: tracker.alerts().iter().map(ToString::to_string).collect(),
@@ -226,6 +233,10 @@ impl MonitorJson {
             text += &format!(", in {output}");
         }
         text.push('\n');
+        if let Some(why) = &self.last_error {
+            let looks = if self.errors == 1 { "look was" } else { "looks were" };
+            text += &format!("  {} {looks} not answered; the last: {why}\n", count(self.errors));
+        }
         // Only a pool sees what is between two looks, and only what is its own.
         let high = &self.high;
         for (what, value, exact) in [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use vramscope::report::bytes;
-use vramscope::trace::formats::Recording;
+use vramscope::trace::formats::{ReadLimits, Recording};
 use vramscope::viewer::{Library, OpenFile, Server, self_contained};
 
 use crate::args::ViewArgs;
@@ -29,7 +29,11 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     if args.json && out == Path::new("-") {
         bail!("--json: standard output is the page's");
     }
-    let recordings = args.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let recordings = args
+        .files
+        .iter()
+        .map(|file| read(file, args.reading.limits()))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let output = Output::named(out)?;
     let page = self_contained(&recordings)?;
     output.write_whole(page.as_bytes())?;
@@ -66,7 +70,7 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
         say("note: no browser could be started; open the address above in one");
     }
     for file in &args.files {
-        let (name, recording) = read(file)?;
+        let (name, recording) = read(file, args.reading.limits())?;
         library.add(OpenFile::open(name, recording).context("no thread to answer on")?);
     }
     library.complete();
@@ -76,6 +80,6 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<(String, Recording)> {
-    Ok((input::name(file), input::read(file)?))
+fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<(String, Recording)> {
+    Ok((input::name(file), input::read(file, limits)?))
 }

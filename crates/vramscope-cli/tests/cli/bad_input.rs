@@ -208,3 +208,25 @@ print(p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 102
     let mut numbers = text.split_whitespace().map(|n| n.parse::<usize>().unwrap());
     (numbers.next().unwrap() as i32, numbers.next().unwrap())
 }
+
+#[test]
+fn what_expands_beyond_reason_is_read_where_the_user_says_so() {
+    let directory = tempfile::tempdir().unwrap().keep();
+    let spaces = " ".repeat(10 << 20);
+    let snapshot = format!("{{\"segments\": [],{spaces}\"device_traces\": []{spaces}}}");
+    std::fs::write(directory.join("spaces.json.zst"), zstd::encode_all(snapshot.as_bytes(), 1).unwrap())
+        .unwrap();
+    let info = |options: &[&str]| {
+        let mut command = vramscope(&["info", "spaces.json.zst"]);
+        command.args(options).current_dir(&directory);
+        command.output().unwrap()
+    };
+    let refused = info(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("further than recordings do") && error.ends_with("--max-expanded\n"), "{error}");
+    assert_eq!(info(&["--max-expanded", "10MiB"]).status.code(), Some(2));
+    for limit in ["64MiB", "unlimited"] {
+        assert!(info(&["--max-expanded", limit]).status.success(), "{limit}");
+    }
+}

@@ -7,6 +7,7 @@ mod data;
 mod examples;
 mod export;
 mod hostile;
+mod hostile_live;
 mod monitor;
 mod options;
 mod outputs;

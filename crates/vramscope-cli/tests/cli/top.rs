@@ -24,16 +24,16 @@ const MIB: u64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A user's folders, with nobody else's programs in them.
-struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         DirBuilder::new().mode(0o700).create(home.path().join("vramscope")).unwrap();
         home
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -195,13 +195,13 @@ fn a_look_that_lasts_sees_what_is_shorter() {
 }
 
 /// A terminal of a fixed size.
-struct Screen {
+pub(crate) struct Screen {
     home: PathBuf,
 }
 
 impl Screen {
     /// Runs `vramscope top` with `args` in it; `None` where there is no tmux.
-    fn start(home: &Home, args: &str, width: u16, height: u16) -> Option<Self> {
+    pub(crate) fn start(home: &Home, args: &str, width: u16, height: u16) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             vramscope_testing::skip("tmux", "there is none");
             return None;
@@ -237,7 +237,7 @@ impl Screen {
         Self::start(home, "--interval 3600", 100, 24)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.home.join(name)
     }
 
@@ -249,7 +249,7 @@ impl Screen {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn press(&self, key: &str) {
+    pub(crate) fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
 
@@ -262,7 +262,7 @@ impl Screen {
     }
 
     /// What is shown, once `text` is.
-    fn until(&self, text: &str) -> String {
+    pub(crate) fn until(&self, text: &str) -> String {
         self.until_that(|shown| shown.contains(text))
     }
 
@@ -279,7 +279,7 @@ impl Screen {
     }
 
     /// The command ended well, and the terminal is as it was.
-    fn is_given_back(&self) {
+    pub(crate) fn is_given_back(&self) {
         let shown = self.until("exit code");
         assert_eq!(shown.trim(), "exit code 0");
         assert_eq!(self.tmux(&["display", "-p", "#{alternate_on} #{cursor_flag}"]), "0 1\n");

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use vramscope_allocator::MemoryPool;
 use vramscope_analysis::{Frames, Options, Summary};
-use vramscope_report::{Answers, TextOptions, report};
+use vramscope_report::{Answers, TextOptions, report, write_json};
 use vramscope_trace::Notices;
 use vramscope_trace::formats::{self, Compression, Format, Recording};
 
@@ -57,11 +57,6 @@ impl Contents {
         });
         Self { texts, snapshot }
     }
-}
-
-pub(super) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    writeln!(out)
 }
 
 /// Writes what `vramscope report` says of a snapshot.

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool, OutOfMemory, WeakPool};
+use vramscope_report::write_json;
 use vramscope_trace::formats;
 
 pub use capture::{BundleContext, out_of_memory_words};
@@ -23,7 +24,7 @@ pub use capture::{BundleContext, out_of_memory_words};
 use crate::sync::lock;
 use crate::tracker::MemoryTracker;
 use capture::Metadata;
-use contents::{Bounded, Contents, too_large, write_json};
+use contents::{Bounded, Contents, too_large};
 use folder::{Old, is_abandoned, read_manifest, remove_oldest, size, writer_of};
 
 /// Writes a bundle when a request of a pool fails for want of memory (gpumemprof's OOM flight recorder), when

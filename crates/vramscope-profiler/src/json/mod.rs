@@ -74,9 +74,7 @@ impl SavedResults {
     /// # Errors
     /// Where `out` fails.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
-        writeln!(out)?;
-        out.flush()
+        vramscope_report::write_json(out, self)
     }
 }
 

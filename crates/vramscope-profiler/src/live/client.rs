@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use vramscope_report::Shown;
 
 use super::protocol::{Hello, Look, MOST_ANSWERED, PROTOCOL, Question, Refusal, line};
 use super::{LiveError, folder, socket};
@@ -43,7 +44,7 @@ impl Connection {
             let why = format!("speaks version {} of the protocol; known is {PROTOCOL}", hello.protocol);
             return Err(SourceError::Answer { source_name: lines.name, why });
         }
-        lines.name = format!("{} (process {})", hello.title, hello.pid);
+        lines.name = format!("{} (process {})", Shown::of(&hello.title), hello.pid);
         Ok(Self { lines, hello, due: false, late: None })
     }
 
@@ -129,9 +130,10 @@ fn parse<T: DeserializeOwned>(line: &[u8], name: &str) -> Result<T, SourceError>
     let source_name = name.to_owned();
     match serde_json::from_slice(line) {
         Ok(Refusal { gone: true, .. }) => Err(SourceError::Gone(source_name)),
-        Ok(Refusal { error, .. }) => Err(SourceError::Answer { source_name, why: error }),
+        Ok(Refusal { error, .. }) => Err(SourceError::Answer { source_name, why: Shown::of(&error).into() }),
         Err(_) => serde_json::from_slice(line).map_err(|e| {
-            let why = format!("its answer makes no sense: {e}");
+            // It repeats what it does not understand.
+            let why = Shown::of(&format!("its answer makes no sense: {e}")).into();
             SourceError::Answer { source_name, why }
         }),
     }
@@ -180,7 +182,9 @@ impl RemoteSource {
     pub fn connect(path: impl AsRef<Path>) -> Result<Arc<Self>, SourceError> {
         let connection = Connection::open(path.as_ref())?;
         let hello = connection.hello().clone();
-        let name = format!("{} (process {}): {}", hello.title, hello.pid, hello.source_name);
+        // It stands in logs, errors and metrics: of a bounded length, whatever the program calls itself.
+        let [title, source] = [&hello.title, &hello.source_name].map(|name| Shown::of(name));
+        let name = format!("{title} (process {}): {source}", hello.pid);
         let info = SourceInfo { name, device_id: hello.device_id };
         Ok(Arc::new(Self { path: path.as_ref().to_owned(), hello, info, connection: Mutex::new(connection) }))
     }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer as _};
-use vramscope_report::bytes;
+use serde::{Serialize, Serializer};
+use vramscope_report::{Shown, bytes, harmless_cell, write_json_line};
 
 use super::PhasedSample;
 use super::phases::{PhaseScope, innermost};
@@ -90,16 +90,27 @@ impl From<Option<u64>> for Cell {
     }
 }
 
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Cell {
+    /// As it stands in a table: a text may be of somebody else, and moves neither a terminal nor a spreadsheet.
+    fn of_table(&self) -> String {
         match self {
-            Self::Nothing => Ok(()),
-            Self::Flag(flag) => flag.fmt(f),
-            Self::Time(time) => time.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::Value(value) => value.fmt(f),
-            Self::Text(text) => f.write_str(text),
+            Self::Nothing => String::new(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Time(time) => time.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Value(value) => value.to_string(),
+            Self::Text(text) => harmless_cell(&Shown::of(text)).into_owned(),
         }
+    }
+}
+
+/// What is known of a row, by its columns' names.
+struct Known([(&'static str, Cell); COLUMNS]);
+
+impl Serialize for Known {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let known = self.0.iter().filter(|(_, cell)| !matches!(cell, Cell::Nothing));
+        to.collect_map(known.map(|(name, cell)| (name, cell)))
     }
 }
 
@@ -177,13 +188,11 @@ impl Row<'_> {
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let known = self.cells().into_iter().filter(|(_, cell)| !matches!(cell, Cell::Nothing));
-        serde_json::Serializer::new(&mut *out).collect_map(known)?;
-        writeln!(out)
+        write_json_line(out, &Known(self.cells()))
     }
 
     fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        write_record(out, &self.cells().map(|(_, cell)| cell.to_string()))
+        write_record(out, &self.cells().map(|(_, cell)| cell.of_table()))
     }
 
     pub(super) fn write(&self, format: LogFormat, out: &mut dyn Write) -> io::Result<()> {

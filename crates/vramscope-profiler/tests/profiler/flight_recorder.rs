@@ -100,6 +100,18 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     assert_eq!(fs::read_dir(folder.path().join("dumps")).unwrap().count(), 1);
 }
 
+/// However long the four take.
+#[test]
+fn failures_within_the_interval_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool();
+    let min_interval = Duration::from_secs(24 * 60 * 60);
+    let options = FlightRecorderOptions { min_interval, ..FlightRecorderOptions::default() };
+    let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
+    (0..4).for_each(|_| fail(&pool));
+    assert_eq!(recorder.bundles().len(), 1);
+}
+
 #[test]
 fn failures_in_quick_succession_are_counted_and_not_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -422,7 +434,8 @@ fn an_error_that_the_pool_did_not_raise_has_a_bundle_with_its_context() {
     let pool = pool();
     let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();
     let _live = pool.malloc(600 << 20).unwrap();
-    let context = BundleContext::new("matmul").with("batch", 17).with("model", "gpt \u{7} \"x\"");
+    let context =
+        BundleContext::new("matmul").with("batch", 17).with("model", "gpt \u{7}\u{9b}\u{7f}\u{202e} \"x\"");
     let error: Result<u32, String> =
         recorder.capture_oom(context, || Err("cuBLAS: CUBLAS_STATUS_ALLOC_FAILED".to_owned()));
     assert_eq!(error.unwrap_err(), "cuBLAS: CUBLAS_STATUS_ALLOC_FAILED");
@@ -434,12 +447,17 @@ fn an_error_that_the_pool_did_not_raise_has_a_bundle_with_its_context() {
             "reason": "alloc_failed",
             "exception_message": "cuBLAS: CUBLAS_STATUS_ALLOC_FAILED",
             "context": "matmul",
-            "custom_metadata": {"batch": "17", "model": "gpt \u{7} \"x\""},
+            "custom_metadata": {"batch": "17", "model": "gpt \u{7}\u{9b}\u{7f}\u{202e} \"x\""},
         })
     );
     let manifest = json(&bundle.join("manifest.json"));
     assert_eq!(manifest["reason"], "alloc_failed");
     assert_eq!(manifest["requested_bytes"], serde_json::Value::Null);
+    // The same text to every reader of JSON, and nothing to a terminal.
+    for path in ["metadata.json", "manifest.json", "environment.json"] {
+        let text = fs::read_to_string(bundle.join(path)).unwrap();
+        assert!(!text.chars().any(|c| "\u{9b}\u{202e}\u{7f}".contains(c)), "{text}");
+    }
     assert!(bundle.join("snapshot.pickle").exists() && bundle.join("report.txt").exists());
 }
 

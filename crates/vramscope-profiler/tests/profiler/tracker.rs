@@ -407,6 +407,40 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
     assert_eq!((&objects[3]["severity"], &objects[3]["value"]), (&"warning".into(), &90.0.into()));
 }
 
+/// Names of sources and phases, and what a source says of its troubles, may be anybody's words.
+#[test]
+fn no_text_of_others_steers_who_reads_a_log() {
+    const HOSTILE: &str = "x\u{1b}]0;t\u{7}\r\n\u{7f}\u{9b}31m\u{202e}\u{61c}\u{200b}\u{feff}\u{e0041}z";
+    const FORMULA: &str = "=HYPERLINK(\"//x\")";
+    let whole = format!("{FORMULA}{HOSTILE}");
+    for format in [LogFormat::Csv, LogFormat::JsonLines] {
+        let failed = SourceError::Answer { source_name: whole.clone(), why: whole.clone() };
+        let mut source = script([Ok(in_use(1)), Err(failed)]);
+        Arc::get_mut(&mut source).unwrap().info.name = whole.clone();
+        let tracker = track(source, TrackerOptions::default());
+        drop(tracker.phase(&whole));
+        tracker.stop();
+        let mut log = Vec::new();
+        tracker.export_events(format, &mut log).unwrap();
+        let log = String::from_utf8(log).unwrap();
+        let steers = |c: char| c != '\n' && !c.is_ascii_graphic() && HOSTILE.contains(c);
+        assert_eq!(log.chars().find(|&c| steers(c)), None, "{log}");
+        match format {
+            LogFormat::Csv => {
+                let mut csv = csv::Reader::from_reader(log.as_bytes());
+                let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+                let mut texts = rows.iter().flatten().filter(|cell| cell.contains("HYPERLINK"));
+                assert!(texts.clone().count() >= 3, "{log}");
+                assert!(texts.all(|cell| !cell.starts_with('=')), "{log}");
+            }
+            LogFormat::JsonLines => {
+                let rows = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+                assert!(rows.into_iter().any(|row| row["message"] == *whole), "{log}");
+            }
+        }
+    }
+}
+
 #[test]
 fn events_and_samples_are_bounded_apart() {
     let source = script((0..100).map(|_| Ok(in_use(1))));

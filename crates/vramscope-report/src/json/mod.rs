@@ -19,7 +19,7 @@ use crate::names::Names;
 
 pub use check::CheckJson;
 pub use replay::ReplayJson;
-pub use writer::write_json;
+pub use writer::{write_json, write_json_line};
 
 /// `vramscope report --json`.
 #[derive(Debug, Serialize)]

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::Serializer;
-use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::shown::is_unfit;
 
@@ -16,16 +16,29 @@ use crate::shown::is_unfit;
 /// Where `out` fails, its own error.
 pub fn write_json(out: impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    let formatter = Visible(PrettyFormatter::new());
-    value.serialize(&mut Serializer::with_formatter(&mut out, formatter))?;
-    out.write_all(b"\n")?;
+    write(&mut out, value, PrettyFormatter::new())?;
     out.flush()
 }
 
-/// Pretty, and every character of its strings can be seen.
-struct Visible(PrettyFormatter<'static>);
+/// The same on one line, as a row of JSON Lines.
+///
+/// # Errors
+/// Where `out` fails, its own error.
+pub fn write_json_line(out: impl Write, value: &impl Serialize) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    write(&mut out, value, CompactFormatter)?;
+    out.flush()
+}
 
-impl Formatter for Visible {
+fn write(out: &mut impl Write, value: &impl Serialize, formatter: impl Formatter) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *out, Visible(formatter)))?;
+    out.write_all(b"\n")
+}
+
+/// As `F` writes it, and every character of its strings can be seen.
+struct Visible<F>(F);
+
+impl<F: Formatter> Formatter for Visible<F> {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|&(_, c)| is_unfit(c)) {
@@ -91,10 +104,19 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value);
         assert!(!written.chars().any(|c| c != '\n' && is_unfit(c)), "{written}");
         assert!(written.contains("größe") && written.contains("\\udb40\\udc41"), "{written}");
+        // On one line as well.
+        let mut out = Vec::new();
+        write_json_line(&mut out, &value).unwrap();
+        let line = String::from_utf8(out).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
+        assert!(line.ends_with('\n') && !line.trim_end_matches('\n').chars().any(is_unfit), "{line}");
         // But for those characters as it always was.
         let plain = json!({ "nested": { "list": [1, [2], [], {}] }, "text": "größe" });
         let mut out = Vec::new();
         write_json(&mut out, &plain).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string_pretty(&plain).unwrap() + "\n");
+        let mut out = Vec::new();
+        write_json_line(&mut out, &plain).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), plain.to_string() + "\n");
     }
 }

@@ -1,26 +1,37 @@
 //! Snapshots as JSON: the same dictionaries and lists, written by `json.dump`.
 
+use std::cell::Cell;
 use std::fmt;
+use std::io::{self, BufReader, Read};
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
+use super::LONGEST_STRING;
 use super::assembler::{Assembler, Value, push_element};
-use super::window::Window;
+use super::window::{CHUNK, Window};
 use crate::error::{ReadError, TableFull};
 use crate::notices::Notices;
 use crate::trace::Trace;
 
 /// Reads a JSON snapshot. `serde_json` bounds the nesting at 128.
 pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
-    let mut reader = Reader { assembler: Assembler::new()?, items: Vec::new(), table_full: None };
-    let mut json = serde_json::Deserializer::from_reader(std::io::BufReader::new(window));
+    let progress = Progress::default();
+    let mut reader = Reader {
+        assembler: Assembler::new()?,
+        items: Vec::new(),
+        progress: &progress,
+        checked: 0,
+        failed: None,
+    };
+    let text = BufReader::new(Watched { window, progress: &progress });
+    let mut json = serde_json::Deserializer::from_reader(text);
     let root = (&mut reader).deserialize(&mut json).and_then(|root| json.end().map(|()| root));
-    if let Some(full) = reader.table_full {
-        return Err(full.into());
+    if let Some(e) = reader.failed {
+        return Err(e);
     }
     match root {
         Ok(root) => reader.assembler.finish(root),
-        Err(e) if e.is_io() => Err(ReadError::Io(e.into())),
+        Err(e) if e.is_io() => Err(std::io::Error::from(e).into()),
         Err(e) if e.is_eof() => {
             Err(ReadError::Json(format!("{e}: it is truncated; copy or record it again")))
         }
@@ -29,24 +40,71 @@ pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
 }
 
 /// Hands each object and array to the assembler as it closes.
-struct Reader {
+struct Reader<'p> {
     assembler: Assembler,
     /// Values of all objects and arrays that are still open, innermost last.
     items: Vec<Value>,
-    table_full: Option<TableFull>,
+    progress: &'p Progress,
+    /// How many bytes had been read when memory was looked at last.
+    checked: u64,
+    failed: Option<ReadError>,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Passes the assembler's error through serde, which cannot carry it.
     fn note<T, E: serde::de::Error>(&mut self, result: Result<T, TableFull>) -> Result<T, E> {
+        let result = result.map_err(ReadError::from).and_then(|value| self.check_memory().map(|()| value));
         result.map_err(|e| {
-            self.table_full = Some(e);
-            E::custom(e)
+            let message = E::custom(&e);
+            self.failed = Some(e);
+            message
         })
+    }
+
+    fn check_memory(&mut self) -> Result<(), ReadError> {
+        let read = self.progress.read.get();
+        self.progress.last_value.set(read);
+        if read - self.checked < CHUNK as u64 {
+            return Ok(());
+        }
+        self.checked = read;
+        self.assembler.check_memory(self.items.len() * size_of::<Value>(), read)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Reader {
+/// How far the text has been read, for both ends of serde.
+#[derive(Default)]
+struct Progress {
+    read: Cell<u64>,
+    /// How far it was read when a string, a list or an object was last complete.
+    last_value: Cell<u64>,
+}
+
+/// Refuses strings that no snapshot has: serde keeps one whole until it ends.
+struct Watched<'w, 'p> {
+    window: Window<'w>,
+    progress: &'p Progress,
+}
+
+impl Read for Watched<'_, '_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.progress.read.get();
+        if read - self.progress.last_value.get() > (LONGEST_STRING + CHUNK) as u64 {
+            let what = format!(
+                "a string, number or space of more than {LONGEST_STRING} bytes, a snapshot has none so long"
+            );
+            return Err(io::Error::other(ReadError::Damaged {
+                offset: self.progress.last_value.get(),
+                what,
+            }));
+        }
+        let n = self.window.read(out)?;
+        self.progress.read.set(read + n as u64);
+        Ok(n)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
@@ -54,7 +112,7 @@ impl<'de> DeserializeSeed<'de> for &mut Reader {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Reader {
+impl<'de> Visitor<'de> for &mut Reader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,6 +148,7 @@ impl<'de> Visitor<'de> for &mut Reader {
         let start = self.items.len();
         while let Some(v) = seq.next_element_seed(&mut *self)? {
             push_element(&mut self.items, start, v);
+            self.progress.last_value.set(self.progress.read.get());
         }
         let value = self.assembler.list(&self.items[start..]);
         self.items.truncate(start);

@@ -24,6 +24,13 @@ use crate::notices::Notices;
 use crate::trace::Trace;
 use window::{CHUNK, WhenNeeded, Window};
 
+/// Numbers that devices may have: -1 is the host, and the others are below what the largest machine could have
+/// (PyTorch counts devices in eight bits). Every question is answered for each device.
+const DEVICES: std::ops::Range<i64> = -1..1024;
+
+/// Bytes of the longest string that is believed; names of C++ functions have a few thousand.
+const LONGEST_STRING: usize = 16 << 20;
+
 /// A trace, and how its file held it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
@@ -68,8 +75,8 @@ impl Format {
 /// What a recording of unknown origin may cost.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// How many bytes a compressed recording may expand to; `None` is 16 MiB and 1000 times the compressed
-    /// bytes, and `Some(u64::MAX)` no limit.
+    /// How many bytes a compressed recording may expand to; `None` is 16 MiB and 250 times the compressed bytes,
+    /// and `Some(u64::MAX)` no limit. Recordings expand to some forty times their compressed bytes.
     pub expanded_bytes: Option<u64>,
 }
 
@@ -81,7 +88,8 @@ pub struct ReadLimits {
 ///
 /// # Errors
 /// Where the stream fails or holds neither. Memory stays within a small multiple of what was
-/// read, whatever the stream holds, and nothing in it can run code.
+/// read, whatever the stream holds, and nothing in it can run code. A compressed stream may expand as far as
+/// [`ReadLimits`] say.
 pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recording, ReadError> {
     read_within(ReadLimits::default(), stream, progress)
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
-use vramscope_trace::formats::write_pickle;
+use vramscope_trace::formats::{ReadLimits, read_within, write_pickle};
 
 use crate::{everything, read, read_json};
 
@@ -66,6 +66,148 @@ fn shared_containers_do_not_unfold() {
     // References that never close into a list may not fill the memory either.
     let endless = [b"\x80\x04](".as_slice(), &b"N".repeat(1_000_000)].concat();
     assert!(error(&endless).contains("a list or dictionary that never closes"), "{}", error(&endless));
+}
+
+/// Bytes of a pickle: a key and `dictionary` with it, memoised, so that the dictionary costs few bytes each time.
+fn many(keys: &[&str], dictionary: &[u8], times: usize) -> Vec<u8> {
+    let mut bytes = b"\x80\x04](".to_vec();
+    for key in keys {
+        bytes.extend([0x8c, key.len() as u8]);
+        bytes.extend(key.as_bytes());
+        bytes.push(0x94);
+    }
+    for i in 0..times {
+        bytes.extend(dictionary);
+        if i % 1000 == 999 {
+            bytes.extend(b"e(");
+        }
+    }
+    bytes.extend(b"e.");
+    bytes
+}
+
+#[test]
+fn small_dictionaries_that_mean_much_may_not_fill_the_memory() {
+    let cases: [(&str, Vec<u8>); 7] = [
+        ("settings", many(&["expandable_segments"], b"}(h\0\x88u", 300_000)),
+        ("roots", many(&["segments"], b"}(h\0Nu", 700_000)),
+        ("segments", many(&["total_size"], b"}(h\0K\0u", 300_000)),
+        ("divisions", many(&["1"], b"}(h\0K\0u", 500_000)),
+        ("lists inside each other", many(&["x"], &[b"h\0".as_slice(), &[0x85; 1000]].concat(), 4_000)),
+        (
+            "one value in the memo again and again",
+            many(&["x"], &[b"h\0".as_slice(), &[0x94; 1000]].concat(), 6_000),
+        ),
+        (
+            "a memo with gaps",
+            (0..2_000_000u32).fold(b"\x80\x04N".to_vec(), |mut bytes, i| {
+                bytes.push(b'r');
+                bytes.extend((i * 2 + 1).to_le_bytes());
+                bytes
+            }),
+        ),
+    ];
+    for (name, bytes) in cases {
+        let message = error(&bytes);
+        assert!(message.contains("would take more than 8 times as much memory"), "{name}: {message}");
+    }
+}
+
+#[test]
+fn a_text_that_many_dictionaries_refer_to_is_copied_once() {
+    // Four mebibytes of text in ten thousand settings were forty gibibytes, and as much to parse.
+    let conf = "x".repeat(4 << 20);
+    let zeros = "0".repeat(4 << 20);
+    let mut bytes = b"\x80\x04](".to_vec();
+    for text in ["PYTORCH_CUDA_ALLOC_CONF", &conf, &zeros] {
+        bytes.push(b'X');
+        bytes.extend((text.len() as u32).to_le_bytes());
+        bytes.extend(text.as_bytes());
+        bytes.push(0x94);
+    }
+    for _ in 0..10_000 {
+        bytes.extend(b"}(h\0h\x01u}(h\x02K\0u");
+    }
+    bytes.extend(b"e.");
+    assert!(error(&bytes).starts_with("holds a list"), "{}", error(&bytes));
+}
+
+#[test]
+fn frames_that_change_in_the_memo_cost_the_same_however_many_stacks_there_are() {
+    // Each change forgot every stack, and each stack behind it made room for all of them again.
+    let mut bytes = b"\x80\x04](\x8c\x04name\x94\x8c\x08filename\x94\x8c\x04line\x94".to_vec();
+    for line in 0..=255u8 {
+        bytes.extend(b"}(h\0h\x01h\x01h\0h\x02K");
+        bytes.extend([line, b'u', b'r']);
+        bytes.extend((3 + u32::from(line)).to_le_bytes());
+    }
+    let reference = |i: u32| [b"j".as_slice(), &(3 + i % 256).to_le_bytes()].concat();
+    for i in 0..200_000u32 {
+        bytes.extend(
+            [b"](".as_slice(), &reference(i), &reference(i >> 8), &reference(i >> 16), b"e"].concat(),
+        );
+        if i >= 150_000 {
+            // The same frame, put where it was.
+            bytes.extend([reference(7), b"r".to_vec(), 10u32.to_le_bytes().to_vec(), b"0".to_vec()].concat());
+        }
+        if i % 1000 == 999 {
+            bytes.extend(b"e(");
+        }
+    }
+    bytes.extend(b"e.");
+    assert!(error(&bytes).starts_with("holds a list"), "{}", error(&bytes));
+}
+
+#[test]
+fn a_string_of_json_is_bounded() {
+    let long = format!("{{\"segments\": [\"{}\"]}}", "x".repeat(17 << 20));
+    let message = error(long.as_bytes());
+    assert!(message.contains("a string, number or space of more than 16777216 bytes"), "{message}");
+    // Many short values are no long one.
+    let numbers = format!("{{\"segments\": [], \"other\": [0{}]}}", ",0".repeat(9 << 20));
+    assert!(read(numbers.as_bytes()).is_ok());
+}
+
+#[test]
+fn what_expands_beyond_reason_is_refused_unless_it_may() {
+    let space = " ".repeat(14 << 20);
+    let snapshot = format!("{{\"segments\": [], \"other\": [{space}0,{space}0,{space}0]}}");
+    let packed = zstd::encode_all(snapshot.as_bytes(), 1).unwrap();
+    assert!(packed.len() < 8 << 10);
+    let most = (16 << 20) + 250 * packed.len();
+    assert_eq!(
+        error(&packed),
+        format!(
+            "the zstd data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it \
+             first and read what comes out"
+        )
+    );
+    for (limit, fits) in [(u64::MAX, true), (snapshot.len() as u64, true), (snapshot.len() as u64 - 1, false)]
+    {
+        let limits = ReadLimits { expanded_bytes: Some(limit) };
+        assert_eq!(read_within(limits, &packed[..], &mut |_| {}).is_ok(), fits, "{limit}");
+    }
+}
+
+#[test]
+fn devices_are_as_many_as_a_machine_may_have() {
+    let at_most = "device_traces: has more lists than any machine has devices: at most 1024";
+    for (lists, most) in
+        [(1024, None), (1025, Some(at_most)), (4096, Some(at_most)), (100_000, Some(at_most))]
+    {
+        let json = serde_json::json!({"segments": [], "device_traces": vec![[(); 0]; lists]}).to_string();
+        assert_eq!(read(json.as_bytes()).err().map(|e| e.to_string()).as_deref(), most, "{lists}");
+    }
+    for (device, fits) in
+        [(0, true), (1023, true), (1024, false), (100_000, false), (-2, false), (i64::MIN, false)]
+    {
+        let json = serde_json::json!({"segments": [{"device": device, "address": 512, "total_size": 512, "blocks": []}]});
+        let error = read(json.to_string().as_bytes()).err().map(|e| e.to_string());
+        let beyond = format!("segments[0]: segment of device {device}, beyond any machine's");
+        assert_eq!(error, (!fits).then_some(beyond));
+    }
+    let json = serde_json::json!({"segments": vec![0; 5000], "device_traces": []}).to_string();
+    assert_eq!(error(json.as_bytes()), "segments: is a list of thousands of values that are no records");
 }
 
 #[test]

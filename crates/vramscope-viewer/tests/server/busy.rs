@@ -108,18 +108,6 @@ fn files_that_stop_arriving_keep_no_question_waiting() {
     }
 }
 
-/// What is asked and not waited for keeps no place among the questions of its kind.
-#[test]
-fn questions_that_nobody_waits_for_are_left_out() {
-    let server = alone();
-    for _ in 0..200 {
-        let mut stream = connect(&server);
-        let path = server.path("api/0/0/replay");
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.host).as_bytes()).unwrap();
-    }
-    assert_eq!(server.get("api/0/0/replay").status, 200);
-}
-
 #[test]
 fn a_file_that_is_closed_is_gone_and_the_others_keep_their_positions() {
     let server = alone();

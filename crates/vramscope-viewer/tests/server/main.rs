@@ -3,6 +3,7 @@
 
 mod answers;
 mod busy;
+mod dropped;
 mod security;
 
 use std::io::{Read as _, Write as _};

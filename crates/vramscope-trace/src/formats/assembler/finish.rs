@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::value::{as_bool, unsigned};
-use super::{Assembler, Root, Value};
+use super::{Assembler, RawSettings, Root, Value};
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::error::ReadError;
 use crate::events::{Events, PoolId};
+use crate::formats::DEVICES;
 use crate::notices::Notices;
+use crate::settings::{AllocatorSettings, Conf};
 use crate::trace::{DeviceTrace, Trace};
-
-/// Devices of the largest machine there could be.
-const MOST_DEVICES: usize = 4096;
 
 impl Assembler {
     /// The trace, where `root` is a snapshot.
@@ -25,14 +24,18 @@ impl Assembler {
             {
                 Root { segments: Some(root), ..Root::default() }
             }
+            Value::Bad(i) => return Err(self.problem("the snapshot".to_owned(), i)),
             other => return Err(ReadError::NotASnapshot { what: describe(other) }),
         };
         let mut devices: BTreeMap<i64, DeviceTrace> = BTreeMap::new();
+        if root.device_traces == Some(Value::LongList) {
+            return Err(too_many_lists());
+        }
         let traces = self.traces(root.device_traces, "device_traces")?;
         let host_traces = self.host_traces(root.host_traces)?;
         self.check_events_stand_once(traces.iter().chain(&host_traces))?;
-        if traces.len() > MOST_DEVICES {
-            return Err(schema("device_traces", "has more lists than any machine has devices"));
+        if traces.len() as u64 > DEVICES.end as u64 {
+            return Err(too_many_lists());
         }
         for (i, runs) in traces.iter().enumerate() {
             let device = i as i64;
@@ -60,13 +63,26 @@ impl Assembler {
         self.trace.devices = devices.into_values().collect();
         self.trace.settings = match root.settings {
             None | Some(Value::None | Value::Opaque) => None,
-            Some(Value::Settings(i)) => Some(self.settings[i as usize].clone()),
+            Some(Value::Settings(i)) => Some(self.settings_with_conf(i)),
             Some(Value::Bad(i)) => return Err(self.problem("allocator_settings".to_owned(), i)),
             Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
         check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
         Ok((self.trace, self.notices))
+    }
+
+    /// Settings with what their configuration text says.
+    fn settings_with_conf(&mut self, i: u32) -> AllocatorSettings {
+        let RawSettings { settings, conf_text } = &self.settings[i as usize];
+        let text = conf_text.map(|id| self.trace.strings.get(id));
+        let conf = Conf::parse(text.unwrap_or_default());
+        self.notices.conf = conf.as_ref().err().map(ToString::to_string);
+        AllocatorSettings {
+            conf_text: text.map(str::to_owned),
+            conf: conf.unwrap_or_default(),
+            ..settings.clone()
+        }
     }
 
     /// A device's own value of those that some releases give for each device.
@@ -120,6 +136,9 @@ impl Assembler {
         match v {
             None | Some(Value::None | Value::EmptyList) => Ok(&[]),
             Some(Value::List(id)) => Ok(self.list_items(id)),
+            Some(Value::LongList) => {
+                Err(schema(path, "is a list of thousands of values that are no records"))
+            }
             Some(_) => Err(schema(path, "is not a list")),
         }
     }
@@ -233,6 +252,11 @@ impl Assembler {
     }
 }
 
+fn too_many_lists() -> ReadError {
+    let what = format!("has more lists than any machine has devices: at most {}", DEVICES.end);
+    schema("device_traces", &what)
+}
+
 /// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
 pub(in crate::formats) fn check_sizes<'d>(
     devices: impl Iterator<Item = &'d DeviceTrace>,
@@ -263,7 +287,7 @@ fn describe(v: Value) -> &'static str {
         Value::Bool(_) => "a truth value",
         Value::Int(_) | Value::Big(_) | Value::Float(_) => "a number",
         Value::Str(_) => "a string",
-        Value::EmptyList | Value::List(_) | Value::Stack(_) => "a list",
+        Value::EmptyList | Value::List(_) | Value::LongList | Value::Stack(_) => "a list",
         Value::Pool(_) => "two numbers",
         Value::Frame(_)
         | Value::Block(_)

@@ -5,6 +5,7 @@
 //! at once and only its number travels on as a [`Value`]. So no reader builds a tree, and a value that is
 //! referred to a thousand times costs a thousand numbers.
 
+mod budget;
 mod finish;
 mod records;
 mod value;
@@ -16,7 +17,7 @@ use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::error::TableFull;
 use crate::events::{Action, Events, PoolId, Tags};
-use crate::ids::{FrameId, StackId, StringListId, TagsId};
+use crate::ids::{FrameId, StackId, StringId, StringListId, TagsId};
 use crate::notices::Notices;
 use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
 use crate::trace::Trace;
@@ -47,6 +48,12 @@ struct RawSegment {
     used: bool,
 }
 
+/// Settings whose configuration text is copied and parsed only if they turn out to be the snapshot's.
+struct RawSettings {
+    settings: AllocatorSettings,
+    conf_text: Option<StringId>,
+}
+
 /// A former occupant of a block, in files of 2022.
 #[derive(Clone, Copy)]
 struct History {
@@ -74,7 +81,7 @@ pub(super) struct Assembler {
     segments: Vec<RawSegment>,
     annotations: Vec<Annotation>,
     histories: Vec<History>,
-    settings: Vec<AllocatorSettings>,
+    settings: Vec<RawSettings>,
     divisions: Vec<PowerOfTwoDivisions>,
     pools: Vec<PoolId>,
     pool_index: BTreeMap<PoolId, u32>,
@@ -157,7 +164,7 @@ impl Assembler {
                 }
             }
             [Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)] => return self.pair(items),
-            [first, ..] if items.len() >= MOST_PLAIN && first.is_plain() => return Ok(Value::Opaque),
+            [first, ..] if items.len() >= MOST_PLAIN && first.is_plain() => return Ok(Value::LongList),
             _ => {}
         }
         let start = self.elements.len();

@@ -1,14 +1,15 @@
 //! The records of a snapshot: what each dictionary means, by its keys.
 
 use super::value::{address, as_bool, as_float, as_string, known, optional, set, signed, unsigned, wrapped};
-use super::{Assembler, Field, History, RawBlock, RawSegment, Root, Value, index32, key_name};
+use super::{Assembler, Field, History, RawBlock, RawSegment, RawSettings, Root, Value, index32, key_name};
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, Segment, SegmentKind};
 use crate::error::TableFull;
 use crate::events::{Action, Event, PoolId, Tags};
+use crate::formats::DEVICES;
 use crate::formats::keys::*;
 use crate::ids::{StackId, StringId, StringListId};
-use crate::settings::{AllocatorSettings, Conf, PowerOfTwoDivisions};
+use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
 use crate::stacks::{Frame, FxNode};
 
 impl Assembler {
@@ -218,6 +219,9 @@ impl Assembler {
         if segment.address.checked_add(total_size).is_none() {
             return Ok(Err("segment that ends beyond the last address".to_owned()));
         }
+        if !DEVICES.contains(&device) {
+            return Ok(Err(format!("segment of device {device}, beyond any machine's")));
+        }
         let id = index32(self.segments.len(), "segment")?;
         self.segments.push(RawSegment { device, segment, blocks, at, used: false });
         Ok(Ok(Value::Segment(id)))
@@ -265,11 +269,10 @@ impl Assembler {
 
     pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
         let mut s = AllocatorSettings::default();
+        let mut conf_text = None;
         for &[key, v] in pairs {
             let field = match known(key) {
-                Some(CONF) => {
-                    as_string(v).map(|id| s.conf_text = Some(self.trace.strings.get(id).to_owned()))
-                }
+                Some(CONF) => set(&mut conf_text, as_string(v)),
                 Some(MAX_SPLIT_SIZE) => optional(&mut s.max_split_size, v, wrapped),
                 Some(GARBAGE_COLLECTION_THRESHOLD) => {
                     optional(&mut s.garbage_collection_threshold, v, as_float)
@@ -298,12 +301,8 @@ impl Assembler {
                 return Ok(Err(self.wrong("settings", key, v)));
             }
         }
-        match Conf::parse(s.conf_text.as_deref().unwrap_or_default()) {
-            Ok(conf) => s.conf = conf,
-            Err(e) => self.notices.conf = Some(e.to_string()),
-        }
         let id = index32(self.settings.len(), "settings")?;
-        self.settings.push(s);
+        self.settings.push(RawSettings { settings: s, conf_text });
         Ok(Ok(Value::Settings(id)))
     }
 
@@ -315,7 +314,9 @@ impl Assembler {
         let mut out = PowerOfTwoDivisions::default();
         for &[key, v] in pairs {
             let Value::Str(key) = key else { return Ok(None) };
-            let mib = self.trace.strings.get(key).parse::<u64>().ok().filter(|n| n.is_power_of_two());
+            // A long one could be all zeros, and stand in many dictionaries.
+            let digits = Some(self.trace.strings.get(key)).filter(|key| key.len() <= 5);
+            let mib = digits.and_then(|d| d.parse::<u64>().ok()).filter(|n| n.is_power_of_two());
             let slot = mib.and_then(|n| out.0.get_mut(n.ilog2() as usize));
             match (slot, unsigned(v)) {
                 (Some(slot), Some(n)) if n == 0 || n.is_power_of_two() => *slot = n,

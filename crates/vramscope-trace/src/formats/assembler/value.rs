@@ -30,6 +30,8 @@ pub(in crate::formats) enum Value {
     Pool(u32),
     Root(u32),
     List(u32),
+    /// A list of [`MOST_PLAIN`] or more plain values, which is not kept.
+    LongList,
     /// A record that breaks the schema; an error only where the schema needs it.
     Bad(u32),
     /// A value of no known meaning.
@@ -48,7 +50,10 @@ impl Value {
     /// Neither a record nor made of records.
     pub(super) fn is_plain(self) -> bool {
         use Value::*;
-        matches!(self, None | Bool(_) | Int(_) | Big(_) | Float(_) | Str(_) | EmptyList | Pool(_) | Opaque)
+        matches!(
+            self,
+            None | Bool(_) | Int(_) | Big(_) | Float(_) | Str(_) | EmptyList | Pool(_) | LongList | Opaque
+        )
     }
 }
 
@@ -57,8 +62,14 @@ pub(in crate::formats) fn push_element(values: &mut Vec<Value>, start: usize, va
     match values.get(start) {
         None => values.push(value),
         Some(first) if values.len() - start >= MOST_PLAIN && first.is_plain() => {}
+        // One beside records is an error where it stands; further ones add nothing.
+        Some(_) if value.is_plain() && values.len() - start >= MOST_PLAIN && ends_plain(values) => {}
         Some(_) => push_joined(values, value),
     }
+}
+
+fn ends_plain(values: &[Value]) -> bool {
+    values.last().is_some_and(|last| last.is_plain())
 }
 
 /// Appends `value`, joining events that follow each other into one run.

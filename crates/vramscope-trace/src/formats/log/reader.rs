@@ -13,6 +13,7 @@ use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
+use crate::formats::DEVICES;
 use crate::formats::assembler::check_sizes;
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId, StringId, TagsId};
@@ -24,9 +25,6 @@ use crate::trace::{DeviceTrace, Trace};
 
 /// Bytes of the largest chunk that is believed; the writer closes one at a mebibyte.
 const LARGEST_CHUNK: usize = 64 << 20;
-
-/// Devices of the largest machine there could be.
-const MOST_DEVICES: i64 = 1024;
 
 /// Distinct frames that any recording may have, and bytes it needs for each one more. A frame takes a tenth of
 /// that in the file and ten times that in memory; but its address, its stacks and its texts take far more.
@@ -502,7 +500,7 @@ impl Reader {
 fn device(f: &mut Fields<'_>) -> Result<i64> {
     let at = f.offset();
     let device = f.int()?;
-    let known = (-1..MOST_DEVICES).contains(&device);
+    let known = DEVICES.contains(&device);
     known.then_some(device).ok_or_else(|| damaged(at, format!("device {device}, beyond any machine's")))
 }
 

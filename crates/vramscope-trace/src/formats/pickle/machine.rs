@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use super::opcode::*;
 use super::spans::Spans;
 use crate::error::ReadError;
+use crate::formats::LONGEST_STRING;
 use crate::formats::assembler::{Assembler, Value, push_element, push_joined};
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId};
@@ -25,9 +26,6 @@ const DEEPEST: usize = 128;
 
 /// Bytes of the longest opcode with its argument: `LONG4` of nine bytes.
 const LONGEST: usize = 14;
-
-/// Bytes of the longest string that is believed; names of C++ functions have a few thousand.
-const LONGEST_STRING: usize = 16 << 20;
 
 /// `pickle` appends at most this many elements at a time.
 const BATCH: usize = 1000;
@@ -280,7 +278,17 @@ impl Machine<'_> {
         if self.stack.len() as u64 > (1 << 16) + self.window.offset() / 8 {
             return Err(damaged(self.window.offset(), "a list or dictionary that never closes"));
         }
+        // Bytes that are at hand count only once they are decoded.
+        self.assembler.check_memory(self.waiting(), self.window.offset())?;
         fill_opcode(&mut self.window, 0)
+    }
+
+    /// Bytes of memory that hold values which no record has taken yet.
+    fn waiting(&self) -> usize {
+        let open = self.lists.iter().map(|l| l.values.capacity() * 2 + l.frames.capacity()).sum::<usize>();
+        // An entry of the map takes its size and a half, and the map is at least a third full.
+        let memo = self.memo.len() + 5 * self.sparse_memo.len();
+        (self.stack.len() + memo + open) * size_of::<Value>()
     }
 
     #[inline]
@@ -560,6 +568,10 @@ impl Machine<'_> {
         };
         list.frames.clear();
         list.values.clear();
+        // Slots are many and used again; few lists are long.
+        if list.values.capacity() > BATCH {
+            list.values = Vec::new();
+        }
         list.closed = Some(value);
         if let Some(i) = list.memo
             && self.memo_get(i) == Some(Value::Open(slot))

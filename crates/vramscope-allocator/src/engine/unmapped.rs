@@ -1,0 +1,298 @@
+//! The unmapped blocks of a class, and how far an expandable segment could grow at each.
+//!
+//! ```text
+//!   blocks  | allocated | free | unmapped | free | unmapped | allocated | unmapped |
+//!   runs                |<------------- one run ----------->|           |<- another
+//! ```
+//!
+//! A request grows a segment in the first run that holds it. Asking every unmapped block would cost as much as there
+//! are holes, for each request; here a tree of them knows the longest run below each of its nodes.
+
+use super::arena::BlockKey;
+
+/// An unmapped block with the free blocks beside it: first byte, and the byte behind the last.
+type Reach = (u64, u64);
+
+/// An ordered set of unmapped blocks by address, in which the first run of a length is found in logarithmic time. It
+/// is a treap: a search tree by address, and a heap by random priority, which keeps it balanced.
+pub(super) struct UnmappedBlocks {
+    nodes: Vec<Node>,
+    vacant: Vec<Link>,
+    root: Link,
+    /// State of the random numbers that are the priorities.
+    random: u64,
+    /// Addresses of unmapped blocks whose neighbours may have changed since their reach was measured.
+    pub(super) stale: Vec<u64>,
+}
+
+type Link = Option<u32>;
+
+#[derive(Clone, Copy)]
+struct Node {
+    address: u64,
+    key: BlockKey,
+    reach: Reach,
+    priority: u32,
+    left: Link,
+    right: Link,
+    /// Of this block and all below.
+    runs: Runs,
+}
+
+/// Neighbouring unmapped blocks, where those that share a free block between them are one run.
+#[derive(Clone, Copy)]
+struct Runs {
+    first: Reach,
+    last: Reach,
+    /// Bytes.
+    longest: u64,
+}
+
+impl Runs {
+    fn of(reach: Reach) -> Self {
+        Self { first: reach, last: reach, longest: length(reach) }
+    }
+
+    fn then(self, next: Self) -> Self {
+        let longest = self.longest.max(next.longest);
+        // Two segments may touch; what is shared overlaps.
+        if self.last.1 <= next.first.0 {
+            return Self { first: self.first, last: next.last, longest };
+        }
+        let joined = (self.last.0, next.first.1);
+        Self {
+            first: if self.first == self.last { joined } else { self.first },
+            last: if next.first == next.last { joined } else { next.last },
+            longest: longest.max(length(joined)),
+        }
+    }
+}
+
+fn length((start, end): Reach) -> u64 {
+    end.saturating_sub(start)
+}
+
+impl Default for UnmappedBlocks {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            vacant: Vec::new(),
+            root: None,
+            random: 0x9e37_79b9_7f4a_7c15,
+            stale: Vec::new(),
+        }
+    }
+}
+
+impl UnmappedBlocks {
+    /// Adds a block of which only itself is known; its reach is to be measured before the next search.
+    pub(super) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
+        self.stale.push(address);
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let priority = (self.random >> 32) as u32;
+        let reach = (address, address + size);
+        let node = Node { address, key, reach, priority, left: None, right: None, runs: Runs::of(reach) };
+        let new = match self.vacant.pop() {
+            Some(Some(vacant)) => {
+                self.nodes[vacant as usize] = node;
+                Some(vacant)
+            }
+            _ => {
+                self.nodes.push(node);
+                Some(self.nodes.len() as u32 - 1)
+            }
+        };
+        let (below, above) = self.split(self.root, address);
+        let below = self.merge(below, new);
+        self.root = self.merge(below, above);
+    }
+
+    pub(super) fn remove(&mut self, address: u64) {
+        let (below, rest) = self.split(self.root, address);
+        let (found, above) = match address.checked_add(1) {
+            Some(behind) => self.split(rest, behind),
+            None => (rest, None),
+        };
+        if found.is_some() {
+            self.vacant.push(found);
+        }
+        self.root = self.merge(below, above);
+    }
+
+    /// The block that begins at `address`.
+    pub(super) fn get(&self, address: u64) -> Option<BlockKey> {
+        self.from(address).filter(|node| node.address == address).map(|node| node.key)
+    }
+
+    /// Notes the reach of the block at `address`.
+    pub(super) fn set_reach(&mut self, address: u64, reach: Reach) {
+        self.set_below(self.root, address, reach);
+    }
+
+    fn set_below(&mut self, at: Link, address: u64, reach: Reach) {
+        let Some(index) = at else { return };
+        let node = &mut self.nodes[index as usize];
+        if node.address == address {
+            node.reach = reach;
+        } else {
+            let child = if address < node.address { node.left } else { node.right };
+            self.set_below(child, address, reach);
+        }
+        self.sum_up(index);
+    }
+
+    /// The first block of the lowest run of at least `size` bytes.
+    pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
+        let mut at = self.node(self.root).filter(|root| root.runs.longest >= size)?;
+        loop {
+            let left = self.node(at.left).map(|left| left.runs);
+            if left.is_some_and(|runs| runs.longest >= size) {
+                at = self.node(at.left)?;
+                continue;
+            }
+            let own = Runs::of(at.reach);
+            let (until, right) = (left.map_or(own, |left| left.then(own)), self.node(at.right));
+            let through = right
+                .map_or(until, |right| until.then(Runs { last: right.runs.first, longest: 0, ..right.runs }));
+            if through.longest >= size {
+                return self.from(until.last.0).map(|node| node.key);
+            }
+            at = right?;
+        }
+    }
+
+    /// The first block at `address` or above.
+    fn from(&self, address: u64) -> Option<&Node> {
+        let (mut at, mut found) = (self.node(self.root), None);
+        while let Some(node) = at {
+            at = if node.address >= address {
+                found = Some(node);
+                self.node(node.left)
+            } else {
+                self.node(node.right)
+            };
+        }
+        found
+    }
+
+    /// Every block, in address order.
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> Vec<BlockKey> {
+        let mut nodes: Vec<&Node> = Vec::new();
+        let mut next = self.from(0);
+        while let Some(node) = next {
+            nodes.push(node);
+            next = self.from(node.address + 1);
+        }
+        nodes.iter().map(|node| node.key).collect()
+    }
+
+    fn node(&self, at: Link) -> Option<&Node> {
+        at.map(|index| &self.nodes[index as usize])
+    }
+
+    fn sum_up(&mut self, index: u32) {
+        let node = self.nodes[index as usize];
+        let own = Runs::of(node.reach);
+        let until = self.node(node.left).map_or(own, |left| left.runs.then(own));
+        self.nodes[index as usize].runs = self.node(node.right).map_or(until, |right| until.then(right.runs));
+    }
+
+    /// Cuts a tree into what lies below `address` and the rest.
+    fn split(&mut self, at: Link, address: u64) -> (Link, Link) {
+        let Some(index) = at else { return (None, None) };
+        let node = self.nodes[index as usize];
+        let parts = if node.address < address {
+            let (below, rest) = self.split(node.right, address);
+            self.nodes[index as usize].right = below;
+            (at, rest)
+        } else {
+            let (below, rest) = self.split(node.left, address);
+            self.nodes[index as usize].left = rest;
+            (below, at)
+        };
+        self.sum_up(index);
+        parts
+    }
+
+    /// Makes one tree of two, of which the second lies above the first.
+    fn merge(&mut self, below: Link, above: Link) -> Link {
+        let (Some(low), Some(high)) = (below, above) else { return below.or(above) };
+        let (lower, upper) = (self.nodes[low as usize], self.nodes[high as usize]);
+        if lower.priority >= upper.priority {
+            self.nodes[low as usize].right = self.merge(lower.right, above);
+            self.sum_up(low);
+            below
+        } else {
+            self.nodes[high as usize].left = self.merge(below, upper.left);
+            self.sum_up(high);
+            above
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Segments of 32 places each; what is at a place is free, unmapped or in use.
+    const PLACES: usize = 32;
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_walk_over_all_blocks_finds(
+            steps in prop::collection::vec((0usize..4 * PLACES, 0u8..3), 1..120),
+            size in 1u64..12,
+        ) {
+            let mut places = [2u8; 4 * PLACES];
+            let (mut unmapped, mut there) = (UnmappedBlocks::default(), BTreeMap::new());
+            for (place, what) in steps {
+                places[place] = what;
+                // Every block anew: where it begins and ends, and what it is.
+                let mut blocks: Vec<(u64, u64, u8)> = Vec::new();
+                for (at, &what) in places.iter().enumerate() {
+                    match blocks.last_mut() {
+                        Some(last) if at % PLACES > 0 && last.2 == what => last.1 += 1,
+                        _ => blocks.push((at as u64, at as u64 + 1, what)),
+                    }
+                }
+                let beside = |a: &(u64, u64, u8), b: &(u64, u64, u8)| a.1 == b.0 && !b.0.is_multiple_of(PLACES as u64);
+                let now: BTreeMap<u64, u64> = blocks.iter().filter(|b| b.2 == 1).map(|b| (b.0, b.1)).collect();
+                for (&address, _) in there.iter().filter(|&(a, end)| now.get(a) != Some(end)) {
+                    unmapped.remove(address);
+                }
+                for (&address, &end) in now.iter().filter(|&(a, end)| there.get(a) != Some(end)) {
+                    unmapped.insert(address, end - address, BlockKey::new(address as usize));
+                }
+                there = now;
+                for (i, block) in blocks.iter().enumerate().filter(|(_, b)| b.2 == 1) {
+                    let before = i.checked_sub(1).map(|i| &blocks[i]).filter(|b| b.2 == 0 && beside(b, block));
+                    let after = blocks.get(i + 1).filter(|b| b.2 == 0 && beside(block, b));
+                    unmapped.set_reach(block.0, (before.map_or(block.0, |b| b.0), after.map_or(block.1, |b| b.1)));
+                }
+
+                let walked = blocks.iter().enumerate().filter(|(_, b)| b.2 == 1).find(|&(i, block)| {
+                    let start = i.checked_sub(1).filter(|&p| blocks[p].2 < 2 && beside(&blocks[p], block)).unwrap_or(i);
+                    let mut end = start;
+                    while blocks.get(end + 1).is_some_and(|b| b.2 < 2 && beside(&blocks[end], b)) {
+                        end += 1;
+                    }
+                    blocks[end].1 - blocks[start].0 >= size
+                });
+                let expected = walked.map(|(_, block)| BlockKey::new(block.0 as usize));
+                prop_assert_eq!(unmapped.first_of(size), expected);
+                for place in 0..4 * PLACES as u64 {
+                    let key = there.contains_key(&place).then(|| BlockKey::new(place as usize));
+                    prop_assert_eq!(unmapped.get(place), key);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Blocks that other streams still use: a device whose streams have work to do, which ends when the test says so or when
+//! somebody waits for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use vramscope_allocator::{
+    Device, DeviceError, EventId, MemoryInfo, MemoryPool, Policy, TorchRelease, VirtualDevice,
+};
+
+use crate::{MIB, torch};
+
+/// Kernels of each stream by number: how many were started, and how many have ended.
+#[derive(Default)]
+struct Streams {
+    started: BTreeMap<u64, u64>,
+    ended: BTreeMap<u64, u64>,
+    /// Marks: the stream, and the kernels before the mark.
+    marks: Vec<(u64, u64)>,
+    /// What was asked of the device that has to do with waiting, in order.
+    calls: Vec<String>,
+}
+
+impl Streams {
+    fn is_reached(&self, mark: EventId) -> bool {
+        let (stream, before) = self.marks[mark.0 as usize];
+        self.ended.get(&stream).copied().unwrap_or(0) >= before
+    }
+
+    fn is_busy(&self) -> bool {
+        self.started.iter().any(|(stream, started)| self.ended.get(stream).copied().unwrap_or(0) < *started)
+    }
+}
+
+struct Busy {
+    memory: VirtualDevice,
+    streams: Mutex<Streams>,
+}
+
+impl Busy {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { memory: VirtualDevice::with_capacity(64 * MIB), streams: Mutex::default() })
+    }
+
+    /// Starts a kernel that does not end by itself.
+    fn start(&self, stream: u64) {
+        *self.streams.lock().unwrap().started.entry(stream).or_default() += 1;
+    }
+
+    /// Lets the oldest kernel of a stream that is under way end.
+    fn end(&self, stream: u64) {
+        *self.streams.lock().unwrap().ended.entry(stream).or_default() += 1;
+    }
+
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.streams.lock().unwrap().calls)
+    }
+}
+
+impl Device for Busy {
+    fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
+        self.memory.allocate(size)
+    }
+
+    fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        let mut streams = self.streams.lock().unwrap();
+        let word = if streams.is_busy() { "free under way" } else { "free" };
+        streams.calls.push(word.to_owned());
+        self.memory.free(address, size)
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
+        self.memory.memory_info()
+    }
+
+    fn synchronize_device(&self) -> Result<(), DeviceError> {
+        let mut streams = self.streams.lock().unwrap();
+        streams.ended = streams.started.clone();
+        streams.calls.push("synchronize_device".to_owned());
+        Ok(())
+    }
+
+    fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
+        let mut streams = self.streams.lock().unwrap();
+        let before = streams.started.get(&stream).copied().unwrap_or(0);
+        streams.marks.push((stream, before));
+        streams.calls.push(format!("record_event {stream}"));
+        Ok(EventId(streams.marks.len() as u64 - 1))
+    }
+
+    fn event_done(&self, event: EventId) -> Result<bool, DeviceError> {
+        Ok(self.streams.lock().unwrap().is_reached(event))
+    }
+
+    fn synchronize(&self, event: EventId) -> Result<(), DeviceError> {
+        let mut streams = self.streams.lock().unwrap();
+        let (stream, before) = streams.marks[event.0 as usize];
+        let ended = streams.ended.entry(stream).or_default();
+        *ended = before.max(*ended);
+        streams.calls.push(format!("synchronize {stream}"));
+        Ok(())
+    }
+}
+
+fn pool_on(device: &Arc<Busy>) -> MemoryPool {
+    MemoryPool::new(&Policy::cupy(), vec![Arc::clone(device) as Arc<dyn Device>]).unwrap()
+}
+
+/// `insert_events`, `process_events` of PyTorch: while a kernel of another stream may use a freed block nobody gets it.
+#[test]
+fn a_block_is_not_handed_out_while_another_stream_is_at_work_on_it() {
+    let device = Busy::new();
+    let pool = pool_on(&device);
+    let block = pool.malloc(MIB).unwrap();
+    let address = block.address();
+    block.record_stream(7).unwrap();
+    device.start(7);
+    device.start(7);
+    drop(block);
+    // What is started later is none of its business.
+    device.start(7);
+    assert_eq!(device.calls(), ["record_event 7"]);
+    for ended in 0..2 {
+        let other = pool.malloc(MIB).unwrap();
+        assert_ne!(other.address(), address, "after {ended} of 2 kernels");
+        let s = pool.statistics();
+        assert_eq!((s.allocated.current, s.active.current), (MIB, 2 * MIB));
+        drop(other);
+        device.end(7);
+    }
+    let kept = [pool.malloc(MIB).unwrap(), pool.malloc(MIB).unwrap()];
+    assert!(kept.iter().any(|block| block.address() == address));
+    assert_eq!((pool.statistics().active.current, pool.total_bytes()), (2 * MIB, 2 * MIB));
+    assert!(device.calls().is_empty(), "nobody waits for what can be asked");
+}
+
+/// `synchronize_and_free_events`: memory goes back to the device when nobody uses it any more.
+#[test]
+fn another_stream_is_waited_for_before_memory_is_given_back() {
+    let device = Busy::new();
+    let pool = pool_on(&device);
+    let block = pool.malloc(MIB).unwrap();
+    block.record_stream(7).unwrap();
+    block.record_stream(8).unwrap();
+    device.start(7);
+    device.start(8);
+    drop(block);
+    pool.free_all_blocks().unwrap();
+    let waited = ["record_event 7", "record_event 8", "synchronize 7", "synchronize 8", "free"];
+    assert_eq!(device.calls(), waited);
+    assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
+}
+
+/// A pool that is gone waits, too; and so does a block that outlives it.
+#[test]
+fn another_stream_is_waited_for_when_the_pool_is_gone() {
+    let device = Busy::new();
+    let pool = pool_on(&device);
+    let [early, late] = [pool.malloc(MIB).unwrap(), pool.malloc(MIB).unwrap()];
+    early.record_stream(7).unwrap();
+    late.record_stream(8).unwrap();
+    device.start(7);
+    drop(early);
+    drop(pool);
+    assert_eq!(device.calls(), ["record_event 7", "synchronize 7", "free"]);
+    device.start(8);
+    drop(late);
+    assert_eq!(device.calls(), ["record_event 8", "synchronize 8", "free"]);
+}
+
+/// A block that waits for a stream is active, and no longer allocated, in `memory_summary` as in PyTorch's.
+#[test]
+fn what_waits_is_active_in_the_summary() {
+    let device = Busy::new();
+    let gpus: Vec<Arc<dyn Device>> = vec![Arc::clone(&device) as _];
+    let pool = MemoryPool::new(&torch("", TorchRelease::new(2, 11)), gpus).unwrap();
+    let block = pool.malloc(1000).unwrap();
+    block.record_stream(7).unwrap();
+    device.start(7);
+    drop(block);
+    let summary = pool.memory_summary(true);
+    for row in [
+        "| Allocated memory      |      0 B   |   1024 B   |   1024 B   |   1024 B   |",
+        "| Active memory         |   1024 B   |   1024 B   |   1024 B   |      0 B   |",
+        "| Requested memory      |   1000 B   |   1000 B   |   1000 B   |      0 B   |",
+        "| Allocations           |       0    |    n/a     |       1    |       1    |",
+        "| Active allocs         |       1    |       1    |       1    |       0    |",
+        "| Non-releasable allocs |       1    |    n/a     |    n/a     |    n/a     |",
+    ] {
+        assert!(summary.contains(row), "{row}\n{summary}");
+    }
+}

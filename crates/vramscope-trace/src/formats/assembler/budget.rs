@@ -1,0 +1,48 @@
+//! How much memory a file may take while it is read.
+
+use super::{Assembler, History, RawBlock, RawSegment, Root, Value};
+use crate::annotations::Annotation;
+use crate::error::ReadError;
+use crate::events::{Events, PoolId};
+use crate::settings::PowerOfTwoDivisions;
+
+/// Bytes of memory that any recording may take.
+const FREE: u64 = 32 << 20;
+
+/// Bytes of memory that a recording may take for each byte that was read of it. Those of recorders take less than
+/// four: an event is 33 bytes in memory and more in a file, and what stands behind it is shared.
+const PER_BYTE: u64 = 8;
+
+impl Assembler {
+    /// Fails where what is kept of the first `read` bytes takes more memory than it may. `waiting` are bytes of
+    /// memory that the reader of the format takes for values that no record has taken yet.
+    ///
+    /// A reader asks now and then, after each chunk of the file: many small dictionaries may each be harmless.
+    pub(in crate::formats) fn check_memory(&self, waiting: usize, read: u64) -> Result<(), ReadError> {
+        if (self.memory() + waiting) as u64 <= FREE + PER_BYTE * read {
+            return Ok(());
+        }
+        let what = format!(
+            "what was read so far would take more than {PER_BYTE} times as much memory, and no recording does"
+        );
+        Err(ReadError::Damaged { offset: read, what })
+    }
+
+    /// About how many bytes of memory the records take, now and while they become a trace.
+    fn memory(&self) -> usize {
+        // Entries of a map take about twice their size.
+        self.trace.memory()
+            + self.events.len() * 2 * Events::BYTES_PER_EVENT
+            + self.blocks.len() * 2 * size_of::<RawBlock>()
+            + self.segments.len() * 3 * size_of::<RawSegment>()
+            + self.annotations.len() * 2 * size_of::<Annotation>()
+            + self.histories.len() * size_of::<History>()
+            + self.settings.len() * size_of::<super::RawSettings>()
+            + self.divisions.len() * size_of::<PowerOfTwoDivisions>()
+            + self.pools.len() * 4 * size_of::<PoolId>()
+            + self.roots.len() * size_of::<Root>()
+            + self.elements.len() * size_of::<Value>()
+            + self.list_ends.len() * size_of::<usize>()
+            + (self.list_problems.len() + self.string_lists.len()) * 4 * size_of::<u32>()
+    }
+}

@@ -10,10 +10,16 @@ export function asking(url: string): Source {
   return http();
 }
 
-/** Every allocation of a file's first device, one question each. */
+/** Every allocation of a file's first device: one question each, few at a time, for the server bounds its connections. */
 export async function allocations(source: Source, file = 0): Promise<Allocation[]> {
+  const AT_A_TIME = 16;
   const { allocations: count } = (await source.recordings())[file]!.devices[0]!;
-  return Promise.all(Array.from({ length: count }, (_, id) => source.allocation(file, 0, id)));
+  const all: Allocation[] = [];
+  while (all.length < count) {
+    const some = Array.from({ length: Math.min(AT_A_TIME, count - all.length) }, (_, i) => all.length + i);
+    all.push(...(await Promise.all(some.map((id) => source.allocation(file, 0, id)))));
+  }
+  return all;
 }
 
 /** A stack as the text of its frames. */

@@ -69,7 +69,7 @@ describe.each(files)('%s', (file) => {
       await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
       await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));
       if (device.allocations > 0) {
-        const { address, version } = await server.allocation(0, d, random(device.allocations));
+        const { address, version } = await a.allocation(0, d, random(device.allocations));
         await same((s) => s.search(0, d, { ...query, address, version }));
       }
       for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as Stacked[]) {

@@ -14,23 +14,26 @@ use std::borrow::Cow;
 /// assert_eq!(harmless_cell("-1.5"), "-1.5");
 /// ```
 pub fn harmless_cell(text: &str) -> Cow<'_, str> {
-    // As one cell, and as several.
-    let begins = is_formula(text);
-    if !begins && !text.split(';').any(is_formula) {
+    let begins = has_sign(text) && !is_number(text);
+    if !begins && !text.split(';').skip(1).any(has_sign) {
         return text.into();
     }
+    // What a spreadsheet splits off goes on with the cells that follow in the row: it is never a number by itself.
     let mark = |(i, part)| {
-        if (i == 0 && begins) || is_formula(part) { format!("'{part}").into() } else { part.into() }
+        let is_formula = if i == 0 { begins } else { has_sign(part) };
+        if is_formula { format!("'{part}").into() } else { part.into() }
     };
     let cells: Vec<Cow<'_, str>> = text.split(';').enumerate().map(mark).collect();
     cells.join(";").into()
 }
 
 /// Spreadsheets look past blanks, and take the wide forms of East Asia for the signs.
-fn is_formula(cell: &str) -> bool {
-    let cell = cell.trim_start();
-    let is_number = || cell.parse::<f64>().is_ok_and(f64::is_finite);
-    cell.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) && !is_number()
+fn has_sign(cell: &str) -> bool {
+    cell.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+}
+
+fn is_number(cell: &str) -> bool {
+    cell.trim_start().parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 #[cfg(test)]
@@ -46,7 +49,7 @@ mod tests {
             ("-12", "-12"),
             ("+1e5", "+1e5"),
             ("-inf", "'-inf"),
-            ("-1;-2", "'-1;-2"),
+            ("-1;-2", "'-1;'-2"),
             (" \t=1", "' \t=1"),
             ("\r@x", "'\r@x"),
             ("＝1", "'＝1"),

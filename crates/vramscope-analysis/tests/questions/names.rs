@@ -36,6 +36,7 @@ fn ask(trace: &Trace, options: &Options) -> Summary {
 fn each_text_is_looked_at_once() {
     let slashes = "/x".repeat(LONG / 2);
     let letters = "x".repeat(LONG);
+    let line_777 = Regex::new(":777 [sx]").unwrap();
     for (filename, name) in [
         (&*format!("{slashes}.py"), "step"),
         (&*format!("/home/{letters}.py"), "step"),
@@ -52,8 +53,10 @@ fn each_text_is_looked_at_once() {
         }
         assert_eq!(ask(&trace, &Options::default()).tree.nodes.len(), FRAMES as usize);
         // The end of the path and the start of the name are looked at, and the line between them.
-        let filter = Some(Regex::new(":777 [sx]").unwrap());
-        let found = ask(&trace, &Options { filter, by: Some(By::Line), ..Options::default() });
+        let found = ask(
+            &trace,
+            &Options { filter: Some(line_777.clone()), by: Some(By::Line), ..Options::default() },
+        );
         let [holder] = &found.holders[..] else { panic!("{}", found.holders.len()) };
         assert!(matches!(holder.key, HolderKey::Line(id) if trace.frames.get(id).line == 777));
     }

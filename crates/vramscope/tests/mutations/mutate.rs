@@ -4,10 +4,10 @@ use crate::tree::Tree;
 
 /// One change: what is done, where, and with what; each taken modulo what there is.
 #[derive(Debug, Clone, Copy)]
-pub struct Change {
-    pub kind: u8,
-    pub place: u32,
-    pub with: u32,
+pub(crate) struct Change {
+    pub(crate) kind: u8,
+    pub(crate) place: u32,
+    pub(crate) with: u32,
 }
 
 /// Numbers at the bounds of what formats, addresses and devices can hold.
@@ -63,54 +63,37 @@ const TEXTS: [&str; 26] = [
 ];
 
 /// Applies `changes` one after the other. The tree stays below some ten thousand values.
-pub fn mutate(tree: &mut Tree, others: &[Tree], changes: &[Change]) {
+pub(crate) fn mutate(tree: &mut Tree, others: &[Tree], changes: &[Change]) {
     for &change in changes {
         apply(tree, others, change);
     }
 }
 
 fn apply(tree: &mut Tree, others: &[Tree], Change { kind, place, with }: Change) {
-    let count = tree.count();
     let with = with as usize;
-    match kind % 16 {
+    let wanted: fn(&Tree) -> bool = match kind % 16 {
+        0..=4 => |value| matches!(value, Tree::Int(_)),
+        7..=10 => |value| matches!(value, Tree::List(_)),
+        11..=13 => |value| matches!(value, Tree::Dict(_)),
+        _ => |_| true,
+    };
+    let Some(here) = tree.pick_mut(place, wanted) else { return };
+    match (kind % 16, here) {
         // A number close to what it was: most of these are still snapshots.
-        0..=4 => {
-            let numbers: Vec<usize> = (0..count).filter(|&n| matches!(tree.at(n), Tree::Int(_))).collect();
-            if let Some(&number) = numbers.get(place as usize % numbers.len().max(1))
-                && let Tree::Int(n) = tree.at_mut(number)
-            {
-                *n = near(*n, with);
-            }
-        }
+        (0..=4, Tree::Int(n)) => *n = near(*n, with),
         // Another value of any type.
-        5 => *tree.at_mut(place as usize % count) = odd(with),
+        (5, here) => *here = odd(with),
         // A value from elsewhere.
-        6 => {
-            let from = &others[with % others.len()];
-            let graft = from.at(1 + with / 7 % from.count()).clone();
-            *tree.at_mut(place as usize % count) = graft;
+        (6, here) => {
+            let values = others[with % others.len()].values();
+            *here = values[(1 + with / 7 % values.len()) % values.len()].clone();
         }
         // Order, duplicates and gaps of lists.
-        7..=10 => {
-            let lists: Vec<usize> = (0..count).filter(|&n| matches!(tree.at(n), Tree::List(_))).collect();
-            if let Some(&number) = lists.get(place as usize % lists.len().max(1))
-                && let Tree::List(items) = tree.at_mut(number)
-            {
-                rearrange(items, with);
-            }
-        }
+        (7..=10, Tree::List(items)) => rearrange(items, with),
         // Keys: missing, twice, renamed, unknown, in another order.
-        11..=13 => {
-            let dicts: Vec<usize> = (0..count).filter(|&n| matches!(tree.at(n), Tree::Dict(_))).collect();
-            if let Some(&number) = dicts.get(place as usize % dicts.len().max(1))
-                && let Tree::Dict(items) = tree.at_mut(number)
-            {
-                rekey(items, with);
-            }
-        }
+        (11..=13, Tree::Dict(items)) => rekey(items, with),
         // Depth.
-        14 => {
-            let here = tree.at_mut(place as usize % count);
+        (14, here) => {
             for level in 0..[1, 2, 3, 100, 140][with % 5] {
                 let inner = std::mem::replace(here, Tree::Nothing);
                 *here = match (with + level) % 3 {
@@ -121,8 +104,7 @@ fn apply(tree: &mut Tree, others: &[Tree], Change { kind, place, with }: Change)
             }
         }
         // A reference to what it lies in, or a tuple.
-        _ => {
-            let here = tree.at_mut(place as usize % count);
+        (_, here) => {
             *here = match std::mem::replace(here, Tree::Nothing) {
                 Tree::List(items) if with.is_multiple_of(2) => Tree::Tuple(items),
                 _ => Tree::Up(with % 6),
@@ -150,7 +132,7 @@ fn odd(with: usize) -> Tree {
     let rest = with / 8;
     match with % 8 {
         0 => Tree::Nothing,
-        1 => Tree::Bool(rest % 2 == 0),
+        1 => Tree::Bool(rest.is_multiple_of(2)),
         2 => Tree::Int(NUMBERS[rest % NUMBERS.len()]),
         3 => Tree::Float([0.5, -2.0, 1e10, f64::NAN, f64::INFINITY][rest % 5]),
         4 => Tree::Text(TEXTS[rest % TEXTS.len()].to_owned()),

@@ -4,22 +4,22 @@ use crate::tree::Tree;
 
 /// How a pickle says what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
+pub(crate) struct Style {
     /// 2 to 5.
-    pub protocol: u8,
+    pub(crate) protocol: u8,
     /// When containers get their place in the memo.
-    pub memo: Memo,
+    pub(crate) memo: Memo,
     /// What is written once, and referred to where it comes again.
-    pub shared: Shared,
+    pub(crate) shared: Shared,
     /// Elements of lists one by one, not in batches.
-    pub one_by_one: bool,
+    pub(crate) one_by_one: bool,
     /// Integers and texts with the longest opcode that there is for them.
-    pub long: bool,
+    pub(crate) long: bool,
 }
 
 /// When containers get their place in the memo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memo {
+pub(crate) enum Memo {
     Never,
     /// As CPython does.
     BeforeFilling,
@@ -29,7 +29,7 @@ pub enum Memo {
 
 /// What is written once, and referred to where it comes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shared {
+pub(crate) enum Shared {
     Nothing,
     /// Texts, frames and lists of them, as PyTorch does.
     Frames,
@@ -38,7 +38,7 @@ pub enum Shared {
 }
 
 /// The pickle of `tree`.
-pub fn write(tree: &Tree, style: Style) -> Vec<u8> {
+pub(crate) fn write(tree: &Tree, style: Style) -> Vec<u8> {
     let out = vec![0x80, style.protocol];
     let mut writer = Writer { out, style, next: 0, known: Vec::new(), open: Vec::new() };
     writer.value(tree);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// One value of a snapshot.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Tree {
+pub(crate) enum Tree {
     Nothing,
     Bool(bool),
     /// Wider than any reader takes, so that numbers can leave its range.
@@ -21,7 +21,7 @@ pub enum Tree {
 
 impl Tree {
     /// The value that JSON text holds.
-    pub fn of(json: &serde_json::Value) -> Self {
+    pub(crate) fn of(json: &serde_json::Value) -> Self {
         use serde_json::Value::*;
         match json {
             Null => Self::Nothing,
@@ -34,7 +34,7 @@ impl Tree {
     }
 
     /// What is directly inside.
-    pub fn children(&self) -> Vec<&Self> {
+    fn children(&self) -> Vec<&Self> {
         match self {
             Self::List(items) | Self::Tuple(items) => items.iter().collect(),
             Self::Dict(items) => items.iter().map(|(_, v)| v).collect(),
@@ -51,51 +51,47 @@ impl Tree {
     }
 
     /// Values in it, itself included.
-    pub fn count(&self) -> usize {
-        1 + self.children().into_iter().map(Self::count).sum::<usize>()
+    pub(crate) fn count(&self) -> usize {
+        self.values().len()
     }
 
     /// Containers inside each other.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         1 + self.children().into_iter().map(Self::depth).max().unwrap_or(0)
     }
 
-    /// The value of that number, counted from the root down; the root where there are not as many.
-    pub fn at(&self, mut number: usize) -> &Self {
-        let mut here = self;
-        'down: while number > 0 {
-            number -= 1;
-            for child in here.children() {
-                let count = child.count();
-                if number < count {
-                    here = child;
-                    continue 'down;
-                }
-                number -= count;
-            }
-            return self;
+    /// All values in it from the root down, itself first.
+    pub(crate) fn values(&self) -> Vec<&Self> {
+        let mut values = vec![self];
+        let mut next = 0;
+        while let Some(value) = values.get(next) {
+            let children = value.children();
+            values.extend(children);
+            next += 1;
         }
-        here
+        values
     }
 
-    /// As [`at`](Self::at), to change it.
-    pub fn at_mut(&mut self, number: usize) -> &mut Self {
-        if number == 0 || number >= self.count() {
-            return self;
-        }
-        let mut left = number - 1;
-        for child in self.children_mut() {
-            let count = child.count();
-            if left < count {
-                return child.at_mut(left);
+    /// One of the values that are `wanted`, by a number that is taken modulo how many there are.
+    pub(crate) fn pick_mut(&mut self, number: u32, wanted: fn(&Self) -> bool) -> Option<&mut Self> {
+        let count = self.values().into_iter().filter(|value| wanted(value)).count();
+        let mut left = number as usize % count.max(1);
+        self.nth_mut(&mut left, wanted)
+    }
+
+    /// The value before which `left` others are `wanted`, each value before what it holds. `left` is counted down.
+    fn nth_mut(&mut self, left: &mut usize, wanted: fn(&Self) -> bool) -> Option<&mut Self> {
+        if wanted(self) {
+            match left.checked_sub(1) {
+                Some(fewer) => *left = fewer,
+                None => return Some(self),
             }
-            left -= count;
         }
-        unreachable!("the number is below the count")
+        self.children_mut().into_iter().find_map(|child| child.nth_mut(left, wanted))
     }
 
     /// JSON and pickle can both say it, and say the same.
-    pub fn is_common(&self) -> bool {
+    pub(crate) fn is_common(&self) -> bool {
         let here = match self {
             Self::Int(n) => (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(n),
             Self::Float(x) => x.is_finite(),
@@ -108,7 +104,7 @@ impl Tree {
     }
 
     /// JSON as Python's `json.dump` writes it, `NaN` included.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out);
         out

@@ -3,7 +3,7 @@
 import { http } from '../src/source/http';
 import type { Allocation, Names, Source } from '../src/source/source';
 
-/** A source that asks the server at `url`: its questions are relative to the page. */
+/** A source that asks the server at `url`, until another is made: its questions are relative to the page. */
 export function asking(url: string): Source {
   const plain = globalThis.fetch;
   globalThis.fetch = (path, init) => plain(new URL(String(path), url), init);

@@ -3,27 +3,20 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { http } from '../src/source/http';
 import { local } from '../src/source/local';
 import type { Axis, Query, Source, Stacked, Window } from '../src/source/source';
+import { asking } from './asking';
 import { data, example, serve, writePage, type Served } from './command';
 
 const files = [example('training.pickle.zst'), example('oom.pickle'), example('leak.pickle')];
 if (data) {
-  const phantom = readdirSync(join(data, 'phantom')).filter((f) => /^(streams|mempool|two_gpus|mlp).*pickle$/.test(f));
-  files.push(...phantom.map((f) => join(data, 'phantom', f)));
-  files.push(...readdirSync(join(data, 'real')).map((f) => join(data, 'real', f)));
+  const [phantom, real] = [join(data, 'phantom'), join(data, 'real')];
+  const some = readdirSync(phantom).filter((f) => /^(streams|mempool|two_gpus|mlp).*pickle$/.test(f));
+  files.push(...some.map((f) => join(phantom, f)), ...readdirSync(real).map((f) => join(real, f)));
 }
 
 const running: Served[] = [];
 afterAll(() => running.forEach((r) => r.stop()));
-
-/** A source that asks the server at `url`: its questions are relative to the page. */
-function asking(url: string): Source {
-  const plain = globalThis.fetch;
-  globalThis.fetch = (path, init) => plain(new URL(String(path), url), init);
-  return http();
-}
 
 function inside(page: string): Promise<Source> {
   const text = readFileSync(page, 'utf8');

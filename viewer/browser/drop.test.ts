@@ -124,6 +124,20 @@ test('a double click closes one file', async ({ open }) => {
   expect(await files.locator('option').allTextContents()).toEqual(['oom.pickle']);
 });
 
+test('a file that another page has closed says so, and closes here, too', async ({ open }) => {
+  const url = await servingAlone(LEAK, OOM);
+  const options = { expected: /status of 404/ };
+  const [one, two] = [await open(url, options), await open(url, options)];
+  await two.getByRole('button', { name: 'Close leak.pickle' }).click();
+  await expect.poll(() => two.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
+  await one.getByRole('tab', { name: 'Moment' }).click();
+  await one.getByText('it was closed').waitFor();
+  await one.getByRole('button', { name: 'Close leak.pickle' }).click();
+  await expect.poll(() => one.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await show(one, 'moment');
+  expect(await one.getByRole('alert').textContent()).toBe('');
+});
+
 test('text that is dragged over the page is no file', async ({ open }) => {
   const page = await open(await servingAlone(LEAK));
   await page.evaluate(() => {

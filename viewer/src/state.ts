@@ -122,18 +122,25 @@ export async function closeShown(): Promise<void> {
   closing = closed;
   try {
     await source.close?.(closed);
-    batch(() => {
-      // At once: nothing may be asked about it any more.
-      recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
-      names.value = new Map([...names.value].filter(([of]) => of !== closed));
-      if (other.value?.[0] === closed) other.value = null;
-      if (file.value === closed) choose(firstOpen(), 0);
-    });
+    leave(closed);
   } catch (e) {
-    trouble.value = reason(e);
+    // Another page may have closed it.
+    const all = await source.recordings().catch(() => null);
+    if (all && !all[closed]) leave(closed);
+    else trouble.value = reason(e);
   } finally {
     closing = null;
   }
+}
+
+/** Nothing is asked any more about a file that was closed. */
+function leave(closed: number): void {
+  batch(() => {
+    recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
+    names.value = new Map([...names.value].filter(([of]) => of !== closed));
+    if (other.value?.[0] === closed) other.value = null;
+    if (file.value === closed) choose(firstOpen(), 0);
+  });
 }
 
 /** The first file that was not closed; 0 where there is none. */

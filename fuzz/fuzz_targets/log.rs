@@ -6,7 +6,7 @@
 mod questions;
 
 use libfuzzer_sys::fuzz_target;
-use questions::check;
+use vramscope::trace::formats;
 
 /// Bytes of what a log of version 2 begins with, and of what its chunks do.
 const HEADER: usize = 20;
@@ -50,4 +50,11 @@ fn log_of(records: &[u8]) -> Vec<u8> {
     let sealed = [&names[12..20], &1u32.to_le_bytes(), records].concat();
     let seal = [records.len() as u32, crc32fast::hash(&sealed)].map(u32::to_le_bytes).concat();
     [&names[..], &seal, &sealed].concat()
+}
+
+/// Reads `bytes` and, where they are a recording, asks everything of it.
+fn check(bytes: &[u8]) {
+    if let Ok(recording) = formats::read(bytes, &mut |_| {}) {
+        questions::ask(&recording);
+    }
 }

@@ -6,6 +6,13 @@
 mod questions;
 
 use libfuzzer_sys::fuzz_target;
-use questions::check;
+use vramscope::trace::formats;
 
 fuzz_target!(|bytes: &[u8]| check(bytes));
+
+/// Reads `bytes` and, where they are a recording, asks everything of it.
+fn check(bytes: &[u8]) {
+    if let Ok(recording) = formats::read(bytes, &mut |_| {}) {
+        questions::ask(&recording);
+    }
+}

@@ -9,15 +9,8 @@ use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, T
 use vramscope::prelude::*;
 use vramscope::report::{CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
 
-/// Reads `bytes` and, where they are a recording, asks everything of it.
-pub fn check(bytes: &[u8]) {
-    if let Ok(recording) = formats::read(bytes, &mut |_| {}) {
-        ask(&recording);
-    }
-}
-
-/// Asks everything of a recording.
-pub fn ask(recording: &Recording) {
+/// Asks everything of `recording`.
+pub(crate) fn ask(recording: &Recording) {
     let trace = &recording.trace;
 
     let mut written = Vec::new();

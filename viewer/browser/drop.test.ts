@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, report } from './command';
-import { numberOf, servingAlone, show, test } from './page';
+import { numberOf, servingAlone, show, state, test } from './page';
 
 const LEAK = example('leak.pickle');
 const OOM = example('oom.pickle');
@@ -104,6 +104,38 @@ test('a file that is closed makes place for the others, and the last leaves a pa
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await drop(page, { name: 'again.pickle', bytes: readFileSync(LEAK) });
   await expect.poll(() => files.locator('option').allTextContents()).toEqual(['again.pickle']);
+});
+
+test('a double click closes one file', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK, OOM));
+  await page.route('**/close', async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Close leak.pickle' }).dblclick();
+  const files = page.getByRole('combobox', { name: 'File' });
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await expect.poll(async () => (await state(page))['file']).toBe('1');
+  // The way back leads past what was closed.
+  await page.goBack();
+  await show(page, 'state');
+  expect(await numberOf(page, '.state-view', 'data-moment')).toBe(report(OOM).devices[0].peak_event + 1);
+  expect(await page.getByRole('alert').textContent()).toBe('');
+  expect(await files.locator('option').allTextContents()).toEqual(['oom.pickle']);
+});
+
+test('a file that another page has closed says so, and closes here, too', async ({ open }) => {
+  const url = await servingAlone(LEAK, OOM);
+  const options = { expected: /status of 404/ };
+  const [one, two] = [await open(url, options), await open(url, options)];
+  await two.getByRole('button', { name: 'Close leak.pickle' }).click();
+  await expect.poll(() => two.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
+  await one.getByRole('tab', { name: 'Moment' }).click();
+  await one.getByText('it was closed').waitFor();
+  await one.getByRole('button', { name: 'Close leak.pickle' }).click();
+  await expect.poll(() => one.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await show(one, 'moment');
+  expect(await one.getByRole('alert').textContent()).toBe('');
 });
 
 test('text that is dragged over the page is no file', async ({ open }) => {

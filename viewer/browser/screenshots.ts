@@ -3,10 +3,11 @@
 // Recordings are our own: the larger ones of shared/data/phantom where they are, else the examples. VRAMSCOPE_SHOW names
 // others, separated as in PATH: they are shown in every view. VRAMSCOPE_SCREENSHOTS is another folder than docs/viewer.
 
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import { data, example } from './command';
+import { smaller } from './png';
 import { panel, plotBox, ready, redrawn, serving, test, VIEWS, type View } from './page';
 
 const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.dirname, '../../docs/viewer'));
@@ -77,6 +78,6 @@ test.for(VIEWS.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({
     await redrawn(page, () => page.setViewportSize({ width: 1280, height: 800 }));
     await panel(page).waitFor();
     await page.waitForLoadState('networkidle');
-    await page.screenshot({ path: join(folder, `${view}-${scheme}.png`) });
+    writeFileSync(join(folder, `${view}-${scheme}.png`), smaller(await page.screenshot()));
   },
 );

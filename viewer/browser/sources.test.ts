@@ -1,6 +1,6 @@
 // The server and the data inside a page give the same answers.
 
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { local } from '../src/source/local';
@@ -8,12 +8,17 @@ import type { Axis, Query, Source, Stacked, Window } from '../src/source/source'
 import { asking } from './asking';
 import { data, example, serve, writePage, type Served } from './command';
 
-const files = [example('training.pickle.zst'), example('oom.pickle'), example('leak.pickle')];
-if (data) {
-  const [phantom, real] = [join(data, 'phantom'), join(data, 'real')];
-  const some = readdirSync(phantom).filter((f) => /^(streams|mempool|two_gpus|mlp).*pickle$/.test(f));
-  files.push(...some.map((f) => join(phantom, f)), ...readdirSync(real).map((f) => join(real, f)));
+/** What lies in a folder of the larger recordings; nothing where there is none. */
+function larger(folder: string, names = /./): string[] {
+  const path = join(data ?? '', folder);
+  return data && existsSync(path) ? readdirSync(path).filter((name) => names.test(name)).map((name) => join(path, name)) : [];
 }
+
+const files = [
+  ...['training.pickle.zst', 'oom.pickle', 'leak.pickle'].map(example),
+  ...larger('phantom', /^(streams|mempool|two_gpus|mlp).*pickle$/),
+  ...larger('real'),
+];
 
 const running: Served[] = [];
 afterAll(() => running.forEach((r) => r.stop()));

@@ -36,7 +36,7 @@ function Nothing() {
   return (
     <div class="page-note">
       <h2>No recording is open</h2>
-      <p>Drop a snapshot here: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.</p>
+      <p>Drop a snapshot here, or choose one with Open: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.</p>
     </div>
   );
 }

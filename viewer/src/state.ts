@@ -111,21 +111,36 @@ export function choose(newFile: number, newDevice: number): void {
   });
 }
 
+/** The file that is being closed; null: none. */
+let closing: number | null = null;
+
 /** Closes the file that is shown, and shows the first that is open. */
 export async function closeShown(): Promise<void> {
   const closed = file.value;
+  // A second click asks for the same once more.
+  if (closed === closing) return;
+  closing = closed;
   try {
     await source.close?.(closed);
-    const all = await source.recordings();
-    batch(() => {
-      recordings.value = all;
-      names.value = new Map([...names.value].filter(([of]) => of !== closed));
-      if (other.value?.[0] === closed) other.value = null;
-      if (file.value === closed) choose(firstOpen(), 0);
-    });
+    leave(closed);
   } catch (e) {
-    trouble.value = reason(e);
+    // Another page may have closed it.
+    const all = await source.recordings().catch(() => null);
+    if (all && !all[closed]) leave(closed);
+    else trouble.value = reason(e);
+  } finally {
+    closing = null;
   }
+}
+
+/** Nothing is asked any more about a file that was closed. */
+function leave(closed: number): void {
+  batch(() => {
+    recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
+    names.value = new Map([...names.value].filter(([of]) => of !== closed));
+    if (other.value?.[0] === closed) other.value = null;
+    if (file.value === closed) choose(firstOpen(), 0);
+  });
 }
 
 /** The first file that was not closed; 0 where there is none. */

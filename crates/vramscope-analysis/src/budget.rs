@@ -289,7 +289,8 @@ impl<'t> Side<'t> {
             // Where segments were not recorded, more is in use than reserved.
             ByteKind::Reserved => {
                 let all_recorded = peaks.reserved.bytes >= peaks.active.bytes;
-                (peaks.reserved, quality.segment_contradictions == 0 && all_recorded)
+                let fits = quality.segment_contradictions == 0 && !quality.skipped.segments();
+                (peaks.reserved, fits && all_recorded)
             }
         };
         HighWater { peak, allocated: self.history.counters_at(peak.moment).allocated, exact }

@@ -1,7 +1,11 @@
 //! What kind of recording it is.
 
+use vramscope_allocator::Policy;
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Trace};
+
+use crate::segments::Reserved;
+use crate::skipped::SkippedActions;
 
 /// What a recording has, and which PyTorch could have written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct DeviceFacts {
     pub events: usize,
     /// How often each action was recorded, in the order of [`Action::KNOWN`], then the unknown ones.
     pub actions: Vec<(Action, usize)>,
+    /// Kinds of events that were left out, as far as the events and the end state tell.
+    pub skipped: SkippedActions,
     /// Segments of the end state.
     pub segments: usize,
     /// Blocks of the end state.
@@ -61,7 +67,7 @@ impl Recorder {
 }
 
 impl DeviceFacts {
-    fn of(d: &DeviceTrace) -> Self {
+    fn of(trace: &Trace, d: &DeviceTrace, policy: &Policy) -> Self {
         let mut counts = [0usize; Action::KNOWN.len() + 1];
         for &a in d.events.actions() {
             counts[a as usize] += 1;
@@ -73,6 +79,7 @@ impl DeviceFacts {
             device: d.device,
             events: d.events.len(),
             actions: actions.zip(counts).filter(|&(_, n)| n > 0).collect(),
+            skipped: SkippedActions::of(d, policy, &Reserved::of(trace, d, policy)),
             segments: d.segments.len(),
             blocks: d.blocks.len(),
             time_us: (time_of(last.and(Some(0))), time_of(last)),
@@ -141,11 +148,14 @@ impl Facts {
                 trace.host.as_ref().is_some_and(|h| !h.events.is_empty() || !h.segments.is_empty()),
             ),
         ];
+        let policy = Policy::recorded(trace);
+        // Pinned host memory follows rules of its own.
+        let device = |d: &DeviceTrace| DeviceFacts::of(trace, d, &policy);
         let features = features.into_iter().filter(|f| f.1).map(|f| f.0).collect();
         Self {
             generation,
             features,
-            devices: trace.devices.iter().chain(&trace.host).map(DeviceFacts::of).collect(),
+            devices: trace.devices.iter().chain(&trace.host).map(device).collect(),
             stack_frames: trace.stacks.iter().map(|(_, s)| s.len()).sum(),
         }
     }

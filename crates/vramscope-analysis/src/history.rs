@@ -8,8 +8,9 @@ use vramscope_allocator::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use crate::moment::Moment;
-use crate::replay::{Replay, Reproduction};
+use crate::replay::{Replay, Reproduction, is_growth, is_release};
 use crate::segments::{Reserved, ReservedRange};
+use crate::skipped::SkippedActions;
 
 /// One allocation: a block from the moment it was handed out to the moment it was available again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,17 @@ pub struct Quality {
     /// The oldest events were probably dropped by the ring buffer (`max_entries`).
     pub probably_overflowed: bool,
     /// The allocator's rules give every address, segment event and the layout at the end as recorded, see
-    /// [`Replay`](crate::Replay); `None` where that was not tried, for the layout tells every size.
+    /// [`Replay`](crate::Replay); `None` where that was not tried, for the layout tells every size, and where it
+    /// cannot be told, for kinds of events were left out.
     pub reproduced: Option<bool>,
+    /// Kinds of events that were left out.
+    pub skipped: SkippedActions,
+    /// When blocks were handed out, given back or became available is partly inferred, for kinds of events were left
+    /// out that would say it.
+    pub lifetimes_inferred: bool,
+    /// Nothing was live before the first event, memory was allocated, and all that is known of segments is the end
+    /// state: the allocator held every one before, or segment events were left out, which cannot be told.
+    pub no_segment_events: bool,
 }
 
 impl Quality {
@@ -100,6 +110,7 @@ impl Quality {
             && self.lost_events == 0
             && self.segment_contradictions == 0
             && !self.settings_assumed
+            && !self.lifetimes_inferred
     }
 }
 
@@ -137,13 +148,20 @@ impl<'t> History<'t> {
     pub fn replayed(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
         let mut this = Self::of(trace, device);
         let is_unknown = |a: &Allocation| a.size_inferred && a.origin == Origin::Recorded;
-        if !this.allocations.iter().any(is_unknown) {
+        // Where segments may have been left out, a replay can tell.
+        let has_grown = || device.events.actions().iter().any(|&action| is_growth(action));
+        let may_lack_segments = this.quality.preexisting == 0
+            && !this.quality.skipped.segments()
+            && !(this.allocations.is_empty() || this.reserved.is_empty() || has_grown());
+        if !may_lack_segments && !this.allocations.iter().any(is_unknown) {
             return this;
         }
-        let Ok(Reproduction { divergence, sizes, .. }) = Replay::of(&this).map(|r| r.reproduction) else {
-            return this;
-        };
-        this.quality.reproduced = Some(divergence.is_none());
+        let Ok(replay) = Replay::of(&this) else { return this };
+        let (skipped, Reproduction { divergence, sizes, .. }) = (replay.skipped, replay.reproduction);
+        this.quality.skipped = skipped;
+        this.quality.no_segment_events &= !skipped.segments();
+        let is_checked = !skipped.segments() && (divergence.is_none() || skipped.is_empty());
+        this.quality.reproduced = is_checked.then_some(divergence.is_none());
         if divergence.is_none() {
             for (a, size) in this.allocations.iter_mut().zip(sizes).filter(|(a, _)| is_unknown(a)) {
                 (a.size, a.size_inferred) = (size, false);
@@ -156,6 +174,7 @@ impl<'t> History<'t> {
     /// Follows the recording of one device that was made under `policy`.
     pub fn under(policy: Policy, trace: &'t Trace, device: &'t DeviceTrace) -> Self {
         let reserved = Reserved::of(trace, device, &policy);
+        let skipped = SkippedActions::of(device, &policy, &reserved);
         let mut this = Self {
             trace,
             device,
@@ -165,6 +184,7 @@ impl<'t> History<'t> {
             quality: Quality {
                 segment_contradictions: reserved.contradictions,
                 settings_assumed: trace.settings.is_none() && !device.events.is_empty(),
+                skipped,
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),
@@ -174,8 +194,11 @@ impl<'t> History<'t> {
         this.silent.sort_unstable();
         this.join_end_state(&latest);
         this.follow_sizes();
+        this.forget_explained();
+        this.quality.lifetimes_inferred = this.has_inferred_lifetimes();
         this.quality.preexisting = this.allocations.iter().filter(|a| a.from == Moment::START).count();
         this.quality.probably_overflowed = this.looks_overflowed();
+        this.quality.no_segment_events = this.has_no_segment_events();
         this
     }
 
@@ -238,6 +261,8 @@ impl<'t> History<'t> {
     fn match_events(&mut self) -> HashMap<u64, u32> {
         let events = &self.device.events;
         let records_requests = events.actions().contains(&Action::FreeRequested);
+        // Where completions were left out, frees are taken for completed where they were requested, as most are.
+        let completes_at_once = self.quality.skipped.contains(Action::FreeCompleted);
         let mut latest: HashMap<u64, u32> = HashMap::new();
         for (number, e) in events.iter().enumerate() {
             let now = Moment::after(number);
@@ -270,6 +295,7 @@ impl<'t> History<'t> {
                     self.subjects.push(id);
                     continue;
                 }
+                Action::FreeRequested if completes_at_once => (now, now),
                 Action::FreeRequested => (now, Moment::NEVER),
                 Action::FreeCompleted | Action::Free => (now, now),
                 _ => {
@@ -442,6 +468,34 @@ impl<'t> History<'t> {
             }
         }
         self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
+    }
+
+    /// Segment events that do not fit together where others were left out are explained by that.
+    fn forget_explained(&mut self) {
+        let quality = &mut self.quality;
+        if quality.skipped.segments() {
+            quality.segment_contradictions = 0;
+        }
+    }
+
+    /// Some kind of events was left out that says when blocks begin and end. Frees that nobody requested were requested
+    /// where they were completed, unless another stream still used the block.
+    fn has_inferred_lifetimes(&self) -> bool {
+        let skipped = self.quality.skipped;
+        let first = self.allocations.first().map(|a| a.stream);
+        let several_streams = || self.allocations.iter().any(|a| Some(a.stream) != first);
+        skipped.contains(Action::Alloc)
+            || skipped.contains(Action::FreeCompleted)
+            || (skipped.contains(Action::FreeRequested) && several_streams())
+    }
+
+    fn has_no_segment_events(&self) -> bool {
+        let is_of_segments = |&action: &Action| is_growth(action) || is_release(action);
+        if self.allocations.is_empty() || self.reserved.is_empty() || self.quality.skipped.segments() {
+            return false;
+        }
+        let began_empty = self.quality.preexisting == 0 && !self.quality.probably_overflowed;
+        began_empty && !self.device.events.actions().iter().any(is_of_segments)
     }
 
     /// Most releases leave no mark. But what was live before the first event, in a recording that holds a

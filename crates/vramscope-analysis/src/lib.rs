@@ -27,6 +27,7 @@ mod range_max;
 mod regions;
 mod replay;
 mod segments;
+mod skipped;
 mod spans;
 mod summary;
 mod timeline;
@@ -55,6 +56,7 @@ pub use replay::{
     useful_settings,
 };
 pub use segments::ReservedRange;
+pub use skipped::SkippedActions;
 pub use summary::{EndState, Options, Summary};
 pub use timeline::{Axis, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Timeline, View, Window};
 pub use tree::{CallTree, Node, NodeKind, call_tree};

@@ -6,7 +6,8 @@ use std::fmt;
 /// Things in a file that do not reach the [`Trace`](crate::Trace): to be told to the user once, not an error.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Notices {
-    /// Keys without a known meaning, as (record, key), with how often each came.
+    /// Keys without a known meaning, as (record, key), with how often each is written. A pickle writes a frame once
+    /// and refers to it where it comes again.
     pub unknown_keys: BTreeMap<(&'static str, String), u64>,
     /// Occurrences of further unknown keys, beyond the first [`Notices::MOST`] distinct ones.
     pub more_unknown_keys: u64,

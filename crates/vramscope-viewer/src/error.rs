@@ -11,7 +11,7 @@ use vramscope_trace::ReadError;
 #[non_exhaustive]
 pub enum ViewError {
     /// The page asks for a file that is not open.
-    #[error("no file {0} is open")]
+    #[error("file {0} is not open: it was closed, perhaps by another page; load this page again")]
     NoFile(usize),
     /// The page asks for a device that the file does not have.
     #[error("the file has no device at position {0}")]

@@ -25,6 +25,8 @@ const SENTENCES = new Map(Object.entries<(n: number) => string>({
   unknown_limit: () => 'A limit is a part of the device, whose size is not known, so there is none here.',
   guessed_limit: () =>
     'The recording ran out at a limit on reserved bytes, which is taken for what was reserved then; it may have been somewhat higher.',
+  no_segment_events: () =>
+    'No segment event was recorded: every segment was there before recording began, or such events were left out (skip_actions).',
   rounded_requests: () =>
     'Of a request that failed only the rounded size is recorded, and these settings round otherwise.',
 }));
@@ -32,5 +34,6 @@ const SENTENCES = new Map(Object.entries<(n: number) => string>({
 /** `preexisting_blocks:3` as a sentence; a word that is new stands for itself. */
 export function doubtText(doubt: string): string {
   const [word, n] = doubt.split(':');
+  if (word === 'skipped_actions') return `Events of the kind ${n} were not recorded, though some must have happened.`;
   return SENTENCES.get(word)?.(Number(n ?? 0)) ?? doubt.replaceAll('_', ' ');
 }

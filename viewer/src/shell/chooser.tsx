@@ -21,10 +21,6 @@ export function Chooser() {
           {all.map((one, i) => one && <option key={i} value={i}>{baseName(one.name)}</option>)}
         </select>
       </label>
-      {source.close && (
-        <button type="button" class="button" aria-label={`Close ${baseName(recording.value.name)}`} title="Close this file: its memory is given back"
-          onClick={() => void closeShown()}>Close</button>
-      )}
       {current.value && (
         <label>
           <span class="visually-hidden">Device</span>
@@ -36,5 +32,13 @@ export function Chooser() {
         </label>
       )}
     </div>
+  );
+}
+
+export function CloseButton() {
+  if (!recording.value || !source.close) return null;
+  return (
+    <button type="button" class="button" aria-label={`Close ${baseName(recording.value.name)}`}
+      title="Close this file: its memory is given back" onClick={() => void closeShown()}>Close</button>
   );
 }

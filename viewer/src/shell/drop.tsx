@@ -2,7 +2,7 @@
 
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { choose, recordings, source, trouble } from '../state';
+import { choose, recording, recordings, source, trouble } from '../state';
 import { reason } from '../text/reason';
 
 const dragged = signal(false);
@@ -68,7 +68,8 @@ export function DropTarget() {
     return <div class="drop" role="status"><p>Reading {opening.value}</p></div>;
   }
   if (!dragged.value) return null;
-  return <div class="drop"><p>{source?.open ? 'Drop a snapshot to open it beside the others' : CANNOT_OPEN}</p></div>;
+  const opens = recording.value ? 'Drop a snapshot to open it beside the others' : 'Drop a snapshot to open it';
+  return <div class="drop"><p>{source?.open ? opens : CANNOT_OPEN}</p></div>;
 }
 
 export function OpenButton() {

@@ -1,5 +1,5 @@
 import { current } from '../state';
-import { Chooser } from './chooser';
+import { Chooser, CloseButton } from './chooser';
 import { OpenButton } from './drop';
 import { helpShown } from './keys';
 import { SearchBox } from './search-box';
@@ -28,6 +28,7 @@ export function TopBar() {
       <h1 class="brand">vramscope</h1>
       <Chooser />
       <OpenButton />
+      <CloseButton />
       {current.value ? <SearchBox /> : <span class="spring" />}
       <ThemeButton />
       <button type="button" class="button icon-button" aria-haspopup="dialog" aria-label="Keys" title="Keys (?)" onClick={() => (helpShown.value = true)}>?</button>

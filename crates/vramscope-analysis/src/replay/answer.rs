@@ -5,12 +5,14 @@ use vramscope_trace::{Action, DeviceTrace, Trace};
 
 use super::floors::pack_history;
 use super::{
-    Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, useful_settings,
+    Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, is_growth,
+    useful_settings,
 };
 use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;
 use crate::ooms::OutOfMemory;
+use crate::skipped::SkippedActions;
 
 /// What to ask of a replay.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +72,18 @@ pub struct DeviceReplay {
     pub asked: Tried,
     /// Those are not the recorded settings.
     pub is_what_if: bool,
-    /// Where the recorded settings do not reproduce the recording.
+    /// Where the recorded settings do not reproduce the recording; `None` also where it cannot be told, for events were
+    /// left out.
     pub divergence: Option<Divergence>,
+    /// Kinds of events that were left out.
+    pub skipped: SkippedActions,
+    /// The recorded settings reproduce the recording; `None` where nothing was recorded, or events were left out without
+    /// which it cannot be told.
+    pub reproduced: Option<bool>,
+    /// Events were left out, and what was recorded is not reproduced: the requests were followed by the rules alone.
+    pub is_unchecked: bool,
+    /// No event says that a segment was taken.
+    pub lacks_growth: bool,
     /// The layout at the end was compared, too.
     pub compared_end: bool,
     /// Settings compared, the best first. The recorded ones are among them.
@@ -175,6 +187,9 @@ impl DeviceReplay {
         what_if_doubts.dedup();
         let doubts = doubts(&asked.setting.policy);
         let numbers = device.events.actions();
+        let same = replay.reproduction.divergence.is_none();
+        let can_tell = !device.events.is_empty() && !replay.skipped.segments() && !replay.is_unchecked();
+        let reproduced = can_tell.then_some(same);
         let count = |action| numbers.iter().filter(|&&a| a == action).count() as u64;
         Ok(Self {
             device: device.device,
@@ -189,7 +204,11 @@ impl DeviceReplay {
             recorded_setting,
             capacity,
             is_what_if,
-            divergence: replay.reproduction.divergence,
+            divergence: replay.reproduction.divergence.filter(|_| replay.skipped.is_empty()),
+            skipped: replay.skipped,
+            reproduced,
+            is_unchecked: replay.is_unchecked(),
+            lacks_growth: !numbers.iter().any(|&action| is_growth(action)),
             compared_end: replay.reproduction.compared_end,
             floors: Floors::of(&packing, best),
             smallest,

@@ -17,6 +17,11 @@ pub enum Doubt {
     OtherAllocator,
     /// The oldest events were probably dropped; what happened before is not replayed.
     Overflowed,
+    /// Events of this kind were left out: what they would have said is inferred, and where the replay parts from the
+    /// recording, nobody can tell why.
+    Skipped(Action),
+    /// No segment event was recorded, and whether they were left out cannot be told.
+    NoSegmentEvents,
     /// Allocations that were live before recording. Under other settings, or on a device that has no room for
     /// them as they lay, they would have lain elsewhere: they are asked for anew, in address order.
     Preexisting(usize),
@@ -47,7 +52,7 @@ impl Replay<'_, '_> {
     /// Why the numbers under `policy` may not be exact on a device of this size.
     pub fn doubts(&self, policy: &Policy, capacity: Option<Capacity>) -> Vec<Doubt> {
         let quality = &self.history.quality;
-        let is_recorded = *policy == self.policy && self.start_fits(capacity);
+        let is_recorded = *policy == self.policy && self.start_fits(capacity) && !self.is_unchecked();
         // Then memory is given back as it was, whoever did it.
         let follows = is_recorded && capacity.is_none();
         let collects = self.policy.garbage_collection_threshold.is_some();
@@ -56,13 +61,14 @@ impl Replay<'_, '_> {
         let fails = self.history.device.events.actions().contains(&Action::Oom);
         let some = |n: usize, doubt: fn(usize) -> Doubt| (n > 0).then(|| doubt(n));
         [
-            self.reproduction.divergence.is_some().then_some(Doubt::Diverges),
+            (self.reproduction.divergence.is_some() && !self.is_unchecked()).then_some(Doubt::Diverges),
             quality.settings_assumed.then_some(Doubt::SettingsAssumed),
             (self.policy.name != "torch" && !is_recorded).then_some(Doubt::OtherAllocator),
             quality.probably_overflowed.then_some(Doubt::Overflowed),
             some(if is_recorded { 0 } else { quality.preexisting }, Doubt::Preexisting),
             some(quality.inferred_sizes, Doubt::InferredSizes),
-            some(self.start.misplaced, Doubt::Misplaced),
+            some(if self.is_unchecked() { 0 } else { self.start.misplaced }, Doubt::Misplaced),
+            (quality.no_segment_events && !self.skipped.segments()).then_some(Doubt::NoSegmentEvents),
             some(quality.lost_events, Doubt::LostEvents),
             some(quality.segment_contradictions, Doubt::SegmentContradictions),
             some(quality.end_state_disagreements, Doubt::EndStateDisagreements),
@@ -72,6 +78,7 @@ impl Replay<'_, '_> {
         ]
         .into_iter()
         .flatten()
+        .chain(self.skipped.iter().map(Doubt::Skipped))
         .collect()
     }
 }

@@ -5,6 +5,7 @@ mod answer;
 mod doubts;
 mod error;
 mod explain;
+mod first_use;
 mod floors;
 mod program;
 mod recorded_device;
@@ -23,7 +24,10 @@ use crate::frames::Frames;
 use crate::history::History;
 use crate::moment::Moment;
 use crate::ooms::OutOfMemory;
+use crate::skipped::SkippedActions;
+use first_use::FirstUses;
 use program::{Program, Reading, Turned};
+pub(crate) use program::{is_growth, is_release};
 use recorded_device::RecordedDevice;
 use run::Run;
 use start::Start;
@@ -107,6 +111,11 @@ pub struct Replay<'h, 't> {
     cancel: Cancel,
     program: Program,
     start: Start,
+    /// Where segments came from whose events were left out.
+    first_uses: FirstUses,
+    /// Kinds of events that were left out. Where there are some and the replay parts from the recording, nobody can
+    /// tell whether the rules or the events are to blame, and the requests are followed on a device of their own.
+    pub skipped: SkippedActions,
     /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
     /// differ in which of several blocks of the same size serves first: where the order that the recording
     /// seems to have does not reproduce it and the other does, it is the other, and [`Policy::release`] a release
@@ -158,7 +167,7 @@ impl<'h, 't> Replay<'h, 't> {
                 best = other;
             }
         }
-        Ok(best)
+        best.checked()
     }
 
     /// As [`of`](Self::of), by the rules of the history alone: its release is known.
@@ -173,14 +182,70 @@ impl<'h, 't> Replay<'h, 't> {
         history: &'h History<'t>,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
-        Self::reproducing(history, &history.policy, cancel)
+        Self::reproducing(history, &history.policy, cancel)?.checked()
+    }
+
+    /// Where the replay parts from the recording: tries whether segments came when they were first used, and no event
+    /// says so; and follows the requests alone where events were left out.
+    fn checked(mut self) -> Result<Self, ReplayError> {
+        if self.gets_to() < usize::MAX
+            && !self.skipped.segments()
+            && let Some(mut other) = self.with_first_uses()?
+        {
+            other.skipped.set_growth(&self.policy, true);
+            return Ok(other);
+        }
+        if self.gets_to() < usize::MAX && self.history.reserved.is_empty() {
+            // Whatever was allocated lay in some segment.
+            self.skipped.set_growth(&self.policy, true);
+        }
+        if self.is_unchecked() {
+            let (run, finished) = self.run(&self.policy, None, false)?;
+            self.reproduction.outcome = run.outcome(!finished);
+        }
+        Ok(self)
+    }
+
+    /// The reading in which all segments, or as few as can be, came when they were first used, if it reproduces the
+    /// recording.
+    fn with_first_uses(&self) -> Result<Option<Self>, ReplayError> {
+        let all = FirstUses::of(self.history);
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let read = |uses: &FirstUses| {
+            Self::reading(self.history, &self.policy, &Turned::new(), uses.clone(), &self.cancel)
+        };
+        let mut reading = read(&all)?;
+        let mut some = FirstUses::default();
+        let mut place = self.gets_to();
+        let mut too_early = all.used_later(self.history, self.reproduction.divergence);
+        for _ in 0..MOST_TURNED {
+            if reading.gets_to() == usize::MAX {
+                return Ok(Some(reading));
+            }
+            let Some((address, event)) = too_early else { break };
+            some.insert(address, event);
+            reading = read(&some)?;
+            if reading.gets_to() <= place {
+                break;
+            }
+            place = reading.gets_to();
+            too_early = all.used_later(self.history, reading.reproduction.divergence);
+        }
+        Ok(Some(reading).filter(|reading| reading.gets_to() == usize::MAX))
+    }
+
+    /// The recording lacks events and is not reproduced: it cannot be told why.
+    pub(super) fn is_unchecked(&self) -> bool {
+        !self.skipped.is_empty() && self.reproduction.divergence.is_some()
     }
 
     /// The reading of the recording that reproduces most of it: what it does not say is turned about where that
     /// gets further.
     fn reproducing(history: &'h History<'t>, policy: &Policy, cancel: &Cancel) -> Result<Self, ReplayError> {
         let mut turned = Turned::new();
-        let mut best = Self::reading(history, policy, &turned, cancel)?;
+        let mut best = Self::reading(history, policy, &turned, FirstUses::default(), cancel)?;
         for _ in 0..MOST_TURNED {
             let place = best.gets_to();
             let before = |&&request: &&u32| request as usize <= place;
@@ -189,7 +254,7 @@ impl<'h, 't> Replay<'h, 't> {
             let mut further = None;
             for other in Reading::OTHERS {
                 turned.insert(request, other);
-                let reading = Self::reading(history, policy, &turned, cancel)?;
+                let reading = Self::reading(history, policy, &turned, FirstUses::default(), cancel)?;
                 if reading.gets_to() > place {
                     further = Some(reading);
                     break;
@@ -214,13 +279,14 @@ impl<'h, 't> Replay<'h, 't> {
         history: &'h History<'t>,
         policy: &Policy,
         turned: &Turned,
+        first_uses: FirstUses,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
         let program = Program::of(history, turned);
         if program.arenas.len() > MOST_ARENAS {
             return Err(ReplayError::TooManyArenas(program.arenas.len()));
         }
-        let start = Start::of(history, &program);
+        let start = Start::of(history, &program, &first_uses);
         let reproduction = Reproduction {
             outcome: Outcome::default(),
             divergence: None,
@@ -228,8 +294,9 @@ impl<'h, 't> Replay<'h, 't> {
             sizes: Vec::new(),
         };
         let cancel = cancel.clone();
-        let mut this = Self { history, cancel, program, start, policy: policy.clone(), reproduction };
-        this.reproduction = this.reproduce(policy)?;
+        let (policy, skipped) = (policy.clone(), history.quality.skipped);
+        let mut this = Self { history, cancel, program, start, first_uses, skipped, policy, reproduction };
+        this.reproduction = this.reproduce(&this.policy)?;
         Ok(this)
     }
 
@@ -280,6 +347,10 @@ impl<'h, 't> Replay<'h, 't> {
     /// How much memory the recorded allocator could have: what it held and what the device had free when it
     /// first ran out; `None` where it never did.
     pub fn recorded_capacity(&self) -> Option<Capacity> {
+        if self.skipped.segments() {
+            // What was reserved then is not known.
+            return None;
+        }
         let events = &self.history.device.events;
         let event = events.actions().iter().position(|&a| a == Action::Oom)?;
         let oom = events.get(event);
@@ -309,7 +380,7 @@ impl<'h, 't> Replay<'h, 't> {
         capacity: Option<Capacity>,
         stops_at_failure: bool,
     ) -> Result<(Run<'_>, bool), ReplayError> {
-        if *policy == self.policy && self.start_fits(capacity) {
+        if *policy == self.policy && self.start_fits(capacity) && !self.is_unchecked() {
             let (mut run, device) = self.start_recorded(policy, capacity)?;
             run.stops_at_failure = stops_at_failure;
             let finished = run.follow(&device, self.history, &mut |_, _| {});
@@ -343,7 +414,7 @@ impl<'h, 't> Replay<'h, 't> {
         policy: &Policy,
         capacity: Option<Capacity>,
     ) -> Result<(Run<'_>, Arc<RecordedDevice>), ReplayError> {
-        let device = Arc::new(RecordedDevice::new(self.history, capacity));
+        let device = Arc::new(RecordedDevice::new(self.history, &self.first_uses, capacity));
         let mut run = self.new_run(policy, capacity, Arc::clone(&device) as Arc<dyn Device>)?;
         run.follows_collections = capacity.is_none();
         self.start.install(&mut run, &device);

@@ -455,11 +455,11 @@ impl<'h, 't> Builder<'h, 't> {
     }
 }
 
-pub(super) fn is_growth(action: Action) -> bool {
+pub(crate) fn is_growth(action: Action) -> bool {
     matches!(action, Action::SegmentAlloc | Action::SegmentMap)
 }
 
-pub(super) fn is_release(action: Action) -> bool {
+pub(crate) fn is_release(action: Action) -> bool {
     matches!(action, Action::SegmentFree | Action::SegmentUnmap)
 }
 

@@ -8,6 +8,7 @@ use vramscope_allocator::{
 };
 use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 
+use super::first_use::FirstUses;
 use super::program::{is_growth, is_release};
 use super::{Divergence, Happened};
 use crate::history::History;
@@ -38,7 +39,7 @@ pub(super) struct RecordedDevice {
 }
 
 struct State {
-    /// Every segment event of the recording.
+    /// Every segment event of the recording, or of what is taken for it.
     recorded: Vec<Recorded>,
     /// The next one.
     next: usize,
@@ -75,17 +76,18 @@ impl Arena {
 }
 
 struct Recorded {
+    /// Its event, or that of the request for which it happened.
     event: u32,
     happened: Happened,
     arena: Arena,
 }
 
 impl RecordedDevice {
-    pub(super) fn new(history: &History<'_>, capacity: Option<Capacity>) -> Self {
+    pub(super) fn new(history: &History<'_>, first_uses: &FirstUses, capacity: Option<Capacity>) -> Self {
         let events = &history.device.events;
         let is_ours = |a: Action| is_growth(a) || is_release(a);
         let numbers = events.actions().iter().enumerate().filter(|&(_, &a)| is_ours(a));
-        let recorded: Vec<Recorded> = numbers
+        let mut recorded: Vec<Recorded> = numbers
             .map(|(i, _)| {
                 let e = events.get(i);
                 let Tags { stream, pool, .. } = history.trace.tags.get(e.tags);
@@ -97,6 +99,13 @@ impl RecordedDevice {
                 }
             })
             .collect();
+        // Where segments come with the first request in them, none of their events was recorded.
+        recorded.extend(history.reserved.iter().filter_map(|r| {
+            let arena = Arena { stream: r.stream, pool: r.pool, is_small: r.kind == SegmentKind::Small };
+            let happened = Happened { action: Action::SegmentAlloc, address: r.address, size: r.size };
+            first_uses.get(r.address).map(|event| Recorded { event, happened, arena })
+        }));
+        recorded.sort_by_key(|r| r.event);
         let base = recorded.iter().map(|r| r.happened.address).min().unwrap_or(PAGE);
         let state = State {
             recorded,
@@ -127,7 +136,7 @@ impl RecordedDevice {
         state.book(address, size);
     }
 
-    /// Follows the segment events before `event`.
+    /// Follows the segment events up to `event`.
     pub(super) fn begin_step(&self, event: usize) {
         self.state().begin(event);
     }
@@ -249,7 +258,7 @@ impl State {
     }
 
     fn begin(&mut self, event: usize) {
-        while self.recorded.get(self.until).is_some_and(|r| (r.event as usize) < event) {
+        while self.recorded.get(self.until).is_some_and(|r| (r.event as usize) <= event) {
             self.until += 1;
         }
         (self.event, self.fails) = (event, false);

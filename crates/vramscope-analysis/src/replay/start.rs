@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use vramscope_allocator::{StartBlock, StartSegment};
 use vramscope_trace::{PoolId, SegmentKind};
 
+use super::first_use::FirstUses;
 use super::program::{Program, StartStep, Step, What};
 use super::recorded_device::RecordedDevice;
 use super::run::Run;
@@ -26,8 +27,9 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) fn of(history: &History<'_>, program: &Program) -> Self {
-        let ranges = history.reserved.iter().filter(|r| r.from == Moment::START);
+    pub(super) fn of(history: &History<'_>, program: &Program, first_uses: &FirstUses) -> Self {
+        let was_there = |r: &&ReservedRange| r.from == Moment::START && first_uses.get(r.address).is_none();
+        let ranges = history.reserved.iter().filter(was_there);
         let segments = segments(ranges);
         let mut this = Self { slots: vec![Vec::new(); segments.len()], segments, misplaced: 0 };
         for (i, start) in program.start.iter().enumerate() {

@@ -7,6 +7,7 @@ mod explained;
 mod leaks;
 mod names;
 mod sizes;
+mod skipped;
 mod timeline;
 
 use serde_json::{Value, json};

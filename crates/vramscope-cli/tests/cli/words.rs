@@ -99,3 +99,58 @@ fn a_regions_figures_are_of_one_run() {
     let said = said("report", &recording);
     assert!(said.contains("free 100 100.00 MiB 0 B -100.00 MiB 20 us"), "{said}");
 }
+
+/// One in the wild has allocations and completions alone: no segment event, no request to free.
+#[test]
+fn kinds_of_events_that_were_left_out_are_named() {
+    let events: Vec<Value> = (0..4)
+        .flat_map(|n| {
+            ["alloc", "free_completed"].map(|action| event(action, (1 << 21) + 512 * n, &frames("train.py")))
+        })
+        .collect();
+    let recording = json!({"segments": [], "device_traces": [events]});
+    for command in ["report", "replay", "check"] {
+        let said = said(command, &recording);
+        let kinds =
+            if command == "replay" { "`free_requested` and `segment_alloc`" } else { "`free_requested`" };
+        let named = format!("Events of the kind {kinds} were not recorded");
+        assert!(said.contains(&named), "{command}: {said}");
+        assert!(!said.contains("do not reproduce"), "{command}: {said}");
+    }
+    assert!(said("info", &recording).contains("free_requested left out"));
+    let replay = said("replay", &recording);
+    assert!(replay.contains("reproduces the recording cannot be checked"), "{replay}");
+}
+
+/// What is known of segments is the end state alone, or nothing.
+#[test]
+fn a_recording_without_segment_events_says_so() {
+    let events: Vec<Value> = (0..2)
+        .flat_map(|_| {
+            ["alloc", "free_requested", "free_completed"]
+                .map(|action| event(action, 1 << 21, &frames("train.py")))
+        })
+        .collect();
+    let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,
+        "segment_type": "small", "blocks": [{"address": 1 << 21, "size": 1 << 21, "state": "inactive"}]});
+    let recording = json!({"segments": [segment], "device_traces": [events]});
+    for command in ["report", "check", "replay"] {
+        let said = said(command, &recording);
+        assert!(said.contains("No segment event was recorded: every segment was there before"), "{said}");
+    }
+    let none = json!({"segments": [], "device_traces": [events]});
+    let said = said("replay", &none);
+    assert!(said.contains("`segment_alloc` were not recorded"), "{said}");
+    assert!(!said.contains("there is nothing"), "{said}");
+}
+
+/// Some memory lay elsewhere than the segments of the end state, which are perhaps not all: nothing is sure then.
+#[test]
+fn where_segment_events_may_lack_the_replay_says_so() {
+    let frames = frames("train.py");
+    let events = ["alloc", "free_requested", "free_completed"].map(|action| event(action, 8 << 21, &frames));
+    let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,
+        "segment_type": "small", "blocks": [{"address": 1 << 21, "size": 1 << 21, "state": "active_allocated"}]});
+    let said = said("replay", &json!({"segments": [segment], "device_traces": [events]}));
+    assert!(said.contains("Or segments were taken and the recording lacks these events"), "{said}");
+}

@@ -12,7 +12,7 @@ use vramscope_analysis::{
     OutOfMemory, Peak, Quality, Region, RunFigures, Summary, Unusable,
 };
 use vramscope_trace::formats::{Format, Recording};
-use vramscope_trace::{Events, FrameId, PoolId, SegmentKind, StackId};
+use vramscope_trace::{Action, Events, FrameId, PoolId, SegmentKind, StackId};
 
 use crate::Answers;
 use crate::names::Names;
@@ -237,6 +237,12 @@ struct QualityJson {
     probably_overflowed: bool,
     /// The allocator's rules give every address, segment event and the layout at the end as recorded.
     reproduced: Option<bool>,
+    /// Kinds of events that were left out.
+    skipped_actions: Vec<&'static str>,
+    /// When blocks began and ended is partly inferred, for lack of those.
+    lifetimes_inferred: bool,
+    /// No segment event was recorded, and whether they were left out cannot be told.
+    no_segment_events: bool,
 }
 
 impl ReportJson {
@@ -266,6 +272,9 @@ impl QualityJson {
             settings_assumed: q.settings_assumed,
             probably_overflowed: q.probably_overflowed,
             reproduced: q.reproduced,
+            skipped_actions: q.skipped.iter().map(Action::name).collect(),
+            lifetimes_inferred: q.lifetimes_inferred,
+            no_segment_events: q.no_segment_events,
         }
     }
 }
@@ -550,6 +559,8 @@ struct InfoDeviceJson {
     device: i64,
     events: usize,
     actions: std::collections::BTreeMap<&'static str, usize>,
+    /// Kinds of events that were left out.
+    skipped_actions: Vec<&'static str>,
     segments: usize,
     blocks: usize,
     first_time_us: Option<i64>,
@@ -564,6 +575,7 @@ impl InfoJson {
             device: d.device,
             events: d.events,
             actions: d.actions.iter().map(|&(a, n)| (a.name(), n)).collect(),
+            skipped_actions: d.skipped.iter().map(Action::name).collect(),
             segments: d.segments,
             blocks: d.blocks,
             first_time_us: d.time_us.0,

@@ -29,7 +29,8 @@ struct DeviceReplayJson {
     capacity_from: Option<&'static str>,
     recorded: RecordedJson,
     replayed: ReplayedJson,
-    /// Null where the settings asked for are not the recorded ones, or nothing was recorded.
+    /// Null where the settings asked for are not the recorded ones, nothing was recorded, or events were left out
+    /// without which it cannot be told.
     reproduces_recording: Option<bool>,
     first_divergence: Option<DivergenceJson>,
     /// The layout at the end could be compared, too.
@@ -162,7 +163,7 @@ fn device(maker: &Maker<'_>, d: &DeviceReplay) -> DeviceReplayJson {
             segments_freed: d.recorded.segments_freed,
         },
         replayed: ReplayedJson { outcome: outcome(&d.asked.outcome, knows_capacity), oom },
-        reproduces_recording: (!d.is_what_if && d.events > 0).then_some(d.divergence.is_none()),
+        reproduces_recording: d.reproduced.filter(|_| !d.is_what_if),
         compared_end: d.compared_end,
         first_divergence: d.divergence.map(divergence),
         exact: d.doubts.is_empty(),
@@ -236,5 +237,7 @@ fn doubt(doubt: &Doubt) -> String {
         Doubt::SegmentContradictions(n) => format!("segment_contradictions:{n}"),
         Doubt::AssumedReleases(n) => format!("assumed_releases:{n}"),
         Doubt::UnknownLimit => "unknown_limit".to_owned(),
+        Doubt::NoSegmentEvents => "no_segment_events".to_owned(),
+        Doubt::Skipped(action) => format!("skipped_actions:{}", action.name()),
     }
 }

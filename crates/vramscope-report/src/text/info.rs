@@ -48,6 +48,9 @@ pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
         for (action, n) in &d.actions {
             line("", format!("{:<16}{:>12}", action.name(), count(*n as u64)));
         }
+        for action in d.skipped.iter() {
+            line("", format!("{:<16}{:>12}", action.name(), "left out"));
+        }
     }
     out
 }

@@ -8,6 +8,7 @@ use vramscope_analysis::{
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::ReplayAnswers;
 use crate::advice;
+use crate::doubts::{NO_SEGMENT_EVENTS, not_recorded, skipped};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -258,7 +259,7 @@ impl Page<'_> {
 
     /// How far to trust the numbers.
     fn exactness(&mut self, d: &DeviceReplay) {
-        if d.divergence.is_none() && d.events > 0 {
+        if d.reproduced == Some(true) {
             self.heading("Reproduced");
             let text = if d.compared_end {
                 "Under its own settings the replay gives every address, every segment event and the layout at the end as they were recorded."
@@ -273,6 +274,14 @@ impl Page<'_> {
             return;
         }
         self.heading("What is approximate");
+        if d.reproduced.is_none() && !d.skipped.is_empty() {
+            let checked = if d.is_unchecked {
+                "Whether the replay reproduces the recording cannot be checked; its requests were followed by the allocator's rules alone."
+            } else {
+                "The replay gives every recorded address; which segments were taken or given back when is inferred."
+            };
+            self.words(2, &format!("{} {checked}", not_recorded(d.skipped)));
+        }
         for doubt in doubts {
             let text = self.doubt(doubt, d);
             self.words(2, &text);
@@ -286,6 +295,8 @@ impl Page<'_> {
             Doubt::SettingsAssumed => {
                 "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
             }
+            Doubt::Skipped(action) => skipped(action),
+            Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
             Doubt::Overflowed => {
                 let dropped = advice::dropped(self.names.overflowed(d.device));
                 format!("{}; what happened before is not replayed.", advice::sentence(dropped))
@@ -342,10 +353,15 @@ impl Page<'_> {
         match d.divergence {
             None => String::new(),
             Some(Divergence::Event { event, recorded, replayed }) => format!(
-                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another (`--torch`).",
+                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another (`--torch`).{}",
                 count(event as u64),
                 happened(recorded),
-                happened(replayed)
+                happened(replayed),
+                if d.lacks_growth {
+                    " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
+                } else {
+                    ""
+                }
             ),
             Some(Divergence::EndState { recorded, replayed }) => format!(
                 "Every event is reproduced, but not the layout at the end: there is {}, and the replay has {}.",

@@ -97,7 +97,13 @@ impl AtHand {
             self.pos = 0;
         }
         if self.buffer.len() - self.end < least {
-            self.buffer.resize((self.buffer.len() * 2).max(self.end + least).max(CHUNK), 0);
+            let length = (self.buffer.len() * 2).max(self.end + least).max(CHUNK);
+            if self.buffer.is_empty() {
+                // The system's fresh memory is zeros already: a small file touches little of it.
+                self.buffer = vec![0; length];
+            } else {
+                self.buffer.resize(length, 0);
+            }
         }
         &mut self.buffer[self.end..]
     }

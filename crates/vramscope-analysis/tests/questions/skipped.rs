@@ -1,0 +1,154 @@
+//! Recordings of which kinds of events were left out.
+
+use std::path::Path;
+
+use vramscope_analysis::{DeviceReplay, Frames, History, Peaks, ReplayOptions};
+use vramscope_trace::{Action, Events, Trace, formats};
+
+use Action::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+
+const SEGMENTS: [Action; 4] = [SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap];
+
+fn example(name: &str) -> Trace {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
+}
+
+/// The recording without these kinds of events.
+fn without(trace: &Trace, kinds: &[Action]) -> Trace {
+    let mut trace = trace.clone();
+    for device in &mut trace.devices {
+        device.events = device.events.iter().filter(|e| !kinds.contains(&e.action)).collect::<Events>();
+    }
+    trace
+}
+
+fn skipped(trace: &Trace) -> Vec<Action> {
+    History::replayed(trace, &trace.devices[0]).quality.skipped.iter().collect()
+}
+
+fn peaks(trace: &Trace) -> Peaks {
+    History::replayed(trace, &trace.devices[0]).peaks()
+}
+
+fn replay(trace: &Trace) -> DeviceReplay {
+    let options = ReplayOptions::default();
+    DeviceReplay::of(trace, &trace.devices[0], &Frames::of(trace), &options, &|| {}).unwrap()
+}
+
+#[test]
+fn what_was_recorded_whole_lacks_nothing() {
+    for name in ["leak.pickle", "oom.pickle"] {
+        let trace = example(name);
+        assert_eq!(skipped(&trace), [], "{name}");
+        assert_eq!(replay(&trace).reproduced, Some(true), "{name}");
+    }
+}
+
+#[test]
+fn frees_without_requests_are_told_and_peaks_are_the_same() {
+    for name in ["leak.pickle", "oom.pickle"] {
+        let whole = example(name);
+        let trace = without(&whole, &[FreeRequested]);
+        assert_eq!(skipped(&trace), [FreeRequested], "{name}");
+        let (ours, all) = (peaks(&trace), peaks(&whole));
+        assert_eq!(ours.requested.bytes, all.requested.bytes, "{name}");
+        assert_eq!(ours.allocated.bytes, all.allocated.bytes, "{name}");
+    }
+}
+
+#[test]
+fn completions_left_out_do_not_pile_memory_up() {
+    let whole = example("leak.pickle");
+    let trace = without(&whole, &[FreeCompleted]);
+    assert_eq!(skipped(&trace), [FreeCompleted]);
+    assert_eq!(peaks(&trace).allocated.bytes, peaks(&whole).allocated.bytes);
+    assert_eq!(peaks(&trace).active.bytes, peaks(&whole).active.bytes);
+    assert!(!History::replayed(&trace, &trace.devices[0]).quality.sizes_exact());
+}
+
+/// Out of memory gives segments back; allocations in those lie nowhere then.
+#[test]
+fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced() {
+    let whole = example("oom.pickle");
+    for kinds in [SEGMENTS.to_vec(), [&SEGMENTS[..], &[FreeRequested]].concat()] {
+        let trace = without(&whole, &kinds);
+        assert!(skipped(&trace).contains(&SegmentFree), "{:?}", skipped(&trace));
+        assert_eq!(peaks(&trace).requested.bytes, peaks(&whole).requested.bytes);
+        let answer = replay(&trace);
+        assert_eq!((answer.reproduced, answer.divergence), (None, None));
+        assert!(!answer.doubts.is_empty());
+        // How large the device was is not known, so the request that failed is served, and given back.
+        let (ours, all) = (&answer.asked.outcome, replay(&whole).asked.outcome);
+        assert_eq!(ours.rescued, 1);
+        assert!(ours.statistics.requested.peak >= all.statistics.requested.peak);
+    }
+}
+
+/// Segments come with the first request in them; the rest of the recording is reproduced then.
+#[test]
+fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
+    let whole = example("oom.pickle");
+    let trace = without(&whole, &[SegmentAlloc]);
+    assert_eq!(skipped(&trace), [SegmentAlloc]);
+    assert_eq!(peaks(&trace).allocated.bytes, peaks(&whole).allocated.bytes);
+    let answer = replay(&trace);
+    assert_eq!((answer.reproduced, answer.divergence, answer.is_unchecked), (None, None, false));
+    let kinds: Vec<Action> = answer.skipped.iter().collect();
+    assert_eq!(kinds, [SegmentAlloc]);
+    assert_eq!(answer.asked.outcome.statistics.allocated.peak, peaks(&whole).allocated.bytes);
+}
+
+/// Where something was live before the first event, some segments were there and some came.
+#[test]
+fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before() {
+    let mut late = example("oom.pickle");
+    let device = &mut late.devices[0];
+    let n = device.events.len();
+    device.events = device.events.iter().skip(n / 4).collect();
+    assert_eq!(replay(&late).reproduced, Some(true));
+    let answer = replay(&without(&late, &[SegmentAlloc]));
+    assert_eq!((answer.reproduced, answer.divergence, answer.is_unchecked), (None, None, false));
+    assert_eq!(answer.skipped.iter().collect::<Vec<_>>(), [SegmentAlloc]);
+}
+
+/// An end state of some segments alone says nothing of events that were left out.
+#[test]
+fn segments_that_the_end_state_lacks_are_not_said_to_be_freed() {
+    let mut trace = without(&example("leak.pickle"), &SEGMENTS);
+    trace.devices[0].segments.truncate(2);
+    assert_eq!(skipped(&trace), []);
+}
+
+#[test]
+fn a_recording_without_a_segment_event_says_so() {
+    let whole = example("leak.pickle");
+    let says = |trace: &Trace| History::replayed(trace, &trace.devices[0]).quality.no_segment_events;
+    assert!(!says(&whole));
+    assert!(says(&without(&whole, &SEGMENTS)));
+    assert!(says(&without(&whole, &[&SEGMENTS[..], &[FreeRequested]].concat())));
+    // Named as left out, it is not said twice.
+    assert!(!says(&without(&example("oom.pickle"), &SEGMENTS)));
+}
+
+#[test]
+fn without_allocations_nothing_is_called_exact() {
+    let whole = example("leak.pickle");
+    for kinds in [vec![Alloc], vec![Alloc, FreeRequested, FreeCompleted]] {
+        let trace = without(&whole, &kinds);
+        assert!(skipped(&trace).contains(&Alloc));
+        assert!(!History::replayed(&trace, &trace.devices[0]).quality.sizes_exact());
+        assert_eq!(replay(&trace).reproduced, None);
+    }
+    assert!(skipped(&without(&whole, &[FreeRequested, FreeCompleted])).contains(&FreeRequested));
+}
+
+/// What may as well not have happened is not said to be left out.
+#[test]
+fn kinds_that_need_not_have_happened_are_not_missed() {
+    let whole = example("leak.pickle");
+    let n = whole.devices[0].events.len();
+    let mut late = whole.clone();
+    late.devices[0].events = whole.devices[0].events.iter().skip(n - n / 4).collect();
+    assert_eq!(skipped(&late), []);
+}

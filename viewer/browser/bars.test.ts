@@ -1,0 +1,38 @@
+// The bars at the top in windows of any width.
+
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { example } from './command';
+import { serving, test } from './page';
+
+/** Controls of the bars that cover another, or that lie in part outside of the window. */
+const covered = (page: Page): Promise<string[]> =>
+  page.locator('header.bars').evaluate((bars) => {
+    const controls = [...bars.querySelectorAll<HTMLElement>('button, select, input:not([hidden]), #search-result')];
+    const shown = controls.filter((one) => one.offsetWidth > 0);
+    const name = (one: HTMLElement) => one.id || one.getAttribute('aria-label') || one.textContent!.slice(0, 20);
+    const wrong: string[] = [];
+    for (const [i, one] of shown.entries()) {
+      const a = one.getBoundingClientRect();
+      if (a.left < 0 || a.right > innerWidth) wrong.push(`${name(one)} leaves the window`);
+      for (const other of shown.slice(i + 1)) {
+        const b = other.getBoundingClientRect();
+        // Half a pixel is rounding.
+        const apart = a.right < b.left + 0.5 || b.right < a.left + 0.5 || a.bottom < b.top + 0.5 || b.bottom < a.top + 0.5;
+        if (!apart) wrong.push(`${name(one)} and ${name(other)}`);
+      }
+    }
+    return wrong;
+  });
+
+test.for([1600, 1280, 1024, 800, 600, 480])('no control covers another in a window of %i pixels', async (width, { open }) => {
+  const address = await serving(example('leak.pickle'), example('oom.pickle'));
+  const page = await open(address, { viewport: { width, height: 800 } });
+  expect(await covered(page)).toEqual([]);
+  await page.getByRole('searchbox').focus();
+  const help = (await page.getByRole('note').boundingBox())!;
+  expect([help.x >= 0, help.x + help.width <= width]).toEqual([true, true]);
+  await page.getByRole('searchbox').fill('leak');
+  await page.locator('[data-matches]').waitFor();
+  expect(await covered(page)).toEqual([]);
+});

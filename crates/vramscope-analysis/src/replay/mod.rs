@@ -8,6 +8,7 @@ mod explain;
 mod first_use;
 mod floors;
 mod program;
+mod reach;
 mod recorded_device;
 mod run;
 mod settings;
@@ -28,6 +29,7 @@ use crate::skipped::SkippedActions;
 use first_use::FirstUses;
 use program::{Program, Reading, Turned};
 pub(crate) use program::{is_growth, is_release};
+use reach::Reach;
 use recorded_device::RecordedDevice;
 use run::Run;
 use start::Start;
@@ -113,6 +115,7 @@ pub struct Replay<'h, 't> {
     start: Start,
     /// Where segments came from whose events were left out.
     first_uses: FirstUses,
+    reach: Reach,
     /// Kinds of events that were left out. Where there are some and the replay parts from the recording, nobody can
     /// tell whether the rules or the events are to blame, and the requests are followed on a device of their own.
     pub skipped: SkippedActions,
@@ -295,7 +298,9 @@ impl<'h, 't> Replay<'h, 't> {
         };
         let cancel = cancel.clone();
         let (policy, skipped) = (policy.clone(), history.quality.skipped);
-        let mut this = Self { history, cancel, program, start, first_uses, skipped, policy, reproduction };
+        let reach = Reach::of(history, &program);
+        let mut this =
+            Self { history, cancel, program, start, first_uses, skipped, reach, policy, reproduction };
         this.reproduction = this.reproduce(&this.policy)?;
         Ok(this)
     }
@@ -322,7 +327,7 @@ impl<'h, 't> Replay<'h, 't> {
     /// # Errors
     /// See [`ReplayError`].
     pub fn under(&self, policy: &Policy, capacity: Option<Capacity>) -> Result<Outcome, ReplayError> {
-        if *policy == self.policy && capacity.is_none() {
+        if capacity.is_none() && self.has_the_rules_of(policy) {
             return Ok(self.reproduction.outcome.clone());
         }
         let (run, finished) = self.run(policy, capacity, false)?;
@@ -380,7 +385,7 @@ impl<'h, 't> Replay<'h, 't> {
         capacity: Option<Capacity>,
         stops_at_failure: bool,
     ) -> Result<(Run<'_>, bool), ReplayError> {
-        if *policy == self.policy && self.start_fits(capacity) && !self.is_unchecked() {
+        if self.has_the_rules_of(policy) && self.start_fits(capacity) && !self.is_unchecked() {
             let (mut run, device) = self.start_recorded(policy, capacity)?;
             run.stops_at_failure = stops_at_failure;
             let finished = run.follow(&device, self.history, &mut |_, _| {});
@@ -396,6 +401,11 @@ impl<'h, 't> Replay<'h, 't> {
         let finished = start::request_start(&mut run, self.history, &self.program) && run.finish();
         self.still_wanted()?;
         Ok((run, finished))
+    }
+
+    /// Runs under `policy` are those of the recorded rules.
+    fn has_the_rules_of(&self, policy: &Policy) -> bool {
+        self.reach.rules_that_matter(policy) == self.reach.rules_that_matter(&self.policy)
     }
 
     /// # Errors

@@ -1,7 +1,7 @@
 //! Many settings and sizes tried on one recording.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use vramscope_allocator::{DEVICE_PAGE as PAGE, Policy};
 
@@ -76,26 +76,37 @@ impl Replay<'_, '_> {
         capacity: Option<Capacity>,
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Tried>, ReplayError> {
+        // Settings whose differences make none to this recording are replayed once.
+        let mut rules: Vec<Policy> = Vec::new();
+        let mut rule_of = Vec::with_capacity(settings.len());
+        for setting in &settings {
+            let policy = self.reach.rules_that_matter(&setting.policy);
+            rule_of.push(rules.iter().position(|rule| *rule == policy).unwrap_or_else(|| {
+                rules.push(policy);
+                rules.len() - 1
+            }));
+        }
+        let outcomes: Vec<OnceLock<Result<Outcome, ReplayError>>> =
+            rules.iter().map(|_| OnceLock::new()).collect();
         let next = AtomicUsize::new(0);
-        let outcomes = Mutex::new(Vec::new());
         let work = || {
-            while let Some(setting) = settings.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let tried = self
-                    .under(&setting.policy, capacity)
-                    .map(|outcome| Tried { setting: setting.clone(), outcome });
-                outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
-                done();
+            while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&n| n < rules.len()) {
+                outcomes[number].get_or_init(|| self.under(&rules[number], capacity));
+                rule_of.iter().filter(|&&rule| rule == number).for_each(|_| done());
             }
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(settings.len());
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(rules.len());
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 scope.spawn(work);
             }
             work();
         });
-        let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut tried = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let tried = settings.into_iter().zip(rule_of).map(|(setting, rule)| {
+            let outcome = outcomes[rule].get().cloned().unwrap_or(Err(ReplayError::Cancelled))?;
+            Ok(Tried { setting, outcome })
+        });
+        let mut tried = tried.collect::<Result<Vec<_>, ReplayError>>()?;
         best_first(&mut tried);
         Ok(tried)
     }

@@ -12,6 +12,7 @@ use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;
 use crate::ooms::OutOfMemory;
+use crate::packing::Packing;
 use crate::skipped::SkippedActions;
 
 /// What to ask of a replay.
@@ -113,12 +114,28 @@ impl DeviceReplay {
         options: &ReplayOptions,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
-        let cancel = &options.cancel;
         let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
         let history = History::under(Policy::recorded_by(trace, release), trace, device);
+        // Lifetimes are packed by nobody's rules, so that need not wait for a replay.
+        std::thread::scope(|scope| {
+            let packing = scope.spawn(|| pack_history(&history, &options.cancel));
+            let packing = || packing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Self::of_history(&history, frames, options, packing, done)
+        })
+    }
+
+    /// The answer; `packing` waits for the packing of the history.
+    fn of_history(
+        history: &History<'_>,
+        frames: &Frames,
+        options: &ReplayOptions,
+        packing: impl FnOnce() -> Option<Packing>,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Self, ReplayError> {
+        let (trace, device, cancel) = (history.trace, history.device, &options.cancel);
         let mut replay = match options.release {
-            Some(_) => Replay::of_known_release_unless(&history, cancel)?,
-            None => Replay::of_unless(&history, cancel)?,
+            Some(_) => Replay::of_known_release_unless(history, cancel)?,
+            None => Replay::of_unless(history, cancel)?,
         };
         // Only a history asks for the sizes of blocks.
         replay.reproduction.sizes = Vec::new();
@@ -145,14 +162,7 @@ impl DeviceReplay {
             options.sweep.clone()
         };
         let compare = compare.into_iter().map(|s| s.in_order_of(&replay.policy)).collect();
-        let (tried, packing) = std::thread::scope(|scope| {
-            let packing = scope.spawn(|| pack_history(&history, cancel));
-            let tried = replay.try_settings(compare, size, done);
-            (tried, packing.join())
-        });
-        let mut tried = tried?;
-        let packing = packing.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let packing = packing.ok_or(ReplayError::Cancelled)?;
+        let mut tried = replay.try_settings(compare, size, done)?;
         if options.sweep.is_empty() && options.find_capacity.is_none() && !tried.contains(&asked) {
             tried.push(asked.clone());
         }
@@ -169,6 +179,7 @@ impl DeviceReplay {
             (Some(_), None) => replay.explain(frames, &asked.setting.policy, size)?,
             _ => None,
         };
+        let packing = packing().ok_or(ReplayError::Cancelled)?;
         let complete = tried.iter().chain([&asked]).filter(|t| t.outcome.fits());
         let best = complete.map(|t| t.outcome.statistics.reserved.peak).min();
         let found = smallest.as_ref().map(|&(total, _)| total).zip(options.find_capacity);

@@ -111,7 +111,7 @@ pub struct EndBlock {
 pub struct Replay<'h, 't> {
     history: &'h History<'t>,
     cancel: Cancel,
-    program: Program,
+    program: Arc<Program>,
     start: Start,
     /// Where segments came from whose events were left out.
     first_uses: FirstUses,
@@ -160,12 +160,13 @@ impl<'h, 't> Replay<'h, 't> {
 
     /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
     pub(crate) fn of_unless(history: &'h History<'t>, cancel: &Cancel) -> Result<Self, ReplayError> {
-        let mut best = Self::reproducing(history, &history.policy, cancel)?;
+        let program = Arc::new(Program::of(history, &Turned::new()));
+        let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
         if best.gets_to() < usize::MAX
             && let Some(release) = history.policy.release
         {
             let policy = history.policy.in_order_of(release.of_other_order());
-            let other = Self::reproducing(history, &policy, cancel)?;
+            let other = Self::reproducing(history, &policy, program, cancel)?;
             if other.gets_to() == usize::MAX {
                 best = other;
             }
@@ -185,7 +186,8 @@ impl<'h, 't> Replay<'h, 't> {
         history: &'h History<'t>,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
-        Self::reproducing(history, &history.policy, cancel)?.checked()
+        let program = Arc::new(Program::of(history, &Turned::new()));
+        Self::reproducing(history, &history.policy, program, cancel)?.checked()
     }
 
     /// Where the replay parts from the recording: tries whether segments came when they were first used, and no event
@@ -205,6 +207,8 @@ impl<'h, 't> Replay<'h, 't> {
         if self.is_unchecked() {
             let (run, finished) = self.run(&self.policy, None, false)?;
             self.reproduction.outcome = run.outcome(!finished);
+        } else if matches!(self.reproduction.divergence, Some(Divergence::Event { .. })) {
+            self.reproduction = self.reproduce(false)?;
         }
         Ok(self)
     }
@@ -216,8 +220,9 @@ impl<'h, 't> Replay<'h, 't> {
         if all.is_empty() {
             return Ok(None);
         }
+        let program = Arc::new(Program::of(self.history, &Turned::new()));
         let read = |uses: &FirstUses| {
-            Self::reading(self.history, &self.policy, &Turned::new(), uses.clone(), &self.cancel)
+            Self::reading(self.history, &self.policy, Arc::clone(&program), uses.clone(), &self.cancel)
         };
         let mut reading = read(&all)?;
         let mut some = FirstUses::default();
@@ -246,9 +251,15 @@ impl<'h, 't> Replay<'h, 't> {
 
     /// The reading of the recording that reproduces most of it: what it does not say is turned about where that
     /// gets further.
-    fn reproducing(history: &'h History<'t>, policy: &Policy, cancel: &Cancel) -> Result<Self, ReplayError> {
+    /// `program` is the likely one.
+    fn reproducing(
+        history: &'h History<'t>,
+        policy: &Policy,
+        program: Arc<Program>,
+        cancel: &Cancel,
+    ) -> Result<Self, ReplayError> {
         let mut turned = Turned::new();
-        let mut best = Self::reading(history, policy, &turned, FirstUses::default(), cancel)?;
+        let mut best = Self::reading(history, policy, program, FirstUses::default(), cancel)?;
         for _ in 0..MOST_TURNED {
             let place = best.gets_to();
             let before = |&&request: &&u32| request as usize <= place;
@@ -257,7 +268,8 @@ impl<'h, 't> Replay<'h, 't> {
             let mut further = None;
             for other in Reading::OTHERS {
                 turned.insert(request, other);
-                let reading = Self::reading(history, policy, &turned, FirstUses::default(), cancel)?;
+                let program = Arc::new(Program::of(history, &turned));
+                let reading = Self::reading(history, policy, program, FirstUses::default(), cancel)?;
                 if reading.gets_to() > place {
                     further = Some(reading);
                     break;
@@ -278,14 +290,14 @@ impl<'h, 't> Replay<'h, 't> {
         }
     }
 
+    /// One reading, followed as far as it agrees with the recording.
     fn reading(
         history: &'h History<'t>,
         policy: &Policy,
-        turned: &Turned,
+        program: Arc<Program>,
         first_uses: FirstUses,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
-        let program = Program::of(history, turned);
         if program.arenas.len() > MOST_ARENAS {
             return Err(ReplayError::TooManyArenas(program.arenas.len()));
         }
@@ -301,12 +313,15 @@ impl<'h, 't> Replay<'h, 't> {
         let reach = Reach::of(history, &program);
         let mut this =
             Self { history, cancel, program, start, first_uses, skipped, reach, policy, reproduction };
-        this.reproduction = this.reproduce(&this.policy)?;
+        this.reproduction = this.reproduce(true)?;
         Ok(this)
     }
 
-    fn reproduce(&self, policy: &Policy) -> Result<Reproduction, ReplayError> {
-        let (mut run, device) = self.start_recorded(policy, None)?;
+    /// Runs under the recorded settings; where `stops` is set, no further than the recording is followed, and what
+    /// was counted then is of no use.
+    fn reproduce(&self, stops: bool) -> Result<Reproduction, ReplayError> {
+        let (mut run, device) = self.start_recorded(&self.policy, None)?;
+        run.stops_at_divergence = stops;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
         self.still_wanted()?;

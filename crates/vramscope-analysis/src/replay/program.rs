@@ -326,11 +326,14 @@ impl<'h, 't> Builder<'h, 't> {
     /// The segment events since the last request or free belong to `request`, whose allocator may have given
     /// memory back; where what comes is none, the program itself did, or so much of them as is not inside.
     fn close_window(&mut self, request: Option<u32>) {
+        let events = &self.history.device.events;
+        let failed = request.is_some_and(|r| events.actions()[r as usize] == Action::Oom);
+        if self.window.is_empty() && !failed {
+            return self.complete_at_once();
+        }
         let window = std::mem::take(&mut self.window);
         let completions = std::mem::take(&mut self.completions);
-        let events = &self.history.device.events;
         let grown = || window.iter().map(|&e| events.get(e as usize)).filter(|e| is_growth(e.action));
-        let failed = request.is_some_and(|r| events.actions()[r as usize] == Action::Oom);
         let request = request.filter(|_| failed || grown().next().is_some());
         let wanted = if failed {
             request.map_or(0, |r| events.get(r as usize).size)
@@ -359,6 +362,17 @@ impl<'h, 't> Builder<'h, 't> {
                 self.reserved.saturating_sub(e.size)
             };
         }
+    }
+
+    /// Frees that were completed with no segment event beside them: nobody had to wait for them, and their blocks are
+    /// available before what comes.
+    fn complete_at_once(&mut self) {
+        let mut completions = std::mem::take(&mut self.completions);
+        for (id, event) in completions.drain(..) {
+            self.vacate(if self.has_waited(id) { What::FreeCompleted } else { What::Free }, id, event);
+        }
+        // Most events pass here: the list is used again.
+        self.completions = completions;
     }
 
     /// Frees that were completed in the window become available before the request that the window belongs to,

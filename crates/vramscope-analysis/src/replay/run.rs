@@ -63,6 +63,8 @@ pub(super) struct Run<'p> {
     cancel: Cancel,
     /// Also a failure that the recorded program lived through ends the run.
     pub(super) stops_at_failure: bool,
+    /// Ends where the recording is not followed any more.
+    pub(super) stops_at_divergence: bool,
     /// What was collected by a limit that is not known is given back where the recording says so.
     pub(super) follows_collections: bool,
     pub(super) allocator: CachingAllocator,
@@ -94,6 +96,7 @@ impl<'p> Run<'p> {
             history,
             cancel,
             stops_at_failure: false,
+            stops_at_divergence: false,
             follows_collections: false,
             allocator,
             slots,
@@ -214,6 +217,9 @@ impl<'p> Run<'p> {
                 return false;
             }
             if !follows {
+                if self.stops_at_divergence {
+                    return false;
+                }
                 self.follows_collections = false;
                 if !self.step(step) {
                     return false;

@@ -296,7 +296,7 @@ impl<'r> OpenDevice<'r> {
     fn overview(&self) -> DeviceJson<'_> {
         let history = self.history();
         let events = &history.device.events;
-        let peaks = history.peaks();
+        let peaks = self.timeline.peaks();
         let peak = |p: Peak| PeakJson { bytes: p.bytes, moment: p.moment.index() };
         DeviceJson {
             device: history.device.device,

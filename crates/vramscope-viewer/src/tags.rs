@@ -53,10 +53,10 @@ impl<'r> TagsOfDevice<'r> {
             .iter()
             .map(|r| table.entry(ViewTags::bare(r.stream, r.pool.map(array))))
             .collect();
-        let allocations = pools_around(history)
-            .zip(&history.allocations)
-            .map(|(around, a)| table.of_allocation(a, around.map(array)))
-            .collect();
+        let mut allocations = vec![0; history.allocations.len()];
+        each_with_pool(history, |id, around| {
+            allocations[id] = table.of_allocation(&history.allocations[id], around.map(array));
+        });
         Self { table: table.entries, texts, allocations, ranges }
     }
 }
@@ -74,17 +74,19 @@ fn array(pool: PoolId) -> [u64; 2] {
 struct Table {
     entries: Vec<ViewTags>,
     index: HashMap<ViewTags, u32>,
+    /// What [`of_allocation`](Self::of_allocation) looked up last: recorded tags, the pool, and their entry.
+    last: Option<(u32, [u64; 2], u32)>,
 }
 
 impl Table {
     fn of(entries: Vec<ViewTags>) -> Self {
         // Of entries that look alike the first serves.
         let index = entries.iter().enumerate().rev().map(|(i, &t)| (t, i as u32)).collect();
-        Self { entries, index }
+        Self { entries, index, last: None }
     }
 
     fn entry(&mut self, tags: ViewTags) -> u32 {
-        let Self { entries, index } = self;
+        let Self { entries, index, .. } = self;
         *index.entry(tags).or_insert_with_key(|tags| {
             entries.push(*tags);
             (entries.len() - 1) as u32
@@ -96,42 +98,50 @@ impl Table {
         let Some(recorded) = a.tags else { return self.entry(ViewTags::bare(a.stream, around)) };
         let own = recorded.index() as u32;
         match around {
-            Some(_) if self.entries[own as usize].pool.is_none() => {
-                let tags = ViewTags { pool: around, ..self.entries[own as usize] };
-                self.entry(tags)
+            Some(pool) if self.entries[own as usize].pool.is_none() => {
+                if let Some((_, _, entry)) = self.last.filter(|last| (last.0, last.1) == (own, pool)) {
+                    return entry;
+                }
+                let entry = self.entry(ViewTags { pool: around, ..self.entries[own as usize] });
+                self.last = Some((own, pool, entry));
+                entry
             }
             _ => own,
         }
     }
 }
 
-/// The pool of the range that holds each allocation when it begins, in the order of the history.
-fn pools_around(history: &History<'_>) -> impl Iterator<Item = Option<PoolId>> {
-    let mut pools = vec![None; history.allocations.len()];
-    if history.reserved.iter().any(|r| r.pool.is_some()) {
-        let mut births: Vec<(Moment, usize)> =
-            history.allocations.iter().enumerate().map(|(i, a)| (a.from, i)).collect();
-        births.sort_unstable();
-        let mut changes: Vec<(Moment, bool, &ReservedRange)> = Vec::new();
-        for r in &history.reserved {
-            changes.push((r.from, true, r));
-            changes.push((r.to, false, r));
-        }
-        changes.sort_by_key(|&(moment, comes, _)| (moment, comes));
-        let mut changes = changes.into_iter().peekable();
-        let mut live: BTreeMap<u64, &ReservedRange> = BTreeMap::new();
-        for (moment, id) in births {
-            while let Some((_, comes, range)) = changes.next_if(|c| c.0 <= moment) {
-                if comes {
-                    live.insert(range.address, range);
-                } else {
-                    live.remove(&range.address);
-                }
-            }
-            let address = history.allocations[id].address;
-            let below = live.range(..=address).next_back().map(|(_, r)| r);
-            pools[id] = below.filter(|r| address < r.end()).and_then(|r| r.pool);
-        }
+/// Tells each allocation by its number, with the pool of the range that held it when it began.
+fn each_with_pool(history: &History<'_>, mut tell: impl FnMut(usize, Option<PoolId>)) {
+    let ids = 0..history.allocations.len();
+    if history.reserved.iter().all(|r| r.pool.is_none()) {
+        return ids.for_each(|id| tell(id, None));
     }
-    pools.into_iter()
+    let mut changes: Vec<(Moment, bool, &ReservedRange)> = Vec::new();
+    for r in &history.reserved {
+        changes.push((r.from, true, r));
+        changes.push((r.to, false, r));
+    }
+    changes.sort_by_key(|&(moment, comes, _)| (moment, comes));
+    let mut changes = changes.into_iter().peekable();
+    let mut live: BTreeMap<u64, &ReservedRange> = BTreeMap::new();
+    let mut next = |id: usize| {
+        let a = &history.allocations[id];
+        while let Some((_, comes, range)) = changes.next_if(|c| c.0 <= a.from) {
+            if comes {
+                live.insert(range.address, range);
+            } else {
+                live.remove(&range.address);
+            }
+        }
+        let below = live.range(..=a.address).next_back().map(|(_, r)| r);
+        tell(id, below.filter(|r| a.address < r.end()).and_then(|r| r.pool));
+    };
+    // They mostly come in the order in which they began.
+    if history.allocations.is_sorted_by_key(|a| a.from) {
+        return ids.for_each(next);
+    }
+    let mut births: Vec<(Moment, usize)> = ids.map(|id| (history.allocations[id].from, id)).collect();
+    births.sort_unstable();
+    births.into_iter().for_each(|(_, id)| next(id));
 }

@@ -27,27 +27,40 @@ const SPACING: usize = 4096;
 impl Lifetimes {
     /// Of things `(id, from, to)` in a recording of `moments` moments.
     pub(crate) fn of(things: impl Iterator<Item = (u32, Moment, Moment)>, moments: usize) -> Self {
-        let mut things: Vec<(u32, u32, u32)> = things
-            .filter(|(_, from, to)| from < to)
-            .map(|(id, from, to)| (from.index() as u32, id, to.index() as u32))
-            .collect();
-        things.sort_unstable();
+        let most = things.size_hint().1.unwrap_or_default();
+        let column = || Vec::with_capacity(most);
+        let mut this =
+            Self { ids: column(), from: column(), to: column(), spacing: SPACING, living: Vec::new() };
+        for (id, from, to) in things.filter(|(_, from, to)| from < to) {
+            this.ids.push(id);
+            this.from.push(from.index() as u32);
+            this.to.push(to.index() as u32);
+        }
+        this.sort();
         // All lists together stay within one entry for each thing and moment, however much lives at once.
         let end = moments as u32;
-        let lived: u64 = things.iter().map(|t| u64::from(t.2.min(end).saturating_sub(t.0))).sum();
-        let spacing = SPACING.max((lived / (things.len() + moments).max(1) as u64) as usize);
-        let mut this = Self {
-            from: things.iter().map(|t| t.0).collect(),
-            ids: things.iter().map(|t| t.1).collect(),
-            to: things.iter().map(|t| t.2).collect(),
-            spacing,
-            living: Vec::new(),
-        };
+        let lifetimes = this.from.iter().zip(&this.to);
+        let lived: u64 = lifetimes.map(|(&from, &to)| u64::from(to.min(end).saturating_sub(from))).sum();
+        let spacing = SPACING.max((lived / (this.ids.len() + moments).max(1) as u64) as usize);
+        this.spacing = spacing;
         for moment in (0..end).step_by(spacing) {
             let list = this.at(moment);
             this.living.push(list);
         }
         this
+    }
+
+    /// Puts the columns into the order of birth, in which they mostly are.
+    fn sort(&mut self) {
+        if self.from.iter().zip(&self.ids).is_sorted() {
+            return;
+        }
+        let columns = self.from.iter().zip(&self.ids).zip(&self.to);
+        let mut things: Vec<(u32, u32, u32)> = columns.map(|((&from, &id), &to)| (from, id, to)).collect();
+        things.sort_unstable();
+        for (i, (from, id, to)) in things.into_iter().enumerate() {
+            (self.from[i], self.ids[i], self.to[i]) = (from, id, to);
+        }
     }
 
     /// The number of the thing at `position` in order of birth.

@@ -10,7 +10,7 @@ use lifetimes::Lifetimes;
 use picture::Stack;
 
 use crate::cancel::Cancel;
-use crate::counters::Counters;
+use crate::counters::{Counters, Peak, Peaks};
 use crate::history::History;
 use crate::moment::Moment;
 use crate::range_max::RangeMax;
@@ -132,7 +132,11 @@ impl<'h, 't> Timeline<'h, 't> {
                 let first = times[0];
                 times.iter_mut().for_each(|time| *time = time.saturating_sub(first));
             }
-            let counters = columns.map(RangeMax::new);
+            let [requested, allocated, active, reserved] = columns;
+            let first = scope.spawn(|| [requested, allocated].map(RangeMax::new));
+            let [third, fourth] = [active, reserved].map(RangeMax::new);
+            let [first, second] = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let counters = [first, second, third, fourth];
             let reserved = Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments);
             let lifetimes = lifetimes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let (active, allocated) = lifetimes;
@@ -155,6 +159,15 @@ impl<'h, 't> Timeline<'h, 't> {
         let at = moment.index().min(self.moments() - 1);
         let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k| self.counters[k].values()[at]);
         Counters { requested, allocated, active, reserved }
+    }
+
+    /// The highest values over the whole recording, and where they stand first.
+    pub fn peaks(&self) -> Peaks {
+        let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k: usize| {
+            let at = self.counters[k].position(0, self.moments() - 1);
+            Peak { bytes: self.counters[k].values()[at], moment: Moment::from_index(at) }
+        });
+        Peaks { requested, allocated, active, reserved }
     }
 
     /// Numbers of the allocations that are active at `moment`, oldest first.

@@ -9,6 +9,7 @@
 mod budget;
 mod cancel;
 mod churn;
+mod column;
 mod counters;
 mod course;
 mod facts;

@@ -1,9 +1,11 @@
 //! Where a column of numbers is highest.
 
+use crate::column::Column;
+
 /// A column of numbers that knows the highest of any range, in time that does not depend on the range's length.
 #[derive(Debug, Clone)]
 pub(crate) struct RangeMax {
-    values: Vec<u64>,
+    values: Column,
     /// `levels[k][i]` is where the highest of `1 << k` chunks from chunk `i` stands.
     levels: Vec<Vec<u32>>,
 }
@@ -11,13 +13,15 @@ pub(crate) struct RangeMax {
 const CHUNK: usize = 64;
 
 impl RangeMax {
-    pub(crate) fn new(values: Vec<u64>) -> Self {
-        let chunks = values.chunks(CHUNK).zip((0..).step_by(CHUNK));
-        let chunks = chunks.map(|(c, first)| (first + first_highest(c)) as u32).collect();
+    pub(crate) fn new(values: Column) -> Self {
+        let last = values.len().saturating_sub(1);
+        let chunks = (0..values.len()).step_by(CHUNK);
+        let chunks =
+            chunks.map(|first| values.first_highest(first..=last.min(first + CHUNK - 1)) as u32).collect();
         let mut levels: Vec<Vec<u32>> = vec![chunks];
         let mut step = 1;
         while let Some(below) = levels.last().filter(|l| l.len() > step) {
-            let higher = |a: u32, b: u32| if values[b as usize] > values[a as usize] { b } else { a };
+            let higher = |a: u32, b: u32| if values.get(b as usize) > values.get(a as usize) { b } else { a };
             let above = below.iter().zip(&below[step..]).map(|(&a, &b)| higher(a, b)).collect();
             levels.push(above);
             step *= 2;
@@ -26,18 +30,18 @@ impl RangeMax {
     }
 
     /// The numbers.
-    pub(crate) fn values(&self) -> &[u64] {
+    pub(crate) fn values(&self) -> &Column {
         &self.values
     }
 
     /// The highest of `first..=last`.
     pub(crate) fn highest(&self, first: usize, last: usize) -> u64 {
-        self.values[self.position(first, last)]
+        self.values.get(self.position(first, last)).unwrap_or_default()
     }
 
     /// Where the first of the highest of `first..=last` stands.
     pub(crate) fn position(&self, first: usize, last: usize) -> usize {
-        let plain = |from: usize, to: usize| from + first_highest(&self.values[from..=to]);
+        let plain = |from: usize, to: usize| self.values.first_highest(from..=to);
         let (a, b) = (first / CHUNK + 1, last / CHUNK);
         if a >= b {
             return plain(first, last);
@@ -48,17 +52,12 @@ impl RangeMax {
         let parts = [plain(first, a * CHUNK - 1), whole[0], whole[1], plain(b * CHUNK, last)];
         let mut best = parts[0];
         for p in parts {
-            if self.values[p] > self.values[best] {
+            if self.values.get(p) > self.values.get(best) {
                 best = p;
             }
         }
         best
     }
-}
-
-fn first_highest(values: &[u64]) -> usize {
-    let highest = values.iter().copied().max();
-    values.iter().position(|&v| Some(v) == highest).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -69,7 +68,9 @@ mod tests {
     fn the_highest_of_a_range_is_what_a_scan_finds() {
         // Few distinct values, so that the first of several highest matters.
         let values: Vec<u64> = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60).collect();
-        let fast = RangeMax::new(values.clone());
+        let mut column = Column::of_sums(values.iter().copied(), values.len());
+        values.iter().for_each(|&value| column.push(value));
+        let fast = RangeMax::new(column);
         for first in (0..2000).step_by(97) {
             for last in (first..2000).step_by(61) {
                 let scan = values[first..=last].iter().copied().max().unwrap();

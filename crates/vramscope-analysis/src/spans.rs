@@ -104,6 +104,7 @@ mod tests {
     use vramscope_trace::{Action, Event, Events, TagsTable};
 
     use super::*;
+    use crate::column::Column;
     use crate::range_max::RangeMax;
     use crate::regions::event_times;
 
@@ -140,10 +141,12 @@ mod tests {
             spans.see(Moment::from_index(moment), value);
         }
         let times = event_times(&device).unwrap();
-        let column = RangeMax::new(values);
+        let mut column = Column::of_sums(values.iter().copied(), values.len());
+        values.iter().for_each(|&value| column.push(value));
+        let column = RangeMax::new(column);
         for (run, seen) in runs.iter().zip(spans.seen()) {
             let (first, last) = run.moments(&times);
-            let value = |moment: usize| column.values()[moment];
+            let value = |moment: usize| column.values().get(moment).unwrap();
             let expected =
                 Seen { before: value(first), highest: column.highest(first, last), after: value(last) };
             assert_eq!(seen, expected, "{run:?}");

@@ -8,13 +8,15 @@ pub use picture::{NO_COLUMN, Picture};
 
 use lifetimes::Lifetimes;
 use picture::Stack;
+use vramscope_trace::DeviceTrace;
 
 use crate::cancel::Cancel;
+use crate::column::Column;
 use crate::counters::{Counters, Peak, Peaks};
 use crate::history::History;
 use crate::moment::Moment;
 use crate::range_max::RangeMax;
-use crate::regions::event_times;
+use crate::regions::rising_times;
 
 /// A kind of bytes, and what the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +108,7 @@ pub struct Timeline<'h, 't> {
     allocated: Lifetimes,
     reserved: Lifetimes,
     /// Of each event, in microseconds after the first, never falling.
-    times: Option<Vec<i64>>,
+    times: Option<Column>,
 }
 
 impl<'h, 't> Timeline<'h, 't> {
@@ -120,18 +122,17 @@ impl<'h, 't> Timeline<'h, 't> {
                 let active = Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.to)), moments);
                 (active, Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.freed)), moments))
             });
-            let mut columns: [Vec<u64>; 4] = std::array::from_fn(|_| Vec::with_capacity(moments));
+            let requested = Column::of_sums(history.allocations.iter().map(|a| a.requested), moments);
+            let blocks = || Column::of_sums(history.allocations.iter().map(|a| a.size), moments);
+            let reserved = Column::of_sums(history.reserved.iter().map(|r| r.size), moments);
+            let mut columns = [requested, blocks(), blocks(), reserved];
             for (_, counters) in history.walk() {
                 for (column, kind) in columns.iter_mut().zip(ByteKind::ALL) {
                     column.push(kind.of(counters));
                 }
             }
             let ranges = (0u32..).zip(&history.reserved);
-            let mut times = event_times(history.device).filter(|t| !t.is_empty());
-            if let Some(times) = &mut times {
-                let first = times[0];
-                times.iter_mut().for_each(|time| *time = time.saturating_sub(first));
-            }
+            let times = times_of(history.device);
             let [requested, allocated, active, reserved] = columns;
             let first = scope.spawn(|| [requested, allocated].map(RangeMax::new));
             let [third, fourth] = [active, reserved].map(RangeMax::new);
@@ -157,7 +158,7 @@ impl<'h, 't> Timeline<'h, 't> {
     /// The counters at `moment`; after the end, those at the end.
     pub fn counters_at(&self, moment: Moment) -> Counters {
         let at = moment.index().min(self.moments() - 1);
-        let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k| self.counters[k].values()[at]);
+        let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k| self.value(k, at));
         Counters { requested, allocated, active, reserved }
     }
 
@@ -165,9 +166,14 @@ impl<'h, 't> Timeline<'h, 't> {
     pub fn peaks(&self) -> Peaks {
         let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k: usize| {
             let at = self.counters[k].position(0, self.moments() - 1);
-            Peak { bytes: self.counters[k].values()[at], moment: Moment::from_index(at) }
+            Peak { bytes: self.value(k, at), moment: Moment::from_index(at) }
         });
         Peaks { requested, allocated, active, reserved }
+    }
+
+    /// A kind of bytes at a moment of the recording.
+    fn value(&self, kind: usize, at: usize) -> u64 {
+        self.counters[kind].values().get(at).unwrap_or_default()
     }
 
     /// Numbers of the allocations that are active at `moment`, oldest first.
@@ -182,12 +188,13 @@ impl<'h, 't> Timeline<'h, 't> {
 
     /// Microseconds from the first event to the moment's; `None` without recorded times, and before the first event.
     pub fn time_of(&self, moment: Moment) -> Option<i64> {
-        self.times.as_ref()?.get(moment.event()?).copied()
+        self.times.as_ref()?.get(moment.event()?).map(u64::cast_signed)
     }
 
     /// Microseconds from the first event to the last, where times were recorded.
     pub fn duration(&self) -> Option<i64> {
-        self.times.as_ref()?.last().copied()
+        let times = self.times.as_ref()?;
+        times.get(times.len() - 1).map(u64::cast_signed)
     }
 
     /// Draws a window.
@@ -249,13 +256,13 @@ impl<'h, 't> Timeline<'h, 't> {
         let last = self.moments() - 1;
         match (axis, &self.times) {
             (Axis::Time, Some(times)) => {
-                let end = times.last().copied().unwrap_or(0);
+                let end = self.duration().unwrap_or_default();
                 if to < 0.0 || from > end as f64 {
                     return None;
                 }
                 // What happened at the very first moment of all is seen in the first pixel.
-                let first = if from <= 0.0 { 0 } else { times.partition_point(|&t| t as f64 <= from) };
-                Some((first, times.partition_point(|&t| t as f64 <= to)))
+                let first = if from <= 0.0 { 0 } else { times.partition_point(|t| t as f64 <= from) };
+                Some((first, times.partition_point(|t| t as f64 <= to)))
             }
             _ => {
                 let first = from.floor().max(0.0);
@@ -266,4 +273,15 @@ impl<'h, 't> Timeline<'h, 't> {
             }
         }
     }
+}
+
+/// Microseconds of each event after the first; `None` where there are none, or one is not known.
+fn times_of(device: &DeviceTrace) -> Option<Column> {
+    let mut column = Column::of_sums([1].into_iter(), device.events.len());
+    let mut first = None;
+    for time in rising_times(device) {
+        let time = time?;
+        column.push(time.saturating_sub(*first.get_or_insert(time)).cast_unsigned());
+    }
+    first.map(|_| column)
 }

@@ -1,0 +1,116 @@
+//! A column of millions of numbers in little memory.
+
+use std::ops::RangeInclusive;
+
+/// Numbers that are mostly sums of a few sizes: as 32-bit counts of a common unit, or plain from the first that does
+/// not fit.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    /// The unit is two to this power.
+    shift: u32,
+    counts: Vec<u32>,
+    /// All numbers, where one did not fit; else none.
+    plain: Vec<u64>,
+}
+
+impl Column {
+    /// Room for `capacity` numbers, each of which is a sum of some of `parts`.
+    pub(crate) fn of_sums(parts: impl Iterator<Item = u64>, capacity: usize) -> Self {
+        let bits = parts.fold(0, |bits, part| bits | part);
+        let shift = if bits == 0 { 0 } else { bits.trailing_zeros() };
+        Self { shift, counts: Vec::with_capacity(capacity), plain: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, number: u64) {
+        if self.plain.is_empty() {
+            let count = number >> self.shift;
+            if let Ok(count) = u32::try_from(count)
+                && u64::from(count) << self.shift == number
+            {
+                return self.counts.push(count);
+            }
+            self.make_plain();
+        }
+        self.plain.push(number);
+    }
+
+    #[cold]
+    fn make_plain(&mut self) {
+        let counts = std::mem::take(&mut self.counts);
+        self.plain.reserve_exact(counts.capacity());
+        self.plain.extend(counts.into_iter().map(|count| u64::from(count) << self.shift));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len() + self.plain.len()
+    }
+
+    /// Number `i`, if there are as many.
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> Option<u64> {
+        match self.counts.get(i) {
+            Some(&count) => Some(u64::from(count) << self.shift),
+            None => self.plain.get(i).copied(),
+        }
+    }
+
+    /// Where the first of the highest in a range stands; the range's beginning where there is none.
+    pub(crate) fn first_highest(&self, range: RangeInclusive<usize>) -> usize {
+        fn first_highest<T: Copy + Ord>(values: &[T]) -> usize {
+            let highest = values.iter().copied().max();
+            values.iter().position(|&v| Some(v) == highest).unwrap_or(0)
+        }
+        let first = *range.start();
+        match self.counts.get(range.clone()) {
+            Some(counts) => first + first_highest(counts),
+            None => first + self.plain.get(range).map_or(0, first_highest),
+        }
+    }
+
+    /// How many numbers, of a column that never falls, come before the first that is not `before`.
+    pub(crate) fn partition_point(&self, before: impl Fn(u64) -> bool) -> usize {
+        match self.plain.is_empty() {
+            true => self.counts.partition_point(|&count| before(u64::from(count) << self.shift)),
+            false => self.plain.partition_point(|&number| before(number)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_holds_what_was_put_in(
+            mut numbers in prop::collection::vec(prop_oneof![0..9u64, any::<u32>().prop_map(u64::from), any::<u64>()], 0..40),
+            unit in 0..12u32,
+            odd in any::<bool>(),
+        ) {
+            for number in &mut numbers {
+                *number = (*number << unit) | u64::from(odd);
+            }
+            // What parts are told may be wrong: then the unit does not fit either.
+            let mut column = Column::of_sums([1 << unit].into_iter(), numbers.len());
+            numbers.iter().for_each(|&number| column.push(number));
+            prop_assert_eq!(column.len(), numbers.len());
+            for i in 0..=numbers.len() {
+                prop_assert_eq!(column.get(i), numbers.get(i).copied());
+            }
+            for first in 0..numbers.len() {
+                let highest = numbers[first..].iter().max().unwrap();
+                let position = first + numbers[first..].iter().position(|n| n == highest).unwrap();
+                prop_assert_eq!(column.first_highest(first..=numbers.len() - 1), position);
+            }
+            numbers.sort_unstable();
+            let mut sorted = Column::of_sums(numbers.iter().copied(), 0);
+            numbers.iter().for_each(|&number| sorted.push(number));
+            for &number in &numbers {
+                prop_assert_eq!(sorted.partition_point(|n| n <= number), numbers.partition_point(|&n| n <= number));
+            }
+        }
+    }
+}

@@ -141,7 +141,7 @@ mod tests {
             spans.see(Moment::from_index(moment), value);
         }
         let times = event_times(&device).unwrap();
-        let mut column = Column::of_sums(values.iter().copied(), values.len());
+        let mut column = Column::of_sums(1, values.len());
         values.iter().for_each(|&value| column.push(value));
         let column = RangeMax::new(column);
         for (run, seen) in runs.iter().zip(spans.seen()) {

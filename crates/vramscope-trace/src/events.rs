@@ -242,6 +242,12 @@ impl Events {
         self.times.iter().map(|&t| Some(t).filter(|&t| t != NO_TIME))
     }
 
+    /// When event number `i` happened, where it is known and there are as many; see [`Event::time_us`].
+    #[inline]
+    pub fn time(&self, i: usize) -> Option<i64> {
+        self.times.get(i).copied().filter(|&t| t != NO_TIME)
+    }
+
     /// Appends the events `range` of `other`.
     pub(crate) fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
         self.actions.extend_from_slice(&other.actions[range.clone()]);

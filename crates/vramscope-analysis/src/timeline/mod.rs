@@ -1,14 +1,17 @@
 //! The timeline: stacked live memory over events or real time, drawn at any zoom in time that depends on the window
 //! and not on how long the recording is.
 
+mod clock;
 mod lifetimes;
 mod picture;
 
+use std::sync::OnceLock;
+
 pub use picture::{NO_COLUMN, Picture};
 
+use clock::Clock;
 use lifetimes::Lifetimes;
 use picture::Stack;
-use vramscope_trace::DeviceTrace;
 
 use crate::cancel::Cancel;
 use crate::column::Column;
@@ -16,7 +19,6 @@ use crate::counters::{Counters, Peak, Peaks};
 use crate::history::History;
 use crate::moment::Moment;
 use crate::range_max::RangeMax;
-use crate::regions::rising_times;
 
 /// A kind of bytes, and what the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,44 +106,44 @@ pub struct Timeline<'h, 't> {
     history: &'h History<'t>,
     /// Each kind of bytes at every moment, in the order of [`ByteKind::ALL`].
     counters: [RangeMax; 4],
-    active: Lifetimes,
+    /// Of allocations until their blocks are available again; made when first asked for.
+    active: OnceLock<Lifetimes>,
+    /// Of allocations until their owner gave them back.
     allocated: Lifetimes,
     reserved: Lifetimes,
-    /// Of each event, in microseconds after the first, never falling.
-    times: Option<Column>,
+    clock: Option<Clock<'t>>,
 }
 
 impl<'h, 't> Timeline<'h, 't> {
     /// Makes `history` ready.
     pub fn of(history: &'h History<'t>) -> Self {
         let moments = history.device.events.len() + 1;
-        let allocations = || (0u32..).zip(&history.allocations);
+        let allocations = (0u32..).zip(&history.allocations);
+        let ranges = (0u32..).zip(&history.reserved);
         // What lives when on one core, how much on another.
         std::thread::scope(|scope| {
-            let lifetimes = scope.spawn(|| {
-                let active = Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.to)), moments);
-                (active, Lifetimes::of(allocations().map(|(id, a)| (id, a.from, a.freed)), moments))
+            let lifetimes = scope.spawn(move || {
+                let allocated = Lifetimes::of(allocations.map(|(id, a)| (id, a.from, a.freed)), moments);
+                let reserved = Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments);
+                (allocated, reserved, Clock::of(history.device))
             });
-            let requested = Column::of_sums(history.allocations.iter().map(|a| a.requested), moments);
-            let blocks = || Column::of_sums(history.allocations.iter().map(|a| a.size), moments);
-            let reserved = Column::of_sums(history.reserved.iter().map(|r| r.size), moments);
-            let mut columns = [requested, blocks(), blocks(), reserved];
+            let bits = history.allocations.iter().map(|a| [a.requested, a.size]);
+            let [requested, block] = bits.fold([0; 2], |[r, b], [requested, size]| [r | requested, b | size]);
+            let reserved = history.reserved.iter().fold(0, |bits, r| bits | r.size);
+            let mut columns = [requested, block, block, reserved].map(|bits| Column::of_sums(bits, moments));
             for (_, counters) in history.walk() {
                 for (column, kind) in columns.iter_mut().zip(ByteKind::ALL) {
                     column.push(kind.of(counters));
                 }
             }
-            let ranges = (0u32..).zip(&history.reserved);
-            let times = times_of(history.device);
             let [requested, allocated, active, reserved] = columns;
             let first = scope.spawn(|| [requested, allocated].map(RangeMax::new));
             let [third, fourth] = [active, reserved].map(RangeMax::new);
             let [first, second] = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let counters = [first, second, third, fourth];
-            let reserved = Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments);
             let lifetimes = lifetimes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let (active, allocated) = lifetimes;
-            Self { history, counters, active, allocated, reserved, times }
+            let (allocated, reserved, clock) = lifetimes;
+            Self { history, counters, active: OnceLock::new(), allocated, reserved, clock }
         })
     }
 
@@ -171,6 +173,13 @@ impl<'h, 't> Timeline<'h, 't> {
         Peaks { requested, allocated, active, reserved }
     }
 
+    fn active(&self) -> &Lifetimes {
+        self.active.get_or_init(|| {
+            let allocations = (0u32..).zip(&self.history.allocations);
+            Lifetimes::of(allocations.map(|(id, a)| (id, a.from, a.to)), self.moments())
+        })
+    }
+
     /// A kind of bytes at a moment of the recording.
     fn value(&self, kind: usize, at: usize) -> u64 {
         self.counters[kind].values().get(at).unwrap_or_default()
@@ -178,7 +187,8 @@ impl<'h, 't> Timeline<'h, 't> {
 
     /// Numbers of the allocations that are active at `moment`, oldest first.
     pub fn active_at(&self, moment: Moment) -> Vec<u32> {
-        self.active.at(moment.index() as u32).into_iter().map(|p| self.active.id(p)).collect()
+        let active = self.active();
+        active.at(moment.index() as u32).into_iter().map(|p| active.id(p)).collect()
     }
 
     /// Numbers of the reserved ranges at `moment`, oldest first.
@@ -188,13 +198,12 @@ impl<'h, 't> Timeline<'h, 't> {
 
     /// Microseconds from the first event to the moment's; `None` without recorded times, and before the first event.
     pub fn time_of(&self, moment: Moment) -> Option<i64> {
-        self.times.as_ref()?.get(moment.event()?).map(u64::cast_signed)
+        self.clock.as_ref()?.get(moment.event()?)
     }
 
     /// Microseconds from the first event to the last, where times were recorded.
     pub fn duration(&self) -> Option<i64> {
-        let times = self.times.as_ref()?;
-        times.get(times.len() - 1).map(u64::cast_signed)
+        self.clock.as_ref().map(Clock::last)
     }
 
     /// Draws a window.
@@ -217,9 +226,9 @@ impl<'h, 't> Timeline<'h, 't> {
             ranges.iter().map(of).collect()
         });
         let (lifetimes, counter) = match window.stacked {
-            ByteKind::Requested => (&self.active, &self.counters[0]),
+            ByteKind::Requested => (self.active(), &self.counters[0]),
             ByteKind::Allocated => (&self.allocated, &self.counters[1]),
-            ByteKind::Active => (&self.active, &self.counters[2]),
+            ByteKind::Active => (self.active(), &self.counters[2]),
             ByteKind::Reserved => (&self.reserved, &self.counters[3]),
         };
         let mut moment: Vec<u32> = Vec::new();
@@ -254,15 +263,15 @@ impl<'h, 't> Timeline<'h, 't> {
     /// The first and last moment between `from` and `to` on the axis; `None` outside of the recording.
     fn moments_between(&self, axis: Axis, from: f64, to: f64) -> Option<(usize, usize)> {
         let last = self.moments() - 1;
-        match (axis, &self.times) {
-            (Axis::Time, Some(times)) => {
-                let end = self.duration().unwrap_or_default();
+        match (axis, &self.clock) {
+            (Axis::Time, Some(clock)) => {
+                let end = clock.last();
                 if to < 0.0 || from > end as f64 {
                     return None;
                 }
                 // What happened at the very first moment of all is seen in the first pixel.
-                let first = if from <= 0.0 { 0 } else { times.partition_point(|t| t as f64 <= from) };
-                Some((first, times.partition_point(|t| t as f64 <= to)))
+                let first = if from <= 0.0 { 0 } else { clock.partition_point(|t| t as f64 <= from) };
+                Some((first, clock.partition_point(|t| t as f64 <= to)))
             }
             _ => {
                 let first = from.floor().max(0.0);
@@ -273,15 +282,4 @@ impl<'h, 't> Timeline<'h, 't> {
             }
         }
     }
-}
-
-/// Microseconds of each event after the first; `None` where there are none, or one is not known.
-fn times_of(device: &DeviceTrace) -> Option<Column> {
-    let mut column = Column::of_sums([1].into_iter(), device.events.len());
-    let mut first = None;
-    for time in rising_times(device) {
-        let time = time?;
-        column.push(time.saturating_sub(*first.get_or_insert(time)).cast_unsigned());
-    }
-    first.map(|_| column)
 }

@@ -1,0 +1,98 @@
+//! When the events of a recording happened.
+
+use vramscope_trace::{DeviceTrace, Events};
+
+use crate::regions::rising_times;
+
+/// Microseconds of each event after the first, never falling.
+#[derive(Debug, Clone)]
+pub(super) struct Clock<'t> {
+    events: &'t Events,
+    first: i64,
+    /// Where the recorder's clock stepped back: times that do not. Most recordings need no copy.
+    mended: Option<Vec<i64>>,
+}
+
+impl<'t> Clock<'t> {
+    /// `None` where there are no events, or the time of one is not known.
+    pub(super) fn of(device: &'t DeviceTrace) -> Option<Self> {
+        let events = &device.events;
+        let first = events.times().next()??;
+        let (mut is_whole, mut rises) = (true, true);
+        for (rising, time) in rising_times(device).zip(events.times()) {
+            is_whole &= rising.is_some();
+            rises &= rising == time;
+        }
+        let mended = if is_whole && !rises { rising_times(device).collect() } else { None };
+        is_whole.then_some(Self { events, first, mended })
+    }
+
+    /// Of event number `i`.
+    pub(super) fn get(&self, i: usize) -> Option<i64> {
+        let time = match &self.mended {
+            Some(times) => times.get(i).copied(),
+            None => self.events.time(i),
+        };
+        time.map(|time| time.saturating_sub(self.first))
+    }
+
+    /// Of the last event.
+    pub(super) fn last(&self) -> i64 {
+        self.events.len().checked_sub(1).and_then(|last| self.get(last)).unwrap_or_default()
+    }
+
+    /// How many events come before the first that is not `before`.
+    pub(super) fn partition_point(&self, before: impl Fn(i64) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.events.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle).is_some_and(&before) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_trace::{Action, Event, TagsTable};
+
+    use super::*;
+
+    fn device(times: &[Option<i64>]) -> DeviceTrace {
+        let tags = TagsTable::default().intern(Default::default()).unwrap();
+        let event = |&time_us: &Option<i64>| Event {
+            action: Action::Snapshot,
+            address: 0,
+            size: 0,
+            time_us,
+            stack: None,
+            tags,
+        };
+        DeviceTrace { events: times.iter().map(event).collect(), ..DeviceTrace::default() }
+    }
+
+    #[test]
+    fn times_never_fall_and_count_from_the_first() {
+        for (times, expected) in [(&[10, 12, 12, 30], [0, 2, 2, 20]), (&[10, 30, 12, 40], [0, 20, 20, 30])] {
+            let device = device(&times.map(Some));
+            let clock = Clock::of(&device).unwrap();
+            assert_eq!([0, 1, 2, 3].map(|i| clock.get(i).unwrap()), expected);
+            assert_eq!((clock.get(4), clock.last()), (None, expected[3]));
+            for t in 0..42 {
+                let before = |time: i64| time <= t;
+                assert_eq!(clock.partition_point(before), expected.partition_point(|&time| before(time)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_not_known_stops_the_clock() {
+        assert!(Clock::of(&device(&[])).is_none());
+        assert!(Clock::of(&device(&[Some(1), None, Some(3)])).is_none());
+        assert!(Clock::of(&device(&[None, Some(3)])).is_none());
+    }
+}

@@ -10,7 +10,7 @@ pub(crate) struct RangeMax {
     levels: Vec<Vec<u32>>,
 }
 
-const CHUNK: usize = 64;
+const CHUNK: usize = 256;
 
 impl RangeMax {
     pub(crate) fn new(values: Column) -> Self {

@@ -11,7 +11,7 @@ use vramscope::trace::formats::read;
 
 const SETTINGS: [&str; 4] = [
     "expandable_segments:True",
-    "max_split_size_mb:128",
+    "max_split_size_mb:32",
     "roundup_power2_divisions:4",
     "large_segment_size_mb:64",
 ];

@@ -91,10 +91,22 @@ impl Lifetimes {
         positions.filter(|&p| self.to(p) > moment).collect()
     }
 
-    /// What lives at some moment of `first..=last`, in order of birth.
-    pub(crate) fn within(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
-        let born = self.born_by(first)..self.born_by(last);
-        self.at(first).into_iter().chain(born.map(|p| p as u32))
+    /// What lives at one of `moments`, which rise, in order of birth; and some of what was born and died between two of
+    /// them.
+    pub(crate) fn at_any(&self, moments: &[u32]) -> impl Iterator<Item = u32> {
+        let first = moments.first().map(|&first| self.at(first)).unwrap_or_default();
+        let later = moments.array_windows().flat_map(|&[before, now]| {
+            let born = self.born_by(before)..self.born_by(now);
+            if born.len() <= self.spacing {
+                born.map(|p| p as u32).collect()
+            } else {
+                // Most of them are gone by then.
+                let mut living = self.at(now);
+                living.retain(|&p| p as usize >= born.start);
+                living
+            }
+        });
+        first.into_iter().chain(later)
     }
 
     /// How many are born up to `moment`.
@@ -135,6 +147,14 @@ mod tests {
                     .map(|p| (Moment::from_index(lifetimes.from(p) as usize), lifetimes.id(p)))
                     .collect();
                 assert_eq!(found, scan, "at {moment}");
+            }
+            // Moments that lie close together, and far apart.
+            for step in [7, 9000] {
+                let shown: Vec<u32> = (0..moments as u32).step_by(step).collect();
+                let lives = |&p: &u32| shown.iter().any(|&m| lifetimes.from(p) <= m && m < lifetimes.to(p));
+                let found: Vec<u32> = lifetimes.at_any(&shown).filter(lives).collect();
+                let scan: Vec<u32> = (0..lifetimes.ids.len() as u32).filter(lives).collect();
+                assert_eq!(found, scan, "every {step} moments");
             }
         }
     }

@@ -72,41 +72,39 @@ impl Picture {
             moment.iter().map(|_| Brush { bytes: 0, row: 0, next: low + row_bytes / 2.0 }).collect();
         // Runs as they come, thing by thing: column, thing, end.
         let mut runs: Vec<(u32, u32, u16)> = Vec::new();
-        if let (Some(&first), Some(&last)) = (moment.first(), moment.last()) {
-            let mut begin = 0;
-            for (step, position) in stack.lifetimes.within(first, last).enumerate() {
-                if cancel.is_cancelled_at(step) {
+        let mut begin = 0;
+        for (step, position) in stack.lifetimes.at_any(&moment).enumerate() {
+            if cancel.is_cancelled_at(step) {
+                break;
+            }
+            // Births only grow later.
+            let (from, to) = (stack.lifetimes.from(position), stack.lifetimes.to(position));
+            while moment[begin] < from {
+                begin += 1;
+            }
+            if moment[begin] >= to {
+                continue;
+            }
+            let id = stack.lifetimes.id(position);
+            let bytes = (stack.bytes)(id);
+            let mut seen = false;
+            for column in begin..moment.len() {
+                if moment[column] >= to {
                     break;
                 }
-                // Births only grow later.
-                let (from, to) = (stack.lifetimes.from(position), stack.lifetimes.to(position));
-                while moment[begin] < from {
-                    begin += 1;
-                }
-                if moment[begin] >= to {
+                let brush = &mut brushes[column];
+                brush.bytes += bytes;
+                if brush.bytes as f64 <= brush.next || brush.row >= height {
                     continue;
                 }
-                let id = stack.lifetimes.id(position);
-                let bytes = (stack.bytes)(id);
-                let mut seen = false;
-                for column in begin..moment.len() {
-                    if moment[column] >= to {
-                        break;
-                    }
-                    let brush = &mut brushes[column];
-                    brush.bytes += bytes;
-                    if brush.bytes as f64 <= brush.next || brush.row >= height {
-                        continue;
-                    }
-                    let rows = ((brush.bytes as f64 - low) / row_bytes - 0.5).ceil();
-                    brush.row = rows.clamp(f64::from(brush.row) + 1.0, f64::from(height)) as u16;
-                    brush.next = low + (f64::from(brush.row) + 0.5) * row_bytes;
-                    runs.push((column as u32, things.len() as u32, brush.row));
-                    seen = true;
-                }
-                if seen {
-                    things.push(id);
-                }
+                let rows = ((brush.bytes as f64 - low) / row_bytes - 0.5).ceil();
+                brush.row = rows.clamp(f64::from(brush.row) + 1.0, f64::from(height)) as u16;
+                brush.next = low + (f64::from(brush.row) + 0.5) * row_bytes;
+                runs.push((column as u32, things.len() as u32, brush.row));
+                seen = true;
+            }
+            if seen {
+                things.push(id);
             }
         }
         // By column; within a column they stay in order.

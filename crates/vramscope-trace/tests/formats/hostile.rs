@@ -113,6 +113,23 @@ fn small_dictionaries_that_mean_much_may_not_fill_the_memory() {
     }
 }
 
+/// A batch of references to frames is looked at before it is taken.
+#[test]
+fn a_batch_that_is_cut_anywhere_is_an_error() {
+    let mut bytes = b"\x80\x04]\x94(}\x94(".to_vec();
+    for text in ["name", "f", "filename", "f.py"] {
+        bytes.extend([0x8c, text.len() as u8]);
+        bytes.extend(text.as_bytes());
+        bytes.push(0x94);
+    }
+    bytes.extend(b"u]\x94(h\x01j\x01\0\0\0\x95\x05\0\0\0\0\0\0\0h\x01ee.");
+    assert!(error(&bytes).contains("not a"), "whole, it is a list of a frame and a stack: {}", error(&bytes));
+    for length in 2..bytes.len() {
+        let message = error(&bytes[..length]);
+        assert!(message.contains("truncated"), "{length}: {message}");
+    }
+}
+
 #[test]
 fn a_text_that_many_dictionaries_refer_to_is_copied_once() {
     // Four mebibytes of text in ten thousand settings were forty gibibytes, and as much to parse.

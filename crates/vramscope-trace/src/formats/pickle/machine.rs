@@ -460,7 +460,8 @@ impl Machine<'_> {
             if self.window.here().len() < i + LONGEST {
                 fill_opcode(&mut self.window, i)?;
             }
-            match self.window.here()[i..] {
+            // At the end of the file there may be fewer than an opcode takes.
+            match *self.window.here().get(i..).unwrap_or_default() {
                 [APPENDS, ..] => return Ok(Some((references, i + 1))),
                 [FRAME, ..] => i += 9,
                 ref bytes => match reference(bytes) {

@@ -72,3 +72,8 @@ pub struct CheckAnswers<'r> {
     /// Devices that the baseline used, and the recording does not have.
     pub only_in_baseline: Vec<i64>,
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

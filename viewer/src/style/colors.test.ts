@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { Names } from '../source/source';
 import { abgr, categoryColor, css, mix, oklch, parse, poolColor, sizeColor, stackColor, unknownColor } from './colors';
-import type { Names } from './source/source';
 
 const names = (labels: string[]): Names => ({
   label: labels,

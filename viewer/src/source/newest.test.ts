@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { newest, PATIENCE_MS } from './newest';
+import { PATIENCE_MS, newest } from './newest';
 
 test('what waits is replaced, what is under way is not', async () => {
   const asked: number[] = [];

@@ -1,8 +1,10 @@
 // Answers of the source as signals.
 
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
-import { ofCurrent, scope, trouble } from '../state';
 import { reason } from '../text/reason';
+import { scope } from './place';
+import { ofCurrent } from './recordings';
+import { trouble } from './trouble';
 
 /**
  * The answer to what `question` asks now, asked again when a signal in it changes. The former answer stays until the

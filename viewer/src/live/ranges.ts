@@ -1,7 +1,7 @@
 // Segments, blocks and reserved ranges: what they are called, and what they are to colours and searches.
 
-import { poolName, streamName } from '../live/group';
 import { NONE, type Items, type Segments, type Tags } from '../source/source';
+import { poolName, streamName } from './group';
 
 /** By number in `Segments.kind`. */
 export const KIND_NAMES = ['small', 'large', 'unknown'] as const;

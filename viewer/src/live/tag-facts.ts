@@ -1,7 +1,7 @@
 // What an allocation carries beside numbers and stack, in words.
 
-import { poolName, streamName } from '../live/group';
 import type { Tags } from '../source/source';
+import { poolName, streamName } from './group';
 
 /** PyTorch writes `N/A` where nothing compiles. */
 const isTold = (text: string | null): text is string => text !== null && text !== '' && text !== 'N/A';

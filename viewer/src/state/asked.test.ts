@@ -1,7 +1,8 @@
 import { signal } from '@preact/signals';
 import { expect, test, vi } from 'vitest';
-import { device, file, trouble } from '../state';
 import { asked, once } from './asked';
+import { device, file } from './place';
+import { trouble } from './trouble';
 
 /** Questions that are answered by hand. */
 function byHand() {

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from 'vitest';
-import type { Device, Recording, Source } from './source/source';
+import type { Device, Recording, Source } from '../source/source';
 
 const device = { events: 100, allocations: 10, origin_us: null, duration_us: null, peaks: { allocated: { moment: 7 } } } as Device;
 const recordings = [{ devices: [device, device] }, { devices: [device] }] as Recording[];
@@ -21,7 +21,19 @@ async function page(hash: string, of = source()) {
       go(to);
     },
   });
-  const state = await import('./state');
+  const state = {
+    ...(await import('./address')),
+    ...(await import('./compared')),
+    ...(await import('./moment')),
+    ...(await import('./open')),
+    ...(await import('./place')),
+    ...(await import('./recordings')),
+    ...(await import('./replay')),
+    ...(await import('./search')),
+    ...(await import('./selection')),
+    ...(await import('./trouble')),
+    ...(await import('./window')),
+  };
   await state.start(of);
   const back = () => {
     entries.pop();

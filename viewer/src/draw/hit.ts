@@ -1,8 +1,8 @@
 // What lies where in a picture.
 
-import { firstThat } from '../parts/bisect';
+import { firstThat } from '../numbers/bisect';
 import { NONE, type Picture } from '../source/source';
-import type { Overlay } from './overlay';
+import type { Overlay } from '../state/replay';
 
 /** The item at a pixel column and a row from the bottom; null where nothing is. */
 export function itemAt(picture: Picture, x: number, row: number): number | null {

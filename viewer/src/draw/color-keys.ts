@@ -1,10 +1,10 @@
 // What items are coloured by: a key for each item, and what each key is called.
 
-import { framesOf, NO_STACK, ownFrame } from '../live/stacks';
 import { poolName, streamName } from '../live/group';
-import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../colors';
+import { NO_STACK, framesOf, ownFrame } from '../live/stacks';
 import { NONE, type Items, type Names, type Tags } from '../source/source';
-import type { ColorBy } from '../state';
+import type { ColorBy } from '../state/grouping';
+import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../style/colors';
 import { byteLabel } from './ticks';
 
 export interface Keying {

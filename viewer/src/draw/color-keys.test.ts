@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Items, Names, Tags } from '../source/source';
-import { keying, largest, stackTitle } from './keys';
+import { keying, largest, stackTitle } from './color-keys';
 
 const names: Names = {
   label: ['c10::alloc', 'nn/linear.py:9 forward', 'train.py:3 main'],

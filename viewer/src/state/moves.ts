@@ -1,11 +1,15 @@
 // Everything that moves what the timeline shows.
 
 import { batch } from '@preact/signals';
+import { clamped, panned, zoomed, type Range } from '../numbers/scale';
+import { newest } from '../source/newest';
 import type { Mark } from '../source/source';
-import { axis, current, device, file, moment, range, scope, shownMoment, shownRange, source, span, trouble, whole } from '../state';
-import { newest } from './newest';
-import { clamped, panned, zoomed, type Range } from './scale';
 import { reason } from '../text/reason';
+import { moment, shownMoment } from './moment';
+import { device, file, scope } from './place';
+import { current, source } from './recordings';
+import { trouble } from './trouble';
+import { axis, range, shownRange, span, whole } from './window';
 
 /** A view never shows less than this: events, or microseconds. */
 const least = () => (axis.value === 'time' ? 2 : 4);

@@ -1,8 +1,8 @@
 // How the items of a picture are painted, each in its colour.
 
-import { abgr, mix, type Rgb } from '../colors';
 import type { Items } from '../source/source';
-import type { Paints } from '../timeline/paint';
+import { abgr, mix, type Rgb } from '../style/colors';
+import type { Paints } from './paint';
 
 /** What edges have more of than what they are the edge of. */
 export const rimColor = (isDark: boolean): Rgb => (isDark ? 0x000000 : 0x10131a);

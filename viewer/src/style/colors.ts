@@ -3,7 +3,7 @@
 // Hues stand at distances that people with red-green blindness can tell, and neighbours differ in lightness, too: no
 // meaning rests on hue alone. A colour is 0xRRGGBB.
 
-import { NONE, type Names, type Tags } from './source/source';
+import { NONE, type Names, type Tags } from '../source/source';
 
 export type Rgb = number;
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import type { Frame } from '../numbers/scale';
 import type { Regions } from '../source/source';
 import { bandRowsOf, geometryAround, geometryIn, regionAt, regionsSeen } from './geometry';
-import type { Frame } from './scale';
 
 const regions: Regions = {
   names: ['step', 'forward'],

@@ -1,8 +1,8 @@
 // Where the parts of the timeline lie, in CSS pixels.
 
-import { firstThat } from '../parts/bisect';
+import { firstThat } from '../numbers/bisect';
+import { atOf, xOf, type Frame } from '../numbers/scale';
 import type { Axis, Regions } from '../source/source';
-import { atOf, xOf, type Frame } from './scale';
 
 export interface Geometry {
   width: number;

@@ -19,11 +19,13 @@ const { values: options, positionals } = parseArgs({
   options: {
     runs: { type: 'string', default: '5' },
     long: { type: 'string', default: '10' },
+    against: { type: 'string' },
     'memory-viz': { type: 'string' },
   },
 });
 const large = join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
 const release = (name) => join(root, 'target/release', name);
+const binaries = { vramscope: release('vramscope'), ...(options.against && { against: resolve(options.against) }) };
 const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
 const commands = new Set();
 
@@ -37,27 +39,38 @@ const browser = await chromium.launch({
 
 async function viewer(recording) {
   if (!existsSync(recording)) throw new Error(`no recording at ${recording}; name one`);
-  console.log(`${recording.split('/').pop()}, ${options.runs} runs`);
-  const opened = [];
-  for (let run = 0; run <= Number(options.runs); run += 1) {
-    const page = await open(recording);
-    // The first run warms the caches.
-    if (run > 0) opened.push(page.opened);
-    if (run < Number(options.runs)) await page.close();
-    else await measure(page, opened);
-  }
+  const runs = Number(options.runs);
+  console.log(`${recording.split('/').pop()}, ${runs} runs`);
+  await inTurns(recording, runs);
   const sizes = options.long.split(',').map(Number).filter((times) => times > 1);
   const plain = sizes.length > 0 && recording.endsWith('.zst') ? unpacked(recording) : recording;
   for (const times of sizes) {
     const long = join(folder, 'long.pickle');
     execFileSync(release('repeat'), [plain, long, String(times)]);
-    console.log(`the same events ${times} times over, ${(statSync(long).size / 1e9).toFixed(2)} GB`);
-    const page = await open(long);
-    await measure(page, [page.opened]);
+    // What is still on its way to the disk would be timed, too.
+    execFileSync('sync', [long]);
+    const few = Math.min(runs, 3);
+    console.log(`the same events ${times} times over, ${(statSync(long).size / 1e9).toFixed(2)} GB, ${few} runs`);
+    await inTurns(long, few);
     rmSync(long);
   }
   const gpt2 = join(root, '../shared/data/phantom/gpt2-torch2.11-default.pickle');
   if (existsSync(gpt2)) size(gpt2);
+}
+
+/** Opens the recording with each binary in turns, after one round that warms the caches, and measures the last pages. */
+async function inTurns(recording, runs) {
+  const opened = Object.fromEntries(Object.keys(binaries).map((name) => [name, []]));
+  for (let run = 0; run <= runs; run += 1) {
+    for (const [name, binary] of Object.entries(binaries)) {
+      const page = await open(binary, recording);
+      if (run > 0) opened[name].push(page.opened);
+      if (run === runs) {
+        if (options.against) console.log(` ${name}:`);
+        await measure(page, opened[name]);
+      } else await page.close();
+    }
+  }
 }
 
 function unpacked(recording) {
@@ -67,11 +80,11 @@ function unpacked(recording) {
 }
 
 /** Starts the command and opens its page. */
-async function open(recording) {
+async function open(binary, recording) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const tab = await context.newPage();
   const start = Date.now();
-  const command = spawn(release('vramscope'), ['view', '--no-open', recording], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const command = spawn(binary, ['view', '--no-open', recording], { stdio: ['ignore', 'pipe', 'inherit'] });
   commands.add(command);
   const url = await new Promise((told) => command.stdout.once('data', (line) => told(String(line).trim())));
   await tab.goto(`${url}#view=timeline`, { waitUntil: 'commit' });
@@ -79,7 +92,9 @@ async function open(recording) {
   const drawn = await tab.evaluate(() => performance.timeOrigin + performance.getEntriesByName('vramscope:drawn')[0].startTime);
   const close = async () => {
     await context.close();
+    const ended = new Promise((end) => command.once('exit', end));
     command.kill();
+    await ended;
   };
   return { tab, opened: drawn - start, close, process: command.pid };
 }
@@ -190,7 +205,7 @@ const jump = (tab, moment) =>
 
 function size(recording) {
   const page = join(folder, 'page.html');
-  execFileSync(release('vramscope'), ['view', recording, '--html', page], { stdio: 'pipe' });
+  execFileSync(binaries.vramscope, ['view', recording, '--html', page], { stdio: 'pipe' });
   const client = ['viewer.js', 'viewer.css'].map((f) => statSync(join(root, 'crates/vramscope-viewer/page', f)).size);
   const data = statSync(page).size - client[0] - client[1];
   const zst = Number(execFileSync('sh', ['-c', 'zstd -q -c "$1" | wc -c', 'sh', recording]));

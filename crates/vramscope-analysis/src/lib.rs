@@ -71,3 +71,8 @@ pub use summary::{EndState, Options, Summary};
 pub use timeline::{Axis, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Timeline, View, Window};
 pub use times::event_times;
 pub use tree::{CallTree, Node, NodeKind, call_tree};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

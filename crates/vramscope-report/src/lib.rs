@@ -79,3 +79,8 @@ pub struct CheckAnswers<'r> {
     /// How its reader does what the report advises.
     pub advice: Advice,
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

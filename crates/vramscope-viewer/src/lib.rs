@@ -11,6 +11,7 @@
 
 mod answers;
 mod bundle;
+mod device;
 mod error;
 mod guard;
 mod library;

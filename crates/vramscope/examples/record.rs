@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use vramscope::prelude::*;
-use vramscope::report::report;
+use vramscope::report::{Advice, report};
 
 const MIB: u64 = 1 << 20;
 
@@ -103,6 +103,7 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
         devices: devices.map(|d| Summary::of(&recording.trace, d, &frames, &Options::default())).collect(),
         by: None,
         at: None,
+        advice: Advice::default(),
     };
     out.write_all(report(&answers, TextOptions { width: 100, top: 5, full_stacks: false }).as_bytes())?;
     Ok(())

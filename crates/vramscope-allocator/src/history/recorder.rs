@@ -10,7 +10,7 @@ use vramscope_trace::Stage;
 use super::{Stream, StreamItem};
 use crate::device::Process;
 use crate::stacks::{StackStore, Symbols};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// What the histories of a pool's devices share.
 #[derive(Default)]

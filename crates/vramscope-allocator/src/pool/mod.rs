@@ -2,8 +2,10 @@
 
 mod allocation;
 mod device_pool;
+mod error;
 mod limit;
 mod memory_summary;
+mod observed;
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write as _};
@@ -17,15 +19,17 @@ use vramscope_trace::{Stage, TableFull, Trace, formats};
 
 pub use allocation::Allocation;
 pub use device_pool::{DevicePool, OomObserver, PeakScope, PrivatePool};
-pub use limit::LimitError;
+pub use error::AllocError;
+pub use limit::{Limit, LimitError};
 
-use crate::device::{Device, DeviceError, HostDevice};
-use crate::engine::{AllocError, Core, Engine, Limit, OutOfMemory};
-use crate::history::{self, History, HistoryOptions, Recorder, Stream};
+use vramscope_engine::{Device, DeviceError, Engine, OutOfMemory, Policy};
+
+use crate::device::HostDevice;
+use crate::history::{self, DeviceLayout, History, HistoryOptions, Recorder, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
-use crate::policy::Policy;
 use crate::stacks::StackSource;
-use crate::sync::lock;
+use observed::Observed;
+use vramscope_basics::lock;
 
 /// A caching memory pool over one or more devices.
 ///
@@ -140,8 +144,8 @@ impl MemoryPool {
         let mut engines = Vec::new();
         for (device, device_id) in devices.into_iter().zip(0..) {
             let history = History::new(Arc::clone(&recorder), device_id);
-            let core = Core::new(device, device_id, policy.clone(), history, Arc::clone(&hooks))?;
-            engines.push(Arc::new(Engine::new(core)));
+            let observed = Observed::new(history, Arc::clone(&hooks));
+            engines.push(Arc::new(Engine::new(device, device_id, policy.clone(), observed)?));
         }
         let inner = Arc::new_cyclic(|pool: &Weak<Inner>| {
             let devices =
@@ -239,7 +243,7 @@ impl MemoryPool {
     /// Where there is no such device, or the file to stream to cannot be written: nothing has changed then.
     /// Where the file until now could not be completed: what was asked for has begun all the same.
     pub fn record_memory_history(&self, options: &HistoryOptions) -> Result<(), HistoryError> {
-        if !self.inner.devices[0].engine.core.process.is_this() {
+        if !self.inner.devices[0].engine.observer().process.is_this() {
             return Err(HistoryError::Forked);
         }
         let chosen: Vec<&DevicePool> = match options.device {
@@ -252,7 +256,7 @@ impl MemoryPool {
         {
             return Err(HistoryError::NothingKept);
         }
-        let histories = || self.inner.devices.iter().map(|d| &d.engine.core.history);
+        let histories = || self.inner.devices.iter().map(|d| &d.engine.observer().history);
         if let Some(path) = &options.stream_to
             && histories().any(|h| h.stream().is_some_and(|stream| stream.path() == path))
         {
@@ -264,8 +268,9 @@ impl MemoryPool {
             let wholes: Vec<_> = chosen.iter().map(|d| (d.engine.as_ref(), d.engine.whole())).collect();
             let stream = match &options.stream_to {
                 Some(path) if options.enabled.is_some() => {
-                    let state: Vec<_> = wholes.iter().map(|(engine, w)| (*engine, w.segments())).collect();
-                    let stream = Stream::create(path, Arc::clone(&self.inner.recorder), &state);
+                    let state: Vec<_> = wholes.iter().map(|(e, w)| (e.device_id(), w.segments())).collect();
+                    let settings = self.inner.devices[0].engine.policy().settings();
+                    let stream = Stream::create(path, Arc::clone(&self.inner.recorder), &settings, &state);
                     Some(stream.map_err(|why| match why.kind() {
                         io::ErrorKind::ResourceBusy => HistoryError::Busy { path: path.clone() },
                         _ => HistoryError::Io { path: path.clone(), why },
@@ -274,7 +279,7 @@ impl MemoryPool {
                 _ => None,
             };
             for (engine, _) in &wholes {
-                before.extend(engine.core.history.set(options, stream.clone()));
+                before.extend(engine.observer().history.set(options, stream.clone()));
             }
             // Regions are of all devices: they are recorded as long as one of them is.
             if options.enabled.is_some() || !histories().any(History::is_recording) {
@@ -293,12 +298,12 @@ impl MemoryPool {
     ///
     /// [`Enabled::State`]: crate::Enabled::State
     pub fn is_recording_history(&self) -> bool {
-        self.inner.devices.iter().any(|d| d.engine.core.history.is_recording())
+        self.inner.devices.iter().any(|d| d.engine.observer().history.is_recording())
     }
 
     /// The error that a file streamed to met last, such as a full disk. What it did not take is tried again.
     pub fn stream_error(&self) -> Option<io::ErrorKind> {
-        let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.core.history.stream());
+        let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.observer().history.stream());
         streams.find_map(|stream| stream.error())
     }
 
@@ -323,8 +328,15 @@ impl MemoryPool {
     /// # Errors
     /// Where there is too much for one trace.
     pub fn snapshot(&self) -> Result<Trace, TableFull> {
-        let engines: Vec<&Engine> = self.inner.devices.iter().map(|d| d.engine.as_ref()).collect();
-        history::snapshot(&engines, &self.inner.recorder)
+        let devices = self.inner.devices.iter().map(|device| {
+            let mut whole = device.engine.whole();
+            let layout = DeviceLayout::of(&device.engine.observer().history, whole.segments());
+            whole.record_snapshot();
+            layout
+        });
+        // The pool goes on working while addresses are looked up.
+        let devices = devices.collect();
+        history::snapshot(devices, self.inner.devices[0].engine.policy().settings(), &self.inner.recorder)
     }
 
     /// Writes a snapshot (`torch.cuda.memory._dump_snapshot`): a pickle that memory_viz and `vramscope report`

@@ -1,6 +1,6 @@
 //! Everything a replay of one device is asked for, answered together.
 
-use vramscope_allocator::{Policy, TorchRelease};
+use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, DeviceTrace, Trace};
 
 use super::floors::pack_history;

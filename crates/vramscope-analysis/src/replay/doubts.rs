@@ -1,6 +1,6 @@
 //! Why an answer may not be exact.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::{Action, PowerOfTwoDivisions};
 
 use super::{Capacity, Replay};

@@ -17,7 +17,7 @@ mod what_if;
 
 use std::sync::Arc;
 
-use vramscope_allocator::{CachingAllocator, Device, Policy, VirtualDevice};
+use vramscope_engine::{CachingAllocator, Device, Policy, VirtualDevice};
 use vramscope_trace::{Action, BlockState};
 
 use crate::cancel::Cancel;
@@ -92,7 +92,7 @@ pub struct EndBlock {
 /// A recording that was run again under its own settings, and can be under others.
 ///
 /// ```no_run
-/// use vramscope_allocator::Policy;
+/// use vramscope_engine::Policy;
 /// use vramscope_analysis::{Capacity, History, Replay};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

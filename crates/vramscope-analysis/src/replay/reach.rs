@@ -1,6 +1,6 @@
 //! Which rules make a difference to a recording.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 
 use super::program::{Program, What};
 use crate::history::History;
@@ -40,7 +40,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use vramscope_allocator::{CachingAllocator, Statistics, TorchRelease, VirtualDevice};
+    use vramscope_engine::{CachingAllocator, Statistics, TorchRelease, VirtualDevice};
     use vramscope_trace::{AllocatorSettings, Conf, PoolId};
 
     use super::*;

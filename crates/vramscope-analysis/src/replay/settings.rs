@@ -1,6 +1,6 @@
 //! Settings worth trying.
 
-use vramscope_allocator::{Policy, TorchRelease, parse_conf};
+use vramscope_engine::{Policy, TorchRelease, parse_conf};
 use vramscope_trace::{AllocatorSettings, ConfError};
 
 use super::Capacity;

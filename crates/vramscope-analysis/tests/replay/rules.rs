@@ -4,8 +4,8 @@
 //! comes from the rules alone. Names are those of `c10/cuda/CUDACachingAllocator.cpp`, 2.11.
 
 use serde_json::{Value, json};
-use vramscope_allocator::{Policy, TorchRelease, parse_conf};
 use vramscope_analysis::{Capacity, Doubt, Frames, History, Outcome, Replay};
+use vramscope_engine::{Policy, TorchRelease, parse_conf};
 use vramscope_trace::{AllocatorSettings, Trace};
 
 use crate::{MIB, alloc, empty_cache, free, recording};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::registry::{Hooks, Registration, hooks_for_call, tell, tell_added, tell_all};
 use super::{Ended, FunctionCall, FunctionHook, FunctionHookError, Phase};
-use crate::sync::lock;
 use crate::threads::this_thread;
+use vramscope_basics::lock;
 
 /// A named function whose calls hooks are told of: what `FunctionNode` is to Chainer's hooks.
 ///

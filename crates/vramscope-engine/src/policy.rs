@@ -40,7 +40,7 @@ pub struct Policy {
     /// Fraction of the limit above which unused blocks are given back before new ones are taken. It acts
     /// only where a limit is set.
     pub garbage_collection_threshold: Option<f64>,
-    /// Fraction of the device that may be reserved, from the start; [`Limit`](crate::Limit) changes it.
+    /// Fraction of the device that may be reserved, from the start; a pool's limit changes it.
     pub memory_fraction: Option<f64>,
     /// When the limit is looked at.
     pub limit_check: LimitCheck,
@@ -103,8 +103,10 @@ pub enum Relief {
 
 /// The pool of blocks that serves a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
+pub enum Class {
+    /// Of small requests (`small_pool`).
     Small,
+    /// Of all others (`large_pool`).
     Large,
 }
 

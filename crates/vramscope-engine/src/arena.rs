@@ -373,7 +373,7 @@ impl<O: Observer> Locked<'_, O> {
                 let block = block.layout();
                 match run.last_mut() {
                     Some(last) if !last.state.is_active() && !block.state.is_active() => {
-                        last.size += block.size
+                        last.size += block.size;
                     }
                     _ => run.push(block),
                 }

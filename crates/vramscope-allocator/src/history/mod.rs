@@ -7,6 +7,7 @@
 mod exclusive_file;
 mod metadata;
 mod recorder;
+mod regions;
 mod snapshot;
 mod stream;
 
@@ -19,6 +20,7 @@ use vramscope_trace::Action;
 
 pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
 pub(crate) use recorder::Recorder;
+pub(crate) use regions::Regions;
 pub(crate) use snapshot::{DeviceLayout, snapshot};
 pub(crate) use stream::{Stream, StreamItem};
 

@@ -9,7 +9,7 @@ use vramscope_trace::{
 use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, SegmentLayout};
 
-use super::{Entry, History, Recorder};
+use super::{Entry, History, Recorder, Regions};
 use crate::stacks::{StackKey, Symbols};
 
 /// What devices held and what was recorded of them, each as of one moment (`torch.cuda.memory._snapshot`), as a trace.
@@ -20,6 +20,7 @@ pub(crate) fn snapshot(
     devices: Vec<DeviceLayout>,
     settings: AllocatorSettings,
     recorder: &Recorder,
+    regions: &Regions,
 ) -> Result<Trace, TableFull> {
     let mut builder = Builder {
         contexts: settings.with_contexts(),
@@ -31,7 +32,7 @@ pub(crate) fn snapshot(
     for device in devices {
         builder.device(device)?;
     }
-    builder.regions()?;
+    builder.regions(regions)?;
     if settings.with_host_memory() {
         // A pool has none.
         builder.trace.host = Some(DeviceTrace { device: -1, ..DeviceTrace::default() });
@@ -131,9 +132,9 @@ impl Builder<'_> {
         Ok(Some(id))
     }
 
-    fn regions(&mut self) -> Result<(), TableFull> {
+    fn regions(&mut self, regions: &Regions) -> Result<(), TableFull> {
         let mut annotations = Vec::new();
-        for region in self.recorder.regions() {
+        for region in regions.entries() {
             let name = self.trace.strings.intern(&region.name)?;
             let (stage, device) = (region.stage, region.device_id.into());
             annotations.push(Annotation { stage, name, device, time_us: Some(region.time_us) });

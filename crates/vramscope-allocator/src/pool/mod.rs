@@ -25,7 +25,7 @@ pub use limit::{Limit, LimitError};
 use vramscope_engine::{Device, DeviceError, Engine, OutOfMemory, Policy};
 
 use crate::device::HostDevice;
-use crate::history::{self, DeviceLayout, History, HistoryOptions, Recorder, Stream};
+use crate::history::{self, DeviceLayout, History, HistoryOptions, Recorder, Regions, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
 use crate::stacks::StackSource;
 use observed::Observed;
@@ -78,6 +78,7 @@ struct Inner {
     devices: Vec<DevicePool>,
     hooks: Arc<PoolHooks>,
     recorder: Arc<Recorder>,
+    regions: Arc<Regions>,
     oom_observers: Mutex<Vec<OomObserver>>,
 }
 
@@ -150,7 +151,7 @@ impl MemoryPool {
         let inner = Arc::new_cyclic(|pool: &Weak<Inner>| {
             let devices =
                 engines.into_iter().map(|engine| DevicePool { engine, pool: pool.clone() }).collect();
-            Inner { devices, hooks, recorder, oom_observers: Mutex::default() }
+            Inner { devices, hooks, recorder, regions: Arc::default(), oom_observers: Mutex::default() }
         });
         Ok(Self { inner })
     }
@@ -284,7 +285,7 @@ impl MemoryPool {
             // Regions are of all devices: they are recorded as long as one of them is.
             if options.enabled.is_some() || !histories().any(History::is_recording) {
                 let stream = stream.as_ref().map(Arc::downgrade).unwrap_or_default();
-                self.inner.recorder.set_regions(options.entries_kept(), options.clear_history, stream);
+                self.inner.regions.set(options.entries_kept(), options.clear_history, stream);
             }
         }
         // Closed with nothing locked, by whoever held it last.
@@ -336,7 +337,12 @@ impl MemoryPool {
         });
         // The pool goes on working while addresses are looked up.
         let devices = devices.collect();
-        history::snapshot(devices, self.inner.devices[0].engine.policy().settings(), &self.inner.recorder)
+        history::snapshot(
+            devices,
+            self.inner.devices[0].engine.policy().settings(),
+            &self.inner.recorder,
+            &self.inner.regions,
+        )
     }
 
     /// Writes a snapshot (`torch.cuda.memory._dump_snapshot`): a pickle that memory_viz and `vramscope report`
@@ -373,8 +379,8 @@ impl MemoryPool {
     /// As [`annotate`](Self::annotate), for a device.
     pub fn annotate_on(&self, device_id: i32, name: &str) -> Region {
         let name: Arc<str> = name.into();
-        self.inner.recorder.region(Stage::Start, &name, device_id);
-        Region { recorder: Arc::clone(&self.inner.recorder), name, device_id }
+        self.inner.regions.record(Stage::Start, &name, device_id);
+        Region { regions: Arc::clone(&self.inner.regions), name, device_id }
     }
 }
 
@@ -390,13 +396,13 @@ impl std::ops::Deref for MemoryPool {
 /// A region that ends when it is dropped.
 #[must_use = "the region ends when the guard is dropped"]
 pub struct Region {
-    recorder: Arc<Recorder>,
+    regions: Arc<Regions>,
     name: Arc<str>,
     device_id: i32,
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.recorder.region(Stage::End, &self.name, self.device_id);
+        self.regions.record(Stage::End, &self.name, self.device_id);
     }
 }

@@ -79,9 +79,8 @@ impl Function {
             }
             hooks.push(Arc::clone(&registration));
         }
-        tell_added(&registration, Some(self), || {
-            lock(&self.hooks).retain(|r| !Arc::ptr_eq(r, &registration));
-        });
+        let take_out = || lock(&self.hooks).retain(|r| !Arc::ptr_eq(r, &registration));
+        tell_added(&registration, |hook| hook.added(Some(self)), take_out);
         Ok(())
     }
 

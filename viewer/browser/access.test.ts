@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { serving, show, test, VIEWS } from './page';
+import { VIEWS, serving, show, test } from './page';
 import { segmentsOnly } from './recordings';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

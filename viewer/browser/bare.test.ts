@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { serve } from './command';
-import { numberOf, serving, show, state, tableRows, test, VIEWS, type View } from './page';
+import { VIEWS, numberOf, serving, show, state, tableRows, test, type View } from './page';
 import { empty, known, oneIdle, segmentsOnly } from './recordings';
 
 /** Every view in turn, with its text. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect } from 'vitest';
 import { data, example, replay, report, writePage } from './command';
-import { numberOf, plotBox, redrawn, show, test, VIEWS } from './page';
+import { VIEWS, numberOf, plotBox, redrawn, show, test } from './page';
 import { skipping } from './skipping';
 
 const CUT = { offline: true };

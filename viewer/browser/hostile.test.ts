@@ -4,8 +4,8 @@ import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, writePage } from './command';
-import { plotBox, serving, show, test, VIEWS } from './page';
-import { hostile, HOSTILE } from './recordings';
+import { VIEWS, plotBox, serving, show, test } from './page';
+import { HOSTILE, hostile } from './recordings';
 
 const file = hostile();
 

@@ -2,9 +2,9 @@
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
+import { VIEWS as TITLES } from '../src/state/place';
 import { example, report } from './command';
-import { numberOf, pair, redrawn, serving, show, state, test, VIEWS } from './page';
-import { VIEW_NAMES } from '../src/shell/names';
+import { VIEWS, numberOf, pair, redrawn, serving, show, state, test } from './page';
 
 const OOM = example('oom.pickle');
 const LEAK = example('leak.pickle');
@@ -15,7 +15,7 @@ test('digits show the views, arrows walk the tabs', async ({ open }) => {
   const page = await open(await serving(LEAK));
   for (const [i, view] of [...VIEWS.entries()].reverse()) {
     await page.keyboard.press(String(i + 1));
-    await expect.poll(() => selectedTab(page)).toBe(VIEW_NAMES[view]);
+    await expect.poll(() => selectedTab(page)).toBe(TITLES[view]);
   }
   await page.getByRole('tab', { selected: true }).focus();
   await page.keyboard.press('ArrowLeft');

@@ -5,8 +5,8 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ACTION_NAMES } from '../src/parts/event-list';
 import { example, writePage } from './command';
-import { everyAction, odd, EVERY_ACTION } from './odd';
-import { panel, ready, serving, show, test, VIEWS } from './page';
+import { EVERY_ACTION, everyAction, odd } from './odd';
+import { VIEWS, panel, ready, serving, show, test } from './page';
 
 const recordings = odd();
 const names = Object.keys(recordings);

@@ -2,11 +2,11 @@
 
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { expect, test as plain } from 'vitest';
-import { VIEW_NAMES } from '../src/shell/names';
+import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
 import { serve, type Served } from './command';
 
-export type View = keyof typeof VIEW_NAMES;
-export const VIEWS = Object.keys(VIEW_NAMES) as View[];
+export type View = ViewName;
+export const VIEWS = VIEW_NAMES;
 
 const EXECUTABLE = process.env['VRAMSCOPE_CHROMIUM'] ?? '/usr/bin/chromium';
 const ARGUMENTS = [
@@ -131,7 +131,7 @@ export const pair = (text: string | undefined): [number, number] => {
 export const panel = (page: Page) => page.getByRole('tabpanel');
 
 export async function show(page: Page, view: View): Promise<void> {
-  await page.getByRole('tab', { name: VIEW_NAMES[view] }).click();
+  await page.getByRole('tab', { name: TITLES[view] }).click();
   await ready(page, view);
 }
 

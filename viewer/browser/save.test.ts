@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Download, Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { serving, show, test, VIEWS, type View } from './page';
+import { VIEWS, serving, show, test, type View } from './page';
 
 const OOM = example('oom.pickle');
 const LEAK = example('leak.pickle');

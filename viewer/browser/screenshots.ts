@@ -7,8 +7,8 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import { data, example } from './command';
+import { VIEWS, panel, plotBox, ready, redrawn, serving, test, type View } from './page';
 import { smaller } from './png';
-import { panel, plotBox, ready, redrawn, serving, test, VIEWS, type View } from './page';
 
 const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.dirname, '../../docs/viewer'));
 

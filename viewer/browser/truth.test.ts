@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { data, report } from './command';
-import { skipping } from './skipping';
 import { numberOf, ready, serving, show, test } from './page';
+import { skipping } from './skipping';
 
 const folder = data && join(data, 'phantom');
 const list = folder && join(folder, 'truth.jsonl');

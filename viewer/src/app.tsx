@@ -5,28 +5,14 @@ import { Help } from './shell/help';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
-import { current, file, needNames, recording, recordings, scope, trouble, view, type View } from './state';
+import { file, scope, view } from './state/place';
+import { current, needNames, recording, recordings } from './state/recordings';
+import { trouble } from './state/trouble';
+import { reason } from './text/reason';
 import { TimelineControls } from './timeline/controls';
 import { tall } from './timeline/model';
 import { Timeline } from './timeline/timeline';
-import { CompareView } from './views/compare';
-import { MomentView } from './views/moment';
-import { OverviewView } from './views/overview';
-import { SegmentsView } from './views/segments';
-import { StateView } from './views/state';
-import { TimelineView } from './views/timeline';
-import { WhatIfView } from './views/whatif';
-import { reason } from './text/reason';
-
-const PANELS: Record<View, () => preact.JSX.Element | null> = {
-  overview: OverviewView,
-  timeline: TimelineView,
-  state: StateView,
-  segments: SegmentsView,
-  moment: MomentView,
-  compare: CompareView,
-  whatif: WhatIfView,
-};
+import { PANELS } from './views/registry';
 
 function Nothing() {
   if (recordings.value === null) {

@@ -49,3 +49,8 @@ pub use vramscope_engine::{
     MemoryInfo, OutOfMemory, Peaks, Policy, Relief, SearchOrder, SegmentSizes, Stat, Statistics,
     TorchRelease, VirtualDevice, VirtualMemory, parse_conf,
 };
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

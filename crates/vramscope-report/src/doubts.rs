@@ -3,10 +3,11 @@
 use vramscope_analysis::{Quality, SkippedActions};
 use vramscope_trace::Action;
 
+use crate::advice::Advice;
 use crate::units::{bytes, count, counted};
 
 /// What is not exact, and why: a sentence each, none where everything is exact.
-pub fn doubts(q: &Quality) -> Vec<String> {
+pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     let n = |n: usize, what: &str| counted(n as u64, what);
     let mut notes = Vec::new();
     if !q.skipped.is_empty() {
@@ -52,9 +53,10 @@ pub fn doubts(q: &Quality) -> Vec<String> {
         ));
     }
     if q.reproduced == Some(false) {
-        notes.push(
-            "The allocator's rules do not reproduce this recording; `vramscope replay` says where they part. The settings may have changed during the run.".to_owned(),
-        );
+        notes.push(format!(
+            "The allocator's rules do not reproduce this recording; {} says where they part. The settings may have changed during the run.",
+            advice.replay
+        ));
     }
     if q.settings_assumed {
         notes.push("The file names no allocator settings; PyTorch's defaults were assumed.".to_owned());

@@ -9,11 +9,8 @@ use vramscope_analysis::{
 use vramscope_trace::{Action, SegmentKind, StackId};
 
 use crate::ViewError;
-use crate::bundle::{Bundle, NONE};
-use crate::recording::{CountersJson, OpenDevice};
-
-/// The answer of a binary endpoint.
-pub(crate) type Answer = Result<Vec<u8>, ViewError>;
+use crate::bundle::{Answer, Bundle, NONE};
+use crate::device::{CountersJson, OpenDevice, PoolJson};
 
 /// The window of `picture`.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -424,46 +421,6 @@ impl OpenDevice<'_> {
             .finish()
     }
 
-    /// The highest reserved and active bytes of each pool on each stream.
-    pub(crate) fn pools(&self) -> &[PoolJson] {
-        self.pools.get_or_init(|| self.count_pools())
-    }
-
-    fn count_pools(&self) -> Vec<PoolJson> {
-        let history = self.history();
-        type Key = (Option<[u64; 2]>, u64);
-        let key = |tags: u32| -> Key {
-            let t = &self.tags.table[tags as usize];
-            (t.pool, t.stream)
-        };
-        // Changes by moment; what ends at a moment goes before what begins there.
-        let mut changes: Vec<(Moment, Key, bool, i64)> = Vec::new();
-        for (r, &tags) in history.reserved.iter().zip(&self.tags.ranges) {
-            changes.push((r.from, key(tags), true, r.size as i64));
-            changes.push((r.to, key(tags), true, -(r.size as i64)));
-        }
-        for (a, &tags) in history.allocations.iter().zip(&self.tags.allocations) {
-            changes.push((a.from, key(tags), false, a.size as i64));
-            changes.push((a.to, key(tags), false, -(a.size as i64)));
-        }
-        changes.retain(|c| c.0 != Moment::NEVER);
-        changes.sort_unstable_by_key(|c| (c.0, c.3));
-        let mut pools: std::collections::BTreeMap<Key, [i64; 4]> = std::collections::BTreeMap::new();
-        for (_, key, is_reserved, bytes) in changes {
-            let sums = pools.entry(key).or_default();
-            let (now, peak) = if is_reserved { (0, 1) } else { (2, 3) };
-            sums[now] += bytes;
-            sums[peak] = sums[peak].max(sums[now]);
-        }
-        let row = |((pool, stream), sums): (Key, [i64; 4])| PoolJson {
-            pool,
-            stream,
-            peak_reserved: sums[1],
-            peak_active: sums[3],
-        };
-        pools.into_iter().map(row).collect()
-    }
-
     fn at(&self, at: Moment) -> AtMoment {
         AtMoment { moment: at.index(), counters: self.timeline.counters_at(at).into() }
     }
@@ -475,14 +432,6 @@ impl OpenDevice<'_> {
         }
         Ok(Moment::from_index(index))
     }
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct PoolJson {
-    pool: Option<[u64; 2]>,
-    stream: u64,
-    peak_reserved: i64,
-    peak_active: i64,
 }
 
 /// See `Allocation` in `viewer/src/source/source.ts`.

@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::ViewError;
-use crate::answers::Answer;
+
+/// The answer of a binary endpoint.
+pub(crate) type Answer = Result<Vec<u8>, ViewError>;
 
 /// The name of a column.
 pub(crate) type Name = Cow<'static, str>;

@@ -16,9 +16,10 @@ use serde::Serialize;
 use vramscope_analysis::{Cancel, Moment};
 
 use crate::ViewError;
-use crate::answers::{Answer, action, kind, origin, stack};
-use crate::bundle::Bundle;
-use crate::recording::{OpenDevice, OpenRecording, RecordingJson};
+use crate::answers::{action, kind, origin, stack};
+use crate::bundle::{Answer, Bundle};
+use crate::device::OpenDevice;
+use crate::recording::{OpenRecording, RecordingJson};
 
 /// What the page has beside columns.
 #[derive(Serialize)]

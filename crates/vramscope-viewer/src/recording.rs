@@ -2,20 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Cancel, Code, Counters, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions,
-    Summary, Timeline,
+    Cancel, Code, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary,
+    Timeline,
 };
-use vramscope_report::{Answers, Names, ReplayAnswers, ReplayJson, ReportJson, count, doubts};
+use vramscope_report::{Advice, Answers, Names, ReplayAnswers, ReplayJson, ReportJson, count, doubts};
 use vramscope_trace::formats::{Compression, Format, Recording};
 use vramscope_trace::{Action, FrameId, StringId};
 
 use crate::ViewError;
-use crate::answers::{Answer, PoolJson};
-use crate::bundle::{Bundle, NONE};
+use crate::bundle::{Answer, Bundle, NONE};
+use crate::device::{CountersJson, OpenDevice};
 use crate::tags::{TagsOfDevice, ViewTags};
 
 /// What stands before an open recording: the pairing of events, and whose code each frame is.
@@ -33,17 +32,6 @@ pub(crate) struct OpenRecording<'r> {
     recording: &'r Recording,
     frames: &'r Frames,
     pub(crate) devices: Vec<OpenDevice<'r>>,
-}
-
-/// One device of it.
-#[derive(Debug)]
-pub(crate) struct OpenDevice<'r> {
-    pub(crate) timeline: Timeline<'r, 'r>,
-    pub(crate) tags: TagsOfDevice<'r>,
-    /// Allocations at each address before this one, by allocation; made when first asked for.
-    versions: OnceLock<Vec<u32>>,
-    /// The high-water marks of its pools; counted when first asked for.
-    pub(crate) pools: OnceLock<Vec<PoolJson>>,
 }
 
 impl<'r> Prepared<'r> {
@@ -76,7 +64,7 @@ impl<'r> OpenRecording<'r> {
     pub(crate) fn of(prepared: &'r Prepared<'r>) -> Self {
         let devices = prepared.histories.iter().map(|history| {
             let (tags, timeline) = both(|| TagsOfDevice::of(history), || Timeline::of(history));
-            OpenDevice { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
+            OpenDevice::new(timeline, tags)
         });
         let Prepared { name, recording, frames, .. } = prepared;
         Self { name, recording, frames, devices: devices.collect() }
@@ -151,6 +139,7 @@ impl<'r> OpenRecording<'r> {
             devices: vec![Summary::of(trace, of, self.frames, &Options::default())],
             by: None,
             at: None,
+            advice: ADVICE,
         };
         Ok(first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?))
     }
@@ -171,6 +160,7 @@ impl<'r> OpenRecording<'r> {
             recording: self.recording,
             frames: self.frames,
             devices: vec![replay],
+            advice: ADVICE,
         };
         let mut json = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
         json["lines"] = serde_json::to_value(lines)?;
@@ -190,6 +180,9 @@ enum Text {
     Function,
     ShortFunction,
 }
+
+/// Whoever sees the page has the command, too.
+const ADVICE: Advice = Advice { replay: "`vramscope replay`", ..Advice::LIBRARY };
 
 /// Rows of lists of holders: the page makes its own for any moment.
 const MOST_HOLDERS: usize = 20;
@@ -249,21 +242,6 @@ struct PeakJson {
     moment: usize,
 }
 
-/// See `Counters` in `viewer/src/source/source.ts`.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct CountersJson {
-    requested: u64,
-    allocated: u64,
-    active: u64,
-    reserved: u64,
-}
-
-impl From<Counters> for CountersJson {
-    fn from(c: Counters) -> Self {
-        Self { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
-    }
-}
-
 #[derive(Debug, Serialize)]
 struct MarkJson {
     event: usize,
@@ -275,24 +253,7 @@ struct MarkJson {
 /// Marks shown; a program that catches out of memory may have any number.
 const MOST_MARKS: usize = 1000;
 
-impl<'r> OpenDevice<'r> {
-    pub(crate) fn history(&self) -> &'r History<'r> {
-        self.timeline.history()
-    }
-
-    /// How many allocations lay at each allocation's address before it.
-    pub(crate) fn versions(&self) -> &[u32] {
-        self.versions.get_or_init(|| {
-            let mut seen = std::collections::HashMap::new();
-            let next = |a: &vramscope_analysis::Allocation| {
-                let n: &mut u32 = seen.entry(a.address).or_default();
-                *n += 1;
-                *n - 1
-            };
-            self.history().allocations.iter().map(next).collect()
-        })
-    }
-
+impl OpenDevice<'_> {
     fn overview(&self) -> DeviceJson<'_> {
         let history = self.history();
         let events = &history.device.events;
@@ -316,7 +277,7 @@ impl<'r> OpenDevice<'r> {
             marks: self.marks(),
             tags: &self.tags.table,
             tag_texts: &self.tags.texts,
-            doubts: doubts(&history.quality),
+            doubts: doubts(&history.quality, &ADVICE),
         }
     }
 

@@ -23,11 +23,13 @@ use vramscope_analysis::Cancel;
 use vramscope_http::Limits;
 
 use crate::ViewError;
-use crate::answers::{Answer, SearchQuery};
+use crate::answers::SearchQuery;
+use crate::bundle::Answer;
+use crate::device::OpenDevice;
 use crate::guard::{Guard, guard};
 use crate::library::Library;
 use crate::open_file::{OpenFile, Pace};
-use crate::recording::{OpenDevice, OpenRecording};
+use crate::recording::OpenRecording;
 use crate::{page, upload};
 
 /// A server on this machine alone, under an address with a secret.

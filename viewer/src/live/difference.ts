@@ -1,7 +1,7 @@
 // What changed between two moments, of one recording or of two. Groups are matched by their text.
 
-import type { Group } from './group';
 import { NONE } from '../source/source';
+import type { Group } from './group';
 
 export interface Change {
   key: string;

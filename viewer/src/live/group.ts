@@ -1,7 +1,7 @@
 // What is live at a moment, added up by what people ask for.
 
-import type { GroupBy } from '../state';
 import { NONE, type Live, type Names, type Tags } from '../source/source';
+import type { GroupBy } from '../state/grouping';
 import { NO_STACK, isNative, isPlace, ownFrame, shortFile, stackLabel, stackText } from './stacks';
 
 export interface Group {

@@ -1,7 +1,7 @@
 // Asking the source from a component.
 
 import { useEffect, useReducer, useRef } from 'preact/hooks';
-import { newest, type Newest } from '../timeline/newest';
+import { newest, type Newest } from '../source/newest';
 import { reason } from '../text/reason';
 
 export interface Answer<T> {

@@ -1,7 +1,7 @@
 import { effect } from '@preact/signals';
 import type { RefObject } from 'preact';
 import { useLayoutEffect, useReducer, useRef } from 'preact/hooks';
-import { CanvasPen, type Draw } from './pen';
+import { CanvasPen, type Draw } from '../draw/pen';
 
 export interface CanvasProps {
   width: number;

@@ -1,5 +1,6 @@
 import type { Device, Names } from '../source/source';
-import { current, device, file, names } from '../state';
+import { device, file } from '../state/place';
+import { current, names } from '../state/recordings';
 import { count } from '../text/units';
 
 export interface Current {

@@ -1,5 +1,5 @@
-import { ACTIONS, type Events, type Names } from '../source/source';
 import { ownLabel } from '../live/stacks';
+import { ACTIONS, type Events, type Names } from '../source/source';
 import { bytes, count } from '../text/units';
 import type { EventPages } from './pages';
 import { VirtualList } from './virtual-list';

@@ -1,13 +1,13 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { css, mix, parse, textColor, unknownColor } from '../colors';
+import type { Pen } from '../draw/pen';
 import { follow, pathTo, stepsTo, type Node, type Step } from '../live/tree';
-import { drawingItems } from '../save/picture';
 import { SaveMenu } from '../save/menu';
-import { dark, inks } from '../shell/theme';
+import { drawingItems } from '../save/picture';
+import { css, mix, parse, textColor, unknownColor } from '../style/colors';
+import { dark, inks } from '../style/theme';
 import { bytes, count, share, signedBytes } from '../text/units';
 import { Canvas } from './canvas';
 import { boxAt, layFlame, stepInTree, type Box } from './flame';
-import type { Pen } from './pen';
 import { bringIntoSight, useSize } from './size';
 import { Facts, Tooltip } from './tooltip';
 

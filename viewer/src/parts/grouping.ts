@@ -1,6 +1,6 @@
 // What live memory is grouped by, in words.
 
-import { GROUPS, type GroupBy } from '../state';
+import { GROUPS, type GroupBy } from '../state/grouping';
 import type { Choice } from './controls';
 
 export const groupTitle = (by: GroupBy) => by[0].toUpperCase() + by.slice(1);

@@ -1,9 +1,10 @@
 // Events by pages: asked for as they come into sight, and the last ones kept.
 
 import { useEffect, useMemo, useReducer } from 'preact/hooks';
+import { newest } from '../source/newest';
 import type { Events } from '../source/source';
-import { source, trouble } from '../state';
-import { newest } from '../timeline/newest';
+import { source } from '../state/recordings';
+import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 const PAGE = 512;

@@ -1,18 +1,20 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { abgr, parse } from '../colors';
+import { keying, type Keying } from '../draw/color-keys';
+import { geometryIn } from '../draw/geometry';
+import { momentAt, placeOf } from '../draw/hit';
+import { paintLine, paintStack } from '../draw/paint';
+import { paintsOf } from '../draw/paints';
 import { SaveMenu } from '../save/menu';
 import { toPng } from '../save/picture';
-import { dark, inks } from '../shell/theme';
 import type { Device, Names, Picture } from '../source/source';
-import { axis, colorBy, source } from '../state';
+import { colorBy } from '../state/grouping';
+import { source } from '../state/recordings';
+import { axis } from '../state/window';
+import { abgr, parse } from '../style/colors';
+import { dark, inks } from '../style/theme';
 import { bytes } from '../text/units';
-import { geometryIn } from '../timeline/geometry';
-import { momentAt, placeOf } from '../timeline/hit';
-import { keying, type Keying } from '../timeline/keys';
-import { paintLine, paintStack } from '../timeline/paint';
 import { useAnswer } from './answer';
 import { momentText } from './current';
-import { paintsOf } from './paints';
 import { useSize } from './size';
 
 export interface SmallTimelineProps {

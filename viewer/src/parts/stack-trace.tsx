@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { framesOf, isNative, isPlace, shortFile } from '../live/stacks';
 import { NONE, type Names } from '../source/source';
-import { names as allNames } from '../state';
+import { names as allNames } from '../state/recordings';
 
 export interface StackTraceProps {
   /** Null or NONE: there is none. */

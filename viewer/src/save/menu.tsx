@@ -1,7 +1,8 @@
 import { useId, useRef, useState } from 'preact/hooks';
-import { recording, trouble } from '../state';
-import { download, fileName, type SaveItem } from './files';
+import { recording } from '../state/recordings';
+import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
+import { download, fileName, type SaveItem } from './files';
 
 export interface SaveMenuProps {
   /** What is saved, for the file's name: `timeline`, `moment-12345`. */

@@ -1,6 +1,6 @@
 // Pictures as files.
 
-import { CanvasPen, SvgPen, type Draw } from '../parts/pen';
+import { CanvasPen, SvgPen, type Draw } from '../draw/pen';
 import type { SaveItem } from './files';
 
 /** Larger canvases fail in one browser or another. */

@@ -1,10 +1,13 @@
 // What the search box looks for, and what was found.
 
 import { computed, effect, untracked } from '@preact/signals';
-import { asked } from '../shell/asked';
 import type { Query } from '../source/source';
-import { current, currentNames, device, file, search, selected, source } from '../state';
-import { reveal } from '../timeline/moves';
+import { asked } from '../state/asked';
+import { reveal } from '../state/moves';
+import { device, file } from '../state/place';
+import { current, currentNames, source } from '../state/recordings';
+import { search } from '../state/search';
+import { selected } from '../state/selection';
 import { compile, parse } from './query';
 
 export const parsed = computed(() => parse(search.value));

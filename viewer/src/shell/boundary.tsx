@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useErrorBoundary, useRef } from 'preact/hooks';
-import { trouble } from '../state';
+import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 export interface BoundaryProps {

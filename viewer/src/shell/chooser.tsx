@@ -1,13 +1,10 @@
 // Which file and which device is shown.
 
-import { choose, closeShown, current, device, file, recording, recordings, source } from '../state';
-import { bytes } from '../text/units';
-
-/** The last part of a path. */
-export const baseName = (path: string) => path.split(/[/\\]/).pop() || path;
-
-/** The host's memory is recorded as device -1. */
-const deviceName = (number: number) => (number < 0 ? 'Host' : `GPU ${number}`);
+import { choose, closeShown } from '../state/open';
+import { device, file } from '../state/place';
+import { current, recording, recordings, source } from '../state/recordings';
+import { baseName } from '../text/path';
+import { bytes, deviceName } from '../text/units';
 
 export function Chooser() {
   const all = recordings.value;

@@ -2,7 +2,9 @@
 
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { choose, recording, recordings, source, trouble } from '../state';
+import { choose } from '../state/open';
+import { recording, recordings, source } from '../state/recordings';
+import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 const dragged = signal(false);

@@ -1,9 +1,10 @@
 // Keys of the whole page. Parts with keys of their own (tables, tabs, lists) stop theirs from getting here.
 
 import { signal } from '@preact/signals';
-import { search, selected, view, VIEWS } from '../state';
-import { fit, jumpToMark, panBy, stepMoment, zoom } from '../timeline/moves';
-import { VIEW_NAMES } from './names';
+import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
+import { VIEWS, VIEW_NAMES, view } from '../state/place';
+import { search } from '../state/search';
+import { selected } from '../state/selection';
 
 export const helpShown = signal(false);
 
@@ -34,8 +35,8 @@ export const BINDINGS: Binding[] = [
   { keys: ['0', 'Home'], shown: '0, Home', does: 'Show everything', act: fit },
   { keys: ['[', ']'], shown: '[ ]', does: 'The mark before, the next: out of memory, snapshot',
     act: (e) => jumpToMark(e.key === '[' ? -1 : 1) },
-  { keys: VIEWS.map((_, i) => String(i + 1)), shown: '1 to 7', does: VIEWS.map((v) => VIEW_NAMES[v]).join(', '),
-    act: (e) => (view.value = VIEWS[Number(e.key) - 1]) },
+  { keys: VIEW_NAMES.map((_, i) => String(i + 1)), shown: `1 to ${VIEW_NAMES.length}`, does: Object.values(VIEWS).join(', '),
+    act: (e) => (view.value = VIEW_NAMES[Number(e.key) - 1] ?? view.value) },
   { keys: ['/'], shown: '/', does: 'Search; then Enter for the next match, Shift Enter for the one before',
     act: () => focus(SEARCH_ID) },
   { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: () => focus('timeline') },

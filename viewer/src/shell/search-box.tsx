@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { cycle, found, parsed, position, query } from '../search/found';
-import { search } from '../state';
+import { search } from '../state/search';
 import { bytes, count } from '../text/units';
 import { SEARCH_ID } from './keys';
 

@@ -1,9 +1,9 @@
-import { current } from '../state';
+import { current } from '../state/recordings';
+import { THEMES, theme, type Theme } from '../style/theme';
 import { Chooser, CloseButton } from './chooser';
 import { OpenButton } from './drop';
 import { helpShown } from './keys';
 import { SearchBox } from './search-box';
-import { theme, THEMES, type Theme } from './theme';
 
 /** A sun, a moon, and half of each. */
 const ICONS: Record<Theme, string> = {

@@ -1,4 +1,4 @@
-import { trouble } from '../state';
+import { trouble } from '../state/trouble';
 
 /** What went wrong, until it is dismissed. */
 export function Trouble() {

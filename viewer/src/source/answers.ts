@@ -1,11 +1,7 @@
 // From bundles to the types of source.ts.
 
 import { f64, u16, u32, u8, type Bundle } from './bundle';
-import {
-  CODES,
-  type Counters, type Device, type Events, type Found, type Layout, type Live, type Names, type Picture, type Recording,
-  type Regions, type Segments, type Tags, type Window,
-} from './source';
+import { CODES, type Counters, type Device, type Events, type Found, type Layout, type Live, type Names, type Picture, type Recording, type Regions, type Segments, type Tags, type Window } from './source';
 
 /** As told: texts of tags by their position in `tag_texts`. */
 export type ToldRecording = Omit<Recording, 'devices'> & { devices: ToldDevice[] };

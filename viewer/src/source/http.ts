@@ -1,8 +1,6 @@
 // The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
 
-import {
-  toEvents, toFound, toLayout, toLive, toNames, toPicture, toRecording, toRegions, toSegments, type ToldRecording,
-} from './answers';
+import { toEvents, toFound, toLayout, toLive, toNames, toPicture, toRecording, toRegions, toSegments, type ToldRecording } from './answers';
 import { decode, type Bundle } from './bundle';
 import type { Allocation, Query, Source, Window } from './source';
 import type { ReplayDevice, ReportDevice } from './told';

@@ -1,8 +1,8 @@
 // Pictures of a recording that is in the page: what crates/vramscope-analysis/src/timeline/ does for the server. A test
 // holds both to the same answers.
 
-import { KINDS, NONE, type ByteKind, type Counters, type Picture, type Window } from './source';
 import type { Unpacked } from './packed';
+import { KINDS, NONE, type ByteKind, type Counters, type Picture, type Window } from './source';
 
 /** What a fitted picture leaves free above the highest value. */
 const HEADROOM = 1.04;

@@ -1,8 +1,8 @@
 // The data inside a self-contained page: one deflated bundle. What its columns mean is described where they are written,
 // in crates/vramscope-viewer/src/packed.rs.
 
-import { decode, u8, type Bundle } from './bundle';
 import { toNames, toRecording, toRegions, type ToldRecording } from './answers';
+import { decode, u8, type Bundle } from './bundle';
 import { NONE, type Events, type Names, type Recording, type Regions, type Segments } from './source';
 import type { ReplayDevice, ReportDevice } from './told';
 

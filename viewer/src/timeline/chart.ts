@@ -1,17 +1,17 @@
 // Everything around and over the painted stack: axes, regions, marks, the selection, the chosen moment. Drawn by a pen,
 // so that the screen and saved pictures are one.
 
-import { css, mix, parse, textColor } from '../colors';
-import type { Pen } from '../parts/pen';
-import { textWidth } from '../parts/text-width';
-import type { Token } from '../shell/theme';
+import { BAND_ROW, STRIP, regionsSeen, type Geometry } from '../draw/geometry';
+import { edges } from '../draw/outline';
+import type { Pen } from '../draw/pen';
+import { textWidth } from '../draw/text-width';
+import { byteTicks, countTicks, timeTicks } from '../draw/ticks';
+import { xOf, yOf, type Frame } from '../numbers/scale';
 import type { Axis, Mark, Picture, Regions } from '../source/source';
+import { momentOf } from '../state/moves';
+import { css, mix, parse, textColor } from '../style/colors';
+import type { Token } from '../style/theme';
 import { bytes, count } from '../text/units';
-import { BAND_ROW, regionsSeen, STRIP, type Geometry } from './geometry';
-import { momentOf } from './moves';
-import { edges } from './outline';
-import { xOf, yOf, type Frame } from './scale';
-import { byteTicks, countTicks, timeTicks } from './ticks';
 
 export interface Scene {
   geometry: Geometry;

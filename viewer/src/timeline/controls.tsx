@@ -5,9 +5,11 @@ import { Select } from '../parts/controls';
 import { SaveMenu } from '../save/menu';
 import { drawingItems } from '../save/picture';
 import { KINDS, type Axis } from '../source/source';
-import { axis, COLORS, colorBy, current, range, span, stacked, withReserved } from '../state';
+import { COLORS, colorBy } from '../state/grouping';
+import { fit } from '../state/moves';
+import { current } from '../state/recordings';
+import { axis, range, span, stacked, withReserved } from '../state/window';
 import { timelineDrawing } from './drawing';
-import { fit } from './moves';
 
 const STACKED = KINDS.map((kind) => ({ value: kind, label: kind === 'reserved' ? 'reserved ranges' : kind }));
 const COLORED = COLORS.map((by) => ({ value: by, label: by }));

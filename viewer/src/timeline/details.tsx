@@ -1,14 +1,16 @@
 // The selected allocation, in full.
 
-import { Facts } from '../parts/tooltip';
+import { tagFacts } from '../live/tag-facts';
 import { StackTrace } from '../parts/stack-trace';
+import { Facts } from '../parts/tooltip';
 import type { Allocation, Device } from '../source/source';
-import { current, file, selected, view } from '../state';
+import { selection } from '../state/allocation';
+import { chooseMoment, showSelected } from '../state/moves';
+import { file, view } from '../state/place';
+import { current } from '../state/recordings';
+import { selected } from '../state/selection';
 import { address, bytes, count, duration } from '../text/units';
-import { selection } from './model';
-import { chooseMoment, showSelected } from './moves';
 import { lifetime } from './scene';
-import { tagFacts } from './tag-facts';
 
 type Fact = [name: string, value: string, exact?: string];
 

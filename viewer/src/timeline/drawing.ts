@@ -1,17 +1,19 @@
 // The timeline as a drawing to save: what the screen shows, with neighbouring columns of an item as one rectangle.
 
-import { css } from '../colors';
-import type { Pen } from '../parts/pen';
+import { bandRowsOf, geometryAround, type Geometry } from '../draw/geometry';
+import { linesOf } from '../draw/hit';
+import { itemColors } from '../draw/item-colors';
+import { dashed, steps } from '../draw/paint';
+import type { Pen } from '../draw/pen';
+import { rectangles } from '../draw/rectangles';
+import { shown } from '../draw/shown';
+import { yOf, type Frame } from '../numbers/scale';
 import type { Drawing } from '../save/picture';
-import { inks } from '../shell/theme';
 import type { Picture } from '../source/source';
+import { css } from '../style/colors';
+import { inks } from '../style/theme';
 import { drawChart } from './chart';
-import { bandRowsOf, geometryAround, type Geometry } from './geometry';
-import { linesOf } from './hit';
-import { itemColors, overlayLine, regions, shown } from './model';
-import { dashed, steps } from './paint';
-import { rectangles } from './rectangles';
-import { yOf, type Frame } from './scale';
+import { overlayLine, regions } from './model';
 import { sceneOf } from './scene';
 
 const BAND_ROWS = 4;

@@ -1,13 +1,15 @@
 // Pointer and wheel on the timeline.
 
-import { momentAt, itemAt } from './hit';
-import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from './moves';
-import { shown } from './model';
-import { atOf, bytesOf, type Frame } from './scale';
-import { regionAt, regionEnds, BAND_ROW, type Geometry } from './geometry';
-import { regions } from './model';
+import { BAND_ROW, regionAt, regionEnds, type Geometry } from '../draw/geometry';
+import { itemAt, momentAt } from '../draw/hit';
+import { shown } from '../draw/shown';
+import { atOf, bytesOf, type Frame } from '../numbers/scale';
 import { NONE, type Picture } from '../source/source';
-import { axis, moment, selected, span } from '../state';
+import { moment } from '../state/moment';
+import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
+import { selected } from '../state/selection';
+import { axis, span } from '../state/window';
+import { regions } from './model';
 
 /** What the pointer is on. */
 export type Under =

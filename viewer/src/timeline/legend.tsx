@@ -1,14 +1,17 @@
 // Names of the lines and of the largest groups in the picture.
 
-import { css } from '../colors';
-import { colorBy, current, currentNames, search } from '../state';
+import { largest } from '../draw/color-keys';
+import { areas, linesOf } from '../draw/hit';
+import { keys } from '../draw/item-colors';
+import { settled } from '../draw/shown';
 import { poolName, streamName } from '../live/group';
 import { readableFrames } from '../live/stacks';
+import { colorBy } from '../state/grouping';
+import { current, currentNames } from '../state/recordings';
+import { overlay } from '../state/replay';
+import { search } from '../state/search';
+import { css } from '../style/colors';
 import { share } from '../text/units';
-import { areas, linesOf } from './hit';
-import { largest } from './keys';
-import { keys, settled } from './model';
-import { overlay } from './overlay';
 
 const MOST = 12;
 

@@ -2,15 +2,17 @@
 
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { abgr, parse } from '../colors';
-import { inks } from '../shell/theme';
-import { asked } from '../shell/asked';
-import { axis, current, device, file, shownRange, source, stacked, whole } from '../state';
+import { paintsOf } from '../draw/item-colors';
+import { paintLine, paintStack } from '../draw/paint';
+import { clamped, type Range } from '../numbers/scale';
 import { useSize } from '../parts/size';
-import { paintsOf } from './model';
-import { show, showSelected } from './moves';
-import { paintLine, paintStack } from './paint';
-import { clamped, type Range } from './scale';
+import { asked } from '../state/asked';
+import { show, showSelected } from '../state/moves';
+import { device, file } from '../state/place';
+import { current, source } from '../state/recordings';
+import { axis, shownRange, stacked, whole } from '../state/window';
+import { abgr, parse } from '../style/colors';
+import { inks } from '../style/theme';
 
 const size = signal({ width: 0, height: 0 });
 

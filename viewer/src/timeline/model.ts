@@ -1,35 +1,17 @@
-// What the timeline knows beside the shared state: answers that it needs, and how items are painted.
+// What the timeline asks for beside pictures, and the window that it asks pictures of.
 
-import { computed, signal } from '@preact/signals';
-import { FADED, mix, parse as parseColor } from '../colors';
-import { EDGE, paintsOf as painted } from '../parts/paints';
-import { matching } from '../search/query';
-import { found, query } from '../search/found';
-import { asked, rested } from '../shell/asked';
-import { dark, inks } from '../shell/theme';
-import type { Items, Picture, Regions, Window } from '../source/source';
-import {
-  axis, colorBy, current, currentNames, device, file, ofCurrent, selected, shownMoment, shownRange, source, span, stacked,
-  trouble, view, whole, withReserved,
-} from '../state';
-import { keying } from './keys';
-import { momentAt, overlayValues } from './hit';
-import { overlay } from './overlay';
-import type { Paints } from './paint';
+import { computed } from '@preact/signals';
+import { momentAt, overlayValues } from '../draw/hit';
+import type { Picture, Regions, Window } from '../source/source';
+import { asked, rested } from '../state/asked';
+import { shownMoment } from '../state/moment';
+import { device, file, view } from '../state/place';
+import { current, source } from '../state/recordings';
+import { overlay } from '../state/replay';
+import { trouble } from '../state/trouble';
+import { axis, shownRange, span, stacked, whole, withReserved } from '../state/window';
 import { reason } from '../text/reason';
 
-/** A picture as it was drawn, and of which recording it is. */
-export interface Shown {
-  scope: string;
-  picture: Picture;
-}
-
-/** What was drawn last for exactly the window that was wanted, and the same when the hand rests. */
-export const drawn = { last: signal<Shown | null>(null), rested: signal<Shown | null>(null) };
-/** The last picture that was drawn of what is shown. */
-export const shown = ofCurrent(drawn.last);
-/** The same when the hand rests: for what is read, not steered by. */
-export const settled = ofCurrent(drawn.rested);
 /** Whether the timeline is the view itself, or a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
 
@@ -52,12 +34,6 @@ const NO_REGIONS: Regions = {
   to_us: new Float64Array(),
 };
 
-/** Everything about the selected allocation. */
-export const selection = asked(() => {
-  if (!current.value || selected.value === null) return null;
-  return source.allocation(file.value, device.value, selected.value);
-});
-
 const restedMoment = rested(shownMoment, 80);
 
 /** Exact bytes at the chosen moment: a picture of it, one pixel large. A label that can wait for what the views show. */
@@ -70,39 +46,6 @@ export const momentBytes = asked(async () => {
   });
   return { moment: at, allocated: highest.allocated[0], reserved: highest.reserved[0] };
 });
-
-/** What is coloured by; ranges of the device belong to no category. */
-export const keys = computed(() => keying(colorBy.value, currentNames.value, current.value?.tags ?? [], dark.value));
-
-/** How much darker the upper edge of what does not match is. */
-const FADED_EDGE = 0.05;
-/** How much lighter every other allocation is: neighbours of one colour stay apart where they are too low for an edge. */
-const EVERY_OTHER = 0.1;
-
-interface ItemColors {
-  color: Uint32Array;
-  /** 1: a search does not match it. */
-  faded: Uint8Array;
-}
-
-export function itemColors(items: Items): ItemColors {
-  const keying = keys.value;
-  const ground = parseColor(inks.value.ground);
-  const matches = query.value && matching(query.value, items, found.value);
-  const faded = new Uint8Array(items.id.length);
-  if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
-  const color = Uint32Array.from(items.id, (_, i) => {
-    const key = keying.color(keying.keyOf(items, i));
-    const own = items.id[i] & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;
-    return faded[i] ? mix(own, ground, FADED) : own;
-  });
-  return { color, faded };
-}
-
-export function paintsOf(items: Items): Paints {
-  const { color, faded } = itemColors(items);
-  return painted(items, color, dark.value, (i) => (faded[i] ? FADED_EDGE : EDGE));
-}
 
 /** Where a picture would fit itself to less than the overlay needs: the room that it needs. */
 const overlayRoom = computed(() => {

@@ -1,14 +1,18 @@
 // What the chart shows now, from the shared state.
 
+import type { Geometry } from '../draw/geometry';
+import { placeOf, rowsBeforeRecording, rowsOf } from '../draw/hit';
+import type { Frame } from '../numbers/scale';
 import type { Picture } from '../source/source';
-import { against, axis, current, selected, shownMoment } from '../state';
-import { dark, inks } from '../shell/theme';
+import { selection } from '../state/allocation';
+import { against, shownMoment } from '../state/moment';
+import { current } from '../state/recordings';
+import { selected } from '../state/selection';
+import { axis } from '../state/window';
+import { dark, inks } from '../style/theme';
 import { bytes, count } from '../text/units';
 import type { Scene } from './chart';
-import type { Geometry } from './geometry';
-import { placeOf, rowsBeforeRecording, rowsOf } from './hit';
-import { momentBytes, regions, selection } from './model';
-import type { Frame } from './scale';
+import { momentBytes, regions } from './model';
 
 /** Rows of the selected item: looked up once a picture and selection. */
 const outlines = new WeakMap<Picture, { id: number; rows: Uint16Array | null }>();

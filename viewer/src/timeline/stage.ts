@@ -1,20 +1,24 @@
 // The canvases of the timeline: asks for pictures, paints them, and follows the hand while the next one is under way.
 
 import { computed, effect, signal, untracked, type ReadonlySignal } from '@preact/signals';
-import { abgr, parse } from '../colors';
-import { CanvasPen } from '../parts/pen';
-import { inks, type Token } from '../shell/theme';
+import { bandRowsOf, geometryIn, type Geometry } from '../draw/geometry';
+import { linesOf } from '../draw/hit';
+import { paintsOf } from '../draw/item-colors';
+import { paintLine, paintStack } from '../draw/paint';
+import { CanvasPen } from '../draw/pen';
+import { drawn, settled } from '../draw/shown';
+import type { Frame } from '../numbers/scale';
+import { newest } from '../source/newest';
 import type { Picture, Window } from '../source/source';
-import { current, device, file, ofCurrent, scope, source, trouble } from '../state';
-import { description, drawChart } from './chart';
-import { bandRowsOf, geometryIn, type Geometry } from './geometry';
-import { linesOf } from './hit';
-import { drawn, overlayLine, paintsOf, regions, settled, tall, windowOf } from './model';
-import { newest } from './newest';
-import { paintLine, paintStack } from './paint';
-import type { Frame } from './scale';
-import { sceneOf } from './scene';
+import { device, file, scope } from '../state/place';
+import { current, ofCurrent, source } from '../state/recordings';
+import { trouble } from '../state/trouble';
+import { abgr, parse } from '../style/colors';
+import { inks, type Token } from '../style/theme';
 import { reason } from '../text/reason';
+import { description, drawChart } from './chart';
+import { overlayLine, regions, tall, windowOf } from './model';
+import { sceneOf } from './scene';
 
 interface Wanted {
   scope: string;

@@ -2,12 +2,13 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useSignalEffect } from '@preact/signals';
-import { current, recordings } from '../state';
+import { shown } from '../draw/shown';
+import { current, recordings } from '../state/recordings';
 import { SelectionBar } from './details';
 import { listen, type Hover } from './gestures';
 import { Legend } from './legend';
 import { Minimap } from './minimap';
-import { shown, tall } from './model';
+import { tall } from './model';
 import { mountStage, type Stage } from './stage';
 import { TimelineTooltip } from './tooltip';
 

@@ -1,14 +1,15 @@
 // What the pointer is on, from the picture's own items: nothing is asked.
 
+import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../live/stacks';
+import { tagFacts } from '../live/tag-facts';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
-import { current, currentNames } from '../state';
+import { selection } from '../state/allocation';
+import { current, currentNames } from '../state/recordings';
 import { address, bytes, count, duration } from '../text/units';
 import type { Hover } from './gestures';
-import { stackTitle } from './keys';
-import { regions, selection } from './model';
-import { tagFacts } from './tag-facts';
+import { regions } from './model';
 
 type Fact = [name: string, value: string];
 

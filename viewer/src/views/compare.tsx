@@ -13,15 +13,17 @@ import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { SmallTimeline } from '../parts/small-timeline';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import {
-  current, groupBy, moment, names, needNames, other, otherMoment, recording, recordings, shownMoment, source, trouble, type GroupBy,
-} from '../state';
 import { parsed } from '../search/found';
 import { compile } from '../search/query';
-import { baseName } from '../shell/chooser';
 import { KINDS, NONE, type Device, type Live, type Recording } from '../source/source';
-import { bytes, deviceName, signedBytes } from '../text/units';
+import { other, otherMoment } from '../state/compared';
+import { groupBy, type GroupBy } from '../state/grouping';
+import { moment, shownMoment } from '../state/moment';
+import { current, names, needNames, recording, recordings, source } from '../state/recordings';
+import { trouble } from '../state/trouble';
+import { baseName } from '../text/path';
 import { reason } from '../text/reason';
+import { bytes, deviceName, signedBytes } from '../text/units';
 
 /** One of the two that are compared. */
 interface Side extends Current {

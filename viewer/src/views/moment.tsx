@@ -15,8 +15,10 @@ import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { query } from '../search/found';
-import { against, groupBy, moment, shownMoment, source, type GroupBy } from '../state';
 import { NONE, type Live } from '../source/source';
+import { groupBy, type GroupBy } from '../state/grouping';
+import { against, moment, shownMoment } from '../state/moment';
+import { source } from '../state/recordings';
 import { bytes, count, signedBytes } from '../text/units';
 
 export function MomentView() {

@@ -5,13 +5,15 @@ import { Fragment, type ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { useCurrent, type Current } from '../parts/current';
-import { once } from '../shell/asked';
-import { baseName } from '../shell/chooser';
 import { KINDS, type Device, type Recording } from '../source/source';
 import type { Fragmentation, Holder, Leak, Oom, Region, RegionRun, ReportDevice as Report, ReportFrame, Unusable } from '../source/told';
-import { recording, search, source, view, type View } from '../state';
+import { once } from '../state/asked';
+import { chooseMoment } from '../state/moves';
+import { view, type ViewName } from '../state/place';
+import { recording, source } from '../state/recordings';
+import { search } from '../state/search';
+import { baseName } from '../text/path';
 import { bytes, count, duration, share, signedBytes } from '../text/units';
-import { chooseMoment } from '../timeline/moves';
 
 const reportOf = once((file, device, unwanted) => source.report(file, device, unwanted));
 
@@ -44,7 +46,7 @@ function Card({ title, tone, children }: { title: string; tone?: 'bad' | 'warn';
   );
 }
 
-function Go({ to, moment, children }: { to: View; moment?: number; children: ComponentChildren }) {
+function Go({ to, moment, children }: { to: ViewName; moment?: number; children: ComponentChildren }) {
   const go = () => batch(() => {
     view.value = to;
     if (moment !== undefined) chooseMoment(moment);

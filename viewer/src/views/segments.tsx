@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { poolName, streamName } from '../live/group';
+import { kindText } from '../live/ranges';
 import { ownLabel } from '../live/stacks';
 import { useAnswer } from '../parts/answer';
 import { addressColumn, bytesColumn, countColumn, textColumn, type Column } from '../parts/columns';
@@ -9,10 +10,9 @@ import { Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { kindText } from '../parts/ranges';
 import { SegmentTimeline } from '../parts/tracks/segment-timeline';
 import { NONE, type Names, type Segments, type Tags } from '../source/source';
-import { source } from '../state';
+import { source } from '../state/recordings';
 
 export function SegmentsView() {
   const shown = useCurrent();

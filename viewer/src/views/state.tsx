@@ -1,6 +1,7 @@
 // The allocator after any event: its segments and blocks, and the event itself.
 
 import { useMemo, useRef } from 'preact/hooks';
+import { tagFacts } from '../live/tag-facts';
 import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
@@ -13,11 +14,12 @@ import { StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import { stepOf } from '../parts/virtual';
 import { NONE, type Layout, type Tags } from '../source/source';
-import { selected, shownMoment, source } from '../state';
+import { selection } from '../state/allocation';
+import { shownMoment } from '../state/moment';
+import { chooseMoment } from '../state/moves';
+import { source } from '../state/recordings';
+import { selected } from '../state/selection';
 import { address, bytes, count, duration } from '../text/units';
-import { selection } from '../timeline/model';
-import { chooseMoment } from '../timeline/moves';
-import { tagFacts } from '../timeline/tag-facts';
 
 const PAGE = 100;
 

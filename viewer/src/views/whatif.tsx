@@ -8,9 +8,8 @@ import { useCurrent, type Current } from '../parts/current';
 import { doubtText } from '../parts/doubts';
 import { Table } from '../parts/table';
 import type { ReplayDevice, Tried } from '../source/told';
-import { setting } from '../state';
+import { nameOf, replayOf, setting } from '../state/replay';
 import { bytes, count, signedBytes } from '../text/units';
-import { nameOf, replayOf } from '../timeline/overlay';
 
 const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
 

@@ -17,7 +17,7 @@ use crate::units::{bytes, count, counted};
 /// The answers of `vramscope replay`.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
+    let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
     let devices = &answers.devices;
     let events: usize = devices.iter().map(|d| d.events).sum();
     let rules = devices.first().map_or(String::new(), |d| format!(" by the rules of {}", d.rules));
@@ -125,7 +125,10 @@ impl Page<'_> {
 
     fn device_size(&mut self, d: &DeviceReplay) {
         let text = match d.capacity {
-            None => "The recording does not say how large the device was: name one with `--capacity` or `--gpu` to ask whether it fits.".to_owned(),
+            None => format!(
+                "The recording does not say how large the device was: name one with {} to ask whether it fits.",
+                self.advice.capacity
+            ),
             Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
                 "The recording ran out at a limit on reserved bytes; its device is taken for one of {}.",
                 bytes(c.total)
@@ -135,8 +138,9 @@ impl Page<'_> {
                 bytes(c.total)
             ),
             Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
-                "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which `--overhead` can name.",
-                bytes(c.total)
+                "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which {} can name.",
+                bytes(c.total),
+                self.advice.overhead
             ),
             Some((c, CapacityFrom::Given)) => format!(
                 "The device has {}, of which the allocator cannot have {}.",
@@ -335,9 +339,10 @@ impl Page<'_> {
                 "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
                 n(releases, "case")
             ),
-            Doubt::UnknownLimit => {
-                "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with `--capacity`.".to_owned()
-            }
+            Doubt::UnknownLimit => format!(
+                "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with {}.",
+                self.advice.capacity_alone
+            ),
         }
     }
 
@@ -353,10 +358,11 @@ impl Page<'_> {
         match d.divergence {
             None => String::new(),
             Some(Divergence::Event { event, recorded, replayed }) => format!(
-                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another (`--torch`).{}",
+                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another ({}).{}",
                 count(event as u64),
                 happened(recorded),
                 happened(replayed),
+                self.advice.release,
                 if d.lacks_growth {
                     " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
                 } else {

@@ -2,9 +2,9 @@
 // ones over several lines, in groups of one pool, stream and kind.
 
 import { poolName, streamName } from '../../live/group';
+import { KIND_NAMES, UNKNOWN_KIND } from '../../live/ranges';
+import { firstThat } from '../../numbers/bisect';
 import type { Layout, Tags } from '../../source/source';
-import { firstThat } from '../bisect';
-import { KIND_NAMES, UNKNOWN_KIND } from '../ranges';
 
 export type Order = 'address' | 'size';
 

@@ -1,12 +1,12 @@
 // Drawing segments and blocks.
 
-import { css, mix, parse, type Rgb } from '../../colors';
+import type { Pen } from '../../draw/pen';
+import { textWidth, type Font } from '../../draw/text-width';
+import { firstThat } from '../../numbers/bisect';
 import type { Layout } from '../../source/source';
-import type { Token } from '../../shell/theme';
+import { css, mix, parse, type Rgb } from '../../style/colors';
+import type { Token } from '../../style/theme';
 import { bytes, count } from '../../text/units';
-import { firstThat } from '../bisect';
-import type { Pen } from '../pen';
-import { textWidth, type Font } from '../text-width';
 import { BAR, HEADING, piecesBetween, spans, type Arrangement, type MapGroup, type Piece } from './arrange';
 
 export interface MapScene {

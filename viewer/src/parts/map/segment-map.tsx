@@ -1,26 +1,26 @@
 import { useSignal, type ReadonlySignal } from '@preact/signals';
 import { useMemo, useState } from 'preact/hooks';
-import { FADED, mix, parse } from '../../colors';
+import { stackTitle } from '../../draw/color-keys';
+import { keys as colorKeys } from '../../draw/item-colors';
+import type { Pen } from '../../draw/pen';
+import { itemsOf, kindText, poolText } from '../../live/ranges';
+import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
 import { found as answered, query } from '../../search/found';
 import { matching } from '../../search/query';
-import { inks, type Token } from '../../shell/theme';
 import { NONE, type Layout, type Names, type Tags } from '../../source/source';
-import { selected } from '../../state';
-import { stackTitle } from '../../timeline/keys';
-import { keys as colorKeys } from '../../timeline/model';
+import { selected } from '../../state/selection';
+import { FADED, mix, parse } from '../../style/colors';
+import { inks, type Token } from '../../style/theme';
 import { address, bytes } from '../../text/units';
-import { firstThat } from '../bisect';
 import { Canvas } from '../canvas';
 import { Button, Segmented } from '../controls';
-import type { Pen } from '../pen';
-import { itemsOf, kindText, poolText } from '../ranges';
 import { bringIntoSight, useSize } from '../size';
 import { Facts, Tooltip } from '../tooltip';
 import { LINE, arrange, blocksInOrder, fittingLine, placeAt, placeOfBlock, spans, type Order, type Place } from './arrange';
-import { joinExpandable } from './join';
 import { drawMap, groupFacts, type MapScene } from './draw';
+import { joinExpandable } from './join';
 
 /** Room for outlines at the edges. */
 const MARGIN = 4;

@@ -1,9 +1,9 @@
 // Reserved ranges as tracks beneath each other: one of each place in memory, and one of each expandable segment, whose
 // pieces are mapped and unmapped within it.
 
+import { poolText } from '../../live/ranges';
+import { firstThat } from '../../numbers/bisect';
 import type { Segments, Tags } from '../../source/source';
-import { firstThat } from '../bisect';
-import { poolText } from '../ranges';
 
 export const HEADING = 24;
 const GAP = 2;

@@ -1,0 +1,88 @@
+// What items are coloured by: a key for each item, and what each key is called.
+
+import { poolName, streamName } from '../live/group';
+import { NO_STACK, framesOf, ownFrame } from '../live/stacks';
+import { NONE, type Items, type Names, type Tags } from '../source/source';
+import type { ColorBy } from '../state/grouping';
+import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../style/colors';
+import { byteLabel } from './ticks';
+
+export interface Keying {
+  keyOf(items: Items, item: number): number;
+  label(key: number): string;
+  color(key: number): Rgb;
+}
+
+function remembered<T>(make: (key: number) => T): (key: number) => T {
+  const known = new Map<number, T>();
+  return (key) => {
+    let value = known.get(key);
+    if (value === undefined) known.set(key, (value = make(key)));
+    return value;
+  };
+}
+
+/** Keys by tags: the first tags that read the same stand for all of them. */
+function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tags: Tags) => Rgb): Keying {
+  const first = new Map<string, number>();
+  const keys = tags.map((one, i) => {
+    const read = text(one);
+    if (!first.has(read)) first.set(read, i);
+    return first.get(read)!;
+  });
+  return {
+    keyOf: (items, item) => keys[items.tags[item]],
+    label: (key) => text(tags[key]),
+    color: remembered((key) => color(tags[key])),
+  };
+}
+
+/** The innermost frame that is not native, and the one that names the stack. */
+export function stackTitle(names: Names, stack: number): string {
+  const inner = framesOf(names, stack).find((frame) => names.code[frame] !== 'native');
+  const own = ownFrame(names, stack);
+  const shown = [inner, own].filter((frame, i, both) => frame !== undefined && frame !== NONE && both.indexOf(frame) === i);
+  return shown.map((frame) => names.label[frame!]).join(' ‹ ') || NO_STACK;
+}
+
+export function keying(by: ColorBy, names: Names | undefined, tags: readonly Tags[], dark: boolean): Keying {
+  switch (by) {
+    case 'stack':
+      return {
+        keyOf: (items, item) => items.stack[item],
+        label: (key) => (names ? stackTitle(names, key) : NO_STACK),
+        color: remembered((key) => stackColor(names, key, dark)),
+      };
+    case 'size':
+      return {
+        keyOf: (items, item) => Math.floor(Math.log2(Math.max(items.size[item], 1))),
+        label: (key) => `${byteLabel(2 ** key, 1)} to ${byteLabel(2 ** (key + 1), 1)}`,
+        color: remembered((key) => sizeColor(2 ** key, dark)),
+      };
+    case 'category':
+      return byTags(tags, (t) => t.category ?? 'no category', (t) => categoryColor(t.category, dark));
+    case 'stream':
+      return byTags(tags, (t) => streamName(t.stream), (t) => streamColor(t.stream, dark));
+    case 'pool':
+      return byTags(tags, (t) => poolName(t.pool), (t) => poolColor(t.pool, dark));
+  }
+}
+
+export interface Share {
+  key: number;
+  /** Of the pixels that show anything. */
+  share: number;
+}
+
+/** The keys that cover most of a picture. */
+export function largest(keys: Keying, items: Items, area: Float64Array, most: number): Share[] {
+  const covered = new Map<number, number>();
+  let total = 0;
+  area.forEach((pixels, item) => {
+    if (pixels === 0) return;
+    const key = keys.keyOf(items, item);
+    covered.set(key, (covered.get(key) ?? 0) + pixels);
+    total += pixels;
+  });
+  return [...covered].sort((a, b) => b[1] - a[1]).slice(0, most).map(([key, pixels]) => ({ key, share: pixels / total }));
+}

@@ -1,0 +1,129 @@
+// What lies where in a picture.
+
+import { firstThat } from '../numbers/bisect';
+import { NONE, type Picture } from '../source/source';
+import type { Overlay } from '../state/replay';
+
+/** The item at a pixel column and a row from the bottom; null where nothing is. */
+export function itemAt(picture: Picture, x: number, row: number): number | null {
+  const c = picture.column[x];
+  if (c === undefined || row < 0) return null;
+  for (let r = picture.start[c]; r < picture.start[c + 1]; r += 1) {
+    if (row < picture.end[r]) return picture.item[r] === NONE ? null : picture.item[r];
+  }
+  return null;
+}
+
+/** The moment that a pixel column shows. */
+export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x]];
+
+/** Where on the axis a moment is; null where the picture cannot tell. */
+export function placeOf(picture: Picture, moment: number): number | null {
+  const { axis, from, to, width } = picture.window;
+  if (axis === 'events') return moment + 0.5;
+  if (moment < momentAt(picture, 0) || moment > momentAt(picture, width - 1)) return null;
+  const x = firstThat(0, width - 1, (x) => momentAt(picture, x) >= moment);
+  return from + ((x + 0.5) / width) * (to - from);
+}
+
+/** Rows of an item in each pixel column, as `[bottom, top)` at `2x` and `2x + 1`; equal where it is not. */
+export function rowsOf(picture: Picture, item: number): Uint16Array {
+  const { column, start, end } = picture;
+  const ofColumn = new Uint16Array(2 * (start.length - 1));
+  for (let c = 0; c + 1 < start.length; c += 1) {
+    for (let r = start[c]; r < start[c + 1]; r += 1) {
+      if (picture.item[r] !== item) continue;
+      ofColumn[2 * c] = r === start[c] ? 0 : end[r - 1];
+      ofColumn[2 * c + 1] = end[r];
+      break;
+    }
+  }
+  const rows = new Uint16Array(2 * picture.window.width);
+  for (let x = 0; x < picture.window.width; x += 1) {
+    rows[2 * x] = ofColumn[2 * column[x]];
+    rows[2 * x + 1] = ofColumn[2 * column[x] + 1];
+  }
+  return rows;
+}
+
+/** How many pixels each item covers. */
+export function areas(picture: Picture): Float64Array {
+  const { column, start, item, end } = picture;
+  const times = new Uint32Array(start.length - 1);
+  for (let x = 0; x < picture.window.width; x += 1) times[column[x]] += 1;
+  const area = new Float64Array(picture.items.id.length);
+  for (let c = 0; c + 1 < start.length; c += 1) {
+    let bottom = 0;
+    for (let r = start[c]; r < start[c + 1]; r += 1) {
+      if (item[r] !== NONE) area[item[r]] += (end[r] - bottom) * times[c];
+      bottom = end[r];
+    }
+  }
+  return area;
+}
+
+/** Rows from the bottom that hold nothing but memory live before recording began, at the left end. */
+export function rowsBeforeRecording(picture: Picture): number {
+  const c = picture.column[0];
+  let rows = 0;
+  for (let r = picture.start[c]; r < picture.start[c + 1]; r += 1) {
+    const item = picture.item[r];
+    if (item === NONE || picture.items.from[item] !== 0) break;
+    rows = picture.end[r];
+  }
+  return rows;
+}
+
+/** Active bytes that stand out from the stack by less than this many rows are its top itself. */
+const STANDS_OUT = 3;
+
+export interface StackLine {
+  kind: 'active' | 'reserved';
+  values: Float64Array;
+  apart: boolean;
+}
+
+/** The lines over a stack: reserved bytes, and active bytes where these are not the top of the stack itself. */
+export function linesOf(picture: Picture): StackLine[] {
+  const { window, highest } = picture;
+  if (window.stacked === 'reserved') {
+    return [{ kind: 'active', values: highest.active, apart: isRestless(picture, highest.active) }];
+  }
+  return [
+    { kind: 'active', values: standingOut(picture), apart: true },
+    { kind: 'reserved', values: highest.reserved, apart: isRestless(picture, highest.reserved) },
+  ];
+}
+
+/** NaN where they do not stand out, or in a single pixel only: a block is active a moment longer at every free. */
+function standingOut({ window, low, high, highest }: Picture): Float64Array {
+  const top = highest[window.stacked];
+  const least = ((high - low) / window.height) * STANDS_OUT;
+  const stands = (x: number) => highest.active[x] > top[x] + least;
+  return highest.active.map((bytes, x) => (stands(x) && (stands(x - 1) || stands(x + 1)) ? bytes : NaN));
+}
+
+/** Whether steps, joined, would cover the picture. */
+function isRestless({ low, high }: Picture, values: Float64Array): boolean {
+  let way = 0;
+  for (let x = 1; x < values.length; x += 1) way += Math.abs(values[x] - values[x - 1]);
+  return way > 12 * (high - low);
+}
+
+/** An overlay's value at each pixel, from moment `first` to `last`: the highest from the pixel before up to this one. */
+export function overlayValues(picture: Picture, points: Overlay['points'], first: number, last: number): Float64Array {
+  const values = new Float64Array(picture.window.width);
+  let next = 0;
+  let value = 0;
+  for (let x = 0; x < values.length; x += 1) {
+    const until = x === values.length - 1 ? last : momentAt(picture, x);
+    let highest = value;
+    for (; next < points.length && points[next][0] <= until; next += 1) {
+      value = points[next][1];
+      highest = points[next][0] <= first ? value : Math.max(highest, value);
+    }
+    values[x] = highest;
+  }
+  return values;
+}
+

@@ -1,0 +1,83 @@
+// Answers of the source as signals.
+
+import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
+import { reason } from '../text/reason';
+import { scope } from './place';
+import { ofCurrent } from './recordings';
+import { trouble } from './trouble';
+
+/**
+ * The answer to what `question` asks now, asked again when a signal in it changes. The former answer stays until the
+ * next comes, unless it is of another recording; null where there is no question. An answer that comes after the next
+ * question is dropped, and its question given up.
+ */
+export function asked<T>(question: (unwanted: AbortSignal) => Promise<T> | null): ReadonlySignal<T | null> {
+  const last = signal<{ scope: string; answer: T } | null>(null);
+  let newest = 0;
+  let under = new AbortController();
+  effect(() => {
+    const number = (newest += 1);
+    const of = scope.value;
+    under.abort();
+    under = new AbortController();
+    const promise = question(under.signal);
+    if (!promise) {
+      last.value = null;
+      return;
+    }
+    promise.then(
+      (answer) => {
+        if (number === newest) last.value = { scope: of, answer };
+      },
+      (e: unknown) => {
+        if (number !== newest) return;
+        last.value = null;
+        trouble.value = reason(e);
+      },
+    );
+  });
+  const here = ofCurrent(last);
+  return computed(() => here.value?.answer ?? null);
+}
+
+/** What a signal holds once it has held it for so long: for what can wait while the hand moves. */
+export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): ReadonlySignal<T> {
+  const still = signal(of.peek());
+  effect(() => {
+    const value = of.value;
+    const timer = setTimeout(() => (still.value = value), milliseconds);
+    return () => clearTimeout(timer);
+  });
+  return still;
+}
+
+/**
+ * For answers that are long in the making: they are asked for once a device, unless that fails, or nobody waits for them any
+ * more.
+ */
+export function once<T>(
+  ask: (file: number, device: number, unwanted: AbortSignal) => Promise<T>,
+): (file: number, device: number, unwanted: AbortSignal) => Promise<T> {
+  const known = new Map<string, { answer: Promise<T>; end: AbortController; waiting: number }>();
+  return (file, device, unwanted) => {
+    const key = `${file}.${device}`;
+    let one = known.get(key);
+    if (!one) {
+      const end = new AbortController();
+      const asked = { answer: ask(file, device, end.signal), end, waiting: 0 };
+      const forget = () => {
+        if (known.get(key) === asked) known.delete(key);
+      };
+      asked.answer.then(() => (asked.waiting = Infinity), forget);
+      end.signal.addEventListener('abort', forget);
+      known.set(key, (one = asked));
+    }
+    const waitedFor = one;
+    waitedFor.waiting += 1;
+    unwanted.addEventListener('abort', () => {
+      waitedFor.waiting -= 1;
+      if (waitedFor.waiting === 0) waitedFor.end.abort();
+    });
+    return waitedFor.answer;
+  };
+}

@@ -1,0 +1,75 @@
+// Choosing what is shown among what is open, and closing it.
+
+import { batch } from '@preact/signals';
+import { clamped } from '../numbers/scale';
+import { reason } from '../text/reason';
+import { other } from './compared';
+import { forgetDevice } from './kept';
+import { against, moment } from './moment';
+import { device, file } from './place';
+import { current, names, recordings, source } from './recordings';
+import { selected } from './selection';
+import { trouble } from './trouble';
+import { axis, hasAxis, range, whole } from './window';
+
+/** Shows another device, at its own whole range. */
+export function choose(newFile: number, newDevice: number): void {
+  batch(() => {
+    file.value = newFile;
+    device.value = newDevice;
+    forgetDevice();
+    if (!hasAxis()) axis.value = 'events';
+  });
+}
+
+/** The file that is being closed; null: none. */
+let closing: number | null = null;
+
+/** Closes the file that is shown, and shows the first that is open. */
+export async function closeShown(): Promise<void> {
+  const closed = file.value;
+  // A second click asks for the same once more.
+  if (closed === closing) return;
+  closing = closed;
+  try {
+    await source.close?.(closed);
+    forgetFile(closed);
+  } catch (e) {
+    // Another page may have closed it.
+    const all = await source.recordings().catch(() => null);
+    if (all && !all[closed]) forgetFile(closed);
+    else trouble.value = reason(e);
+  } finally {
+    closing = null;
+  }
+}
+
+/** Nothing is asked any more about a file that was closed. */
+function forgetFile(closed: number): void {
+  batch(() => {
+    recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
+    names.value = new Map([...names.value].filter(([of]) => of !== closed));
+    if (other.value?.[0] === closed) other.value = null;
+    if (file.value === closed) choose(firstOpen(), 0);
+  });
+}
+
+/** The first file that was not closed; 0 where there is none. */
+const firstOpen = () => Math.max(recordings.value?.findIndex((one) => one !== null) ?? 0, 0);
+
+/** Mends what an address names and the open recordings do not have. */
+export function clampToRecordings(): void {
+  if (!current.value) choose(firstOpen(), 0);
+  const last = current.value?.events ?? 0;
+  for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
+  if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
+  if (!hasAxis()) {
+    // Times are no events.
+    axis.value = 'events';
+    range.value = null;
+  }
+  if (range.value) {
+    const [from, to] = clamped(range.value, whole.value);
+    range.value = from <= whole.value[0] && to >= whole.value[1] ? null : [from, to];
+  }
+}

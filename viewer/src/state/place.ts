@@ -1,0 +1,31 @@
+// Where the page is: which view of which device of which file. The browser's way back leads through places.
+
+import { computed } from '@preact/signals';
+import { kept, oneOf, position } from './kept';
+
+/**
+ * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order.
+ * views/registry.ts has what each draws.
+ */
+export const VIEWS = {
+  overview: 'Overview',
+  timeline: 'Timeline',
+  state: 'State',
+  segments: 'Segments',
+  moment: 'Moment',
+  compare: 'Compare',
+  whatif: 'What-if',
+} as const;
+
+export type ViewName = keyof typeof VIEWS;
+export const VIEW_NAMES = Object.keys(VIEWS) as ViewName[];
+
+export const view = kept('view', oneOf(VIEW_NAMES), 'overview');
+/** Position in `recordings`. */
+export const file = kept('file', position, 0);
+/** Position in the file's `devices`. */
+export const device = kept('device', position, 0);
+
+/** Which device of which file is shown, in a word. */
+export const scope = computed(() => `${file.value}.${device.value}`);
+export const place = computed(() => `${view.value} ${scope.value}`);

@@ -1,0 +1,40 @@
+// What is open, and who answers questions about it.
+
+import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import type { Names, Recording, Source } from '../source/source';
+import { device, file, scope } from './place';
+
+/** Where answers come from; set once, before the page is drawn. */
+export let source: Source;
+export function answerFrom(from: Source): void {
+  source = from;
+}
+
+/** The open files; null in the place of one that was closed. Null until they are read. */
+export const recordings = signal<(Recording | null)[] | null>(null);
+/** Names of frames and stacks, of the files that were needed so far. */
+export const names = signal<ReadonlyMap<number, Names>>(new Map());
+
+/** The shown file, the shown device, and the names of the file. */
+export const recording = computed(() => recordings.value?.[file.value] ?? null);
+export const current = computed(() => recording.value?.devices[device.value] ?? null);
+export const currentNames = computed(() => names.value.get(file.value));
+
+/** What a signal holds, as long as it is of the device that is shown. */
+export const ofCurrent = <T extends { scope: string }>(held: ReadonlySignal<T | null>): ReadonlySignal<T | null> =>
+  computed(() => (held.value?.scope === scope.value ? held.value : null));
+
+const asked = new Set<number>();
+
+/** Asks for the names of a file, until they are there. */
+export async function needNames(of: number): Promise<void> {
+  if (asked.has(of)) return;
+  asked.add(of);
+  try {
+    const got = await source.names(of);
+    names.value = new Map(names.value).set(of, got);
+  } catch (e) {
+    asked.delete(of);
+    throw e;
+  }
+}

@@ -1,0 +1,4 @@
+import { keptOfDevice, position } from './kept';
+
+/** The number of the selected allocation; null: none is selected. */
+export const selected = keptOfDevice('selected', position, null);

@@ -1,0 +1,145 @@
+// Colours of allocations. The same key has the same colour in every view, window and recording.
+//
+// Hues stand at distances that people with red-green blindness can tell, and neighbours differ in lightness, too: no
+// meaning rests on hue alone. A colour is 0xRRGGBB.
+
+import { NONE, type Names, type Tags } from '../source/source';
+
+export type Rgb = number;
+
+export const css = (color: Rgb): string => `#${color.toString(16).padStart(6, '0')}`;
+
+/** As a canvas keeps pixels on a little-endian machine. */
+export const abgr = (color: Rgb, alpha = 255): number =>
+  ((alpha << 24) | ((color & 0xff) << 16) | (color & 0xff00) | (color >>> 16)) >>> 0;
+
+/** `share` of `b` in `a`. */
+export function mix(a: Rgb, b: Rgb, share: number): Rgb {
+  const part = (shift: number) => {
+    const from = (a >>> shift) & 0xff;
+    return Math.round(from + (((b >>> shift) & 0xff) - from) * share) << shift;
+  };
+  return part(16) | part(8) | part(0);
+}
+
+/** How much of the ground is in what a search does not match. */
+export const FADED = 0.86;
+
+/** `rgb(1, 2, 3)`, as computed styles have it, or `#rrggbb`. */
+export function parse(text: string): Rgb {
+  if (text.startsWith('#')) return parseInt(text.slice(1, 7), 16);
+  const [r, g, b] = (text.match(/[\d.]+/g) ?? []).map((n) => Math.round(Number(n)));
+  return ((r ?? 0) << 16) | ((g ?? 0) << 8) | (b ?? 0);
+}
+
+/** Oklch (hue in degrees) to sRGB; equal lightness looks equally light. */
+export function oklch(lightness: number, chroma: number, hue: number): Rgb {
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const channel = (linear: number) => {
+    const x = linear <= 0.0031308 ? 12.92 * linear : 1.055 * Math.max(linear, 0) ** (1 / 2.4) - 0.055;
+    return Math.round(Math.min(Math.max(x, 0), 1) * 255);
+  };
+  const red = channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s);
+  const green = channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s);
+  const blue = channel(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s);
+  return (red << 16) | (green << 8) | blue;
+}
+
+/** Hue, lightness on a light ground, chroma; lightness goes up and down along the list. */
+const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: number])[] = [
+  [255, 0.65, 0.125],
+  [65, 0.78, 0.12],
+  [195, 0.72, 0.085],
+  [15, 0.66, 0.13],
+  [295, 0.7, 0.11],
+  [150, 0.68, 0.105],
+  [92, 0.84, 0.115],
+  [235, 0.78, 0.085],
+  [40, 0.64, 0.1],
+  [340, 0.74, 0.11],
+  [275, 0.61, 0.13],
+  [120, 0.76, 0.11],
+];
+
+const DARKER = 0.06;
+
+function swatch(index: number, dark: boolean, turn = 0, lift = 0): Rgb {
+  const [hue, lightness, chroma] = PALETTE[index % PALETTE.length];
+  return oklch(lightness + lift - (dark ? DARKER : 0), chroma, hue + turn);
+}
+
+/** What has no key: no stack, no category, a pool that was not recorded. */
+export const unknownColor = (dark: boolean): Rgb => oklch(dark ? 0.5 : 0.75, 0.008, 260);
+
+/** FNV-1a, then mixed, so that the low bits are as good as the high ones. */
+function hash(text: string, seed = 0x811c9dc5): number {
+  let h = seed;
+  for (let i = 0; i < text.length; i += 1) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}
+
+/** A swatch, moved a little so that keys that share one can still be told apart. */
+function hashed(h: number, dark: boolean): Rgb {
+  const turn = (((h >>> 8) & 0xff) / 255 - 0.5) * 20;
+  const lift = (((h >>> 16) & 0xff) / 255 - 0.5) * 0.1;
+  return swatch(h % PALETTE.length, dark, turn, lift);
+}
+
+/** Of any text: a line, a function, a file. */
+export const textColor = (text: string, dark: boolean): Rgb => hashed(hash(text), dark);
+
+/** Hashes of the stacks of a file by what their frames say, so that another recording of the program agrees. */
+const stackHashes = new WeakMap<Names, Uint32Array>();
+function hashesOf(names: Names): Uint32Array {
+  const known = stackHashes.get(names);
+  if (known) return known;
+  const ofFrame = Uint32Array.from(names.label, (label) => hash(label));
+  let at = 0;
+  const hashes = names.ends.map((end) => {
+    let h = 0x811c9dc5;
+    for (; at < end; at += 1) h = Math.imul(h ^ ofFrame[names.frames[at]], 0x01000193);
+    h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
+    return (h ^ (h >>> 13)) >>> 0;
+  });
+  stackHashes.set(names, hashes);
+  return hashes;
+}
+
+const isEmpty = (names: Names, stack: number) => names.ends[stack] === (stack === 0 ? 0 : names.ends[stack - 1]);
+
+export function stackColor(names: Names | undefined, stack: number, dark: boolean): Rgb {
+  if (!names || stack === NONE || stack >= names.ends.length || isEmpty(names, stack)) return unknownColor(dark);
+  return hashed(hashesOf(names)[stack], dark);
+}
+
+/** Powers of two from 512 B (pale) to 8 GiB (deep). */
+export function sizeColor(bytes: number, dark: boolean): Rgb {
+  const step = Math.min(Math.max((Math.floor(Math.log2(Math.max(bytes, 1))) - 9) / 24, 0), 1);
+  return dark ? oklch(0.36 + 0.5 * step, 0.06 + 0.06 * step, 265 - 175 * step)
+    : oklch(0.9 - 0.5 * step, 0.06 + 0.07 * step, 100 + 175 * step);
+}
+
+/** Those that PyTorch's profiler tells. */
+const CATEGORIES = [
+  'parameter', 'activation', 'optimizer_state', 'gradient', 'input', 'autograd_detail', 'temporary',
+];
+
+export function categoryColor(category: string | null, dark: boolean): Rgb {
+  if (category === null || category.toLowerCase() === 'unknown') return unknownColor(dark);
+  const known = CATEGORIES.indexOf(category.toLowerCase());
+  return known >= 0 ? swatch(known, dark) : textColor(category, dark);
+}
+
+export const streamColor = (stream: number, dark: boolean): Rgb =>
+  stream < PALETTE.length ? swatch(stream, dark) : textColor(String(stream), dark);
+
+export function poolColor(pool: Tags['pool'], dark: boolean): Rgb {
+  if (pool === null) return unknownColor(dark);
+  return pool[0] === 0 && pool[1] === 0 ? swatch(0, dark) : textColor(pool.join('.'), dark);
+}

@@ -1,0 +1,22 @@
+// What each view draws beneath the timeline. A new view is a row here, its name in state/place.ts, and its file: its tab, its
+// key, the help and its address follow. What it keeps in the address it makes with `kept` (state/kept.ts).
+
+import type { JSX } from 'preact';
+import type { ViewName } from '../state/place';
+import { CompareView } from './compare';
+import { MomentView } from './moment';
+import { OverviewView } from './overview';
+import { SegmentsView } from './segments';
+import { StateView } from './state';
+import { TimelineView } from './timeline';
+import { WhatIfView } from './whatif';
+
+export const PANELS: Record<ViewName, () => JSX.Element | null> = {
+  overview: OverviewView,
+  timeline: TimelineView,
+  state: StateView,
+  segments: SegmentsView,
+  moment: MomentView,
+  compare: CompareView,
+  whatif: WhatIfView,
+};

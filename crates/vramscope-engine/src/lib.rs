@@ -57,3 +57,8 @@ pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
 pub use summary::{Counted, Metric, Summary};
 pub use virtual_device::VirtualDevice;
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

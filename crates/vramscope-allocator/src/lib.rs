@@ -45,7 +45,7 @@ pub use pool::{
 };
 pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};
 pub use vramscope_engine::{
-    AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
+    Allocator, AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
     MemoryInfo, OutOfMemory, Peaks, Policy, Relief, SearchOrder, SegmentSizes, Stat, Statistics,
     TorchRelease, VirtualDevice, VirtualMemory, parse_conf,
 };

@@ -52,7 +52,9 @@ pub use engine::{Engine, FreeMemoryCallback, NO_ARENA, Whole};
 pub use error::{AllocError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
-pub use policy::{BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease};
+pub use policy::{
+    Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease,
+};
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
 pub use summary::{Counted, Metric, Summary};

@@ -31,7 +31,9 @@ impl Reach {
     pub(super) fn rules_that_matter(self, policy: &Policy) -> Policy {
         let largest = self.segment.max(policy.segment_size(policy.round_size(self.request)));
         let matters = |&max: &u64| policy.expandable_segments || largest >= max;
-        Policy { max_split_size: policy.max_split_size.filter(matters), ..policy.clone() }
+        let mut rules = policy.clone();
+        rules.max_split_size = policy.max_split_size.filter(matters);
+        rules
     }
 }
 

@@ -30,7 +30,8 @@ use crate::skipped::SkippedActions;
 /// let replay = Replay::of(&history)?;
 /// assert!(replay.reproduction.divergence.is_none());
 ///
-/// let expandable = Policy { expandable_segments: true, ..replay.policy.clone() };
+/// let mut expandable = replay.policy.clone();
+/// expandable.expandable_segments = true;
 /// let outcome = replay.under(&expandable, Some(Capacity { total: 80 << 30, overhead: 1 << 30 }))?;
 /// println!("{} bytes, {}", outcome.statistics.reserved.peak, outcome.fits());
 /// # Ok(())

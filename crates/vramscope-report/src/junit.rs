@@ -6,7 +6,7 @@ use std::io;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
 use vramscope_analysis::{BudgetCheck, Status, Verdict};
 
-use crate::CheckAnswers;
+use crate::answers::CheckAnswers;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::text::{TextOptions, evidence};

@@ -3,9 +3,13 @@
 use serde::Serialize;
 use vramscope_analysis::{BudgetCheck, Grown, Growth, HighWater, Measured, Status, Unknown, Verdict};
 
-use super::{HolderJson, LeakJson, Maker, OomJson, QualityJson};
-use crate::CheckAnswers;
+use super::holders::HolderJson;
+use super::leaks::LeakJson;
+use super::oom::OomJson;
+use super::quality::QualityJson;
+use super::stacks::Maker;
 use crate::advice::Advice;
+use crate::answers::CheckAnswers;
 use crate::names::Names;
 use crate::verdicts::{budget, kind, notes, sentence};
 

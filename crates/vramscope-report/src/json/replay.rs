@@ -3,8 +3,9 @@
 use serde::Serialize;
 use vramscope_analysis::{CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Tried};
 
-use super::{Maker, OomJson};
-use crate::ReplayAnswers;
+use super::oom::OomJson;
+use super::stacks::Maker;
+use crate::answers::ReplayAnswers;
 use crate::names::Names;
 
 /// `vramscope replay --json`.

@@ -2,9 +2,9 @@
 
 use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Recorder, Status, Verdict};
 
-use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
-use crate::CheckAnswers;
+use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice::remedy;
+use crate::answers::CheckAnswers;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;

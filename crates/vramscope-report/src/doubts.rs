@@ -1,6 +1,6 @@
 //! How far numbers can be trusted, in words: the one place that has them, for every form of report and for the page.
 
-use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, Happened, Quality, SkippedActions};
+use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Quality, SkippedActions};
 use vramscope_trace::Action;
 
 use crate::advice::{Advice, dropped, sentence};
@@ -129,7 +129,7 @@ fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) 
 
 /// Where the replay leaves the recording, in a sentence.
 fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
-    let happened = |h: Option<Happened>| match h {
+    let happened = |h: Option<MemoryEvent>| match h {
         None => "nothing".to_owned(),
         Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
     };

@@ -12,7 +12,7 @@ use crate::shown::Shown;
 use crate::text::{TextOptions, evidence};
 use crate::verdicts::{budget, kind, notes, only_in_baseline, sentence};
 
-/// The answers of `vramscope check`.
+/// The verdicts as JUnit XML.
 ///
 /// # Errors
 ///

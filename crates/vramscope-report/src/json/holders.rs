@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vramscope_analysis::{Holder, Origin};
 
-use super::stacks::{FrameJson, Maker, StackJson, is_zero};
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
 pub(super) struct HolderJson {
@@ -32,7 +32,7 @@ pub(super) struct ChurnJson {
     count: u64,
 }
 
-impl Maker<'_> {
+impl Builder<'_> {
     pub(super) fn holders(&self, holders: &[Holder], top: Option<usize>) -> Vec<HolderJson> {
         let holder = |h: &Holder| {
             let StackJson { frames: stack, left_out } = self.stack(h.stack);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vramscope_analysis::LeakSuspect;
 
-use super::stacks::{FrameJson, Maker, StackJson, is_zero};
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
 pub(super) struct LeakJson {
@@ -19,7 +19,7 @@ pub(super) struct LeakJson {
     kept_bytes: u64,
 }
 
-impl Maker<'_> {
+impl Builder<'_> {
     pub(super) fn leak(&self, l: &LeakSuspect) -> LeakJson {
         let StackJson { frames: stack, left_out } = self.stack(Some(l.stack));
         LeakJson {

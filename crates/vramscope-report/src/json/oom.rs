@@ -5,7 +5,7 @@ use vramscope_analysis::OutOfMemory;
 
 use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
 use super::holders::HolderJson;
-use super::stacks::{FrameJson, Maker, StackJson, is_zero};
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
 pub(super) struct OomJson {
@@ -34,7 +34,7 @@ pub(super) struct OomJson {
     holders: Vec<HolderJson>,
 }
 
-impl Maker<'_> {
+impl Builder<'_> {
     pub(super) fn oom(&self, o: &OutOfMemory) -> OomJson {
         let StackJson { frames: stack, left_out } = self.stack(o.stack);
         OomJson {

@@ -9,7 +9,7 @@ use super::leaks::LeakJson;
 use super::oom::OomJson;
 use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
-use super::stacks::Maker;
+use super::stacks::Builder;
 use crate::answers::Answers;
 use crate::names::Names;
 
@@ -85,16 +85,16 @@ impl ReportJson {
     /// The report about `answers`; `top` limits lists of holders where the user asked for it.
     pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker::new(names, top);
+        let builder = Builder::new(names, top);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
-            devices: answers.devices.iter().map(|d| maker.device(d, answers.at)).collect(),
+            devices: answers.devices.iter().map(|d| builder.device(d, answers.at)).collect(),
         }
     }
 }
 
-impl Maker<'_> {
+impl Builder<'_> {
     fn device(&self, s: &Summary, at: Option<usize>) -> DeviceJson {
         let EndState { segments, blocks, allocated, active, requested, reserved } = s.end;
         let Peak { moment, .. } = s.peaks.allocated;

@@ -35,14 +35,14 @@ pub(super) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-pub(super) struct Maker<'r> {
+pub(super) struct Builder<'r> {
     pub(super) names: Names<'r>,
     pub(super) top: Option<usize>,
     /// Of [`MOST_STACK_BYTES`], those that are left.
     left: Cell<usize>,
 }
 
-impl<'r> Maker<'r> {
+impl<'r> Builder<'r> {
     pub(super) fn new(names: Names<'r>, top: Option<usize>) -> Self {
         Self { names, top, left: Cell::new(MOST_STACK_BYTES) }
     }

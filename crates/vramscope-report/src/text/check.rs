@@ -11,7 +11,7 @@ use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
 use crate::verdicts::{notes, only_in_baseline, sentence};
 
-/// The answers of `vramscope check`.
+/// Whether a recording keeps its budgets, as text with ANSI styles.
 pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     let mut page = Page::of_check(answers, options);
     let events = answers.devices.iter().map(|d| d.events).sum();

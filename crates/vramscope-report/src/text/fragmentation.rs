@@ -28,7 +28,7 @@ impl Page<'_> {
     }
 }
 
-/// What the free part is good for.
+/// Which part of the free memory one more request could use, in a sentence.
 fn usable_words(f: &Fragmentation) -> String {
     let asked = bytes(f.request.bytes);
     if f.external == 0 {

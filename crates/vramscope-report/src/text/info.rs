@@ -9,7 +9,7 @@ use super::page::{BOLD, format_of};
 use crate::shown::Shown;
 use crate::units::{count, counted};
 
-/// The bare facts of a file.
+/// What a file holds, as text with ANSI styles: its form, its settings, and how much of everything.
 pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
     let trace = &recording.trace;
     let mut out = format!("{BOLD}{}{BOLD:#}\n", Shown::of(file));

@@ -16,11 +16,11 @@ use crate::units::counted;
 /// How the text is laid out.
 #[derive(Debug, Clone, Copy)]
 pub struct TextOptions {
-    /// Columns of the terminal.
+    /// Columns that a line may take.
     pub width: usize,
-    /// Rows of each list.
+    /// The most rows of each list.
     pub top: usize,
-    /// Every frame below each row.
+    /// Whether every frame of its stack follows each row.
     pub full_stacks: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::doubts;
 use crate::names::Names;
 use crate::units::{bytes, count, counted};
 
-/// The whole report.
+/// The report on a recording as text with ANSI styles, a section for each question.
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);

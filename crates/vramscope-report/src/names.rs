@@ -13,7 +13,7 @@ const FREED_AT: &str = "(live before recording, freed at) ";
 /// Names things of one trace as the reports do. No name can steer a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'r> {
-    /// The trace.
+    /// The trace whose frames, pools and groups are named.
     pub trace: &'r Trace,
     /// Whose code its frames are.
     pub frames: &'r Frames,

@@ -13,7 +13,7 @@ mod text;
 mod units;
 mod verdicts;
 
-pub use doubts::doubts;
+pub use doubts::{doubts, replay_doubts};
 pub use fit::{fit, fit_end};
 pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
 pub use junit::junit;

@@ -1,10 +1,15 @@
-//! What the tests of all crates share: how a test says that it cannot run on this machine.
+//! What the tests of all crates share: how a test says that it cannot run on this machine, and how it holds a committed file
+//! to what it should be.
 //!
 //! A test that needs something which may not be there, such as a GPU, calls [`skip`] and returns. Nobody sees what a
 //! test that passes prints, so each skip is also written to the file that `VRAMSCOPE_SKIPS` names, which `./test` counts
 //! in its closing lines. In continuous integration (`CI` is set) only what is listed in `.ci/may-skip` or named in
 //! `VRAMSCOPE_MAY_SKIP` may be missing: any other skip fails its test.
 #![allow(clippy::panic, clippy::print_stderr, reason = "this is for tests")]
+
+mod committed;
+
+pub use committed::{committed, typescript};
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

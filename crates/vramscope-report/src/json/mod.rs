@@ -2,6 +2,8 @@
 
 mod check;
 mod replay;
+#[cfg(test)]
+mod typescript;
 mod writer;
 
 use std::cell::Cell;
@@ -31,6 +33,7 @@ pub struct ReportJson {
 
 /// One device of the report.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportDevice"))]
 struct DeviceJson {
     device: i64,
     events: usize,
@@ -50,9 +53,11 @@ struct DeviceJson {
     preexisting_bytes: u64,
     /// Who held `peak_allocated_bytes`, most first. With `--at` it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
     holders_at_peak: Option<Vec<HolderJson>>,
     /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
     at: Option<AtJson>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
@@ -71,6 +76,7 @@ struct DeviceJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMoment"))]
 struct AtJson {
     event: usize,
     requested_bytes: u64,
@@ -81,6 +87,7 @@ struct AtJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
 struct HolderJson {
     bytes: u64,
     requested_bytes: u64,
@@ -93,13 +100,16 @@ struct HolderJson {
     stack: Vec<FrameJson>,
     /// Of memory live before recording whose allocation was not recorded: where it was freed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     freed_at: Vec<FrameJson>,
     /// Outer frames of either that are not told, see [`MOST_FRAMES`].
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportFrame"))]
 struct FrameJson {
     filename: String,
     line: u32,
@@ -107,6 +117,7 @@ struct FrameJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Oom"))]
 struct OomJson {
     event: usize,
     time_us: Option<i64>,
@@ -128,12 +139,14 @@ struct OomJson {
     missing_bytes: u64,
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
     /// Who held `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "BestSetting"))]
 struct BestSettingJson {
     conf: String,
     peak_reserved_bytes: u64,
@@ -143,14 +156,27 @@ struct BestSettingJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Unusable"))]
 struct UnusableJson {
-    why: &'static str,
+    why: WhyJson,
     bytes: u64,
     blocks: usize,
     largest_bytes: u64,
 }
 
+/// Why a free block could not serve a request.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Why"))]
+#[serde(rename_all = "snake_case")]
+enum WhyJson {
+    TooSmall,
+    OtherStream,
+    OtherSizeClass,
+    OtherPool,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FreeBlock"))]
 struct FreeBlockJson {
     address: u64,
     bytes: u64,
@@ -160,10 +186,12 @@ struct FreeBlockJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Leak"))]
 struct LeakJson {
     line: FrameJson,
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
     stacks: usize,
     /// Fewest live allocations from each tenth of the run on.
@@ -174,12 +202,14 @@ struct LeakJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentations"))]
 struct FragmentationsJson {
     at_peak: Option<FragmentationJson>,
     at_end: Option<FragmentationJson>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentation"))]
 struct FragmentationJson {
     internal_bytes: u64,
     external_bytes: u64,
@@ -193,6 +223,7 @@ struct FragmentationJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Region"))]
 struct RegionJson {
     name: String,
     count: u64,
@@ -207,6 +238,7 @@ struct RegionJson {
 
 /// One run of a region.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "RegionRun"))]
 struct RunJson {
     peak_allocated_bytes: u64,
     peak_above_start_bytes: u64,
@@ -216,6 +248,7 @@ struct RunJson {
 
 /// Totals over the run of one line.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Churn"))]
 struct ChurnJson {
     key: String,
     total_bytes: u64,
@@ -223,6 +256,7 @@ struct ChurnJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Quality"))]
 struct QualityJson {
     /// Allocated and active bytes are exact.
     exact: bool,
@@ -485,10 +519,10 @@ fn fragmentation(f: &Fragmentation) -> FragmentationJson {
 fn unusable(f: &Fragmentation) -> Vec<UnusableJson> {
     let one = |u: &vramscope_analysis::UnusableBlocks| UnusableJson {
         why: match u.why {
-            Unusable::TooSmall => "too_small",
-            Unusable::OtherStream => "other_stream",
-            Unusable::OtherSize => "other_size_class",
-            Unusable::OtherPool => "other_pool",
+            Unusable::TooSmall => WhyJson::TooSmall,
+            Unusable::OtherStream => WhyJson::OtherStream,
+            Unusable::OtherSize => WhyJson::OtherSizeClass,
+            Unusable::OtherPool => WhyJson::OtherPool,
         },
         bytes: u.bytes,
         blocks: u.blocks,

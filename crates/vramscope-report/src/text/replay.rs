@@ -1,14 +1,12 @@
 //! What a replay answers, as text: whether it fits, and which setting to use.
 
 use unicode_width::UnicodeWidthStr as _;
-use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Recorder, Setting, Tried,
-};
+use vramscope_analysis::{CapacityFrom, DeviceReplay, Doubt, Outcome, Recorder, Setting, Tried};
 
 use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::ReplayAnswers;
 use crate::advice;
-use crate::doubts::{NO_SEGMENT_EVENTS, not_recorded, skipped};
+use crate::doubts::{not_recorded, replay_doubts};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -268,9 +266,8 @@ impl Page<'_> {
             };
             self.words(2, text);
         }
-        let others = d.what_if_doubts.iter().filter(|doubt| !d.doubts.contains(doubt));
-        let doubts: Vec<Doubt> = d.doubts.iter().chain(others).copied().collect();
-        if doubts.is_empty() {
+        let (doubts, others) = replay_doubts(&self.names, d);
+        if doubts.is_empty() && others.is_empty() {
             return;
         }
         self.heading("What is approximate");
@@ -282,92 +279,8 @@ impl Page<'_> {
             };
             self.words(2, &format!("{} {checked}", not_recorded(d.skipped)));
         }
-        for doubt in doubts {
-            let text = self.doubt(doubt, d);
-            self.words(2, &text);
-        }
-    }
-
-    fn doubt(&self, doubt: Doubt, d: &DeviceReplay) -> String {
-        let n = |n: usize, what: &str| counted(n as u64, what);
-        match doubt {
-            Doubt::Diverges => self.divergence(d),
-            Doubt::SettingsAssumed => {
-                "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
-            }
-            Doubt::Skipped(action) => skipped(action),
-            Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
-            Doubt::Overflowed => {
-                let dropped = advice::dropped(self.names.overflowed(d.device));
-                format!("{}; what happened before is not replayed.", advice::sentence(dropped))
-            }
-            Doubt::Preexisting(blocks) => format!(
-                "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
-                if blocks == 1 { "1 block was".to_owned() } else { format!("{} were", n(blocks, "block")) }
-            ),
-            Doubt::OtherAllocator => {
-                "The recording is of another allocator than PyTorch's, which has no such settings.".to_owned()
-            }
-            Doubt::InferredSizes(blocks) => {
-                format!("The sizes of {} live before recording began are inferred.", n(blocks, "block"))
-            }
-            Doubt::Misplaced(blocks) => format!(
-                "{} live before recording began have no room where they are said to lie, and are left out.",
-                n(blocks, "block")
-            ),
-            Doubt::EndStateDisagreements(blocks) => format!(
-                "The events and the end state disagree about {}; the events were followed.",
-                n(blocks, "block")
-            ),
-            Doubt::GuessedLimit => {
-                "The recording ran out at a limit on reserved bytes, which is taken for what was reserved then; it may have been somewhat higher.".to_owned()
-            }
-            Doubt::RoundedRequests => {
-                "Of a request that failed only the rounded size is recorded, and these settings round otherwise.".to_owned()
-            }
-            Doubt::LostEvents(events) => {
-                format!("{} missing: an address was used again or freed twice.", n(events, "event"))
-            }
-            Doubt::SegmentContradictions(events) => {
-                format!("{} do not fit each other or the end state.", n(events, "segment event"))
-            }
-            Doubt::AssumedReleases(releases) => format!(
-                "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
-                n(releases, "case")
-            ),
-            Doubt::UnknownLimit => {
-                "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with `--capacity`.".to_owned()
-            }
-        }
-    }
-
-    fn divergence(&self, d: &DeviceReplay) -> String {
-        let happened = |h: Option<Happened>| match h {
-            None => "nothing".to_owned(),
-            Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
-        };
-        let block = |b: Option<EndBlock>| match b {
-            None => "no block".to_owned(),
-            Some(b) => format!("a block of {} at {:#x}, {}", bytes(b.size), b.address, b.state.name()),
-        };
-        match d.divergence {
-            None => String::new(),
-            Some(Divergence::Event { event, recorded, replayed }) => format!(
-                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another (`--torch`).{}",
-                count(event as u64),
-                happened(recorded),
-                happened(replayed),
-                if d.lacks_growth {
-                    " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
-                } else {
-                    ""
-                }
-            ),
-            Some(Divergence::EndState { recorded, replayed }) => format!(
-                "Every event is reproduced, but not the layout at the end: there is {}, and the replay has {}.",
-                block(recorded),
-                block(replayed)
-            ),
+        for text in doubts.iter().chain(&others) {
+            self.words(2, text);
         }
     }
 }

@@ -7,7 +7,7 @@ use vramscope::analysis::{
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
-use vramscope::report::{CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
+use vramscope::report::{Advice, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
 
 /// Asks everything of `recording`.
 pub(crate) fn ask(recording: &Recording) {
@@ -34,7 +34,7 @@ pub(crate) fn ask(recording: &Recording) {
         assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
     }
     export(trace, &frames, devices.iter().map(|s| s.counters.allocated).sum());
-    let answers = Answers { file: "fuzz", recording, frames: &frames, devices, by: None, at: None };
+    let answers = Answers { file: "fuzz", recording, frames: &frames, devices, by: None, at: None, advice: Advice::default() };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
     is_json(&ReportJson::new(&answers, None));
     let facts = Facts::of(trace);
@@ -54,7 +54,7 @@ pub(crate) fn ask(recording: &Recording) {
         }
         replays.push(replayed);
     }
-    let answers = ReplayAnswers { file: "fuzz", recording, frames: &frames, devices: replays };
+    let answers = ReplayAnswers { file: "fuzz", recording, frames: &frames, devices: replays, advice: Advice::default() };
     vramscope::report::replay(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
     is_json(&ReplayJson::new(&answers));
 }
@@ -89,6 +89,7 @@ fn budgets(recording: &Recording, frames: &Frames) {
         baseline: Some("fuzz"),
         devices: trace.devices.iter().map(check).collect(),
         only_in_baseline: Vec::new(),
+        advice: Advice::default(),
     };
     let options = TextOptions { width: 100, top: 5, full_stacks: false };
     vramscope::report::check(&answers, options);

@@ -59,3 +59,8 @@ pub use pool::{
     Region, SnapshotError, WeakPool,
 };
 pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

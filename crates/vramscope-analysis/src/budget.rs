@@ -8,7 +8,8 @@ use crate::growth::{At, Grown, grown};
 use crate::history::{History, Origin, Quality};
 use crate::holders::{By, Holder, holders_at};
 use crate::leaks::{LeakSuspect, leak_suspects};
-use crate::ooms::{OutOfMemory, ooms};
+use crate::ooms::ooms;
+use crate::out_of_memory::OutOfMemory;
 use crate::timeline::ByteKind;
 
 /// What each device of a recording is held to.

@@ -1,5 +1,6 @@
 //! The byte counters over time.
 
+use crate::changes::{Change, Changes};
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
@@ -68,9 +69,8 @@ pub struct Walk<'h, 't> {
     now: Counters,
     next: usize,
     silent: usize,
-    /// Reserved bytes come and go: moment, whether they come, how many.
-    reserved: Vec<(Moment, bool, u64)>,
-    next_reserved: usize,
+    /// When reserved bytes come and go.
+    reserved: Changes<u64>,
 }
 
 impl<'t> History<'t> {
@@ -84,19 +84,10 @@ impl<'t> History<'t> {
                 now.allocated += a.size;
             }
         }
-        let mut reserved = Vec::new();
-        for r in &self.reserved {
-            if r.from == Moment::START {
-                now.reserved += r.size;
-            } else {
-                reserved.push((r.from, true, r.size));
-            }
-            if r.to != Moment::NEVER {
-                reserved.push((r.to, false, r.size));
-            }
-        }
-        reserved.sort_unstable();
-        Walk { history: self, now, next: 0, silent: 0, reserved, next_reserved: 0 }
+        let reserved = Changes::of(self.reserved.iter().map(|r| (r.from, r.to, r.size)));
+        let mut walk = Walk { history: self, now, next: 0, silent: 0, reserved };
+        walk.reserve_until(Moment::START);
+        walk
     }
 
     /// The highest values over the whole recording.
@@ -123,6 +114,19 @@ impl<'t> History<'t> {
     }
 }
 
+impl Walk<'_, '_> {
+    /// Reserved bytes come and go up to `now`.
+    #[inline]
+    fn reserve_until(&mut self, now: Moment) {
+        while let Some((change, size)) = self.reserved.next_until(now) {
+            match change {
+                Change::Begins => self.now.reserved += size,
+                Change::Ends => self.now.reserved -= size,
+            }
+        }
+    }
+}
+
 impl Iterator for Walk<'_, '_> {
     type Item = (Moment, Counters);
 
@@ -140,10 +144,7 @@ impl Iterator for Walk<'_, '_> {
         self.next += 1;
         let now = Moment::after(event);
         history.each_changing_at(now, &mut self.silent, |a| self.now.change(a, now));
-        while let Some(&(_, comes, size)) = self.reserved.get(self.next_reserved).filter(|r| r.0 <= now) {
-            self.now.reserved = if comes { self.now.reserved + size } else { self.now.reserved - size };
-            self.next_reserved += 1;
-        }
+        self.reserve_until(now);
         Some((now, self.now))
     }
 }

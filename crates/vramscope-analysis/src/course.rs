@@ -3,7 +3,8 @@
 use crate::counters::{Counters, Peaks};
 use crate::history::History;
 use crate::leaks::{self, Rise};
-use crate::regions::{Region, region_runs, regions_of};
+use crate::region_runs::region_runs;
+use crate::regions::{Region, regions_of};
 use crate::spans::Spans;
 
 /// Answers that depend on the counters at every moment.

@@ -7,8 +7,9 @@ use hashbrown::HashMap;
 use vramscope_allocator::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
+use crate::changes::{Change, Changes};
 use crate::moment::Moment;
-use crate::replay::{Replay, Reproduction, is_growth, is_release};
+use crate::segment_events::{is_growth, is_release};
 use crate::segments::{Reserved, ReservedRange};
 use crate::skipped::SkippedActions;
 
@@ -59,6 +60,11 @@ impl Allocation {
     /// Not available to others at `moment`: allocated, or waiting for another stream.
     pub fn is_active_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
+    }
+
+    /// The size is inferred, and a replay that gets so far knows it.
+    fn can_learn_size(&self) -> bool {
+        self.size_inferred && self.origin == Origin::Recorded
     }
 
     /// Live before recording began.
@@ -143,34 +149,6 @@ impl<'t> History<'t> {
         Self::under(Policy::recorded(trace), trace, device)
     }
 
-    /// As [`of`](Self::of), with the block sizes of a [`Replay`] in place of those that the layout alone does not
-    /// tell, where it reproduces the recording.
-    pub fn replayed(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
-        let mut this = Self::of(trace, device);
-        let is_unknown = |a: &Allocation| a.size_inferred && a.origin == Origin::Recorded;
-        // Where segments may have been left out, a replay can tell.
-        let has_grown = || device.events.actions().iter().any(|&action| is_growth(action));
-        let may_lack_segments = this.quality.preexisting == 0
-            && !this.quality.skipped.segments()
-            && !(this.allocations.is_empty() || this.reserved.is_empty() || has_grown());
-        if !may_lack_segments && !this.allocations.iter().any(is_unknown) {
-            return this;
-        }
-        let Ok(replay) = Replay::of(&this) else { return this };
-        let (skipped, Reproduction { divergence, sizes, .. }) = (replay.skipped, replay.reproduction);
-        this.quality.skipped = skipped;
-        this.quality.no_segment_events &= !skipped.segments();
-        let is_checked = !skipped.segments() && (divergence.is_none() || skipped.is_empty());
-        this.quality.reproduced = is_checked.then_some(divergence.is_none());
-        if divergence.is_none() {
-            for (a, size) in this.allocations.iter_mut().zip(sizes).filter(|(a, _)| is_unknown(a)) {
-                (a.size, a.size_inferred) = (size, false);
-            }
-            this.quality.inferred_sizes = this.allocations.iter().filter(|a| a.size_inferred).count();
-        }
-        this
-    }
-
     /// Follows the recording of one device that was made under `policy`.
     pub fn under(policy: Policy, trace: &'t Trace, device: &'t DeviceTrace) -> Self {
         let reserved = Reserved::of(trace, device, &policy);
@@ -200,6 +178,32 @@ impl<'t> History<'t> {
         this.quality.probably_overflowed = this.looks_overflowed();
         this.quality.no_segment_events = this.has_no_segment_events();
         this
+    }
+
+    /// A replay could tell what the layout alone does not: sizes of blocks, or whether segment events were left out.
+    pub(crate) fn asks_for_replay(&self) -> bool {
+        let actions = self.device.events.actions();
+        let may_lack_segments = self.quality.preexisting == 0
+            && !self.quality.skipped.segments()
+            && !(self.allocations.is_empty()
+                || self.reserved.is_empty()
+                || actions.iter().any(|&a| is_growth(a)));
+        may_lack_segments || self.allocations.iter().any(Allocation::can_learn_size)
+    }
+
+    /// Takes in what a replay of this history found: kinds of events that were left out, whether it reproduces the
+    /// recording, and where it does the size of each allocation's block by its number, in bytes.
+    pub(crate) fn learn(&mut self, skipped: SkippedActions, reproduces: bool, sizes: &[u64]) {
+        self.quality.skipped = skipped;
+        self.quality.no_segment_events &= !skipped.segments();
+        let is_checked = !skipped.segments() && (reproduces || skipped.is_empty());
+        self.quality.reproduced = is_checked.then_some(reproduces);
+        if reproduces {
+            for (a, &size) in self.allocations.iter_mut().zip(sizes).filter(|(a, _)| a.can_learn_size()) {
+                (a.size, a.size_inferred) = (size, false);
+            }
+            self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
+        }
     }
 
     /// The allocation that event number `event` makes or frees.
@@ -401,7 +405,7 @@ impl<'t> History<'t> {
         let policy = &self.policy;
         let leaves_rest = |rounded: u64| policy.always_splits(rounded);
 
-        let mut layout = Neighbours::before(&self.reserved);
+        let mut layout = Neighbours::of(&self.reserved);
         for (id, a) in self.allocations.iter().enumerate().filter(|(_, a)| a.from == Moment::START) {
             if !leaves_rest(policy.round_size(a.requested)) {
                 layout.active.insert(a.address, id as u32);
@@ -420,10 +424,9 @@ impl<'t> History<'t> {
                 _ => a.size_inferred = true,
             }
         }
-        let mut changes = Changes::of(&self.reserved);
         for (number, &subject) in self.subjects.iter().enumerate() {
             if subject == NOTHING {
-                changes.apply_until(Moment::after(number), &self.reserved, &mut layout);
+                layout.advance(Moment::after(number), &self.reserved);
                 continue;
             }
             let Some(&Allocation { address, requested, from, origin, .. }) =
@@ -525,15 +528,32 @@ struct Neighbours {
     active: BTreeMap<u64, u32>,
     /// End of each large range by its start. Pieces of expandable segments are not needed.
     ranges: BTreeMap<u64, u64>,
+    /// When these ranges come and go, by their numbers.
+    changes: Changes<usize>,
 }
 
 impl Neighbours {
-    fn before(reserved: &[ReservedRange]) -> Self {
-        let mut this = Self { active: BTreeMap::new(), ranges: BTreeMap::new() };
-        for r in reserved.iter().filter(|r| r.from == Moment::START && serves_large(r)) {
-            this.ranges.insert(r.address, r.end());
-        }
+    fn of(reserved: &[ReservedRange]) -> Self {
+        let large = reserved.iter().enumerate().filter(|(_, r)| serves_large(r));
+        let changes = Changes::of(large.map(|(i, r)| (r.from, r.to, i)));
+        let mut this = Self { active: BTreeMap::new(), ranges: BTreeMap::new(), changes };
+        this.advance(Moment::START, reserved);
         this
+    }
+
+    /// Ranges come and go up to `now`.
+    fn advance(&mut self, now: Moment, reserved: &[ReservedRange]) {
+        while let Some((change, i)) = self.changes.next_until(now) {
+            let r = &reserved[i];
+            match change {
+                Change::Begins => {
+                    self.ranges.insert(r.address, r.end());
+                }
+                Change::Ends => {
+                    self.ranges.remove(&r.address);
+                }
+            }
+        }
     }
 
     /// Bytes from `address` to the next active block or the end of its segment.
@@ -553,38 +573,4 @@ impl Neighbours {
 
 fn serves_large(r: &ReservedRange) -> bool {
     !r.expandable && r.kind != SegmentKind::Small
-}
-
-/// Ranges that come and go, in order.
-struct Changes {
-    all: Vec<(Moment, bool, usize)>,
-    next: usize,
-}
-
-impl Changes {
-    fn of(reserved: &[ReservedRange]) -> Self {
-        let mut all: Vec<(Moment, bool, usize)> = Vec::new();
-        for (i, r) in reserved.iter().enumerate().filter(|(_, r)| serves_large(r)) {
-            if r.from != Moment::START {
-                all.push((r.from, true, i));
-            }
-            if r.to != Moment::NEVER {
-                all.push((r.to, false, i));
-            }
-        }
-        all.sort_unstable();
-        Self { all, next: 0 }
-    }
-
-    fn apply_until(&mut self, now: Moment, reserved: &[ReservedRange], layout: &mut Neighbours) {
-        while let Some(&(_, comes, i)) = self.all.get(self.next).filter(|c| c.0 <= now) {
-            let r = &reserved[i];
-            if comes {
-                layout.ranges.insert(r.address, r.end());
-            } else {
-                layout.ranges.remove(&r.address);
-            }
-            self.next += 1;
-        }
-    }
 }

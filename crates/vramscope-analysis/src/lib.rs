@@ -8,6 +8,7 @@
 
 mod budget;
 mod cancel;
+mod changes;
 mod churn;
 mod column;
 mod counters;
@@ -23,19 +24,25 @@ mod layout;
 mod leaks;
 mod moment;
 mod ooms;
+mod out_of_memory;
 mod packing;
 mod range_max;
+mod region_runs;
 mod regions;
 mod replay;
+mod replayed;
+mod segment_events;
 mod segments;
 mod skipped;
 mod spans;
 mod summary;
 mod timeline;
+mod times;
 mod tree;
 
 pub use budget::{Budget, BudgetCheck, Growth, HighWater, Judged, Measured, Status, Unknown, Verdict};
 pub use cancel::Cancel;
+pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
 pub use facts::{DeviceFacts, Facts, Recorder};
@@ -48,9 +55,11 @@ pub use holders::{By, Holder, HolderKey, holders_at};
 pub use layout::{FreeBlock, Layout};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub use moment::Moment;
-pub use ooms::{MOST_EXPLAINED, OutOfMemory, ooms};
+pub use ooms::{MOST_EXPLAINED, ooms};
+pub use out_of_memory::OutOfMemory;
 pub use packing::{Effort, Item, Packing, pack};
-pub use regions::{Region, RegionRun, RunFigures, event_times, region_runs, regions};
+pub use region_runs::{RegionRun, region_runs};
+pub use regions::{Region, RunFigures, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
     Happened, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
@@ -60,4 +69,10 @@ pub use segments::ReservedRange;
 pub use skipped::SkippedActions;
 pub use summary::{EndState, Options, Summary};
 pub use timeline::{Axis, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Timeline, View, Window};
+pub use times::event_times;
 pub use tree::{CallTree, Node, NodeKind, call_tree};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,6 +6,7 @@ use vramscope_allocator::Policy;
 use vramscope_trace::{Action, DeviceTrace, Event, PoolId, Segment, SegmentKind, StackId, Tags, Trace};
 
 use crate::moment::Moment;
+use crate::segment_events::{is_growth, segment_events};
 
 /// A range of device memory while the allocator held it: a `cudaMalloc`, or a piece mapped into an
 /// expandable segment.
@@ -91,7 +92,7 @@ impl Reserved {
         let mut set = this.before_recording(trace, device, policy);
         for (event, e) in segment_events(device) {
             let at = Moment::after(event);
-            if takes(e.action) {
+            if is_growth(e.action) {
                 let tags = trace.tags.get(e.tags);
                 let range = from_event(e, tags, policy, at);
                 if !set.add(range) {
@@ -133,9 +134,9 @@ impl Reserved {
         }
         // Without an end state there is nothing to undo into: ranges begin where they are first seen.
         let known_end = !device.segments.is_empty();
-        for (_, e) in segment_events(device).collect::<Vec<_>>().into_iter().rev() {
+        for (_, e) in segment_events(device).rev() {
             let tags = trace.tags.get(e.tags);
-            if takes(e.action) {
+            if is_growth(e.action) {
                 let undone: u64 = set.remove(e.address, e.size).iter().map(|r| r.size).sum();
                 self.contradictions += usize::from(undone != e.size && known_end);
             } else {
@@ -147,13 +148,6 @@ impl Reserved {
     }
 }
 
-fn segment_events(device: &DeviceTrace) -> impl Iterator<Item = (usize, Event)> + '_ {
-    let events = &device.events;
-    let is_segment_event = |a: Action| takes(a) || matches!(a, Action::SegmentFree | Action::SegmentUnmap);
-    let numbers = events.actions().iter().enumerate().filter(move |&(_, &a)| is_segment_event(a));
-    numbers.map(|(i, _)| (i, events.get(i)))
-}
-
 /// The segment of the end state that is this range, or a range mapped around it.
 fn segment_at_end<'d>(device: &'d DeviceTrace, range: &ReservedRange) -> Option<&'d Segment> {
     let i = device.segments.partition_point(|s| s.address <= range.address).checked_sub(1)?;
@@ -161,10 +155,6 @@ fn segment_at_end<'d>(device: &'d DeviceTrace, range: &ReservedRange) -> Option<
     let whole = s.address == range.address && s.total_size == range.size;
     let around = range.expandable && range.end() <= s.address.saturating_add(s.total_size);
     (whole || around).then_some(s)
-}
-
-fn takes(action: Action) -> bool {
-    matches!(action, Action::SegmentAlloc | Action::SegmentMap)
 }
 
 fn from_event(e: Event, tags: Tags, policy: &Policy, from: Moment) -> ReservedRange {
@@ -175,7 +165,7 @@ fn from_event(e: Event, tags: Tags, policy: &Policy, from: Moment) -> ReservedRa
         kind: policy.kind_of_segment(e.size),
         pool: tags.pool,
         expandable: matches!(e.action, Action::SegmentMap | Action::SegmentUnmap),
-        stack: e.stack.filter(|_| takes(e.action)),
+        stack: e.stack.filter(|_| is_growth(e.action)),
         from,
         to: Moment::NEVER,
     }

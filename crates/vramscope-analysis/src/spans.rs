@@ -3,7 +3,7 @@
 use vramscope_trace::DeviceTrace;
 
 use crate::moment::Moment;
-use crate::regions::RegionRun;
+use crate::region_runs::RegionRun;
 
 /// What a span of moments saw, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::column::Column;
     use crate::range_max::RangeMax;
-    use crate::regions::event_times;
+    use crate::times::event_times;
 
     #[test]
     fn spans_see_what_a_column_of_values_says() {

@@ -1,5 +1,6 @@
 //! The `vramscope` command: parse, call, render, exit code.
 
+mod advice;
 mod args;
 mod commands;
 mod input;

@@ -104,3 +104,8 @@ impl<W: Write> Write for Counted<W> {
         self.out.flush()
     }
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -71,3 +71,8 @@ where
         place.is_ended_by(task.abort_handle());
     }
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -72,3 +72,8 @@ pub use tracker::{
     PhasedSample, Quantity, Severity, Threshold, TimelinePoint, TrackerError, TrackerOptions,
     TrackerStatistics, Watchdog,
 };
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

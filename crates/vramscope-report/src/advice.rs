@@ -1,6 +1,59 @@
-//! What to do for a better recording, in the words of the program that made this one.
+//! What to do: for a better recording, in the words of the program that made this one; with the answers, in the words of
+//! the program that shows them.
 
 use vramscope_analysis::{Recorder, Unknown};
+
+/// How a reader does what a report advises, in the words of the program that shows it: each as it stands in a sentence.
+///
+/// The default names this library's own types; a program has options, buttons or functions of its own.
+///
+/// ```
+/// use vramscope_report::Advice;
+///
+/// let advice = Advice { replay: "the button \"Replay\"", ..Advice::default() };
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advice {
+    /// What shows what is live at another moment than the peak.
+    pub any_moment: &'static str,
+    /// What compares settings and sizes of devices, and says where a recording is not reproduced.
+    pub replay: &'static str,
+    /// How the size of the device is named.
+    pub capacity: &'static str,
+    /// The shortest way to name it.
+    pub capacity_alone: &'static str,
+    /// How the part of the device is named that the allocator cannot have.
+    pub overhead: &'static str,
+    /// How the release of PyTorch is named whose rules hold.
+    pub release: &'static str,
+    /// How one device is chosen.
+    pub device: &'static str,
+    /// What makes an out of memory a finding of a check.
+    pub no_oom: &'static str,
+    /// What stands before the name of a budget where it is set, as in `--max-peak 40GiB`.
+    pub budget_prefix: &'static str,
+}
+
+impl Advice {
+    /// The words of a program that asks the libraries itself.
+    pub const LIBRARY: Self = Self {
+        any_moment: "`Options::at`",
+        replay: "`DeviceReplay`",
+        capacity: "`ReplayOptions::capacity`",
+        capacity_alone: "`ReplayOptions::capacity`",
+        overhead: "`Capacity::overhead`",
+        release: "`ReplayOptions::release`",
+        device: "`Judged::device`",
+        no_oom: "`Budget::NoOoms`",
+        budget_prefix: "",
+    };
+}
+
+impl Default for Advice {
+    fn default() -> Self {
+        Self::LIBRARY
+    }
+}
 
 /// The call that begins to record.
 pub(crate) fn record(recorder: Recorder) -> &'static str {
@@ -38,7 +91,7 @@ pub(crate) fn dropped(is_certain: bool) -> &'static str {
 }
 
 /// What to do where it is not known whether a budget is kept.
-pub(crate) fn remedy(why: Unknown, recorder: Recorder) -> String {
+pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> String {
     match why {
         Unknown::NoHistory | Unknown::NoBaselineHistory => {
             format!("Call {} before what is to be measured.", record(recorder))
@@ -47,7 +100,9 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder) -> String {
             Recorder::Torch => "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and enough `max_entries` for the run.".to_owned(),
             Recorder::Pool => format!("To have them, {}.", stacks(recorder)),
         },
-        Unknown::NoBaseline => "Record a baseline on the same devices, or choose one with `--device`.".to_owned(),
+        Unknown::NoBaseline => {
+            format!("Record a baseline on the same devices, or choose one with {}.", advice.device)
+        }
         Unknown::EventsDropped => format!("Record the run again with {}.", larger(recorder)),
         Unknown::BaselineEventsDropped => "Record the baseline again with a larger `max_entries`.".to_owned(),
     }

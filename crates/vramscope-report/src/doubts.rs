@@ -3,12 +3,12 @@
 use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, Happened, Quality, SkippedActions};
 use vramscope_trace::Action;
 
-use crate::advice;
+use crate::advice::{self, Advice};
 use crate::names::Names;
 use crate::units::{bytes, count, counted};
 
 /// What is not exact, and why: a sentence each, none where everything is exact.
-pub fn doubts(q: &Quality) -> Vec<String> {
+pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     let n = |n: usize, what: &str| counted(n as u64, what);
     let mut notes = Vec::new();
     if !q.skipped.is_empty() {
@@ -54,9 +54,10 @@ pub fn doubts(q: &Quality) -> Vec<String> {
         ));
     }
     if q.reproduced == Some(false) {
-        notes.push(
-            "The allocator's rules do not reproduce this recording; `vramscope replay` says where they part. The settings may have changed during the run.".to_owned(),
-        );
+        notes.push(format!(
+            "The allocator's rules do not reproduce this recording; {} says where they part. The settings may have changed during the run.",
+            advice.replay
+        ));
     }
     if q.settings_assumed {
         notes.push("The file names no allocator settings; PyTorch's defaults were assumed.".to_owned());
@@ -66,17 +67,17 @@ pub fn doubts(q: &Quality) -> Vec<String> {
 
 /// Why a replay is approximate, a sentence each: under the settings that were asked for, and what else there is to say of
 /// settings other than the recorded ones.
-pub fn replay_doubts(names: &Names<'_>, d: &DeviceReplay) -> (Vec<String>, Vec<String>) {
-    let words = |doubt: &Doubt| replay_doubt(names, d, *doubt);
+pub fn replay_doubts(names: &Names<'_>, d: &DeviceReplay, advice: &Advice) -> (Vec<String>, Vec<String>) {
+    let words = |doubt: &Doubt| replay_doubt(names, d, *doubt, advice);
     let others = d.what_if_doubts.iter().filter(|doubt| !d.doubts.contains(doubt));
     (d.doubts.iter().map(words).collect(), others.map(words).collect())
 }
 
 /// One of them.
-fn replay_doubt(names: &Names<'_>, d: &DeviceReplay, doubt: Doubt) -> String {
+fn replay_doubt(names: &Names<'_>, d: &DeviceReplay, doubt: Doubt, advice: &Advice) -> String {
     let n = |n: usize, what: &str| counted(n as u64, what);
     match doubt {
-        Doubt::Diverges => divergence(d),
+        Doubt::Diverges => divergence(d, advice),
         Doubt::SettingsAssumed => {
             "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
         }
@@ -120,14 +121,15 @@ fn replay_doubt(names: &Names<'_>, d: &DeviceReplay, doubt: Doubt) -> String {
             "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
             n(releases, "case")
         ),
-        Doubt::UnknownLimit => {
-            "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with `--capacity`.".to_owned()
-        }
+        Doubt::UnknownLimit => format!(
+            "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with {}.",
+            advice.capacity_alone
+        ),
     }
 }
 
 /// Where a replay under the recorded settings parts from the recording.
-fn divergence(d: &DeviceReplay) -> String {
+fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
     let happened = |h: Option<Happened>| match h {
         None => "nothing".to_owned(),
         Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
@@ -139,10 +141,11 @@ fn divergence(d: &DeviceReplay) -> String {
     match d.divergence {
         None => String::new(),
         Some(Divergence::Event { event, recorded, replayed }) => format!(
-            "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another (`--torch`).{}",
+            "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another ({}).{}",
             count(event as u64),
             happened(recorded),
             happened(replayed),
+            advice.release,
             if d.lacks_growth {
                 " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
             } else {

@@ -4,7 +4,7 @@
 use std::io;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
-use vramscope_analysis::{BudgetCheck, Recorder, Status, Verdict};
+use vramscope_analysis::{BudgetCheck, Status, Verdict};
 
 use crate::CheckAnswers;
 use crate::names::Names;
@@ -26,10 +26,8 @@ pub fn junit(answers: &CheckAnswers<'_>, options: TextOptions) -> io::Result<Str
 }
 
 fn suite(answers: &CheckAnswers<'_>, device: &BudgetCheck, options: TextOptions) -> TestSuite {
-    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut suite = TestSuite::new(xml(&format!("{}: device {}", Shown::of(answers.file), device.device)));
-    let recorder = Recorder::of(answers.recording);
-    suite.add_test_cases(device.verdicts.iter().map(|v| case(names, recorder, device, v, options)));
+    suite.add_test_cases(device.verdicts.iter().map(|v| case(answers, device, v, options)));
     let notes: Vec<String> = notes(answers, device).into_iter().chain(only_in_baseline(answers)).collect();
     if !notes.is_empty() {
         suite.set_system_out(xml(&notes.join("\n")));
@@ -39,13 +37,13 @@ fn suite(answers: &CheckAnswers<'_>, device: &BudgetCheck, options: TextOptions)
 
 /// Names hold no values: systems follow a test over time by its name.
 fn case(
-    names: Names<'_>,
-    recorder: Recorder,
+    answers: &CheckAnswers<'_>,
     device: &BudgetCheck,
     verdict: &Verdict,
     options: TextOptions,
 ) -> TestCase {
-    let text = sentence(&names, device.device, verdict);
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let text = sentence(&names, &answers.advice, device.device, verdict);
     let option = budget(&verdict.measured);
     let name = match (option, kind(&verdict.measured)) {
         ("max-growth", Some(kind)) => format!("max-growth of {kind} bytes"),
@@ -58,7 +56,7 @@ fn case(
     };
     let status = failed.map_or_else(TestCaseStatus::success, |(kind, ty)| {
         let mut status = TestCaseStatus::non_success(kind);
-        let body = format!("{text}\n{}", evidence(names, recorder, device, verdict, options));
+        let body = format!("{text}\n{}", evidence(answers, device, verdict, options));
         status.set_message(xml(&text)).set_type(ty).set_description(xml(&body));
         status
     });

@@ -13,6 +13,7 @@ mod text;
 mod units;
 mod verdicts;
 
+pub use advice::Advice;
 pub use doubts::{doubts, replay_doubts};
 pub use fit::{fit, fit_end};
 pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
@@ -41,6 +42,8 @@ pub struct Answers<'r> {
     pub by: Option<vramscope_analysis::By>,
     /// The user chose the moment; otherwise it is the peak of allocated bytes.
     pub at: Option<usize>,
+    /// How its reader does what the report advises.
+    pub advice: Advice,
 }
 
 /// A recording and what its replay answers.
@@ -54,6 +57,8 @@ pub struct ReplayAnswers<'r> {
     pub frames: &'r Frames,
     /// The answers for each device asked for.
     pub devices: Vec<DeviceReplay>,
+    /// How its reader does what the report advises.
+    pub advice: Advice,
 }
 
 /// A recording and how it stands to its budgets.
@@ -71,4 +76,11 @@ pub struct CheckAnswers<'r> {
     pub devices: Vec<BudgetCheck>,
     /// Devices that the baseline used, and the recording does not have.
     pub only_in_baseline: Vec<i64>,
+    /// How its reader does what the report advises.
+    pub advice: Advice,
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

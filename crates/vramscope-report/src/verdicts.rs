@@ -6,12 +6,12 @@ use vramscope_analysis::{
 };
 
 use crate::CheckAnswers;
-use crate::advice;
+use crate::advice::{self, Advice};
 use crate::doubts;
 use crate::names::Names;
 use crate::units::{bytes, count, counted};
 
-/// The budget's name: that of the option that sets it, and of the key in JSON with `_` for `-`.
+/// The budget's name, in JSON with `_` for `-`.
 pub(crate) fn budget(measured: &Measured) -> &'static str {
     match measured {
         Measured::Peak { kind: ByteKind::Reserved, .. } => "max-reserved",
@@ -34,7 +34,7 @@ pub(crate) fn kind(measured: &Measured) -> Option<&'static str> {
 }
 
 /// The verdict in one line, with the measured value and the budget.
-pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> String {
+pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict: &Verdict) -> String {
     let measured = &verdict.measured;
     let unknown_because = match verdict.status {
         Status::Unknown(why) => Some(why),
@@ -47,7 +47,7 @@ pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> Str
     };
     match measured {
         Measured::Peak { limit, peak, .. } => {
-            let budget = format!("--{} {}", budget(measured), bytes(*limit));
+            let budget = format!("{}{} {}", advice.budget_prefix, budget(measured), bytes(*limit));
             let above = peak.peak.bytes.saturating_sub(*limit);
             match why {
                 Some(why) => {
@@ -67,9 +67,10 @@ pub(crate) fn sentence(names: &Names<'_>, device: i64, verdict: &Verdict) -> Str
             (Some(before), None) => {
                 let change = change(peak, before);
                 let allowed = bytes(growth.over(before.peak.bytes));
+                let set = format!("{}{}", advice.budget_prefix, budget(measured));
                 let budget = match growth {
-                    Growth::Bytes(_) => format!("--max-growth {allowed}"),
-                    Growth::Percent(percent) => format!("--max-growth {percent}% ({allowed})"),
+                    Growth::Bytes(_) => format!("{set} {allowed}"),
+                    Growth::Percent(percent) => format!("{set} {percent}% ({allowed})"),
                 };
                 let within = if verdict.status == Status::Kept { "within" } else { "more than" };
                 format!("{subject}: {}, {change}; {within} {budget}", high(peak))
@@ -98,14 +99,16 @@ pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<Stri
     let asks_for_ooms = check.verdicts.iter().any(|v| matches!(v.measured, Measured::Ooms { .. }));
     if check.ooms > 0 && !asks_for_ooms {
         notes.push(format!(
-            "The run was out of memory {}: what it would have needed is not known. `--no-oom` makes that a finding.",
-            if check.ooms == 1 { "once".to_owned() } else { format!("{} times", count(check.ooms)) }
+            "The run was out of memory {}: what it would have needed is not known. {} makes that a finding.",
+            if check.ooms == 1 { "once".to_owned() } else { format!("{} times", count(check.ooms)) },
+            answers.advice.no_oom
         ));
     }
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let recorder = Recorder::of(answers.recording);
-    notes.extend(quality(&check.quality, names.overflowed(check.device), recorder));
-    let of_baseline = check.baseline_quality.iter().flat_map(|q| quality(q, false, recorder));
+    let quality = |q, overflowed| quality(q, overflowed, recorder, &answers.advice);
+    notes.extend(quality(&check.quality, names.overflowed(check.device)));
+    let of_baseline = check.baseline_quality.iter().flat_map(|q| quality(q, false));
     notes.extend(of_baseline.map(|doubt| format!("Of the baseline: {doubt}")));
     if answers.devices.len() > 1 {
         for note in &mut notes {
@@ -122,12 +125,12 @@ pub(crate) fn only_in_baseline(answers: &CheckAnswers<'_>) -> Option<String> {
     (!devices.is_empty()).then(|| format!("Only the baseline used device{s} {}.", devices.join(", ")))
 }
 
-fn quality(q: &Quality, overflowed: bool, recorder: Recorder) -> Vec<String> {
+fn quality(q: &Quality, overflowed: bool, recorder: Recorder, advice: &Advice) -> Vec<String> {
     let dropped = q.probably_overflowed.then(|| {
         let (dropped, larger) = (advice::sentence(advice::dropped(overflowed)), advice::larger(recorder));
         format!("{dropped}: a higher peak before the others would not be seen. Record with {larger}.")
     });
-    dropped.into_iter().chain(doubts(q)).collect()
+    dropped.into_iter().chain(doubts(q, advice)).collect()
 }
 
 /// `41.20 GiB`, and whether that is exact.

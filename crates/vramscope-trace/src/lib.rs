@@ -46,3 +46,8 @@ pub use settings::{AllocatorSettings, Conf, ConfError, PowerOfTwoDivisions, conf
 pub use stacks::{Frame, FrameTable, FxNode, StackTable};
 pub use strings::{StringListTable, StringTable};
 pub use trace::{DeviceTrace, Trace};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,11 +7,11 @@ use vramscope_trace::StackId;
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
+use crate::device::{OpenDevice, by_kind};
 use crate::protocol::{
     self, Allocation, Events, Found, Items, Layout, LayoutBlocks, LayoutSegments, Live, NONE, Picture,
-    PoolPeaks, Regions, SearchQuery, Segments, WindowQuery,
+    Regions, SearchQuery, Segments, WindowQuery,
 };
-use crate::recording::{OpenDevice, by_kind};
 use crate::tables::{action, kind, origin};
 
 /// Matches that are listed; all are counted.
@@ -359,46 +359,6 @@ impl OpenDevice<'_> {
             pools: self.pools(),
         };
         columns.behind(&answer)
-    }
-
-    /// The highest reserved and active bytes of each pool on each stream.
-    pub(crate) fn pools(&self) -> &[PoolPeaks] {
-        self.pools.get_or_init(|| self.count_pools())
-    }
-
-    fn count_pools(&self) -> Vec<PoolPeaks> {
-        let history = self.history();
-        type Key = (Option<[u64; 2]>, u64);
-        let key = |tags: u32| -> Key {
-            let t = &self.tags.table[tags as usize];
-            (t.pool, t.stream)
-        };
-        // Changes by moment; what ends at a moment goes before what begins there.
-        let mut changes: Vec<(Moment, Key, bool, i64)> = Vec::new();
-        for (r, &tags) in history.reserved.iter().zip(&self.tags.ranges) {
-            changes.push((r.from, key(tags), true, r.size as i64));
-            changes.push((r.to, key(tags), true, -(r.size as i64)));
-        }
-        for (a, &tags) in history.allocations.iter().zip(&self.tags.allocations) {
-            changes.push((a.from, key(tags), false, a.size as i64));
-            changes.push((a.to, key(tags), false, -(a.size as i64)));
-        }
-        changes.retain(|c| c.0 != Moment::NEVER);
-        changes.sort_unstable_by_key(|c| (c.0, c.3));
-        let mut pools: std::collections::BTreeMap<Key, [i64; 4]> = std::collections::BTreeMap::new();
-        for (_, key, is_reserved, bytes) in changes {
-            let sums = pools.entry(key).or_default();
-            let (now, peak) = if is_reserved { (0, 1) } else { (2, 3) };
-            sums[now] += bytes;
-            sums[peak] = sums[peak].max(sums[now]);
-        }
-        let row = |((pool, stream), sums): (Key, [i64; 4])| PoolPeaks {
-            pool,
-            stream,
-            peak_reserved: sums[1],
-            peak_active: sums[3],
-        };
-        pools.into_iter().map(row).collect()
     }
 
     fn moment(&self, index: usize) -> Result<Moment, ViewError> {

@@ -30,9 +30,12 @@ pub enum ViewError {
     /// A dropped file is larger than the page takes.
     #[error(
         "the file is larger than {}; give it to the command instead: vramscope view FILE",
-        vramscope_report::bytes(crate::LARGEST_UPLOAD)
+        vramscope_report::bytes(*limit)
     )]
-    TooLarge,
+    TooLarge {
+        /// The most bytes it may have.
+        limit: u64,
+    },
     /// The names of a recording are longer than an answer can be.
     #[error("the recording's names are too long for a page")]
     TooMuch,
@@ -65,7 +68,7 @@ impl IntoResponse for ViewError {
             Self::NoFile(_) | Self::NoDevice(_) => StatusCode::NOT_FOUND,
             Self::Question(_) => StatusCode::BAD_REQUEST,
             Self::Unreadable { .. } | Self::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Stalled => StatusCode::REQUEST_TIMEOUT,
             Self::TooMuch
             | Self::Json(_)

@@ -11,6 +11,7 @@
 
 mod answers;
 mod columns;
+mod device;
 mod error;
 mod guard;
 mod library;
@@ -32,3 +33,8 @@ pub use open_file::OpenFile;
 pub use page::self_contained;
 pub use server::Server;
 pub use upload::LARGEST_UPLOAD;
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,8 +17,9 @@ use vramscope_analysis::{Cancel, Moment};
 
 use crate::answers::stack;
 use crate::columns::{Answer, Columns, U8s};
+use crate::device::OpenDevice;
 use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay};
-use crate::recording::{OpenDevice, OpenRecording};
+use crate::recording::OpenRecording;
 use crate::tables::{action, kind, origin};
 
 /// What a self-contained page carries.

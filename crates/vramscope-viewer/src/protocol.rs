@@ -334,8 +334,8 @@ pub(crate) struct Segments<'r> {
 pub(crate) struct PoolPeaks {
     pub(crate) pool: Option<[u64; 2]>,
     pub(crate) stream: u64,
-    pub(crate) peak_reserved: i64,
-    pub(crate) peak_active: i64,
+    pub(crate) peak_reserved: u64,
+    pub(crate) peak_active: u64,
 }
 
 /// The recording replayed under its own settings and under others.

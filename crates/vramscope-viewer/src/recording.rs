@@ -2,19 +2,20 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
 use vramscope_analysis::{
-    Cancel, Counters, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary,
-    Timeline,
+    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary, Timeline,
 };
-use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReportJson, count, doubts, replay_doubts};
+use vramscope_report::{
+    Advice, Answers, ReplayAnswers, ReplayJson, ReportJson, count, doubts, replay_doubts,
+};
 use vramscope_trace::formats::{Compression, Format, Recording};
 use vramscope_trace::{Action, FrameId, StringId};
 
 use crate::ViewError;
 use crate::columns::Columns;
-use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, PoolPeaks, Replay};
+use crate::device::{OpenDevice, by_kind};
+use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, Replay};
 use crate::tables::code;
 use crate::tags::TagsOfDevice;
 
@@ -33,17 +34,6 @@ pub(crate) struct OpenRecording<'r> {
     recording: &'r Recording,
     frames: &'r Frames,
     pub(crate) devices: Vec<OpenDevice<'r>>,
-}
-
-/// One device of it.
-#[derive(Debug)]
-pub(crate) struct OpenDevice<'r> {
-    pub(crate) timeline: Timeline<'r, 'r>,
-    pub(crate) tags: TagsOfDevice<'r>,
-    /// Allocations at each address before this one, by allocation; made when first asked for.
-    versions: OnceLock<Vec<u32>>,
-    /// The high-water marks of its pools; counted when first asked for.
-    pub(crate) pools: OnceLock<Vec<PoolPeaks>>,
 }
 
 impl<'r> Prepared<'r> {
@@ -76,7 +66,7 @@ impl<'r> OpenRecording<'r> {
     pub(crate) fn of(prepared: &'r Prepared<'r>) -> Self {
         let devices = prepared.histories.iter().map(|history| {
             let (tags, timeline) = both(|| TagsOfDevice::of(history), || Timeline::of(history));
-            OpenDevice { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
+            OpenDevice::new(timeline, tags)
         });
         let Prepared { name, recording, frames, .. } = prepared;
         Self { name, recording, frames, devices: devices.collect() }
@@ -148,6 +138,7 @@ impl<'r> OpenRecording<'r> {
             devices: vec![Summary::of(trace, of, self.frames, &Options::default())],
             by: None,
             at: None,
+            advice: ADVICE,
         };
         Ok(first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?))
     }
@@ -164,12 +155,13 @@ impl<'r> OpenRecording<'r> {
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
         let names = vramscope_report::Names { trace, frames: self.frames };
-        let (doubts, what_if_doubts) = replay_doubts(&names, &replay);
+        let (doubts, what_if_doubts) = replay_doubts(&names, &replay, &ADVICE);
         let answers = ReplayAnswers {
             file: self.name,
             recording: self.recording,
             frames: self.frames,
             devices: vec![replay],
+            advice: ADVICE,
         };
         let device = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
         Ok(Replay { device, lines, doubts, what_if_doubts })
@@ -189,6 +181,9 @@ enum Text {
     ShortFunction,
 }
 
+/// Whoever sees the page has the command, too.
+const ADVICE: Advice = Advice { replay: "`vramscope replay`", ..Advice::LIBRARY };
+
 /// Rows of lists of holders: the page makes its own for any moment.
 const MOST_HOLDERS: usize = 20;
 
@@ -196,31 +191,10 @@ fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
 }
 
-pub(crate) fn by_kind(c: Counters) -> ByKind<u64> {
-    ByKind { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
-}
-
 /// Marks shown; a program that catches out of memory may have any number.
 const MOST_MARKS: usize = 1000;
 
-impl<'r> OpenDevice<'r> {
-    pub(crate) fn history(&self) -> &'r History<'r> {
-        self.timeline.history()
-    }
-
-    /// How many allocations lay at each allocation's address before it.
-    pub(crate) fn versions(&self) -> &[u32] {
-        self.versions.get_or_init(|| {
-            let mut seen = std::collections::HashMap::new();
-            let next = |a: &vramscope_analysis::Allocation| {
-                let n: &mut u32 = seen.entry(a.address).or_default();
-                *n += 1;
-                *n - 1
-            };
-            self.history().allocations.iter().map(next).collect()
-        })
-    }
-
+impl OpenDevice<'_> {
     fn overview(&self) -> protocol::Device<'_> {
         let history = self.history();
         let events = &history.device.events;
@@ -244,7 +218,7 @@ impl<'r> OpenDevice<'r> {
             marks: self.marks(),
             tags: &self.tags.table,
             tag_texts: &self.tags.texts,
-            doubts: doubts(&history.quality),
+            doubts: doubts(&history.quality, &ADVICE),
         }
     }
 

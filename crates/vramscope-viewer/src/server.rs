@@ -24,11 +24,12 @@ use vramscope_http::Limits;
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
+use crate::device::OpenDevice;
 use crate::guard::{Guard, guard};
 use crate::library::Library;
 use crate::open_file::{OpenFile, Pace};
 use crate::protocol::SearchQuery;
-use crate::recording::{OpenDevice, OpenRecording};
+use crate::recording::OpenRecording;
 use crate::{page, upload};
 
 /// A server on this machine alone, under an address with a secret.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use vramscope_analysis::{Allocation, History, Moment, ReservedRange};
+use vramscope_analysis::{Allocation, Change, Changes, History, Moment, ReservedRange};
 use vramscope_trace::{PoolId, StringId};
 
 use crate::protocol::Tags;
@@ -104,22 +104,17 @@ fn each_with_pool(history: &History<'_>, mut tell: impl FnMut(usize, Option<Pool
     if history.reserved.iter().all(|r| r.pool.is_none()) {
         return ids.for_each(|id| tell(id, None));
     }
-    let mut changes: Vec<(Moment, bool, &ReservedRange)> = Vec::new();
-    for r in &history.reserved {
-        changes.push((r.from, true, r));
-        changes.push((r.to, false, r));
-    }
-    changes.sort_by_key(|&(moment, comes, _)| (moment, comes));
-    let mut changes = changes.into_iter().peekable();
+    let ranges = history.reserved.iter().enumerate();
+    let mut changes = Changes::of(ranges.map(|(number, r)| (r.from, r.to, number)));
     let mut live: BTreeMap<u64, &ReservedRange> = BTreeMap::new();
     let mut next = |id: usize| {
         let a = &history.allocations[id];
-        while let Some((_, comes, range)) = changes.next_if(|c| c.0 <= a.from) {
-            if comes {
-                live.insert(range.address, range);
-            } else {
-                live.remove(&range.address);
-            }
+        while let Some((change, number)) = changes.next_until(a.from) {
+            let range = &history.reserved[number];
+            match change {
+                Change::Begins => live.insert(range.address, range),
+                Change::Ends => live.remove(&range.address),
+            };
         }
         let below = live.range(..=a.address).next_back().map(|(_, r)| r);
         tell(id, below.filter(|r| a.address < r.end()).and_then(|r| r.pool));

@@ -27,7 +27,7 @@ const WAITING: usize = 16;
 /// Reads a recording from the body of a request that says to be `length` bytes long.
 pub(crate) async fn read(name: &str, length: Option<u64>, body: Body) -> Result<Recording, ViewError> {
     if length.is_some_and(|length| length > LARGEST_UPLOAD) {
-        return Err(ViewError::TooLarge);
+        return Err(ViewError::TooLarge { limit: LARGEST_UPLOAD });
     }
     let (send, chunks) = mpsc::channel(WAITING);
     let reading = tokio::task::spawn_blocking(move || {
@@ -75,7 +75,7 @@ async fn pass_on(
         length += chunk.len() as u64;
         if length > most {
             send.send(Err(io::ErrorKind::FileTooLarge.into())).await.ok();
-            return Err(ViewError::TooLarge);
+            return Err(ViewError::TooLarge { limit: most });
         }
         // Where the reader has seen enough, nobody receives.
         send.send(Ok(chunk)).await.ok();
@@ -205,7 +205,10 @@ mod tests {
             drop(chunks);
             let body = Dripping::every(Duration::from_micros(10), 2000);
             // The end of the body is not reached, its longest length is: all before it was taken.
-            assert!(matches!(pass_on(body, send, 1999, PATIENCE).await, Err(ViewError::TooLarge)));
+            assert!(matches!(
+                pass_on(body, send, 1999, PATIENCE).await,
+                Err(ViewError::TooLarge { limit: 1999 })
+            ));
         });
     }
 }

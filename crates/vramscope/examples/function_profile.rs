@@ -50,3 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     hook.print_full_report(Unit::AutoForeach, &mut out)?;
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<(), Box<dyn Error>> {
+    main()
+}

@@ -42,3 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     hook.report(&by_line).write_full(&mut out)?;
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<(), Box<dyn Error>> {
+    main()
+}

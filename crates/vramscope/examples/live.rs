@@ -52,7 +52,11 @@ fn seconds() -> Result<u64, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let end = Instant::now() + Duration::from_secs(seconds()?);
+    run(Duration::from_secs(seconds()?))
+}
+
+fn run(duration: Duration) -> Result<(), Box<dyn Error>> {
+    let end = Instant::now() + duration;
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
     let _server = serve(&pool)?;
 
@@ -67,4 +71,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         step(&pool, batch)?;
     }
     Ok(())
+}
+
+#[test]
+#[cfg(unix)]
+fn it_serves() -> Result<(), Box<dyn Error>> {
+    run(Duration::from_millis(1))
 }

@@ -6,10 +6,10 @@
 
 use std::error::Error;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vramscope::prelude::*;
-use vramscope::report::report;
+use vramscope::report::{Advice, report};
 
 const MIB: u64 = 1 << 20;
 
@@ -71,11 +71,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args_os()
         .nth(1)
         .map_or_else(|| std::env::temp_dir().join("recording.pickle"), PathBuf::from);
+    run(&file)
+}
+
+fn run(file: &Path) -> Result<(), Box<dyn Error>> {
     let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
     let pool = MemoryPool::on_host(policy, 320 * MIB)?;
     pool.record_memory_history(&HistoryOptions::default())?;
     // Called when a request fails, before anything is unwound.
-    let path = file.clone();
+    let path = file.to_owned();
     pool.on_oom(std::sync::Arc::new(move |pool, _| {
         if let Err(e) = pool.dump_snapshot(&path) {
             writeln!(std::io::stderr(), "{e}").ok();
@@ -88,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Err(e) = outcome {
         writeln!(out, "{e}\n")?;
     }
-    let recording = formats::read(std::fs::File::open(&file)?, &mut |_| {})?;
+    let recording = formats::read(std::fs::File::open(file)?, &mut |_| {})?;
     let frames = Frames::of(&recording.trace);
     let devices = recording.trace.devices.iter();
     let name = file.display().to_string();
@@ -99,7 +103,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         devices: devices.map(|d| Summary::of(&recording.trace, d, &frames, &Options::default())).collect(),
         by: None,
         at: None,
+        advice: Advice::default(),
     };
     out.write_all(report(&answers, TextOptions { width: 100, top: 5, full_stacks: false }).as_bytes())?;
     Ok(())
+}
+
+#[test]
+fn it_leaves_a_snapshot() -> Result<(), Box<dyn Error>> {
+    let file = std::env::temp_dir().join(format!("record-{}.pickle", std::process::id()));
+    run(&file)?;
+    Ok(std::fs::remove_file(file)?)
 }

@@ -130,7 +130,5 @@ pub mod prelude {
     pub use vramscope_trace::{AllocatorSettings, DeviceTrace, ReadError, Trace};
 }
 
-/// The README's example, compiled with the tests.
-#[cfg(all(doctest, feature = "macros"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[cfg(doctest)]
+mod book;

@@ -230,6 +230,7 @@ fn a_history_is_recorded_and_asked() {
         devices: vec![summary],
         by: options.by,
         at: None,
+        advice: report::Advice::default(),
     };
     let _scripts: ReportJson = ReportJson::new(&answers, None);
     let text = TextOptions { width: 80, top: 3, full_stacks: false };

@@ -3,16 +3,21 @@
 use vramscope_allocator::{Policy, TorchRelease};
 use vramscope_trace::{Action, DeviceTrace, Trace};
 
-use super::floors::pack_history;
-use super::{
-    Capacity, Divergence, Doubt, Floors, Outcome, Replay, ReplayError, Setting, Tried, is_growth,
-    useful_settings,
-};
+use super::capacity::Capacity;
+use super::divergence::Divergence;
+use super::doubts::Doubt;
+use super::error::ReplayError;
+use super::floors::{Floors, pack_history};
+use super::run::Outcome;
+use super::runs::Replay;
+use super::settings::{Setting, useful_settings};
+use super::what_if::{Tried, best_first};
 use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;
-use crate::ooms::OutOfMemory;
+use crate::out_of_memory::OutOfMemory;
 use crate::packing::Packing;
+use crate::segment_events::is_growth;
 use crate::skipped::SkippedActions;
 
 /// What to ask of a replay.
@@ -170,7 +175,7 @@ impl DeviceReplay {
             let outcome = replay.under(&replay.policy, size)?;
             tried.push(Tried { setting: recorded_setting.clone(), outcome });
         }
-        super::what_if::best_first(&mut tried);
+        best_first(&mut tried);
         let smallest = match options.find_capacity {
             Some(overhead) => Some(replay.smallest_capacity(&asked.setting.policy, overhead, done)?),
             None => None,

@@ -3,13 +3,14 @@
 use vramscope_allocator::Policy;
 use vramscope_trace::{Action, PowerOfTwoDivisions};
 
-use super::{Capacity, Replay};
+use super::capacity::Capacity;
+use super::runs::Replay;
 
 /// A reason why a replay's numbers are approximate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// The recorded settings do not reproduce the recording; see
-    /// [`Reproduction::divergence`](super::Reproduction::divergence).
+    /// [`Reproduction::divergence`](crate::Reproduction::divergence).
     Diverges,
     /// The file names no settings; PyTorch's defaults were taken for them.
     SettingsAssumed,

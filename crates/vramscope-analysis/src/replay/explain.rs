@@ -3,8 +3,11 @@
 use vramscope_allocator::{CachingAllocator, Policy, Statistics};
 use vramscope_trace::BlockState;
 
+use super::capacity::Capacity;
+use super::error::ReplayError;
 use super::program::{NOTHING, Program, What};
 use super::run::{Failure, Run};
+use super::runs::Replay;
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request};
 use crate::frames::Frames;
@@ -12,10 +15,27 @@ use crate::history::{Allocation, History};
 use crate::holders::{By, group};
 use crate::layout::FreeBlock;
 use crate::moment::Moment;
-use crate::ooms::OutOfMemory;
+use crate::out_of_memory::{OutOfMemory, is_at_limit};
+
+impl Replay<'_, '_> {
+    /// Why the first request that fails under these rules fails; `None` where none does.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn explain(
+        &self,
+        frames: &Frames,
+        policy: &Policy,
+        capacity: Option<Capacity>,
+    ) -> Result<Option<OutOfMemory>, ReplayError> {
+        let (run, _) = self.run(policy, capacity, true)?;
+        let failure = run.failure;
+        Ok(failure.map(|failure| explain(self.history, frames, policy, &run, failure)))
+    }
+}
 
 /// Explains the failure at which a run stands.
-pub(super) fn explain(
+fn explain(
     history: &History<'_>,
     frames: &Frames,
     policy: &Policy,
@@ -41,7 +61,7 @@ pub(super) fn explain(
         time_us: event.and_then(|e| e.time_us),
         request,
         device_free: failure.device_free,
-        at_limit: policy.segment_size(failure.size) <= failure.device_free,
+        at_limit: is_at_limit(policy, failure.size, failure.device_free),
         counters,
         fragmentation: Fragmentation::of(moment, counters, asked, &free, request, policy),
         stack: event.and_then(|e| e.stack),

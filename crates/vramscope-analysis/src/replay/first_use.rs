@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Divergence;
+use super::divergence::Divergence;
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 use crate::segments::ReservedRange;

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use vramscope_trace::{Action, PoolId, StackId};
 
+use crate::changes::{Change, Changes};
 use crate::history::{Allocation, History, Origin};
 use crate::moment::Moment;
+use crate::segment_events::{is_growth, is_release, segment_events};
 use crate::segments::ReservedRange;
 
 /// The requests of one device's recording, in order.
@@ -469,29 +471,20 @@ impl<'h, 't> Builder<'h, 't> {
     }
 }
 
-pub(crate) fn is_growth(action: Action) -> bool {
-    matches!(action, Action::SegmentAlloc | Action::SegmentMap)
-}
-
-pub(crate) fn is_release(action: Action) -> bool {
-    matches!(action, Action::SegmentFree | Action::SegmentUnmap)
-}
-
 fn reserved_at_start(history: &History<'_>) -> u64 {
     let ranges = history.reserved.iter().filter(|r| r.from == Moment::START);
     ranges.fold(0, |sum, r| sum.saturating_add(r.size))
 }
 
 fn peak_reserved(history: &History<'_>) -> u64 {
-    let events = &history.device.events;
     let start = reserved_at_start(history);
     let (mut now, mut peak) = (start, start);
-    for (i, &action) in events.actions().iter().enumerate() {
-        if is_growth(action) {
-            now = now.saturating_add(events.get(i).size);
+    for (_, e) in segment_events(history.device) {
+        if is_growth(e.action) {
+            now = now.saturating_add(e.size);
             peak = peak.max(now);
-        } else if is_release(action) {
-            now = now.saturating_sub(events.get(i).size);
+        } else {
+            now = now.saturating_sub(e.size);
         }
     }
     peak
@@ -507,36 +500,32 @@ fn has_stacks_of_frees(history: &History<'_>) -> bool {
 
 /// Which private pool each address belongs to, as events go by.
 struct Pools<'h> {
-    ranges: Vec<&'h ReservedRange>,
-    /// Ranges of private pools that come and go: when, whether they come, which.
-    changes: Vec<(Moment, bool, usize)>,
-    next: usize,
+    reserved: &'h [ReservedRange],
+    /// When ranges of private pools come and go, by their numbers.
+    changes: Changes<usize>,
     /// End and pool of each range by its first address.
     live: BTreeMap<u64, (u64, PoolId)>,
 }
 
 impl<'h> Pools<'h> {
     fn of(reserved: &'h [ReservedRange]) -> Self {
-        let is_private = |r: &&ReservedRange| r.pool.is_some_and(|pool| pool != PoolId::default());
-        let ranges: Vec<&ReservedRange> = reserved.iter().filter(is_private).collect();
-        let mut changes = Vec::new();
-        for (i, r) in ranges.iter().enumerate() {
-            changes.push((r.from, true, i));
-            changes.push((r.to, false, i));
-        }
-        changes.sort_unstable();
-        Self { ranges, changes, next: 0, live: BTreeMap::new() }
+        let is_private = |r: &ReservedRange| r.pool.is_some_and(|pool| pool != PoolId::default());
+        let private = reserved.iter().enumerate().filter(|(_, r)| is_private(r));
+        let changes = Changes::of(private.map(|(i, r)| (r.from, r.to, i)));
+        Self { reserved, changes, live: BTreeMap::new() }
     }
 
     fn advance(&mut self, now: Moment) {
-        while let Some(&(_, comes, i)) = self.changes.get(self.next).filter(|c| c.0 <= now) {
-            let range = self.ranges[i];
-            if comes {
-                self.live.insert(range.address, (range.end(), range.pool.unwrap_or_default()));
-            } else {
-                self.live.remove(&range.address);
+        while let Some((change, i)) = self.changes.next_until(now) {
+            let range = &self.reserved[i];
+            match change {
+                Change::Begins => {
+                    self.live.insert(range.address, (range.end(), range.pool.unwrap_or_default()));
+                }
+                Change::Ends => {
+                    self.live.remove(&range.address);
+                }
             }
-            self.next += 1;
         }
     }
 

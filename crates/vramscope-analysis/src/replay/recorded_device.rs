@@ -8,22 +8,14 @@ use vramscope_allocator::{
 };
 use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 
+use super::capacity::Capacity;
+use super::divergence::{Divergence, Happened};
 use super::first_use::FirstUses;
-use super::program::{is_growth, is_release};
-use super::{Divergence, Happened};
 use crate::history::History;
+use crate::segment_events::{is_release, segment_events};
 
 /// How large a device is taken for of which the recording shows nothing: 1 TiB.
 const UNKNOWN_TOTAL: u64 = 1 << 40;
-
-/// How large the replayed device is, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capacity {
-    /// The whole device.
-    pub total: u64,
-    /// What of it the allocator cannot have: contexts, other processes.
-    pub overhead: u64,
-}
 
 /// The device of a recording.
 ///
@@ -84,12 +76,8 @@ struct Recorded {
 
 impl RecordedDevice {
     pub(super) fn new(history: &History<'_>, first_uses: &FirstUses, capacity: Option<Capacity>) -> Self {
-        let events = &history.device.events;
-        let is_ours = |a: Action| is_growth(a) || is_release(a);
-        let numbers = events.actions().iter().enumerate().filter(|&(_, &a)| is_ours(a));
-        let mut recorded: Vec<Recorded> = numbers
-            .map(|(i, _)| {
-                let e = events.get(i);
+        let mut recorded: Vec<Recorded> = segment_events(history.device)
+            .map(|(i, e)| {
                 let Tags { stream, pool, .. } = history.trace.tags.get(e.tags);
                 let is_small = history.policy.kind_of_segment(e.size) == SegmentKind::Small;
                 Recorded {

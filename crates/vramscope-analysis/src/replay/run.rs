@@ -3,7 +3,7 @@
 use vramscope_allocator::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
 use vramscope_trace::{Action, PoolId, SegmentKind};
 
-use super::Happened;
+use super::divergence::Happened;
 use super::program::{Program, Step, What};
 use super::recorded_device::{Arena, RecordedDevice};
 use crate::cancel::Cancel;

@@ -3,7 +3,7 @@
 use vramscope_allocator::{Policy, TorchRelease, parse_conf};
 use vramscope_trace::{AllocatorSettings, ConfError};
 
-use super::Capacity;
+use super::capacity::Capacity;
 
 /// Settings to replay under.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vramscope_allocator::{DEVICE_PAGE as PAGE, Policy};
 
+use super::capacity::Capacity;
+use super::error::ReplayError;
+use super::run::Outcome;
+use super::runs::{Replay, UNBOUNDED};
 use super::settings::{Setting, useful_settings};
-use super::{Capacity, Outcome, Replay, ReplayError};
 use crate::history::History;
 
 /// What came of one setting.
@@ -25,7 +28,7 @@ pub struct BestSetting {
     pub tried: Tried,
     /// Settings tried.
     pub of: usize,
-    /// The answer may not be exact, see [`Doubt`](super::Doubt).
+    /// The answer may not be exact, see [`Doubt`](crate::Doubt).
     pub is_approximate: bool,
 }
 
@@ -136,7 +139,7 @@ impl Replay<'_, '_> {
             // A limit by fraction leaves less than the device; a segment of odd size takes more pages.
             least = most;
             most *= 2;
-            if most > super::UNBOUNDED / PAGE {
+            if most > UNBOUNDED / PAGE {
                 return Ok((u64::MAX, best));
             }
             best = on(most)?;

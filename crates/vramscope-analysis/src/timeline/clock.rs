@@ -2,7 +2,7 @@
 
 use vramscope_trace::{DeviceTrace, Events};
 
-use crate::regions::rising_times;
+use crate::times::rising_times;
 
 /// Microseconds of each event after the first, never falling.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ use vramscope::trace::DeviceTrace;
 use vramscope::trace::formats::{ReadLimits, Recording};
 
 use crate::Found;
+use crate::advice::ADVICE;
 use crate::args::CheckArgs;
 use crate::input;
 use crate::output::Output;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
         baseline: old.as_ref().map(|old| old.name.as_str()),
         only_in_baseline: only_in_baseline.map(|d| d.device).collect(),
         devices: devices.into_iter().map(check_device).collect(),
+        advice: ADVICE,
     };
     let kept = answers.devices.iter().all(BudgetCheck::keeps_all);
     write(args, &answers)?;

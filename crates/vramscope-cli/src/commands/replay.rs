@@ -11,6 +11,7 @@ use vramscope::report::{ReplayAnswers, ReplayJson, TextOptions, replay};
 use vramscope::trace::{Trace, conf_with};
 
 use crate::Found;
+use crate::advice::ADVICE;
 use crate::args::ReplayArgs;
 use crate::input;
 use crate::progress::{PATIENCE, is_watched};
@@ -40,7 +41,13 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     progress.done();
     let replayed = replayed.with_context(|| name.clone())?;
     let found = if replayed.iter().all(|d| fits(d, &options)) { Found::Nothing } else { Found::Something };
-    let answers = ReplayAnswers { file: &name, recording: &recording, frames: &frames, devices: replayed };
+    let answers = ReplayAnswers {
+        file: &name,
+        recording: &recording,
+        frames: &frames,
+        devices: replayed,
+        advice: ADVICE,
+    };
     if args.json {
         super::print_json(&ReplayJson::new(&answers))?;
     } else {

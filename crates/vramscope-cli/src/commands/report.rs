@@ -3,6 +3,7 @@
 use vramscope::analysis::{Frames, Options, Summary};
 use vramscope::report::{Answers, ReportJson, TextOptions, report};
 
+use crate::advice::ADVICE;
 use crate::args::ReportArgs;
 use crate::input;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         devices: devices.into_iter().map(|d| Summary::of(trace, d, &frames, &options)).collect(),
         by: options.by,
         at: args.at,
+        advice: ADVICE,
     };
     if args.json {
         return super::print_json(&ReportJson::new(&answers, args.top));

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+#[cfg(unix)]
+mod book;
 mod check;
 mod data;
 mod examples;

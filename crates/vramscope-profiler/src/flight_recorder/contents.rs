@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use vramscope_allocator::MemoryPool;
 use vramscope_analysis::{Frames, Options, Summary};
-use vramscope_report::{Answers, TextOptions, report, write_json};
+use vramscope_report::{Advice, Answers, TextOptions, report, write_json};
 use vramscope_trace::Notices;
 use vramscope_trace::formats::{self, Compression, Format, Recording};
 
@@ -59,6 +59,9 @@ impl Contents {
     }
 }
 
+/// Whoever reads the report has the snapshot beside it, and asks the command for more.
+const ADVICE: Advice = Advice { any_moment: "`--at EVENT`", replay: "`vramscope replay`", ..Advice::LIBRARY };
+
 /// Writes what `vramscope report` says of a snapshot.
 fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     let trace = &recording.trace;
@@ -71,6 +74,7 @@ fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
         devices: devices.collect(),
         by: None,
         at: None,
+        advice: ADVICE,
     };
     let text = report(&answers, TextOptions { width: 120, top: 10, full_stacks: false });
     // Colours are for terminals.

@@ -67,6 +67,30 @@ fn each_connection_has_its_own_high_water_mark() {
     assert_eq!([high(&mut a), high(&mut b)], [0, 0]);
 }
 
+/// The keys of an answer, with those of objects within it. Of a list the first object counts.
+fn keys(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(object) => {
+            object.iter().flat_map(|(key, value)| [vec![key.clone()], keys(value)].concat()).collect()
+        }
+        Value::Array(list) => list.first().map(keys).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// docs/live.md shows one answer to each question.
+#[test]
+fn answers_have_the_keys_that_the_protocol_shows() {
+    let (pool, folder) = (pool(), tempfile::tempdir().unwrap());
+    let server = serve(&pool, &folder.path().join("live.sock"), true);
+    let _held = pool.malloc(MIB).unwrap();
+    let answers = ask(server.path(), b"{\"ask\":\"hello\"}\n{\"ask\":\"tick\",\"holders\":10}\n", 2);
+    let shown = vramscope_testing::book::fences("docs/live.md");
+    let shown = shown.iter().filter(|fence| fence.language() == "json");
+    let shown: Vec<Value> = shown.map(|fence| serde_json::from_str(&fence.lines.concat()).unwrap()).collect();
+    assert_eq!(answers.iter().map(keys).collect::<Vec<_>>(), shown.iter().map(keys).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_remote_source_knows_what_the_pool_knows() {
     let (pool, server, _folder) = served();

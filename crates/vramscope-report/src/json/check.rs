@@ -5,6 +5,7 @@ use vramscope_analysis::{BudgetCheck, Grown, Growth, HighWater, Measured, Status
 
 use super::{HolderJson, LeakJson, Maker, OomJson, QualityJson};
 use crate::CheckAnswers;
+use crate::advice::Advice;
 use crate::names::Names;
 use crate::verdicts::{budget, kind, notes, sentence};
 
@@ -114,14 +115,14 @@ fn device(maker: &Maker<'_>, answers: &CheckAnswers<'_>, d: &BudgetCheck) -> Dev
     DeviceCheckJson {
         device: d.device,
         events: d.events,
-        verdicts: d.verdicts.iter().map(|v| verdict(maker, d, v)).collect(),
+        verdicts: d.verdicts.iter().map(|v| verdict(maker, &answers.advice, d, v)).collect(),
         quality: QualityJson::new(&d.quality),
         baseline_quality: d.baseline_quality.as_ref().map(QualityJson::new),
         notes: notes(answers, d),
     }
 }
 
-fn verdict(maker: &Maker<'_>, device: &BudgetCheck, v: &Verdict) -> VerdictJson {
+fn verdict(maker: &Maker<'_>, advice: &Advice, device: &BudgetCheck, v: &Verdict) -> VerdictJson {
     let (status, unknown_because) = match v.status {
         Status::Kept => ("kept", None),
         Status::Exceeded => ("exceeded", None),
@@ -131,7 +132,7 @@ fn verdict(maker: &Maker<'_>, device: &BudgetCheck, v: &Verdict) -> VerdictJson 
         budget: budget(&v.measured).replace('-', "_"),
         status,
         unknown_because,
-        text: sentence(&maker.names, device.device, v),
+        text: sentence(&maker.names, advice, device.device, v),
         measured: measured(maker, &v.measured),
     }
 }

@@ -643,6 +643,7 @@ mod tests {
     use vramscope_trace::formats;
 
     use super::*;
+    use crate::Advice;
 
     /// The report on blocks that live before recording, each with a stack of `depth` frames.
     fn report(blocks: usize, depth: usize, name: &str) -> serde_json::Value {
@@ -662,8 +663,15 @@ mod tests {
         let trace = &recording.trace;
         let devices =
             trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
-        let answers =
-            Answers { file: "f", recording: &recording, frames: &frames, devices, by: None, at: None };
+        let answers = Answers {
+            file: "f",
+            recording: &recording,
+            frames: &frames,
+            devices,
+            by: None,
+            at: None,
+            advice: Advice::default(),
+        };
         serde_json::to_value(ReportJson::new(&answers, None)).unwrap()
     }
 

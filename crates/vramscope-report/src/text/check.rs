@@ -13,8 +13,7 @@ use crate::verdicts::{notes, only_in_baseline, sentence};
 
 /// The answers of `vramscope check`.
 pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
-    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
+    let mut page = Page::of_check(answers, options);
     let events = answers.devices.iter().map(|d| d.events).sum();
     page.file(answers.file, answers.recording, events, answers.devices.len());
     if let Some(baseline) = answers.baseline {
@@ -48,13 +47,12 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
 /// What stands behind a verdict: the lines that held the memory, or what to do where nobody can tell. Empty where a
 /// budget is kept.
 pub(crate) fn evidence(
-    names: Names<'_>,
-    recorder: Recorder,
+    answers: &CheckAnswers<'_>,
     device: &BudgetCheck,
     verdict: &Verdict,
     options: TextOptions,
 ) -> String {
-    let mut page = Page { out: String::new(), names, recorder, options };
+    let mut page = Page::of_check(answers, options);
     page.evidence(device, verdict);
     page.out
 }
@@ -67,7 +65,12 @@ fn urgency(status: Status) -> u8 {
     }
 }
 
-impl Page<'_> {
+impl<'r> Page<'r> {
+    fn of_check(answers: &CheckAnswers<'r>, options: TextOptions) -> Self {
+        let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+        Self::new(names, Recorder::of(answers.recording), answers.advice, options)
+    }
+
     /// `1 budget exceeded, 2 kept.`
     fn summary(&mut self, verdicts: &[(&BudgetCheck, &Verdict)]) {
         let counts = ["exceeded", "not known", "kept"].iter().zip(0..).filter_map(|(words, which)| {
@@ -89,7 +92,7 @@ impl Page<'_> {
             Status::Unknown(_) => (BAD, "not known"),
         };
         // Not cut: it is for searching and copying.
-        let text = sentence(&self.names, device.device, verdict);
+        let text = sentence(&self.names, &self.advice, device.device, verdict);
         self.line(format!("{style}{word:<9}{style:#}  {text}"));
         self.evidence(device, verdict);
     }
@@ -97,7 +100,7 @@ impl Page<'_> {
     fn evidence(&mut self, device: &BudgetCheck, verdict: &Verdict) {
         match verdict.status {
             Status::Kept => return,
-            Status::Unknown(why) => return self.words(2, &remedy(why, self.recorder)),
+            Status::Unknown(why) => return self.words(2, &remedy(why, self.recorder, &self.advice)),
             Status::Exceeded => {}
         }
         let top = self.options.top;

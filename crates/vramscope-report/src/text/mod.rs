@@ -20,7 +20,7 @@ use vramscope_trace::formats::Recording;
 use vramscope_trace::{PoolId, StackId};
 
 use crate::Answers;
-use crate::advice;
+use crate::advice::{self, Advice};
 use crate::doubts;
 use crate::fit::fit;
 use crate::names::{Names, kind, unusable};
@@ -55,7 +55,7 @@ const BAR_WIDTH: usize = 16;
 /// The whole report.
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
+    let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
     let events = answers.devices.iter().map(|d| d.events).sum();
     page.file(answers.file, answers.recording, events, answers.devices.len());
     for device in &answers.devices {
@@ -69,10 +69,15 @@ struct Page<'r> {
     out: String,
     names: Names<'r>,
     recorder: Recorder,
+    advice: Advice,
     options: TextOptions,
 }
 
-impl Page<'_> {
+impl<'r> Page<'r> {
+    fn new(names: Names<'r>, recorder: Recorder, advice: Advice, options: TextOptions) -> Self {
+        Self { out: String::new(), names, recorder, advice, options }
+    }
+
     fn line(&mut self, text: impl AsRef<str>) {
         self.out.push_str(text.as_ref());
         self.out.push('\n');
@@ -154,7 +159,7 @@ impl Page<'_> {
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
-            self.words(2, &format!("... and {more}; `--at EVENT` shows any moment."));
+            self.words(2, &format!("... and {more}; {} shows any moment.", self.advice.any_moment));
         }
         self.regions(s);
         self.churn(s);
@@ -228,7 +233,7 @@ impl Page<'_> {
                 format!("None of {settings} tried makes it fit; it gets furthest with {setting}{exact}.");
             self.words(0, &text);
         }
-        self.words(0, "`vramscope replay` compares settings and device sizes.");
+        self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
     }
 
     fn styled_words(&mut self, style: Style, text: &str) {
@@ -623,7 +628,7 @@ impl Page<'_> {
 
     /// What is not exact, and why.
     fn trust(&mut self, s: &Summary) {
-        let doubts = doubts(&s.quality);
+        let doubts = doubts(&s.quality, &self.advice);
         if doubts.is_empty() {
             return;
         }

@@ -15,7 +15,7 @@ use crate::units::{bytes, count, counted};
 /// The answers of `vramscope replay`.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-    let mut page = Page { out: String::new(), names, recorder: Recorder::of(answers.recording), options };
+    let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
     let devices = &answers.devices;
     let events: usize = devices.iter().map(|d| d.events).sum();
     let rules = devices.first().map_or(String::new(), |d| format!(" by the rules of {}", d.rules));
@@ -123,7 +123,10 @@ impl Page<'_> {
 
     fn device_size(&mut self, d: &DeviceReplay) {
         let text = match d.capacity {
-            None => "The recording does not say how large the device was: name one with `--capacity` or `--gpu` to ask whether it fits.".to_owned(),
+            None => format!(
+                "The recording does not say how large the device was: name one with {} to ask whether it fits.",
+                self.advice.capacity
+            ),
             Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
                 "The recording ran out at a limit on reserved bytes; its device is taken for one of {}.",
                 bytes(c.total)
@@ -133,8 +136,9 @@ impl Page<'_> {
                 bytes(c.total)
             ),
             Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
-                "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which `--overhead` can name.",
-                bytes(c.total)
+                "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which {} can name.",
+                bytes(c.total),
+                self.advice.overhead
             ),
             Some((c, CapacityFrom::Given)) => format!(
                 "The device has {}, of which the allocator cannot have {}.",
@@ -266,7 +270,7 @@ impl Page<'_> {
             };
             self.words(2, text);
         }
-        let (doubts, others) = replay_doubts(&self.names, d);
+        let (doubts, others) = replay_doubts(&self.names, d, &self.advice);
         if doubts.is_empty() && others.is_empty() {
             return;
         }

@@ -23,12 +23,13 @@ fn as_it_should_be(guide: &str, root: &Path) -> String {
         if let Some(name) = line.strip_prefix("cargo run -p vramscope --example profiler -- ") {
             shown.push(*SECTIONS.iter().find(|(section, ..)| *section == name).expect(name));
         }
-        let Some((name, run, _)) = shown.last().filter(|_| line == "```rust" || line == "```text") else {
+        let Some((name, run, _)) = shown.last().filter(|_| line == "```rust,ignore" || line == "```text")
+        else {
             continue;
         };
         let mut block: String =
             lines.by_ref().take_while(|l| *l != "```").map(|l| format!("{l}\n")).collect();
-        if line == "```rust" {
+        if line == "```rust,ignore" {
             let program = root.join(format!("crates/vramscope/examples/profiler/{name}.rs"));
             let (program, shown) = (trimmed(&fs::read_to_string(program).unwrap()), trimmed(&block));
             assert!(

@@ -1,0 +1,49 @@
+//! A request that failed, in numbers: of a recording or of a replay.
+
+use vramscope_allocator::Policy;
+use vramscope_trace::StackId;
+
+use crate::counters::Counters;
+use crate::fragmentation::{Fragmentation, Request};
+use crate::holders::Holder;
+
+/// The device had room for the segment that a request of `rounded` bytes asks it for: it failed at a limit on reserved
+/// bytes, as `per_process_memory_fraction` sets one. `device_free` are the bytes that the driver had free.
+pub(crate) fn is_at_limit(policy: &Policy, rounded: u64, device_free: u64) -> bool {
+    policy.segment_size(rounded) <= device_free
+}
+
+/// One failed request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// The event's number.
+    pub event: usize,
+    /// Microseconds since the Unix epoch, where recorded.
+    pub time_us: Option<i64>,
+    /// What was asked for, after rounding.
+    pub request: Request,
+    /// Bytes the driver still had free, as the allocator asked it.
+    pub device_free: u64,
+    /// The device had room for it: a limit on reserved bytes stood in the way.
+    pub at_limit: bool,
+    /// What the allocator held.
+    pub counters: Counters,
+    /// Why none of its free memory could serve the request.
+    pub fragmentation: Fragmentation,
+    /// Where the request was made.
+    pub stack: Option<StackId>,
+    /// Who held the allocated bytes, by line, most first.
+    pub holders: Vec<Holder>,
+}
+
+impl OutOfMemory {
+    /// Free on the device and reserved without use together would have been enough.
+    pub fn enough_in_total(&self) -> bool {
+        self.device_free.saturating_add(self.fragmentation.external) >= self.request.bytes
+    }
+
+    /// Bytes missing even if all that is reserved without use could be used.
+    pub fn missing(&self) -> u64 {
+        self.request.bytes.saturating_sub(self.device_free.saturating_add(self.fragmentation.external))
+    }
+}

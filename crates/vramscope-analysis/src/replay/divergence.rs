@@ -1,0 +1,48 @@
+//! Where a replay leaves the recording.
+
+use vramscope_trace::{Action, BlockState};
+
+/// Something that happened to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Happened {
+    /// What: a segment event, or [`Action::Alloc`].
+    pub action: Action,
+    /// First byte on the device.
+    pub address: u64,
+    /// Bytes: of the segment or range; of an allocation, as asked for.
+    pub size: u64,
+}
+
+/// The first place where a replay did something else than was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Divergence {
+    /// While events were followed.
+    Event {
+        /// The event.
+        event: usize,
+        /// What was recorded there; `None` for nothing.
+        recorded: Option<Happened>,
+        /// What the replay did; `None` for nothing.
+        replayed: Option<Happened>,
+    },
+    /// Every event was followed, and the layout at the end is another.
+    EndState {
+        /// The recorded block; `None` for none.
+        recorded: Option<EndBlock>,
+        /// The replay's.
+        replayed: Option<EndBlock>,
+    },
+}
+
+/// A block of the layout at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndBlock {
+    /// First byte of its segment.
+    pub segment: u64,
+    /// First byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What it is doing.
+    pub state: BlockState,
+}

@@ -1,0 +1,183 @@
+//! How a recording is read where it does not say everything: the reading that reproduces most of it.
+
+use std::sync::Arc;
+
+use vramscope_allocator::Policy;
+
+use super::divergence::Divergence;
+use super::error::{MOST_ARENAS, ReplayError};
+use super::first_use::FirstUses;
+use super::program::{Program, Reading, Turned};
+use super::reach::Reach;
+use super::run::Outcome;
+use super::runs::{Replay, Reproduction};
+use super::start::Start;
+use crate::cancel::Cancel;
+use crate::history::History;
+
+/// At how many places what a recording does not say is turned about.
+const MOST_TURNED: usize = 16;
+
+impl<'h, 't> Replay<'h, 't> {
+    /// Runs the recording behind `history` again.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn of(history: &'h History<'t>) -> Result<Self, ReplayError> {
+        Self::of_unless(history, &Cancel::default())
+    }
+
+    /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
+    pub(crate) fn of_unless(history: &'h History<'t>, cancel: &Cancel) -> Result<Self, ReplayError> {
+        let program = Arc::new(Program::of(history, &Turned::new()));
+        let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
+        if best.gets_to() < usize::MAX
+            && let Some(release) = history.policy.release
+        {
+            let policy = history.policy.in_order_of(release.of_other_order());
+            let other = Self::reproducing(history, &policy, program, cancel)?;
+            if other.gets_to() == usize::MAX {
+                best = other;
+            }
+        }
+        best.checked()
+    }
+
+    /// As [`of`](Self::of), by the rules of the history alone: its release is known.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn of_known_release(history: &'h History<'t>) -> Result<Self, ReplayError> {
+        Self::of_known_release_unless(history, &Cancel::default())
+    }
+
+    pub(super) fn of_known_release_unless(
+        history: &'h History<'t>,
+        cancel: &Cancel,
+    ) -> Result<Self, ReplayError> {
+        let program = Arc::new(Program::of(history, &Turned::new()));
+        Self::reproducing(history, &history.policy, program, cancel)?.checked()
+    }
+
+    /// Where the replay parts from the recording: tries whether segments came when they were first used, and no event
+    /// says so; and follows the requests alone where events were left out.
+    fn checked(mut self) -> Result<Self, ReplayError> {
+        if self.gets_to() < usize::MAX
+            && !self.skipped.segments()
+            && let Some(mut other) = self.with_first_uses()?
+        {
+            other.skipped.set_growth(&self.policy, true);
+            return Ok(other);
+        }
+        if self.gets_to() < usize::MAX && self.history.reserved.is_empty() {
+            // Whatever was allocated lay in some segment.
+            self.skipped.set_growth(&self.policy, true);
+        }
+        if self.is_unchecked() {
+            let (run, finished) = self.run(&self.policy, None, false)?;
+            self.reproduction.outcome = run.outcome(!finished);
+        } else if matches!(self.reproduction.divergence, Some(Divergence::Event { .. })) {
+            self.reproduction = self.reproduce(false)?;
+        }
+        Ok(self)
+    }
+
+    /// The reading in which all segments, or as few as can be, came when they were first used, if it reproduces the
+    /// recording.
+    fn with_first_uses(&self) -> Result<Option<Self>, ReplayError> {
+        let all = FirstUses::of(self.history);
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let program = Arc::new(Program::of(self.history, &Turned::new()));
+        let read = |uses: &FirstUses| {
+            Self::reading(self.history, &self.policy, Arc::clone(&program), uses.clone(), &self.cancel)
+        };
+        let mut reading = read(&all)?;
+        let mut some = FirstUses::default();
+        let mut place = self.gets_to();
+        let mut too_early = all.used_later(self.history, self.reproduction.divergence);
+        for _ in 0..MOST_TURNED {
+            if reading.gets_to() == usize::MAX {
+                return Ok(Some(reading));
+            }
+            let Some((address, event)) = too_early else { break };
+            some.insert(address, event);
+            reading = read(&some)?;
+            if reading.gets_to() <= place {
+                break;
+            }
+            place = reading.gets_to();
+            too_early = all.used_later(self.history, reading.reproduction.divergence);
+        }
+        Ok(Some(reading).filter(|reading| reading.gets_to() == usize::MAX))
+    }
+
+    /// The reading of the recording that reproduces most of it: what it does not say is turned about where that
+    /// gets further.
+    /// `program` is the likely one.
+    fn reproducing(
+        history: &'h History<'t>,
+        policy: &Policy,
+        program: Arc<Program>,
+        cancel: &Cancel,
+    ) -> Result<Self, ReplayError> {
+        let mut turned = Turned::new();
+        let mut best = Self::reading(history, policy, program, FirstUses::default(), cancel)?;
+        for _ in 0..MOST_TURNED {
+            let place = best.gets_to();
+            let before = |&&request: &&u32| request as usize <= place;
+            let last = best.program.turnable.iter().rev().find(before).copied();
+            let Some(request) = last.filter(|r| place < usize::MAX && !turned.contains_key(r)) else { break };
+            let mut further = None;
+            for other in Reading::OTHERS {
+                turned.insert(request, other);
+                let program = Arc::new(Program::of(history, &turned));
+                let reading = Self::reading(history, policy, program, FirstUses::default(), cancel)?;
+                if reading.gets_to() > place {
+                    further = Some(reading);
+                    break;
+                }
+            }
+            let Some(further) = further else { break };
+            best = further;
+        }
+        Ok(best)
+    }
+
+    /// The event at which the replay leaves the recording; the largest number where it does not.
+    fn gets_to(&self) -> usize {
+        match self.reproduction.divergence {
+            None => usize::MAX,
+            Some(Divergence::Event { event, .. }) => event,
+            Some(Divergence::EndState { .. }) => self.history.device.events.len(),
+        }
+    }
+
+    /// One reading, followed as far as it agrees with the recording.
+    fn reading(
+        history: &'h History<'t>,
+        policy: &Policy,
+        program: Arc<Program>,
+        first_uses: FirstUses,
+        cancel: &Cancel,
+    ) -> Result<Self, ReplayError> {
+        if program.arenas.len() > MOST_ARENAS {
+            return Err(ReplayError::TooManyArenas(program.arenas.len()));
+        }
+        let start = Start::of(history, &program, &first_uses);
+        let reproduction = Reproduction {
+            outcome: Outcome::default(),
+            divergence: None,
+            compared_end: false,
+            sizes: Vec::new(),
+        };
+        let cancel = cancel.clone();
+        let (policy, skipped) = (policy.clone(), history.quality.skipped);
+        let reach = Reach::of(history, &program);
+        let mut this =
+            Self { history, cancel, program, start, first_uses, skipped, reach, policy, reproduction };
+        this.reproduction = this.reproduce(true)?;
+        Ok(this)
+    }
+}

@@ -1,0 +1,213 @@
+//! A recording run again: what a replay holds, and how it is run under any rules on a device of any size.
+
+use std::sync::Arc;
+
+use vramscope_allocator::{CachingAllocator, Device, Policy, VirtualDevice};
+
+use super::capacity::Capacity;
+use super::divergence::{Divergence, EndBlock};
+use super::error::ReplayError;
+use super::first_use::FirstUses;
+use super::program::Program;
+use super::reach::Reach;
+use super::recorded_device::RecordedDevice;
+use super::run::{Outcome, Run};
+use super::start::{Start, request_start};
+use crate::cancel::Cancel;
+use crate::history::History;
+use crate::skipped::SkippedActions;
+
+/// A recording that was run again under its own settings, and can be under others.
+///
+/// ```no_run
+/// use vramscope_allocator::Policy;
+/// use vramscope_analysis::{Capacity, History, Replay};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let file = std::fs::File::open("snapshot.pickle")?;
+/// let trace = vramscope_trace::formats::read(file, &mut |_| {})?.trace;
+/// let history = History::of(&trace, &trace.devices[0]);
+/// let replay = Replay::of(&history)?;
+/// assert!(replay.reproduction.divergence.is_none());
+///
+/// let expandable = Policy { expandable_segments: true, ..replay.policy.clone() };
+/// let outcome = replay.under(&expandable, Some(Capacity { total: 80 << 30, overhead: 1 << 30 }))?;
+/// println!("{} bytes, {}", outcome.statistics.reserved.peak, outcome.fits());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Replay<'h, 't> {
+    pub(super) history: &'h History<'t>,
+    pub(super) cancel: Cancel,
+    pub(super) program: Arc<Program>,
+    pub(super) start: Start,
+    /// Where segments came from whose events were left out.
+    pub(super) first_uses: FirstUses,
+    pub(super) reach: Reach,
+    /// Kinds of events that were left out. Where there are some and the replay parts from the recording, nobody can
+    /// tell whether the rules or the events are to blame, and the requests are followed on a device of their own.
+    pub skipped: SkippedActions,
+    /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
+    /// differ in which of several blocks of the same size serves first: where the order that the recording
+    /// seems to have does not reproduce it and the other does, it is the other, and [`Policy::release`] a release
+    /// that has it.
+    pub policy: Policy,
+    /// What came of the recording's own settings, on a device that is full where the recording shows it.
+    pub reproduction: Reproduction,
+}
+
+/// A recording run again under its own settings.
+#[derive(Debug, Clone)]
+pub struct Reproduction {
+    /// What the allocator counted.
+    pub outcome: Outcome,
+    /// Where the replay left the recording, if it did.
+    pub divergence: Option<Divergence>,
+    /// The layout at the end was compared; it is not where the file has none, or one that disagrees with its own
+    /// events.
+    pub compared_end: bool,
+    /// The block size of each allocation by its number in the history, as far as the recording was followed;
+    /// 0 where it was not.
+    pub sizes: Vec<u64>,
+}
+
+/// How large a device is taken for where no size is given: 16 TiB, more than any recording needs.
+pub(super) const UNBOUNDED: u64 = 1 << 44;
+
+impl<'h> Replay<'h, '_> {
+    /// Runs the recording's requests under other rules or on a device of another size. Under the recorded
+    /// rules they get the recorded addresses, as long as the device has room.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn under(&self, policy: &Policy, capacity: Option<Capacity>) -> Result<Outcome, ReplayError> {
+        if capacity.is_none() && self.has_the_rules_of(policy) {
+            return Ok(self.reproduction.outcome.clone());
+        }
+        let (run, finished) = self.run(policy, capacity, false)?;
+        Ok(run.outcome(!finished))
+    }
+
+    /// Runs the program to its end or its first failure; returns whether it came to its end.
+    pub(super) fn run(
+        &self,
+        policy: &Policy,
+        capacity: Option<Capacity>,
+        stops_at_failure: bool,
+    ) -> Result<(Run<'_>, bool), ReplayError> {
+        if self.has_the_rules_of(policy) && self.start_fits(capacity) && !self.is_unchecked() {
+            let (mut run, device) = self.start_recorded(policy, capacity)?;
+            run.stops_at_failure = stops_at_failure;
+            let finished = run.follow(&device, self.history, &mut |_, _| {});
+            self.still_wanted()?;
+            return Ok((run, finished));
+        }
+        let device = match capacity {
+            Some(c) => VirtualDevice::with_capacity(c.total).with_used(c.overhead),
+            None => VirtualDevice::with_capacity(UNBOUNDED),
+        };
+        let mut run = self.new_run(policy, capacity, Arc::new(device))?;
+        run.stops_at_failure = stops_at_failure;
+        let finished = request_start(&mut run, self.history, &self.program) && run.finish();
+        self.still_wanted()?;
+        Ok((run, finished))
+    }
+
+    /// Runs under `policy` are those of the recorded rules.
+    fn has_the_rules_of(&self, policy: &Policy) -> bool {
+        self.reach.rules_that_matter(policy) == self.reach.rules_that_matter(&self.policy)
+    }
+
+    /// # Errors
+    /// Where the answer is no longer wanted: what a run has come to then says nothing.
+    fn still_wanted(&self) -> Result<(), ReplayError> {
+        if self.cancel.is_cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
+    }
+
+    /// What lay on the device before the first event has room on this one.
+    pub(super) fn start_fits(&self, capacity: Option<Capacity>) -> bool {
+        capacity.is_none_or(|c| self.start.reserved() <= c.total.saturating_sub(c.overhead))
+    }
+
+    fn start_recorded(
+        &self,
+        policy: &Policy,
+        capacity: Option<Capacity>,
+    ) -> Result<(Run<'_>, Arc<RecordedDevice>), ReplayError> {
+        let device = Arc::new(RecordedDevice::new(self.history, &self.first_uses, capacity));
+        let mut run = self.new_run(policy, capacity, Arc::clone(&device) as Arc<dyn Device>)?;
+        run.follows_collections = capacity.is_none();
+        self.start.install(&mut run, &device);
+        Ok((run, device))
+    }
+
+    fn new_run(
+        &self,
+        policy: &Policy,
+        capacity: Option<Capacity>,
+        device: Arc<dyn Device>,
+    ) -> Result<Run<'_>, ReplayError> {
+        let mut policy = policy.clone();
+        if capacity.is_none() {
+            // A fraction of a device whose size is not known limits nothing.
+            policy.memory_fraction = None;
+        }
+        Ok(Run::new(&self.program, self.history, CachingAllocator::new(policy, device)?, self.cancel.clone()))
+    }
+
+    /// Runs under the recorded settings; where `stops` is set, no further than the recording is followed, and what
+    /// was counted then is of no use.
+    pub(super) fn reproduce(&self, stops: bool) -> Result<Reproduction, ReplayError> {
+        let (mut run, device) = self.start_recorded(&self.policy, None)?;
+        run.stops_at_divergence = stops;
+        let mut sizes = vec![0; self.history.allocations.len()];
+        let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
+        self.still_wanted()?;
+        // Trace and end state are copied one after the other: where they disagree, neither can be had.
+        let comparable =
+            !self.history.device.segments.is_empty() && self.history.quality.end_state_disagreements == 0;
+        let mut divergence = device.divergence();
+        let compared_end = comparable && divergence.is_none();
+        if compared_end {
+            divergence = self.end_state_differs(&run);
+        }
+        Ok(Reproduction { outcome: run.outcome(!finished), divergence, compared_end, sizes })
+    }
+
+    /// The recording lacks events and is not reproduced: it cannot be told why.
+    pub(super) fn is_unchecked(&self) -> bool {
+        !self.skipped.is_empty() && self.reproduction.divergence.is_some()
+    }
+
+    /// Where the layout at the end is not the recorded one.
+    fn end_state_differs(&self, run: &Run<'_>) -> Option<Divergence> {
+        let recorded = &self.history.device;
+        let replayed = run.allocator.segments();
+        let replayed = replayed.iter().flat_map(|(segment, blocks)| {
+            blocks.iter().map(|b| EndBlock {
+                segment: segment.address,
+                address: b.address,
+                size: b.size,
+                state: b.state,
+            })
+        });
+        let recorded = recorded.segments.iter().flat_map(|segment| {
+            recorded.blocks_of(segment).iter().map(|b| EndBlock {
+                segment: segment.address,
+                address: b.address,
+                size: b.size,
+                state: b.state,
+            })
+        });
+        let (mut recorded, mut replayed) = (recorded, replayed);
+        loop {
+            match (recorded.next(), replayed.next()) {
+                (None, None) => return None,
+                (recorded, replayed) if recorded != replayed => {
+                    return Some(Divergence::EndState { recorded, replayed });
+                }
+                _ => {}
+            }
+        }
+    }
+}

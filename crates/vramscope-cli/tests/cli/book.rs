@@ -1,0 +1,179 @@
+//! The commands that the README, the book and the READMEs of the crates show, run as they stand there.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use vramscope::prelude::*;
+use vramscope_testing::book::{Fence, fences, pages, read};
+
+use crate::{root, run};
+
+/// A folder with what the pages take for granted: the committed recordings, also under the names that a reader would give
+/// to recordings of their own.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = folder.path().join("examples");
+    std::os::unix::fs::symlink(root().canonicalize().unwrap().join("examples"), &examples).unwrap();
+    for (name, recording) in [
+        ("snapshot.pickle", "oom.pickle"),
+        ("main.pickle", "oom.pickle"),
+        ("before.pickle", "leak.pickle"),
+        ("after.pickle", "oom.pickle"),
+    ] {
+        fs::copy(examples.join(recording), folder.path().join(name)).unwrap();
+    }
+    let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
+    let stream_to = Some(folder.path().join("run.vramscope"));
+    pool.record_memory_history(&HistoryOptions { stream_to, ..HistoryOptions::default() }).unwrap();
+    drop(pool.malloc(1 << 20).unwrap());
+    pool.record_memory_history(&HistoryOptions { enabled: None, ..HistoryOptions::default() }).unwrap();
+    folder
+}
+
+/// A line for the shell, in the folder, with the built command in the path.
+fn shell(line: &str, folder: &Path) -> Command {
+    let built = Path::new(env!("CARGO_BIN_EXE_vramscope")).parent().unwrap();
+    let path = std::env::join_paths(
+        [built.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let mut command = Command::new("bash");
+    command.args(["-o", "pipefail", "-c", line]).current_dir(folder).env("PATH", path.unwrap());
+    // Nobody's programs but this test's are looked at, and outputs are as wide as on the page.
+    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder).env("NO_COLOR", "1").env_remove("COLUMNS");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs a line of a page. What would go on for ever is ended: a server, once it has said its address; a screen, by one look; a
+/// log, after a moment. `None` for a line that is checked in another way.
+fn output(line: &str, folder: &Path) -> Option<Output> {
+    let line = line.split(" #").next().unwrap().trim();
+    let line = line.replace("cargo run --release -- ", "vramscope ");
+    if let Some(options) = line.strip_prefix("./test") {
+        // The script that runs this test.
+        assert!(read("test").contains(&format!("./test{options}")), "`./test` does not tell of{options}");
+        return None;
+    }
+    if let Some(example) = line.strip_prefix("cargo run -p vramscope --example ") {
+        let name = example.split(' ').next().unwrap();
+        let manifest = read("crates/vramscope/Cargo.toml");
+        let entry = format!("[[example]]\nname = \"{name}\"\ntest = true\n");
+        assert!(manifest.contains(&entry), "{line}: no test runs the example {name}");
+        return None;
+    }
+    if line.starts_with("vramscope view") && !line.contains("--html") {
+        let line = format!("exec {line} --no-open");
+        let mut child = shell(&line, folder).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(said.starts_with("http://127.0.0.1:"), "{line} said {said:?}");
+        return None;
+    }
+    let line = if line.starts_with("vramscope top") {
+        format!("{line} --json")
+    } else if line.starts_with("vramscope monitor") {
+        format!("{} --duration 0.2", line.replace("4711", &std::process::id().to_string()))
+    } else {
+        line
+    };
+    Some(shell(&line, folder).output().unwrap())
+}
+
+/// The lines of a block, with those that end in a backslash joined.
+fn commands(fence: &Fence) -> Vec<String> {
+    let text = fence.lines.join("\n").replace("\\\n", "");
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Each command of every page is run. Where a block of output follows, its lines stand in what was printed, one after the other.
+#[test]
+fn commands_do_what_their_page_says() {
+    let folder = folder();
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let fences = fences(&page);
+        for (i, fence) in fences.iter().enumerate() {
+            if fence.language() != "sh" || fence.needs().is_some() {
+                continue;
+            }
+            let commands = commands(fence);
+            for command in &commands {
+                let Some(output) = output(command, folder.path()) else { continue };
+                let place = format!("{page}:{}: {command}", fence.line);
+                // 1 is an answer of these: out of memory, a budget that is exceeded, an alert.
+                let answers = ["vramscope replay", "vramscope check", "vramscope monitor"];
+                let most = i32::from(answers.iter().any(|answer| command.contains(answer)));
+                if !output.status.code().is_some_and(|code| (0..=most).contains(&code)) {
+                    wrong.push(format!(
+                        "{place}: {}\n{}",
+                        output.status,
+                        String::from_utf8_lossy(&output.stderr)
+                    ));
+                }
+                let shown = fences.get(i + 1).filter(|next| next.info == "text");
+                if let ([_], Some(shown)) = (&commands[..], shown) {
+                    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+                    let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
+                    if !printed.windows(shown.lines.len()).any(|lines| lines == shown.lines) {
+                        wrong.push(format!("{place}: its page shows\n{}", shown.lines.join("\n")));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// All that no test runs, and what it needs.
+#[test]
+fn what_is_not_run_is_listed() {
+    let mut list = String::new();
+    for fence in pages().iter().flat_map(|page| fences(page)) {
+        if let Some(needs) = fence.needs() {
+            list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);
+        }
+    }
+    insta::assert_snapshot!(list, @r"
+    README.md needs network: cargo install --path crates/vramscope-cli
+    README.md needs torch: import torch
+    docs/check.md needs torch: python train.py --steps 3
+    docs/prometheus.md needs prometheus: scrape_configs:
+    docs/report.md needs torch: import torch
+    ");
+}
+
+/// Every option of every command is in the book.
+#[test]
+fn every_option_has_its_place_in_the_book() {
+    let mut missing = Vec::new();
+    for (command, page) in [
+        ("report", "report"),
+        ("view", "view"),
+        ("replay", "replay"),
+        ("check", "check"),
+        ("export", "export"),
+        ("top", "watch"),
+        ("monitor", "watch"),
+        ("info", "files"),
+        ("completions", "files"),
+    ] {
+        let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
+        let text = read(&format!("docs/{page}.md"));
+        let options =
+            help.split(|c: char| !c.is_ascii_lowercase() && c != '-').filter(|word| word.starts_with("--"));
+        for option in options.filter(|option| option.len() > 2 && *option != "--help") {
+            if !text.contains(option) {
+                missing.push(format!("docs/{page}.md does not tell of {option} of `vramscope {command}`"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}

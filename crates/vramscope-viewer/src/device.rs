@@ -1,0 +1,87 @@
+//! One device of an open recording, and what is counted once for several questions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+
+use vramscope_analysis::{Change, Changes, Counters, History, Moment, Timeline};
+
+use crate::protocol::{ByKind, PoolPeaks};
+use crate::tags::TagsOfDevice;
+
+/// A device of a recording, ready for questions.
+#[derive(Debug)]
+pub(crate) struct OpenDevice<'r> {
+    pub(crate) timeline: Timeline<'r, 'r>,
+    pub(crate) tags: TagsOfDevice<'r>,
+    /// Allocations at each address before this one, by allocation; made when first asked for.
+    versions: OnceLock<Vec<u32>>,
+    /// The high-water marks of its pools; counted when first asked for.
+    pools: OnceLock<Vec<PoolPeaks>>,
+}
+
+impl<'r> OpenDevice<'r> {
+    pub(crate) fn new(timeline: Timeline<'r, 'r>, tags: TagsOfDevice<'r>) -> Self {
+        Self { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
+    }
+
+    pub(crate) fn history(&self) -> &'r History<'r> {
+        self.timeline.history()
+    }
+
+    /// How many allocations lay at each allocation's address before it.
+    pub(crate) fn versions(&self) -> &[u32] {
+        self.versions.get_or_init(|| {
+            let mut seen: HashMap<u64, u32> = HashMap::new();
+            let next = |address: u64| {
+                let n = seen.entry(address).or_default();
+                *n += 1;
+                *n - 1
+            };
+            self.history().allocations.iter().map(|a| a.address).map(next).collect()
+        })
+    }
+
+    /// The highest reserved and active bytes of each pool on each stream.
+    pub(crate) fn pools(&self) -> &[PoolPeaks] {
+        self.pools.get_or_init(|| self.count_pools())
+    }
+
+    fn count_pools(&self) -> Vec<PoolPeaks> {
+        /// Bytes now, and the most there were.
+        #[derive(Default)]
+        struct HighWater {
+            now: u64,
+            peak: u64,
+        }
+        let history = self.history();
+        // Of each thing its tags, whether it is a reserved range, and its bytes.
+        let ranges = history.reserved.iter().zip(&self.tags.ranges);
+        let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (tags, true, r.size)));
+        let allocations = history.allocations.iter().zip(&self.tags.allocations);
+        let allocations = allocations.map(|(a, &tags)| (a.from, a.to, (tags, false, a.size)));
+        let mut changes = Changes::of(ranges.chain(allocations));
+        let mut pools: BTreeMap<(Option<[u64; 2]>, u64), [HighWater; 2]> = BTreeMap::new();
+        while let Some((change, (tags, is_reserved, bytes))) = changes.next_until(Moment::NEVER) {
+            let tags = &self.tags.table[tags as usize];
+            let [reserved, active] = pools.entry((tags.pool, tags.stream)).or_default();
+            let bytes_of = if is_reserved { reserved } else { active };
+            match change {
+                Change::Begins => bytes_of.now += bytes,
+                Change::Ends => bytes_of.now -= bytes,
+            }
+            bytes_of.peak = bytes_of.peak.max(bytes_of.now);
+        }
+        let rows = pools.into_iter().map(|((pool, stream), [reserved, active])| PoolPeaks {
+            pool,
+            stream,
+            peak_reserved: reserved.peak,
+            peak_active: active.peak,
+        });
+        rows.collect()
+    }
+}
+
+/// The same numbers as the page reads them.
+pub(crate) fn by_kind(c: Counters) -> ByKind<u64> {
+    ByKind { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
+}

@@ -34,7 +34,15 @@ pub(crate) fn ask(recording: &Recording) {
         assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
     }
     export(trace, &frames, devices.iter().map(|s| s.counters.allocated).sum());
-    let answers = Answers { file: "fuzz", recording, frames: &frames, devices, by: None, at: None, advice: Advice::default() };
+    let answers = Answers {
+        file: "fuzz",
+        recording,
+        frames: &frames,
+        devices,
+        by: None,
+        at: None,
+        advice: Advice::default(),
+    };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
     is_json(&ReportJson::new(&answers, None));
     let facts = Facts::of(trace);
@@ -54,7 +62,13 @@ pub(crate) fn ask(recording: &Recording) {
         }
         replays.push(replayed);
     }
-    let answers = ReplayAnswers { file: "fuzz", recording, frames: &frames, devices: replays, advice: Advice::default() };
+    let answers = ReplayAnswers {
+        file: "fuzz",
+        recording,
+        frames: &frames,
+        devices: replays,
+        advice: Advice::default(),
+    };
     vramscope::report::replay(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
     is_json(&ReplayJson::new(&answers));
 }

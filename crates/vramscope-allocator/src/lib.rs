@@ -28,37 +28,27 @@
 //! A [`Device`] gives memory in large pieces: [`HostDevice`] the host's own, `CudaDevice` (feature `cuda`) a
 //! GPU's through the driver that is found at run time, [`VirtualDevice`] addresses without memory.
 
-mod caching_allocator;
-mod conf;
 mod device;
-mod engine;
 mod history;
 pub mod hooks;
-mod policy;
 mod pool;
 mod stacks;
-mod sync;
 mod threads;
-mod units;
 
-pub use caching_allocator::{
-    BadLayout, CachingAllocator, Installed, LiveBlock, PendingBlock, StartBlock, StartSegment,
-};
-pub use conf::parse_conf;
 #[cfg(feature = "cuda")]
 pub use device::CudaDevice;
-pub use device::{
-    AddressSpace, DEVICE_PAGE, Device, DeviceError, EventId, HostDevice, MemoryInfo, VirtualDevice,
-    VirtualMemory,
-};
-pub use engine::{AllocError, AtPeak, FreeMemoryCallback, Limit, OutOfMemory, Peaks, Stat, Statistics};
+pub use device::HostDevice;
 pub use history::{Context, Enabled, HistoryOptions, UserMetadata, set_user_metadata, user_metadata};
-pub use policy::{BLOCK_UNIT, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease};
 pub use pool::{
-    Allocation, DevicePool, HistoryError, LimitError, MemoryPool, OomObserver, PeakScope, PrivatePool,
-    Region, SnapshotError, WeakPool,
+    AllocError, Allocation, DevicePool, HistoryError, Limit, LimitError, MemoryPool, OomObserver, PeakScope,
+    PrivatePool, Region, SnapshotError, WeakPool,
 };
 pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};
+pub use vramscope_engine::{
+    Allocator, AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
+    MemoryInfo, OutOfMemory, Peaks, Policy, Relief, SearchOrder, SegmentSizes, Stat, Statistics,
+    TorchRelease, VirtualDevice, VirtualMemory, parse_conf,
+};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// `cudaStreamPerThread`: a handle that is another stream on every thread.
 pub(crate) const STREAM_PER_THREAD: u64 = 2;

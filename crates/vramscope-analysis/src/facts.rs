@@ -1,6 +1,6 @@
 //! What kind of recording it is.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Trace};
 

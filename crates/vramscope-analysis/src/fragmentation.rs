@@ -1,6 +1,6 @@
 //! Memory that is reserved and of no use: inside blocks, and between them.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::{Action, PoolId, SegmentKind};
 
 use crate::counters::Counters;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use hashbrown::HashMap;
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use crate::changes::{Change, Changes};

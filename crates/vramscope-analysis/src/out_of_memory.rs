@@ -1,6 +1,6 @@
 //! A request that failed, in numbers: of a recording or of a replay.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::StackId;
 
 use crate::counters::Counters;

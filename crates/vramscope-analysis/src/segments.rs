@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::{Action, DeviceTrace, Event, PoolId, Segment, SegmentKind, StackId, Tags, Trace};
 
 use crate::moment::Moment;

@@ -1,7 +1,7 @@
 //! Which kinds of events were left out of a recording.
 
 use hashbrown::{HashMap, HashSet};
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace};
 
 use crate::moment::Moment;

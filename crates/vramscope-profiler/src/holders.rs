@@ -7,7 +7,7 @@ use serde::Serialize;
 use vramscope_allocator::{CapturedStack, SourceFrame, StackRecorder};
 
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// The live blocks of a source by stack, as long as it lives. What was live before is not seen.
 ///

@@ -29,7 +29,7 @@ use vramscope_report::bytes;
 
 use crate::holders::in_words;
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// Calls of a name before anything is said of them.
 const FEWEST_CALLS: u64 = 3;

@@ -38,7 +38,6 @@ mod profiler;
 mod prometheus;
 mod snapshot;
 mod source;
-mod sync;
 mod tracker;
 
 pub use flight_recorder::{

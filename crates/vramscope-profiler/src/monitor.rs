@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
     use crate::source::PoolSource;
-    use crate::sync::lock;
+    use vramscope_basics::lock;
 
     type Samples = Arc<Mutex<Vec<Sample>>>;
 

@@ -3,6 +3,7 @@
 //! This crate gathers the parts a program depends on:
 //!
 //! - [`allocator`]: a caching memory pool with hooks and a recorded history
+//! - [`engine`]: the rules of PyTorch's and CuPy's allocators, on no device at all
 //! - [`trace`]: recordings as plain data, and the formats they come in
 //! - [`analysis`]: questions asked of a recording
 //! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
@@ -29,6 +30,7 @@
 
 pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
+pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;
 pub use vramscope_profiler as profiler;

@@ -162,10 +162,8 @@ impl Device for Counted {
 #[test]
 fn policies_devices_and_limits() {
     let settings = AllocatorSettings::default();
-    let policy = Policy {
-        search_order: allocator::SearchOrder::Address,
-        ..Policy::torch(&settings, TorchRelease::new(2, 11))
-    };
+    let mut policy = Policy::torch(&settings, TorchRelease::new(2, 11));
+    policy.search_order = allocator::SearchOrder::Address;
     let devices: Vec<Arc<dyn Device>> = vec![
         Arc::new(Counted(HostDevice::with_capacity(1 << 20))),
         Arc::new(VirtualDevice::with_capacity(1)),

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::{Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
-use crate::sync::lock;
+use vramscope_basics::lock;
+use vramscope_engine::{Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
 
 /// One GPU, through its primary context, which PyTorch, CuPy and the CUDA runtime share.
 ///

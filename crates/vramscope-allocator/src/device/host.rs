@@ -5,8 +5,8 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::{Device, DeviceError, EventId, MemoryInfo};
-use crate::sync::lock;
+use vramscope_basics::lock;
+use vramscope_engine::{Device, DeviceError, EventId, MemoryInfo};
 
 /// Alignment of every allocation, in bytes; `cudaMalloc` aligns to at least 256.
 const ALIGNMENT: usize = 512;

@@ -7,27 +7,28 @@
 mod exclusive_file;
 mod metadata;
 mod recorder;
+mod regions;
 mod snapshot;
 mod stream;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use vramscope_trace::Action;
 
 pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
 pub(crate) use recorder::Recorder;
-pub(crate) use snapshot::{plain_segment, snapshot};
+pub(crate) use regions::Regions;
+pub(crate) use snapshot::{DeviceLayout, snapshot};
 pub(crate) use stream::{Stream, StreamItem};
 
-use crate::engine::ArenaKey;
-use crate::policy::Class;
 pub(crate) use crate::stacks::StackKey;
 use crate::stacks::Stacks;
-use crate::sync::lock;
 use recorder::TextKey;
+use vramscope_basics::lock;
+use vramscope_engine::{ArenaKey, DeviceEvent};
 
 /// What is recorded, in the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11) and with
 /// their defaults. `compile_context` and `global_record_annotations` are of Python alone; regions of every
@@ -111,50 +112,15 @@ pub(crate) enum When {
     Free,
 }
 
-/// An arena in the history.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ArenaTag {
-    /// Number on its device.
-    index: u32,
-    /// Number in the process.
-    ordinal: u64,
-}
-
-/// Bits of an allocation id that count within its arena: a million a second for 12 days. Then come ids that
-/// another arena may have had, if there are that many.
-const SEQUENCE_BITS: u32 = 40;
-
-impl ArenaTag {
-    /// Stands for the device where no arena is concerned.
-    pub(crate) const DEVICE: Self = Self { index: 0, ordinal: u64::MAX };
-
-    /// The id of an arena's allocation number `sequence`, from 1.
-    pub(crate) fn allocation_id(self, sequence: u64) -> u64 {
-        self.ordinal << SEQUENCE_BITS | sequence
-    }
-}
-
-/// Something that happened on a device.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Happening {
-    pub(crate) action: Action,
-    /// Of the block, or of the segment.
-    pub(crate) class: Class,
-    /// Of `oom`: the bytes the device had free.
-    pub(crate) address: u64,
-    /// As in [`Event::size`](vramscope_trace::Event::size).
-    pub(crate) size: u64,
-    /// Bytes of the block, of what happens to blocks.
-    pub(crate) block_size: u64,
-    pub(crate) stack: Option<StackKey>,
-}
-
-/// It, when and where: 56 bytes, stacks apart.
+/// An event as it is kept: what happened, when and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) what: Happening,
+    pub(crate) event: DeviceEvent<StackKey>,
+    /// Microseconds since the Unix epoch.
     pub(crate) time_us: i64,
+    /// What the program had set with [`set_user_metadata`].
     pub(crate) metadata: Option<TextKey>,
+    /// Number of the arena on its device.
     arena: u32,
 }
 
@@ -221,12 +187,11 @@ impl History {
         lock(&self.ring).stream.clone()
     }
 
-    /// Gives an arena its place in the history.
-    pub(crate) fn arena(&self, key: ArenaKey) -> ArenaTag {
-        static ORDINALS: AtomicU64 = AtomicU64::new(0);
+    /// Gives an arena its number in the history.
+    pub(crate) fn add_arena(&self, key: ArenaKey) -> u32 {
         let mut ring = lock(&self.ring);
         ring.arenas.push(key);
-        ArenaTag { index: ring.arenas.len() as u32 - 1, ordinal: ORDINALS.fetch_add(1, Ordering::Relaxed) }
+        ring.arenas.len() as u32 - 1
     }
 
     /// The calling thread's stack, where one is wanted now (`maybeGatherContext`).
@@ -252,21 +217,18 @@ impl History {
     }
 
     /// Something happened. The caller holds the lock under which it did.
-    pub(crate) fn record(&self, arena: ArenaTag, mut what: Happening) {
-        if !self.is_recording() {
-            return;
-        }
+    pub(crate) fn record(&self, arena: u32, mut event: DeviceEvent<StackKey>) {
         // Under `state`, events have no stack; the blocks keep theirs.
         if self.context.load(Ordering::Relaxed) <= Context::State as u8 + 1 {
-            what.stack = None;
+            event.stack = None;
         }
         let metadata = metadata::current(&self.recorder);
         let mut ring = lock(&self.ring);
-        let entry = Entry { what, time_us: recorder::now_us(), metadata, arena: arena.index };
+        let entry = Entry { event, time_us: recorder::now_us(), metadata, arena };
         if let Some(stream) = &ring.stream {
-            stream.push(StreamItem::Event(self.device_id, ring.arenas[arena.index as usize], entry));
+            stream.push(StreamItem::Event(self.device_id, ring.arenas[arena as usize], entry));
         }
-        if ring.skip_actions.contains(&what.action) {
+        if ring.skip_actions.contains(&event.action) {
             return;
         }
         if ring.entries.len() >= ring.max_entries {

@@ -1,16 +1,13 @@
 //! What the histories of a pool's devices share.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
 use vramscope_trace::Stage;
 
-use super::{Stream, StreamItem};
-use crate::device::Process;
 use crate::stacks::{StackStore, Symbols};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// What the histories of a pool's devices share.
 #[derive(Default)]
@@ -19,8 +16,6 @@ pub(crate) struct Recorder {
     /// Looked up when a snapshot is made.
     pub(crate) symbols: Mutex<Symbols>,
     pub(crate) texts: Texts,
-    regions: Mutex<Regions>,
-    process: Process,
 }
 
 /// One end of a region.
@@ -30,50 +25,6 @@ pub(crate) struct RegionEntry {
     pub(crate) name: Arc<str>,
     pub(crate) device_id: i32,
     pub(crate) time_us: i64,
-}
-
-#[derive(Default)]
-struct Regions {
-    entries: VecDeque<RegionEntry>,
-    /// 0 while nothing is recorded.
-    max_entries: usize,
-    /// The devices' histories keep it open.
-    stream: Weak<Stream>,
-}
-
-impl Recorder {
-    /// Begins or ends the recording of regions.
-    pub(crate) fn set_regions(&self, max_entries: usize, clear: bool, stream: Weak<Stream>) {
-        let mut regions = lock(&self.regions);
-        if max_entries == 0 || clear {
-            regions.entries = VecDeque::new();
-        }
-        regions.max_entries = max_entries;
-        regions.stream = stream;
-    }
-
-    /// A region begins or ends.
-    pub(crate) fn region(&self, stage: Stage, name: &Arc<str>, device_id: i32) {
-        if !self.process.is_this() {
-            return;
-        }
-        let mut regions = lock(&self.regions);
-        if regions.max_entries == 0 {
-            return;
-        }
-        let entry = RegionEntry { stage, name: Arc::clone(name), device_id, time_us: now_us() };
-        if let Some(stream) = regions.stream.upgrade() {
-            stream.push(StreamItem::Region(entry.clone()));
-        }
-        if regions.entries.len() >= regions.max_entries {
-            regions.entries.pop_front();
-        }
-        regions.entries.push_back(entry);
-    }
-
-    pub(crate) fn regions(&self) -> Vec<RegionEntry> {
-        lock(&self.regions).entries.iter().cloned().collect()
-    }
 }
 
 /// A text in [`Texts`].

@@ -11,12 +11,12 @@ use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, Lo
 
 use super::exclusive_file::ExclusiveFile;
 use super::recorder::RegionEntry;
-use super::snapshot::state;
 use super::{Entry, Recorder};
 use crate::device::Process;
-use crate::engine::{ArenaKey, Engine, SegmentState};
 use crate::stacks::{Site, SourceFrame, StackKey, Symbols, outside};
-use crate::sync::lock;
+use vramscope_basics::lock;
+use vramscope_engine::{ArenaKey, SegmentLayout};
+use vramscope_trace::AllocatorSettings;
 
 /// How long events wait in memory. What a killed program loses is at most this and the time of one write.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -58,23 +58,22 @@ struct Waiting {
 }
 
 impl Stream {
-    /// Begins a file with the settings and the state of `engines`, whose locks the caller holds: `segments`
-    /// is what each has now.
+    /// Begins a file with the settings and the state of `devices`, whose locks the caller holds: their numbers, and
+    /// what each has now.
     ///
     /// # Errors
     /// Where the file cannot be written; [`io::ErrorKind::ResourceBusy`] where another recording is.
     pub(crate) fn create(
         path: &Path,
         recorder: Arc<Recorder>,
-        engines: &[(&Engine, Vec<SegmentState>)],
+        settings: &AllocatorSettings,
+        devices: &[(i32, Vec<SegmentLayout<StackKey>>)],
     ) -> io::Result<Arc<Self>> {
         let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
-        if let Some((engine, _)) = engines.first() {
-            log.settings(&engine.core.policy.settings());
-        }
+        log.settings(settings);
         let mut known = Known::default();
-        for (engine, segments) in engines {
-            known.device(&mut log, &recorder, engine.core.device_id.into(), segments);
+        for (device_id, segments) in devices {
+            known.device(&mut log, &recorder, (*device_id).into(), segments);
         }
         log.flush()?;
         let file = Mutex::new(LogFile { log: Some(log), known, error: None });
@@ -258,24 +257,30 @@ struct Known {
 type Log = LogWriter<ExclusiveFile>;
 
 impl Known {
-    fn device(&mut self, log: &mut Log, recorder: &Recorder, device: i64, segments: &[SegmentState]) {
+    fn device(
+        &mut self,
+        log: &mut Log,
+        recorder: &Recorder,
+        device: i64,
+        segments: &[SegmentLayout<StackKey>],
+    ) {
         log.device(device);
-        for held @ SegmentState { arena, segment, blocks } in segments {
-            let stack = self.stack(log, recorder, segment.stack);
+        for held in segments {
+            let stack = self.stack(log, recorder, held.stack);
             let start = LogSegment {
                 address: held.address(),
                 total_size: held.size(),
-                stream: arena.stream,
-                kind: segment.class.into(),
-                pool: Some(arena.pool),
-                is_expandable: segment.expandable,
+                stream: held.arena.stream,
+                kind: held.class.into(),
+                pool: Some(held.arena.pool),
+                is_expandable: held.expandable,
                 stack,
             };
             log.segment(device, &start);
-            for b in blocks {
+            for b in &held.blocks {
                 let stack = self.stack(log, recorder, b.stack);
                 let (address, size, requested_size) = (b.address, b.size, b.requested);
-                log.block(&LogBlock { address, size, requested_size, state: state(b.state), stack });
+                log.block(&LogBlock { address, size, requested_size, state: b.state, stack });
             }
         }
     }
@@ -283,20 +288,20 @@ impl Known {
     fn item(&mut self, log: &mut Log, recorder: &Recorder, item: &StreamItem) {
         match item {
             StreamItem::Event(device, arena, entry) => {
-                let stack = self.stack(log, recorder, entry.what.stack);
+                let stack = self.stack(log, recorder, entry.event.stack);
                 let text = entry.metadata.map(|text| recorder.texts.get(text));
                 log.event(&LogEvent {
                     device: (*device).into(),
-                    action: entry.what.action,
-                    address: entry.what.address,
-                    size: entry.what.size,
-                    block_size: entry.what.block_size,
+                    action: entry.event.action,
+                    address: entry.event.address,
+                    size: entry.event.size,
+                    block_size: entry.event.block_size,
                     time_us: entry.time_us,
                     stack,
                     stream: arena.stream,
                     pool: Some(arena.pool),
                     user_metadata: text.as_deref(),
-                    kind: entry.what.class.into(),
+                    kind: entry.event.class.into(),
                     unknown_action: None,
                 });
             }

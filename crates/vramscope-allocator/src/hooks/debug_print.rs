@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use serde::Serialize;
 
 use super::{AllocPostprocess, Free, MallocPostprocess, MemoryHook};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// Prints every event after it happened, as CuPy's `DebugPrintHook` does:
 ///

@@ -14,7 +14,7 @@ pub use debug_print::DebugPrintHook;
 pub use function::{CupyMemoryProfileHook, Function, FunctionHook};
 pub use line_profile::LineProfileHook;
 pub(crate) use registry::{
-    AllocationHooks, Hooks, MallocGuard, PoolHooks, Told, around_free, unobserved_free,
+    AllocationHooks, DeviceHooks, Hooks, MallocGuard, PoolHooks, Told, around_free, unobserved_free,
 };
 pub use registry::{HookGuard, register};
 

@@ -13,10 +13,9 @@ use super::{
     MemoryHook,
 };
 use crate::device::Process;
-use crate::engine::AllocCallbacks;
-use crate::pool::Allocation;
-use crate::sync::lock;
 use crate::threads::this_thread;
+use vramscope_basics::lock;
+use vramscope_engine::AllocCallbacks;
 
 /// A hook while it is registered.
 pub(crate) struct Registration {
@@ -356,10 +355,8 @@ impl<'h> MallocGuard<'h> {
     }
 
     #[inline]
-    pub(crate) fn succeeded(&mut self, allocation: &Allocation) {
-        self.event.mem_size = allocation.size();
-        self.event.mem_ptr = allocation.address();
-        self.event.pmem_id = allocation.id();
+    pub(crate) fn succeeded(&mut self, mem_size: u64, mem_ptr: u64, pmem_id: u64) {
+        self.event = MallocPostprocess { mem_size, mem_ptr, pmem_id, ..self.event };
     }
 }
 
@@ -376,15 +373,20 @@ impl Drop for MallocGuard<'_> {
     }
 }
 
-impl AllocCallbacks for Option<&AllocationHooks> {
+/// The hooks of a request, told of what is taken from the device for it.
+pub(crate) struct DeviceHooks<'h>(pub(crate) Option<&'h AllocationHooks>);
+
+impl AllocCallbacks for DeviceHooks<'_> {
+    type Refusal = HookError;
+
     fn alloc_preprocess(&self, mem_size: u64) -> Result<(), HookError> {
-        let Some(hooks) = self else { return Ok(()) };
+        let Some(hooks) = self.0 else { return Ok(()) };
         let event = AllocPreprocess { device_id: hooks.device_id, mem_size };
         hooks.try_each(|hook| hook.alloc_preprocess(&event))
     }
 
     fn alloc_postprocess(&self, mem_size: u64, mem_ptr: u64) {
-        let Some(hooks) = self else { return };
+        let Some(hooks) = self.0 else { return };
         let event = AllocPostprocess { device_id: hooks.device_id, mem_size, mem_ptr };
         hooks.each(|hook| hook.alloc_postprocess(&event));
     }

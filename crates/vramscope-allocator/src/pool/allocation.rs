@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::device::DeviceError;
-use crate::engine::{Arena, Grant};
+use vramscope_engine::{Arena, BlockKey, DeviceError, Grant};
+
+use super::observed::Observed;
 use crate::history::When;
 use crate::hooks::{Free, Told, around_free, unobserved_free};
 use crate::threads;
@@ -14,25 +15,31 @@ use crate::threads;
 /// allocation of its stream. An allocation of no bytes has the address 0 and never goes back.
 #[must_use = "the memory goes back to the pool when this is dropped"]
 pub struct Allocation {
-    arena: Arc<Arena>,
-    grant: Grant,
+    arena: Arc<Arena<Observed>>,
+    /// `None` of no bytes.
+    block: Option<BlockKey>,
+    address: u64,
+    size: u64,
+    requested: u64,
+    id: u64,
     told: Told,
 }
 
 impl Allocation {
     #[inline(always)]
-    pub(super) fn new(arena: &Arc<Arena>, grant: Grant, told: Told) -> Self {
-        Self { arena: Arc::clone(arena), grant, told }
+    pub(super) fn new(arena: &Arc<Arena<Observed>>, grant: Grant, told: Told) -> Self {
+        let Grant { block, address, size, requested, id } = grant;
+        Self { arena: Arc::clone(arena), block: Some(block), address, size, requested, id, told }
     }
 
-    pub(super) fn of_no_bytes(arena: &Arc<Arena>) -> Self {
-        let id = arena.lock().next_id();
-        Self { arena: Arc::clone(arena), grant: Grant { id, ..Grant::default() }, told: Told::Nobody }
+    pub(super) fn of_no_bytes(arena: &Arc<Arena<Observed>>) -> Self {
+        let (arena, id) = (Arc::clone(arena), arena.next_id());
+        Self { arena, block: None, address: 0, size: 0, requested: 0, id, told: Told::Nobody }
     }
 
     /// The device address; 0 for no bytes.
     pub fn address(&self) -> u64 {
-        self.grant.address
+        self.address
     }
 
     /// The address as a pointer. It may be followed only where the device's memory is the host's.
@@ -42,27 +49,27 @@ impl Allocation {
 
     /// Bytes asked for.
     pub fn requested_size(&self) -> u64 {
-        self.grant.requested
+        self.requested
     }
 
     /// Bytes of the block, at least as many as were asked for.
     pub fn size(&self) -> u64 {
-        self.grant.size
+        self.size
     }
 
     /// The allocation's id: no other in this process has it, now or later. Hooks know it as `pmem_id`.
     pub fn id(&self) -> u64 {
-        self.grant.id
+        self.id
     }
 
     /// The device it is on.
     pub fn device_id(&self) -> i32 {
-        self.arena.core.device_id
+        self.arena.device_id()
     }
 
     /// The raw stream it was allocated on, as it was given.
     pub fn stream(&self) -> u64 {
-        let stream = self.arena.key.stream;
+        let stream = self.arena.key().stream;
         if threads::is_own_stream(stream) { threads::STREAM_PER_THREAD } else { stream }
     }
 
@@ -72,8 +79,16 @@ impl Allocation {
     /// # Errors
     /// Where the device could not wait for that stream.
     pub fn record_stream(&self, stream: u64) -> Result<(), DeviceError> {
-        let block = self.grant.block.filter(|_| self.arena.core.process.is_this());
-        block.map_or(Ok(()), |block| self.arena.record_stream(block, stream))
+        let Some(block) = self.block.filter(|_| self.arena.observer().process.is_this()) else {
+            return Ok(());
+        };
+        if stream != threads::STREAM_PER_THREAD {
+            return self.arena.record_stream(block, stream);
+        }
+        if self.arena.key().stream == threads::own_stream() {
+            return Ok(());
+        }
+        self.arena.record_stream(block, threads::use_by_this_thread())
     }
 
     /// Gives the memory back; the same as dropping it.
@@ -83,22 +98,22 @@ impl Allocation {
 impl Drop for Allocation {
     #[inline]
     fn drop(&mut self) {
-        let Some(block) = self.grant.block else { return };
-        let core = &self.arena.core;
-        if !core.process.is_this() {
+        let Some(block) = self.block else { return };
+        let Observed { history, hooks, process } = self.arena.observer();
+        if !process.is_this() {
             return;
         }
-        let stack = core.history.capture(When::Free);
-        if unobserved_free(&core.hooks, self.told) {
+        let stack = history.capture(When::Free);
+        if unobserved_free(hooks, self.told) {
             return self.arena.free(block, stack);
         }
         let event = Free {
-            device_id: core.device_id,
-            mem_size: self.grant.size,
-            mem_ptr: self.grant.address,
-            pmem_id: self.grant.id,
+            device_id: self.arena.device_id(),
+            mem_size: self.size,
+            mem_ptr: self.address,
+            pmem_id: self.id,
         };
-        around_free(&core.hooks, self.told, &event, || self.arena.free(block, stack));
+        around_free(hooks, self.told, &event, || self.arena.free(block, stack));
     }
 }
 

@@ -5,13 +5,16 @@ use std::sync::{Arc, Weak};
 
 use vramscope_trace::PoolId;
 
-use super::{Allocation, LimitError, MemoryPool, memory_summary};
-use crate::device::{DeviceError, MemoryInfo};
-use crate::engine::{
-    AllocError, ArenaKey, AtPeak, Engine, FreeMemoryCallback, Limit, OutOfMemory, Peaks, ScopeKey, Statistics,
+use vramscope_engine::{
+    ArenaKey, AtPeak, DeviceError, Engine, FreeMemoryCallback, MemoryInfo, OutOfMemory, Peaks, ScopeKey,
+    Statistics,
 };
+
+use super::observed::Observed;
+use super::{AllocError, Allocation, Limit, LimitError, MemoryPool, memory_summary};
 use crate::history::When;
-use crate::hooks::{AllocationHooks, Hooks, MallocGuard, Told};
+use crate::hooks::{AllocationHooks, DeviceHooks, Hooks, MallocGuard, Told};
+use crate::threads;
 
 /// Called when a request fails for want of memory; see [`MemoryPool::on_oom`](super::MemoryPool::on_oom).
 pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
@@ -19,14 +22,14 @@ pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
 /// The part of a [`MemoryPool`](super::MemoryPool) that is on one device: what CuPy calls a
 /// `SingleDeviceMemoryPool`.
 pub struct DevicePool {
-    pub(super) engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine<Observed>>,
     pub(super) pool: Weak<super::Inner>,
 }
 
 impl DevicePool {
     /// The device's number.
     pub fn device_id(&self) -> i32 {
-        self.engine.core.device_id
+        self.engine.device_id()
     }
 
     /// Takes `size` bytes on the default stream.
@@ -45,15 +48,15 @@ impl DevicePool {
     /// See [`AllocError`].
     #[inline]
     pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
-        self.malloc_in(self.engine.key(PoolId::default(), stream), size)
+        self.malloc_in(self.key(PoolId::default(), stream), size)
     }
 
     #[inline]
     fn malloc_in(&self, key: ArenaKey, size: u64) -> Result<Allocation, AllocError> {
-        if !self.engine.core.process.is_this() {
+        if !self.engine.observer().process.is_this() {
             return Err(AllocError::Forked);
         }
-        match Hooks::here(&self.engine.core.hooks, self.device_id()) {
+        match Hooks::here(&self.engine.observer().hooks, self.device_id()) {
             Hooks::None(told) => self.malloc_with(key, size, self.round_size(size), told, None),
             Hooks::Some(hooks) => self.malloc_observed(key, size, &hooks),
         }
@@ -72,16 +75,29 @@ impl DevicePool {
         let mut guard = MallocGuard::new(hooks, size, rounded);
         let allocation = self.malloc_with(key, size, rounded, hooks.told(), Some(hooks));
         if let Ok(allocation) = &allocation {
-            guard.succeeded(allocation);
+            guard.succeeded(allocation.size(), allocation.address(), allocation.id());
         }
         drop(guard);
         allocation
     }
 
+    /// Which memory serves a request on `stream`: for `cudaStreamPerThread`, the calling thread's own.
+    #[inline]
+    fn key(&self, pool: PoolId, stream: u64) -> ArenaKey {
+        if stream == threads::STREAM_PER_THREAD { self.own_key(pool) } else { ArenaKey { pool, stream } }
+    }
+
+    #[cold]
+    fn own_key(&self, pool: PoolId) -> ArenaKey {
+        let key = ArenaKey { pool, stream: threads::own_stream() };
+        self.engine.arena(key).adopt(threads::this_thread().get());
+        key
+    }
+
     /// Bytes of the block for a request; none for none (`_round_size`, CuPy; PyTorch's allocator is not asked).
     #[inline]
     fn round_size(&self, size: u64) -> u64 {
-        if size == 0 { 0 } else { self.engine.core.policy.round_size(size) }
+        if size == 0 { 0 } else { self.engine.policy().round_size(size) }
     }
 
     #[inline(always)]
@@ -97,10 +113,10 @@ impl DevicePool {
         if size == 0 {
             return Ok(Allocation::of_no_bytes(arena));
         }
-        let stack = self.engine.core.history.capture(When::Malloc);
-        match self.engine.malloc(arena, size, rounded, stack, &hooks) {
+        let stack = self.engine.observer().history.capture(When::Malloc);
+        match self.engine.malloc(arena, size, rounded, stack, &DeviceHooks(hooks)) {
             Ok(grant) => Ok(Allocation::new(arena, grant, told)),
-            Err(e) => Err(self.observe_error(e)),
+            Err(e) => Err(self.observe_error(e.into())),
         }
     }
 
@@ -126,7 +142,7 @@ impl DevicePool {
 
     /// Bytes taken from the device: reserved.
     pub fn total_bytes(&self) -> u64 {
-        self.engine.core.driver().reserved.current
+        self.engine.reserved_bytes()
     }
 
     /// Free blocks in the cache.
@@ -139,17 +155,18 @@ impl DevicePool {
     /// # Errors
     /// Where a fraction is not between 0 and 1.
     pub fn set_limit(&self, limit: Limit) -> Result<(), LimitError> {
-        let limit = match limit {
+        match limit {
             Limit::Fraction(x) if !(0.0..=1.0).contains(&x) => return Err(LimitError::Fraction(x)),
-            Limit::Fraction(0.0) | Limit::Bytes(0) => Limit::None,
-            limit => limit,
-        };
-        Ok(self.engine.core.set_limit(limit)?)
+            Limit::None | Limit::Bytes(0) | Limit::Fraction(0.0) => self.engine.set_limit(None),
+            Limit::Bytes(bytes) => self.engine.set_limit(Some(bytes)),
+            Limit::Fraction(x) => self.engine.set_memory_fraction(x)?,
+        }
+        Ok(())
     }
 
     /// The bound on reserved bytes; 0 is none.
     pub fn get_limit(&self) -> u64 {
-        self.engine.core.driver().limit.unwrap_or(0)
+        self.engine.limit().unwrap_or(0)
     }
 
     /// Gives every cached block that is whole back to the device (`free_all_blocks`, CuPy; `empty_cache`,
@@ -175,7 +192,8 @@ impl DevicePool {
     /// # Errors
     /// As there.
     pub fn free_all_blocks_of(&self, stream: u64) -> Result<(), DeviceError> {
-        self.engine.free_all_blocks(Some(stream))
+        let is_own = stream == threads::STREAM_PER_THREAD;
+        self.engine.free_all_blocks(Some(if is_own { threads::own_stream() } else { stream }))
     }
 
     // ---- PyTorch's words ----
@@ -227,7 +245,7 @@ impl DevicePool {
     /// # Errors
     /// Where it does not answer.
     pub fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
-        self.engine.core.device.memory_info()
+        self.engine.memory_info()
     }
 
     /// Calls `callback` to free memory when a request finds none: what Python's `gc.collect()` is to CuPy, and
@@ -267,13 +285,13 @@ impl PrivatePool<'_> {
     /// # Errors
     /// See [`AllocError`].
     pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
-        self.device.malloc_in(self.device.engine.key(self.id, stream), size)
+        self.device.malloc_in(self.device.key(self.id, stream), size)
     }
 }
 
 impl Drop for PrivatePool<'_> {
     fn drop(&mut self) {
-        if self.device.engine.core.process.is_this() {
+        if self.device.engine.observer().process.is_this() {
             self.device.engine.release_pool(self.id);
         }
     }
@@ -282,7 +300,7 @@ impl Drop for PrivatePool<'_> {
 /// The highest values of the five kinds since it was made. Scopes may nest and overlap.
 #[must_use = "a scope watches until it is dropped"]
 pub struct PeakScope {
-    engine: Arc<Engine>,
+    engine: Arc<Engine<Observed>>,
     key: ScopeKey,
 }
 
@@ -336,7 +354,7 @@ impl PeakScope {
 
 impl Drop for PeakScope {
     fn drop(&mut self) {
-        if self.engine.core.process.is_this() {
+        if self.engine.observer().process.is_this() {
             self.engine.close_scope(self.key);
         }
     }

@@ -4,8 +4,18 @@ use std::env;
 
 use thiserror::Error;
 
-use crate::device::DeviceError;
-use crate::engine::Limit;
+use vramscope_engine::DeviceError;
+
+/// A bound on reserved bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// Only the device's.
+    None,
+    /// This many bytes.
+    Bytes(u64),
+    /// This part of the device, between 0 and 1.
+    Fraction(f64),
+}
 
 /// A limit that means nothing. The messages are CuPy's.
 #[derive(Debug, Clone, PartialEq, Error)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::engine::{Counted, Metric, Summary};
+use vramscope_engine::{Counted, Metric, Summary};
 
 /// Columns between the outer bars.
 const WIDTH: usize = 75;

@@ -2,8 +2,10 @@
 
 mod allocation;
 mod device_pool;
+mod error;
 mod limit;
 mod memory_summary;
+mod observed;
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write as _};
@@ -17,15 +19,17 @@ use vramscope_trace::{Stage, TableFull, Trace, formats};
 
 pub use allocation::Allocation;
 pub use device_pool::{DevicePool, OomObserver, PeakScope, PrivatePool};
-pub use limit::LimitError;
+pub use error::AllocError;
+pub use limit::{Limit, LimitError};
 
-use crate::device::{Device, DeviceError, HostDevice};
-use crate::engine::{AllocError, Core, Engine, Limit, OutOfMemory};
-use crate::history::{self, History, HistoryOptions, Recorder, Stream};
+use vramscope_engine::{Device, DeviceError, Engine, OutOfMemory, Policy};
+
+use crate::device::HostDevice;
+use crate::history::{self, DeviceLayout, History, HistoryOptions, Recorder, Regions, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
-use crate::policy::Policy;
 use crate::stacks::StackSource;
-use crate::sync::lock;
+use observed::Observed;
+use vramscope_basics::lock;
 
 /// A caching memory pool over one or more devices.
 ///
@@ -74,6 +78,7 @@ struct Inner {
     devices: Vec<DevicePool>,
     hooks: Arc<PoolHooks>,
     recorder: Arc<Recorder>,
+    regions: Arc<Regions>,
     oom_observers: Mutex<Vec<OomObserver>>,
 }
 
@@ -140,13 +145,13 @@ impl MemoryPool {
         let mut engines = Vec::new();
         for (device, device_id) in devices.into_iter().zip(0..) {
             let history = History::new(Arc::clone(&recorder), device_id);
-            let core = Core::new(device, device_id, policy.clone(), history, Arc::clone(&hooks))?;
-            engines.push(Arc::new(Engine::new(core)));
+            let observed = Observed::new(history, Arc::clone(&hooks));
+            engines.push(Arc::new(Engine::new(device, device_id, policy.clone(), observed)?));
         }
         let inner = Arc::new_cyclic(|pool: &Weak<Inner>| {
             let devices =
                 engines.into_iter().map(|engine| DevicePool { engine, pool: pool.clone() }).collect();
-            Inner { devices, hooks, recorder, oom_observers: Mutex::default() }
+            Inner { devices, hooks, recorder, regions: Arc::default(), oom_observers: Mutex::default() }
         });
         Ok(Self { inner })
     }
@@ -239,7 +244,7 @@ impl MemoryPool {
     /// Where there is no such device, or the file to stream to cannot be written: nothing has changed then.
     /// Where the file until now could not be completed: what was asked for has begun all the same.
     pub fn record_memory_history(&self, options: &HistoryOptions) -> Result<(), HistoryError> {
-        if !self.inner.devices[0].engine.core.process.is_this() {
+        if !self.inner.devices[0].engine.observer().process.is_this() {
             return Err(HistoryError::Forked);
         }
         let chosen: Vec<&DevicePool> = match options.device {
@@ -252,7 +257,7 @@ impl MemoryPool {
         {
             return Err(HistoryError::NothingKept);
         }
-        let histories = || self.inner.devices.iter().map(|d| &d.engine.core.history);
+        let histories = || self.inner.devices.iter().map(|d| &d.engine.observer().history);
         if let Some(path) = &options.stream_to
             && histories().any(|h| h.stream().is_some_and(|stream| stream.path() == path))
         {
@@ -264,8 +269,9 @@ impl MemoryPool {
             let wholes: Vec<_> = chosen.iter().map(|d| (d.engine.as_ref(), d.engine.whole())).collect();
             let stream = match &options.stream_to {
                 Some(path) if options.enabled.is_some() => {
-                    let state: Vec<_> = wholes.iter().map(|(engine, w)| (*engine, w.segments())).collect();
-                    let stream = Stream::create(path, Arc::clone(&self.inner.recorder), &state);
+                    let state: Vec<_> = wholes.iter().map(|(e, w)| (e.device_id(), w.segments())).collect();
+                    let settings = self.inner.devices[0].engine.policy().settings();
+                    let stream = Stream::create(path, Arc::clone(&self.inner.recorder), &settings, &state);
                     Some(stream.map_err(|why| match why.kind() {
                         io::ErrorKind::ResourceBusy => HistoryError::Busy { path: path.clone() },
                         _ => HistoryError::Io { path: path.clone(), why },
@@ -274,12 +280,12 @@ impl MemoryPool {
                 _ => None,
             };
             for (engine, _) in &wholes {
-                before.extend(engine.core.history.set(options, stream.clone()));
+                before.extend(engine.observer().history.set(options, stream.clone()));
             }
             // Regions are of all devices: they are recorded as long as one of them is.
             if options.enabled.is_some() || !histories().any(History::is_recording) {
                 let stream = stream.as_ref().map(Arc::downgrade).unwrap_or_default();
-                self.inner.recorder.set_regions(options.entries_kept(), options.clear_history, stream);
+                self.inner.regions.set(options.entries_kept(), options.clear_history, stream);
             }
         }
         // Closed with nothing locked, by whoever held it last.
@@ -293,12 +299,12 @@ impl MemoryPool {
     ///
     /// [`Enabled::State`]: crate::Enabled::State
     pub fn is_recording_history(&self) -> bool {
-        self.inner.devices.iter().any(|d| d.engine.core.history.is_recording())
+        self.inner.devices.iter().any(|d| d.engine.observer().history.is_recording())
     }
 
     /// The error that a file streamed to met last, such as a full disk. What it did not take is tried again.
     pub fn stream_error(&self) -> Option<io::ErrorKind> {
-        let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.core.history.stream());
+        let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.observer().history.stream());
         streams.find_map(|stream| stream.error())
     }
 
@@ -323,8 +329,20 @@ impl MemoryPool {
     /// # Errors
     /// Where there is too much for one trace.
     pub fn snapshot(&self) -> Result<Trace, TableFull> {
-        let engines: Vec<&Engine> = self.inner.devices.iter().map(|d| d.engine.as_ref()).collect();
-        history::snapshot(&engines, &self.inner.recorder)
+        let devices = self.inner.devices.iter().map(|device| {
+            let mut whole = device.engine.whole();
+            let layout = DeviceLayout::of(&device.engine.observer().history, whole.segments());
+            whole.record_snapshot();
+            layout
+        });
+        // The pool goes on working while addresses are looked up.
+        let devices = devices.collect();
+        history::snapshot(
+            devices,
+            self.inner.devices[0].engine.policy().settings(),
+            &self.inner.recorder,
+            &self.inner.regions,
+        )
     }
 
     /// Writes a snapshot (`torch.cuda.memory._dump_snapshot`): a pickle that memory_viz and `vramscope report`
@@ -361,8 +379,8 @@ impl MemoryPool {
     /// As [`annotate`](Self::annotate), for a device.
     pub fn annotate_on(&self, device_id: i32, name: &str) -> Region {
         let name: Arc<str> = name.into();
-        self.inner.recorder.region(Stage::Start, &name, device_id);
-        Region { recorder: Arc::clone(&self.inner.recorder), name, device_id }
+        self.inner.regions.record(Stage::Start, &name, device_id);
+        Region { regions: Arc::clone(&self.inner.regions), name, device_id }
     }
 }
 
@@ -378,13 +396,13 @@ impl std::ops::Deref for MemoryPool {
 /// A region that ends when it is dropped.
 #[must_use = "the region ends when the guard is dropped"]
 pub struct Region {
-    recorder: Arc<Recorder>,
+    regions: Arc<Regions>,
     name: Arc<str>,
     device_id: i32,
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.recorder.region(Stage::End, &self.name, self.device_id);
+        self.regions.record(Stage::End, &self.name, self.device_id);
     }
 }

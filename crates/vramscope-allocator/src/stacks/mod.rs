@@ -19,7 +19,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 pub use recorder::{CapturedStack, StackRecorder};
 pub(crate) use symbols::{Symbols, outside};
 
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// One line of a stack, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

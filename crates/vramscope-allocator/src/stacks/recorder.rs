@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{SourceFrame, StackKey, StackSource, StackStore, Stacks, Symbols};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// Captures stacks now and says later what they mean: what hooks of other crates need.
 ///

@@ -56,16 +56,23 @@ fn resolve(address: u64) -> Vec<SourceFrame> {
     frames
 }
 
+/// The crates whose frames lie between a program's request and its device.
+const OWN_CRATES: [&str; 4] =
+    ["vramscope_allocator", "vramscope_basics", "vramscope_engine", "vramscope_profiler"];
+
 impl SourceFrame {
     /// A frame of the libraries that watch: by its file where that is known, by its name elsewhere.
     pub(crate) fn is_own(&self) -> bool {
         let in_file = || {
             let before_src = self.filename.rsplit_once("/src/").map_or("", |(before, _)| before);
             let folder = before_src.rsplit('/').next().unwrap_or_default();
-            ["vramscope-allocator", "vramscope-profiler"].iter().any(|own| folder.starts_with(own))
+            let folder = folder.replace('-', "_");
+            OWN_CRATES.iter().any(|own| folder.starts_with(own))
         };
         let name = self.name.trim_start_matches('<');
-        ["vramscope_allocator::", "vramscope_profiler::"].iter().any(|own| name.starts_with(own)) || in_file()
+        let is_named =
+            OWN_CRATES.iter().any(|own| name.strip_prefix(own).is_some_and(|rest| rest.starts_with("::")));
+        is_named || in_file()
     }
 
     /// A frame of the standard library, or of what starts a program or a thread.

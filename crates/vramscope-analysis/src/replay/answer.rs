@@ -1,6 +1,6 @@
 //! Everything a replay of one device is asked for, answered together.
 
-use vramscope_allocator::{Policy, TorchRelease};
+use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, DeviceTrace, Trace};
 
 use super::capacity::Capacity;
@@ -145,7 +145,7 @@ impl DeviceReplay {
         // Only a history asks for the sizes of blocks.
         replay.reproduction.sizes = Vec::new();
         // What is said is what was done: the replay may have found another release than the recording seems to show.
-        let release = replay.policy.release;
+        let allocator = replay.policy.allocator;
         let settings = trace.settings.clone().unwrap_or_default();
         let recorded_setting = Setting::recorded(&settings, &replay.policy);
         let asked = options.setting.clone().map(|s| s.in_order_of(&replay.policy));
@@ -210,8 +210,8 @@ impl DeviceReplay {
         Ok(Self {
             device: device.device,
             events: device.events.len(),
-            rules: release.map_or("CuPy".to_owned(), |release| format!("PyTorch {release}")),
-            release,
+            rules: allocator.to_string(),
+            release: allocator.release(),
             recorded: Recorded {
                 peak_reserved: history.peaks().reserved.bytes,
                 segments_allocated: count(Action::SegmentAlloc),

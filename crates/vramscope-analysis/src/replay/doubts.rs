@@ -1,6 +1,6 @@
 //! Why an answer may not be exact.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 use vramscope_trace::{Action, PowerOfTwoDivisions};
 
 use super::capacity::Capacity;
@@ -64,7 +64,7 @@ impl Replay<'_, '_> {
         [
             (self.reproduction.divergence.is_some() && !self.is_unchecked()).then_some(Doubt::Diverges),
             quality.settings_assumed.then_some(Doubt::SettingsAssumed),
-            (self.policy.name != "torch" && !is_recorded).then_some(Doubt::OtherAllocator),
+            (self.policy.release().is_none() && !is_recorded).then_some(Doubt::OtherAllocator),
             quality.probably_overflowed.then_some(Doubt::Overflowed),
             some(if is_recorded { 0 } else { quality.preexisting }, Doubt::Preexisting),
             some(quality.inferred_sizes, Doubt::InferredSizes),

@@ -1,7 +1,7 @@
 //! Why a recording is not replayed.
 
 use thiserror::Error;
-use vramscope_allocator::DeviceError;
+use vramscope_engine::DeviceError;
 
 /// The most pools and streams, taken together, that a replay follows: programs have some dozen, and the time
 /// of a new peak grows with them.

@@ -1,6 +1,6 @@
 //! Why a replayed request found no memory, in the numbers of a report.
 
-use vramscope_allocator::{CachingAllocator, Policy, Statistics};
+use vramscope_engine::{CachingAllocator, Policy, Statistics};
 use vramscope_trace::BlockState;
 
 use super::capacity::Capacity;

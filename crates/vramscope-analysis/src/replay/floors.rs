@@ -1,6 +1,6 @@
 //! How little memory any allocator could do with.
 
-use vramscope_allocator::BLOCK_UNIT;
+use vramscope_engine::BLOCK_UNIT;
 use vramscope_trace::Action;
 
 use crate::cancel::Cancel;

@@ -1,6 +1,6 @@
 //! Which rules make a difference to a recording.
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 
 use super::program::{Program, What};
 use crate::history::History;
@@ -31,7 +31,9 @@ impl Reach {
     pub(super) fn rules_that_matter(self, policy: &Policy) -> Policy {
         let largest = self.segment.max(policy.segment_size(policy.round_size(self.request)));
         let matters = |&max: &u64| policy.expandable_segments || largest >= max;
-        Policy { max_split_size: policy.max_split_size.filter(matters), ..policy.clone() }
+        let mut rules = policy.clone();
+        rules.max_split_size = policy.max_split_size.filter(matters);
+        rules
     }
 }
 
@@ -40,7 +42,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use vramscope_allocator::{CachingAllocator, Statistics, TorchRelease, VirtualDevice};
+    use vramscope_engine::{CachingAllocator, Statistics, TorchRelease, VirtualDevice};
     use vramscope_trace::{AllocatorSettings, Conf, PoolId};
 
     use super::*;

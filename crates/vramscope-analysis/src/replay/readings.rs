@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vramscope_allocator::Policy;
+use vramscope_engine::Policy;
 
 use super::divergence::Divergence;
 use super::error::{MOST_ARENAS, ReplayError};
@@ -32,7 +32,7 @@ impl<'h, 't> Replay<'h, 't> {
         let program = Arc::new(Program::of(history, &Turned::new()));
         let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
         if best.gets_to() < usize::MAX
-            && let Some(release) = history.policy.release
+            && let Some(release) = history.policy.release()
         {
             let policy = history.policy.in_order_of(release.of_other_order());
             let other = Self::reproducing(history, &policy, program, cancel)?;

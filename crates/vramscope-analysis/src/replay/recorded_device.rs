@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vramscope_allocator::{
+use vramscope_engine::{
     AddressSpace, DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory,
 };
 use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
@@ -21,7 +21,7 @@ const UNKNOWN_TOTAL: u64 = 1 << 40;
 ///
 /// As long as the allocator does what was recorded it gets the recorded addresses. Where no capacity is
 /// given, the device is full exactly where the recording goes on to give memory back. From the first
-/// difference on it gives the lowest free addresses, as [`VirtualDevice`](vramscope_allocator::VirtualDevice).
+/// difference on it gives the lowest free addresses, as [`VirtualDevice`](vramscope_engine::VirtualDevice).
 pub(super) struct RecordedDevice {
     capacity: Option<Capacity>,
     /// The whole device. Where no capacity is given, it only decides how many addresses an expandable segment

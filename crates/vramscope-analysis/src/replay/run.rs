@@ -1,6 +1,6 @@
 //! A program run through an allocator.
 
-use vramscope_allocator::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
+use vramscope_engine::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
 use vramscope_trace::{Action, PoolId, SegmentKind};
 
 use super::divergence::Happened;

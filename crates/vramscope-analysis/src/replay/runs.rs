@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vramscope_allocator::{CachingAllocator, Device, Policy, VirtualDevice};
+use vramscope_engine::{CachingAllocator, Device, Policy, VirtualDevice};
 
 use super::capacity::Capacity;
 use super::divergence::{Divergence, EndBlock};
@@ -20,7 +20,7 @@ use crate::skipped::SkippedActions;
 /// A recording that was run again under its own settings, and can be under others.
 ///
 /// ```no_run
-/// use vramscope_allocator::Policy;
+/// use vramscope_engine::Policy;
 /// use vramscope_analysis::{Capacity, History, Replay};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,8 @@ use crate::skipped::SkippedActions;
 /// let replay = Replay::of(&history)?;
 /// assert!(replay.reproduction.divergence.is_none());
 ///
-/// let expandable = Policy { expandable_segments: true, ..replay.policy.clone() };
+/// let mut expandable = replay.policy.clone();
+/// expandable.expandable_segments = true;
 /// let outcome = replay.under(&expandable, Some(Capacity { total: 80 << 30, overhead: 1 << 30 }))?;
 /// println!("{} bytes, {}", outcome.statistics.reserved.peak, outcome.fits());
 /// # Ok(())

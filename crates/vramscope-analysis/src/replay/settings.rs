@@ -1,6 +1,6 @@
 //! Settings worth trying.
 
-use vramscope_allocator::{Policy, TorchRelease, parse_conf};
+use vramscope_engine::{Policy, TorchRelease, parse_conf};
 use vramscope_trace::{AllocatorSettings, ConfError};
 
 use super::capacity::Capacity;
@@ -29,7 +29,7 @@ impl Setting {
     pub(super) fn recorded(settings: &AllocatorSettings, policy: &Policy) -> Self {
         let text = settings.conf_text.clone().unwrap_or_default();
         let parsed = AllocatorSettings { conf: settings.conf.clone(), ..AllocatorSettings::default() };
-        let is_so = policy.release.is_none_or(|release| Policy::torch(&parsed, release) == *policy);
+        let is_so = policy.release().is_none_or(|release| Policy::torch(&parsed, release) == *policy);
         let conf = if is_so { text } else { policy.settings().conf_text.unwrap_or_default() };
         Self { conf, policy: policy.clone() }
     }
@@ -38,7 +38,7 @@ impl Setting {
     #[must_use]
     pub(super) fn in_order_of(mut self, recorded: &Policy) -> Self {
         self.policy.search_order = recorded.search_order;
-        self.policy.release = recorded.release;
+        self.policy.allocator = recorded.allocator;
         self
     }
 }
@@ -57,7 +57,7 @@ pub fn useful_settings(
     policy: &Policy,
     capacity: Option<Capacity>,
 ) -> Vec<Setting> {
-    let Some(release) = policy.release else { return Vec::new() };
+    let Some(release) = policy.release() else { return Vec::new() };
     let mut texts: Vec<String> = ["", "expandable_segments:True"].map(str::to_owned).into();
     texts.extend([32, 64, 128, 256, 512].map(|mib| format!("max_split_size_mb:{mib}")));
     texts.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_allocator::{StartBlock, StartSegment};
+use vramscope_engine::{StartBlock, StartSegment};
 use vramscope_trace::{PoolId, SegmentKind};
 
 use super::first_use::FirstUses;

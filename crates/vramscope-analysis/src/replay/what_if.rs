@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vramscope_allocator::{DEVICE_PAGE as PAGE, Policy};
+use vramscope_engine::{DEVICE_PAGE as PAGE, Policy};
 
 use super::capacity::Capacity;
 use super::error::ReplayError;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use vramscope_allocator::{Policy, Statistics};
 use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, pack};
+use vramscope_engine::{Policy, Statistics};
 use vramscope_trace::{AllocatorSettings, Conf, Trace, formats};
 
 use crate::data;
@@ -108,7 +108,7 @@ fn what_if_is_what_pytorch_did() {
         let trace = read(&folder.join(text(base, "file")));
         let history = History::of(&trace, &trace.devices[0]);
         let replay = Replay::of(&history).unwrap();
-        let release = vramscope_allocator::TorchRelease::shown_by(&trace);
+        let release = vramscope_engine::TorchRelease::shown_by(&trace);
         for truth in truths.iter().filter(|t| whole(t) && key(t) == key(base)) {
             let conf = Conf::parse(text(truth, "conf")).unwrap();
             let settings = AllocatorSettings { conf, ..AllocatorSettings::default() };

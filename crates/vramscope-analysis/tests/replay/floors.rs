@@ -50,7 +50,8 @@ proptest! {
         let history = History::of(&trace, &trace.devices[0]);
         let replay = Replay::of(&history).unwrap();
         for expandable_segments in [false, true] {
-            let policy = vramscope_allocator::Policy { expandable_segments, ..replay.policy.clone() };
+            let mut policy = replay.policy.clone();
+            policy.expandable_segments = expandable_segments;
             let (bytes, outcome) = replay.smallest_capacity(&policy, 0, &|| {}).unwrap();
             prop_assert!(outcome.fits());
             prop_assert!(outcome.statistics.reserved.peak <= bytes);

@@ -4,8 +4,8 @@
 //! comes from the rules alone. Names are those of `c10/cuda/CUDACachingAllocator.cpp`, 2.11.
 
 use serde_json::{Value, json};
-use vramscope_allocator::{Policy, TorchRelease, parse_conf};
 use vramscope_analysis::{Capacity, Doubt, Frames, History, Outcome, Replay};
+use vramscope_engine::{Allocator, Policy, TorchRelease, parse_conf};
 use vramscope_trace::{AllocatorSettings, Trace};
 
 use crate::{MIB, alloc, empty_cache, free, recording};
@@ -17,6 +17,14 @@ fn policy(conf: &str, release: (u32, u32)) -> Policy {
 }
 
 /// The outcome under `conf` on a device of `mib` MiB.
+/// The policy of a release, called that of a later one: the recording itself has no segments, so that its own settings
+/// must not be followed.
+fn not_the_recorded(conf: &str, release: (u32, u32)) -> Policy {
+    let mut policy = policy(conf, release);
+    policy.allocator = Allocator::Torch(TorchRelease::new(3, 0));
+    policy
+}
+
 fn under(events: &[Value], conf: &str, mib: u64) -> Outcome {
     under_release(events, conf, mib, (2, 11))
 }
@@ -25,9 +33,8 @@ fn under_release(events: &[Value], conf: &str, mib: u64, release: (u32, u32)) ->
     let trace = recording(events, &[]);
     let history = History::of(&trace, &trace.devices[0]);
     let replay = Replay::of(&history).unwrap();
-    // The recording itself has no segments, so its own settings are not those of any policy.
     let capacity = Capacity { total: mib * MIB, overhead: 0 };
-    let policy = Policy { name: "torch, for a test", ..policy(conf, release) };
+    let policy = not_the_recorded(conf, release);
     replay.under(&policy, Some(capacity)).unwrap()
 }
 
@@ -329,7 +336,8 @@ fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
         assert_eq!(replay.reproduction.divergence, None, "{who}");
         // On a large device the retry does not happen, and what the program did does.
         let roomy = Some(Capacity { total: 1000 * MIB, overhead: 0 });
-        let other = Policy { max_split_size: Some(400 * MIB), ..replay.policy.clone() };
+        let mut other = replay.policy.clone();
+        other.max_split_size = Some(400 * MIB);
         let s = replay.under(&other, roomy).unwrap().statistics;
         assert_eq!((s.num_alloc_retries, s.segments_freed), (retries, freed), "{who}");
     }
@@ -418,7 +426,7 @@ fn a_failure_is_explained_by_the_layout_of_the_replay() {
     let history = History::of(&trace, &trace.devices[0]);
     let replay = Replay::of(&history).unwrap();
     let frames = Frames::of(&trace);
-    let policy = Policy { name: "torch, for a test", ..policy("", (2, 11)) };
+    let policy = not_the_recorded("", (2, 11));
     let capacity = Some(Capacity { total: 48 * MIB, overhead: 0 });
     let oom = replay.explain(&frames, &policy, capacity).unwrap().unwrap();
     assert_eq!((oom.request.bytes, oom.event, oom.device_free), (10 * MIB, 7, 8 * MIB));
@@ -435,7 +443,7 @@ fn the_smallest_device_is_found_to_the_page() {
     let trace = recording(&[alloc(1, 30 * MIB), free(1), alloc(2, 40 * MIB)], &[]);
     let history = History::of(&trace, &trace.devices[0]);
     let replay = Replay::of(&history).unwrap();
-    let policy = Policy { name: "torch, for a test", ..policy("", (2, 11)) };
+    let policy = not_the_recorded("", (2, 11));
     let (bytes, outcome) = replay.smallest_capacity(&policy, 6 * MIB, &|| {}).unwrap();
     assert_eq!((bytes / MIB, outcome.statistics.num_alloc_retries), (46, 1));
 }

@@ -50,7 +50,7 @@ fn a_pools_recording_is_reported_exactly() {
                 ("end_allocated_bytes", counted.allocated.current),
                 ("end_reserved_bytes", counted.reserved.current),
             ] {
-                assert_eq!(device[key].as_u64(), Some(bytes), "{key} of {file}, {}", policy.name);
+                assert_eq!(device[key].as_u64(), Some(bytes), "{key} of {file}, {}", policy.allocator);
             }
             assert_eq!(device["quality"]["exact"].as_bool(), Some(true), "{file}");
             assert_eq!(device["ooms"].as_array().unwrap().len(), 1);

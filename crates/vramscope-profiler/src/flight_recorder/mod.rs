@@ -21,11 +21,11 @@ use vramscope_trace::formats;
 
 pub use capture::{BundleContext, out_of_memory_words};
 
-use crate::sync::lock;
 use crate::tracker::MemoryTracker;
 use capture::Metadata;
 use contents::{Bounded, Contents, too_large};
 use folder::{Old, is_abandoned, read_manifest, remove_oldest, size, writer_of};
+use vramscope_basics::lock;
 
 /// Writes a bundle when a request of a pool fails for want of memory (gpumemprof's OOM flight recorder), when
 /// something else [does](Self::capture_oom), or when it is [asked](Self::dump) to.

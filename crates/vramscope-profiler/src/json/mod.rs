@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::profiler::{ProfileResult, ProfileSummary};
+use crate::profiler::{GpuMemoryProfiler, ProfileResult, ProfileSummary};
 use crate::snapshot::MemorySnapshot;
 
 /// What a profiler knows, as gpumemprof's `save_results` writes it: one object with the keys `summary`, `results` and
@@ -41,6 +41,17 @@ pub struct SavedResults {
     /// What monitoring saw.
     #[serde(default)]
     pub snapshots: Vec<MemorySnapshot>,
+}
+
+impl GpuMemoryProfiler {
+    /// Summary, results and what monitoring saw, as gpumemprof's `save_results` writes them.
+    pub fn saved_results(&self) -> SavedResults {
+        SavedResults {
+            summary: Some(self.get_summary()),
+            results: self.results(),
+            snapshots: self.snapshots(),
+        }
+    }
 }
 
 /// Why JSON was not read.

@@ -13,7 +13,7 @@ use vramscope_report::Shown;
 use super::protocol::{Hello, Look, MOST_ANSWERED, PROTOCOL, Question, Refusal, line};
 use super::{LiveError, folder, socket};
 use crate::source::{MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use vramscope_allocator::CapturedStack;
 
 use super::protocol::{Holder, MOST_ANSWERED};
 use crate::holders::{LiveStacks, in_words};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// How long an answer waits for what its stacks mean.
 const PROMPT: Duration = Duration::from_millis(100);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::source::{MemorySource, ProcessMemory, Reading, Watch};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// The source, this process's host memory, and peaks where the source has none.
 pub(super) struct Looks {

@@ -29,18 +29,17 @@ pub use scope::ProfileContext;
 pub use summary::{FunctionSummary, ProfileSummary};
 pub use threads::ThreadUse;
 
-use crate::json::SavedResults;
 use crate::leaks::{LeakDetector, LeakSuspect};
 use crate::monitor::{Monitor, MonitorError};
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{
     Counts, DeviceSpec, MemorySource, Observation, PoolSource, Reading, SelectError, SourceError, SourceInfo,
 };
-use crate::sync::lock;
 use looks::{Looks, MONITOR_HOLDS, Peak};
 use peak_stacks::PeakStacks;
 use summary::Totals;
 use threads::ThreadTally;
+use vramscope_basics::lock;
 
 /// Profiles functions and blocks, and monitors in between: gpumemprof's `GPUMemoryProfiler`, over any
 /// [`MemorySource`].
@@ -369,15 +368,6 @@ impl GpuMemoryProfiler {
     /// Calls in the order they ended: what was called inside a call precedes it.
     pub fn results(&self) -> Vec<ProfileResult> {
         lock(&self.shared.state).results.iter().cloned().collect()
-    }
-
-    /// Summary, results and what monitoring saw, as gpumemprof's `save_results` writes them.
-    pub fn saved_results(&self) -> SavedResults {
-        SavedResults {
-            summary: Some(self.get_summary()),
-            results: self.results(),
-            snapshots: self.snapshots(),
-        }
     }
 
     /// The call that ended last.

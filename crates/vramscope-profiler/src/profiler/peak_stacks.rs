@@ -7,7 +7,7 @@ use vramscope_allocator::{CapturedStack, StackRecorder};
 
 use super::looks::Peak;
 use crate::source::{AllocationObserver, BlockEvent};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// Is told of every allocation and captures the stack of those with which more is allocated than ever in a call that is
 /// open. Only these cost more than a look at one number a call.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use vramscope_report::{Shown, bytes, harmless_cell, write_json_line};
 
-use super::PhasedSample;
-use super::phases::{PhaseScope, innermost};
+use super::phase_scope::{PhaseScope, PhasedSample, innermost};
 use super::thresholds::Alert;
 use crate::monitor::Sample;
 use crate::source::{Counts, Tick};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::TrackerError;
+use super::error::TrackerError;
 use super::events::{LogFormat, Row, write_header};
 
 /// A file to write a log to.

@@ -9,7 +9,7 @@ use super::{Event, Shared, TrackerOptions, Watchdog};
 use crate::monitor::Sample;
 use crate::snapshot::now_us;
 use crate::source::{Counts, MemorySource, Reading, SourceError};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// The least time between two looks at every free block.
 const BETWEEN_WALKS: Duration = Duration::from_secs(1);

@@ -1,9 +1,11 @@
 //! Watching a source all the time: an events log, alerts, a watchdog.
 
+mod error;
 mod events;
 mod log;
 mod lookout;
 mod options;
+mod phase_scope;
 mod phases;
 mod state;
 mod thresholds;
@@ -14,22 +16,23 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use error::TrackerError;
 pub use events::{Event, EventKind, LogFormat};
 pub use log::LogFile;
-pub use options::{TrackerError, TrackerOptions, TrackerStatistics, Watchdog};
-pub use phases::{Phase, PhaseScope};
-pub use state::PhasedSample;
+pub use options::{TrackerOptions, TrackerStatistics, Watchdog};
+pub use phase_scope::{PhaseScope, PhasedSample};
+pub use phases::Phase;
 pub use thresholds::{Alert, Quantity, Severity, Threshold};
 pub use timeline::TimelinePoint;
 
 use crate::hidden::{HiddenMemory, HiddenOptions};
 use crate::monitor::{Monitor, MonitorError, Sample, check};
 use crate::source::MemorySource;
-use crate::sync::lock;
 use events::write_log;
 use log::OpenLog;
 use lookout::Lookout;
 use state::{Shared, State, Thresholds, Told};
+use vramscope_basics::lock;
 
 /// Called when an alert is raised, on the tracker's thread. It should not take long: meanwhile nothing is looked at. One
 /// that owns the tracker keeps it for ever.

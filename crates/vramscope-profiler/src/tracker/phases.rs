@@ -1,100 +1,11 @@
-//! What the program was doing, in its own words.
+//! Phases entered and left.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
-use std::thread::ThreadId;
 
-use serde::Serialize;
-
+use super::phase_scope::PhaseScope;
 use super::{EventKind, MemoryTracker};
-use crate::sync::lock;
-
-/// A phase that the program entered, once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PhaseScope {
-    /// Of this entry alone, in its tracker; from 1, in the order in which phases were entered.
-    pub scope_id: u64,
-    /// The phase it is inside of, on its thread.
-    pub parent_scope_id: Option<u64>,
-    /// Its name, after those of the phases it is inside of.
-    pub path: Vec<Arc<str>>,
-    /// The name of the thread that entered it, or its number where it has none.
-    pub thread: Arc<str>,
-    /// What the program said of it.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metadata: BTreeMap<String, String>,
-    #[serde(skip)]
-    thread_id: ThreadId,
-}
-
-impl PhaseScope {
-    /// Its own name.
-    pub fn name(&self) -> &str {
-        self.path.last().map_or("", |name| name)
-    }
-
-    /// It and the phases it is inside of, on its thread.
-    pub fn depth(&self) -> usize {
-        self.path.len()
-    }
-}
-
-impl fmt::Display for PhaseScope {
-    /// Its path: `epoch / forward`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.path.join(" / "))
-    }
-}
-
-/// Phases that are open, in the order in which they were entered.
-pub(super) struct OpenPhases {
-    entered: u64,
-    /// Replaced and not changed, for every sample has it.
-    open: Arc<[Arc<PhaseScope>]>,
-}
-
-impl Default for OpenPhases {
-    fn default() -> Self {
-        Self { entered: 0, open: Arc::new([]) }
-    }
-}
-
-impl OpenPhases {
-    fn enter(&mut self, name: &str, metadata: BTreeMap<String, String>) -> Arc<PhaseScope> {
-        let thread = std::thread::current();
-        let parent = self.open.iter().rfind(|phase| phase.thread_id == thread.id());
-        let path = parent.map_or(&[][..], |parent| &parent.path);
-        self.entered += 1;
-        let scope = Arc::new(PhaseScope {
-            scope_id: self.entered,
-            parent_scope_id: parent.map(|parent| parent.scope_id),
-            path: path.iter().cloned().chain([name.into()]).collect(),
-            thread: thread.name().map_or_else(|| format!("{:?}", thread.id()).into(), Arc::from),
-            metadata,
-            thread_id: thread.id(),
-        });
-        self.open = self.open.iter().cloned().chain([Arc::clone(&scope)]).collect();
-        scope
-    }
-
-    fn exit(&mut self, scope_id: u64) {
-        self.open = self.open.iter().filter(|phase| phase.scope_id != scope_id).cloned().collect();
-    }
-
-    /// Those that are open now.
-    pub(super) fn open(&self) -> Arc<[Arc<PhaseScope>]> {
-        Arc::clone(&self.open)
-    }
-}
-
-/// The innermost phase of each thread, of phases in the order in which they were entered.
-pub(super) fn innermost(phases: &[Arc<PhaseScope>]) -> impl Iterator<Item = &Arc<PhaseScope>> {
-    phases.iter().enumerate().filter_map(|(i, phase)| {
-        let is_inside = |later: &Arc<PhaseScope>| later.thread_id == phase.thread_id;
-        (!phases[i + 1..].iter().any(is_inside)).then_some(phase)
-    })
-}
+use vramscope_basics::lock;
 
 /// A phase of the program, until it is dropped, on whichever thread.
 #[must_use = "the phase ends when the guard is dropped"]
@@ -120,32 +31,5 @@ impl Drop for Phase<'_> {
     fn drop(&mut self) {
         lock(&self.tracker.shared.phases).exit(self.scope.scope_id);
         self.tracker.shared.happened(EventKind::PhaseExit(Arc::clone(&self.scope)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_innermost_phase_of_each_thread() {
-        let mut phases = OpenPhases::default();
-        let step = phases.enter("step", BTreeMap::new());
-        let forward = phases.enter("forward", BTreeMap::new());
-        assert_eq!((forward.to_string(), forward.parent_scope_id), ("step / forward".to_owned(), Some(1)));
-        std::thread::scope(|scope| {
-            let phases = &mut phases;
-            scope.spawn(move || phases.enter("load", BTreeMap::new()));
-        });
-        let names =
-            |phases: &OpenPhases| innermost(&phases.open()).map(|p| p.to_string()).collect::<Vec<_>>();
-        assert_eq!(names(&phases), ["step / forward", "load"]);
-        // In any order.
-        phases.exit(step.scope_id);
-        assert_eq!(names(&phases), ["step / forward", "load"]);
-        phases.exit(forward.scope_id);
-        assert_eq!(names(&phases), ["load"]);
-        let again = phases.enter("step", BTreeMap::new());
-        assert_eq!((again.scope_id, again.depth(), again.parent_scope_id), (4, 1, None));
     }
 }

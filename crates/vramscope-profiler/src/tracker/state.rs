@@ -8,12 +8,12 @@ use super::AlertCallback;
 use super::events::{Event, EventKind, Row};
 use super::log::OpenLog;
 use super::options::TrackerStatistics;
-use super::phases::{OpenPhases, PhaseScope};
+use super::phase_scope::{OpenPhases, PhaseScope, PhasedSample};
 use super::thresholds::{Alert, Threshold};
 use crate::monitor::Sample;
 use crate::snapshot::now_us;
 use crate::source::MemorySource;
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 pub(super) struct Shared {
     pub(super) source: Arc<dyn MemorySource>,
@@ -37,16 +37,6 @@ pub(super) struct Thresholds {
 pub(super) struct Told {
     pub(super) callback: AlertCallback,
     pub(super) alerts: u64,
-}
-
-/// What was seen, and what the program was doing then.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PhasedSample {
-    /// What was seen.
-    pub sample: Sample,
-    /// The phases that were open when it was taken, on all threads, in the order in which they were entered. The highest
-    /// values since the sample before may be of phases that had ended by then.
-    pub phases: Arc<[Arc<PhaseScope>]>,
 }
 
 pub(super) struct State {

@@ -10,7 +10,7 @@ use super::report::{Profile, Unit, write_report};
 use super::scopes::this_thread_token;
 use super::{Ended, Function, FunctionCall, FunctionHook};
 use crate::hooks::{AllocPostprocess, Free, HookGuard, MallocPostprocess, MemoryHook, register};
-use crate::sync::lock;
+use vramscope_basics::lock;
 
 /// Which function used how much memory of the pool: Chainer's `CupyMemoryProfileHook`.
 ///

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Function, FunctionHook, FunctionHookError};
+use super::{FunctionHook, FunctionHookError};
 
 /// A hook while it is registered for a thread or added to a function.
 pub(super) struct Registration {
@@ -66,7 +66,7 @@ pub fn register(hook: Arc<dyn FunctionHook>) -> Result<FunctionHookGuard, Functi
     if !registered.unwrap_or(true) {
         return Err(FunctionHookError::AlreadyRegistered { name: registration.name.clone() });
     }
-    tell_added(&registration, None, || registration.remove());
+    tell_added(&registration, |hook| hook.added(None), || registration.remove());
     Ok(FunctionHookGuard { registration })
 }
 
@@ -143,8 +143,12 @@ pub(super) fn tell_all<'r>(
 }
 
 /// Tells a hook that it was added. Where that panics, `undo` takes it out again.
-pub(super) fn tell_added(registration: &Registration, function: Option<&Function>, undo: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(registration, |hook| hook.added(function)))) {
+pub(super) fn tell_added(
+    registration: &Registration,
+    added: impl FnOnce(&dyn FunctionHook),
+    undo: impl FnOnce(),
+) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(registration, added))) {
         undo();
         resume_unwind(panic);
     }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::registry::{Hooks, Registration, hooks_for_call, tell, tell_added, tell_all};
 use super::{Ended, FunctionCall, FunctionHook, FunctionHookError, Phase};
-use crate::sync::lock;
 use crate::threads::this_thread;
+use vramscope_basics::lock;
 
 /// A named function whose calls hooks are told of: what `FunctionNode` is to Chainer's hooks.
 ///
@@ -79,9 +79,8 @@ impl Function {
             }
             hooks.push(Arc::clone(&registration));
         }
-        tell_added(&registration, Some(self), || {
-            lock(&self.hooks).retain(|r| !Arc::ptr_eq(r, &registration));
-        });
+        let take_out = || lock(&self.hooks).retain(|r| !Arc::ptr_eq(r, &registration));
+        tell_added(&registration, |hook| hook.added(Some(self)), take_out);
         Ok(())
     }
 

@@ -12,9 +12,9 @@ pub use report::{LineNode, LineReport, LineReportOptions, Measure};
 
 use super::{AllocPostprocess, Free, MallocPostprocess, MemoryHook};
 use crate::stacks::{StackSource, StackStore, Stacks};
-use crate::sync::lock;
 use crate::threads::this_thread;
 use profile::Profile;
+use vramscope_basics::lock;
 
 /// Which line of the program used how much memory: CuPy's `LineProfileHook`, for native stacks and those a
 /// [`StackSource`] supplies.

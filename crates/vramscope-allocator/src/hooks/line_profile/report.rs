@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::profile::{Counts, Lane, Profile};
 use crate::stacks::{SourceFrame, StackStore, Symbols};
-use crate::units::human;
+use vramscope_basics::units::human;
 
 /// How a report is arranged.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

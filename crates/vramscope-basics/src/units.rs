@@ -1,7 +1,7 @@
 //! Numbers as CuPy's reports write them.
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn grouped(n: u64) -> String {
+pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(crate) fn grouped(n: u64) -> String {
 }
 
 /// `1024` as `1.00KB`: the form of CuPy's `LineProfileHook`, in powers of 1024.
-pub(crate) fn human(bytes: u64) -> String {
+pub fn human(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "K", "M", "G", "T", "P"] {
         if value < 1024.0 {

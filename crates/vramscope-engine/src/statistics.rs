@@ -233,7 +233,7 @@ impl Meter {
 
 /// Names a scope in a [`Ledger`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScopeKey(usize);
+pub struct ScopeKey(usize);
 
 /// A device's peaks, and those of the scopes that are open.
 #[derive(Debug, Default)]

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use thiserror::Error;
 use vramscope_trace::{PoolId, SegmentKind};
 
-use super::arena::{Arena, BlockKey, BlockState, Locked};
-use super::{Engine, Whole, tallies};
+use crate::arena::{Arena, Locked};
+use crate::block::{BlockKey, BlockState};
+use crate::engine::{Engine, Whole, tallies};
+use crate::observer::Observer;
 use crate::policy::Class;
 
 /// A segment as it was found.
@@ -108,27 +110,22 @@ impl StartSegment {
     }
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// Puts a segment in place. Returns the blocks in use.
     pub(crate) fn install(
         &self,
-        arena: &Arc<Arena>,
+        arena: &Arc<Arena<O>>,
         segment: &StartSegment,
     ) -> Result<Vec<BlockKey>, BadLayout> {
         let pieces = segment.pieces()?;
         let mut whole = self.whole();
-        let Some(asking) = whole.arenas.iter().position(|a| std::ptr::eq(a.arena, arena.as_ref())) else {
+        let Some(asking) = whole.arenas.iter().position(|a| a.is_of(arena)) else {
             unreachable!("an arena stays in the table")
         };
         let class = if segment.kind == SegmentKind::Small { Class::Small } else { Class::Large };
         let expandable = segment.mapped.is_some();
-        let age = {
-            let mut driver = self.core.driver();
-            let mapped = segment.mapped.as_ref().map(|runs| runs.iter().map(|&(_, size)| size).sum());
-            let size = mapped.unwrap_or(segment.size);
-            driver.start(class, size, expandable, self.core.policy.max_split_size);
-            driver.next_age()
-        };
+        let mapped = segment.mapped.as_ref().map(|runs| runs.iter().map(|&(_, size)| size).sum());
+        let age = self.core().start(class, mapped.unwrap_or(segment.size), expandable);
         let Whole { ledger, arenas, .. } = &mut whole;
         let first = arenas[asking].push_segment(
             segment.address,
@@ -161,7 +158,7 @@ impl Engine {
     }
 }
 
-impl Locked<'_> {
+impl<O: Observer> Locked<'_, O> {
     fn use_installed(&mut self, key: BlockKey, requested: u64, pending: bool) {
         let block = self.block_mut(key);
         block.state = if pending { BlockState::PendingFree } else { BlockState::Allocated };

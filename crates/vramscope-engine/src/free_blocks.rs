@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::arena::BlockKey;
+use crate::block::BlockKey;
 
 /// Size, age of the segment where the policy asks for it, address.
 pub(crate) type SearchKey = (u64, u64, u64);

@@ -3,12 +3,13 @@
 //!
 //! The blocks of such a segment fill all its addresses; where no memory is mapped, they are unmapped blocks.
 
-use super::arena::{Block, BlockKey, BlockState, Locked};
+use crate::arena::Locked;
+use crate::block::{Block, BlockKey, BlockState};
 use crate::device::DeviceError;
-use crate::history::StackKey;
+use crate::observer::Observer;
 use crate::policy::Class;
 
-impl Locked<'_> {
+impl<O: Observer> Locked<'_, O> {
     /// Where a request would grow an expandable segment: the first of the blocks to use, if there is a place
     /// (`find_expandable_block`).
     fn find_expandable(&mut self, class: Class, rounded: u64) -> Option<BlockKey> {
@@ -36,7 +37,7 @@ impl Locked<'_> {
 
     /// A block became free or is free no longer: the unmapped blocks beside it reach farther, or less far.
     #[inline(never)]
-    pub(super) fn tell_unmapped(&mut self, key: BlockKey) {
+    pub(crate) fn tell_unmapped(&mut self, key: BlockKey) {
         let mut found = false;
         let Block { prev, next, class, .. } = *self.block(key);
         for beside in [prev, next].into_iter().flatten() {
@@ -54,7 +55,7 @@ impl Locked<'_> {
     }
 
     /// Makes a block an unmapped one.
-    pub(super) fn insert_unmapped(&mut self, key: BlockKey) {
+    pub(crate) fn insert_unmapped(&mut self, key: BlockKey) {
         let Block { address, size, class, prev, next, .. } = *self.block(key);
         self.block_mut(key).state = BlockState::Unmapped;
         for marked in [Some(key), prev, next].into_iter().flatten() {
@@ -68,11 +69,11 @@ impl Locked<'_> {
     ///
     /// # Errors
     /// Where the device has no memory or no addresses left. What was mapped until then stays, free.
-    pub(super) fn expand(
+    pub(crate) fn expand(
         &mut self,
         class: Class,
         rounded: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
         mapped: &mut dyn FnMut(u64, u64),
     ) -> Result<BlockKey, DeviceError> {
         let mut key = match self.find_expandable(class, rounded) {
@@ -104,11 +105,11 @@ impl Locked<'_> {
         &mut self,
         class: Class,
         rounded: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
     ) -> Result<BlockKey, DeviceError> {
-        let (address, size, age) = self.arena.core.reserve(class)?;
+        let (address, size, age) = self.arena.core().reserve(class)?;
         if size < rounded {
-            self.arena.core.release(address, size)?;
+            self.arena.core().release(address, size)?;
             return Err(DeviceError::OutOfMemory { size: rounded });
         }
         let key = self.push_segment(address, size, class, true, stack, age, BlockState::Unmapped);
@@ -123,11 +124,11 @@ impl Locked<'_> {
         class: Class,
         key: BlockKey,
         size: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
     ) -> Result<(BlockKey, u64), DeviceError> {
         let address = self.block(key).address;
-        let bytes = size.next_multiple_of(self.arena.core.policy.page_size(class));
-        self.arena.core.map(self.arena.tag, class, address, bytes, stack)?;
+        let bytes = size.next_multiple_of(self.arena.core().policy.page_size(class));
+        self.arena.core().map(self.arena.number, class, address, bytes, stack)?;
         self.remove_from_set(key);
         if bytes < self.block(key).size {
             let rest = self.split(key, bytes);
@@ -140,23 +141,23 @@ impl Locked<'_> {
 
     /// From where to where whole pages lie inside a block of an expandable segment; nowhere, if the end is not above
     /// the start.
-    pub(super) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
+    pub(crate) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
         let (block, segment) = (self.block(key), self.segment_of(key));
-        let (base, page) = (segment.address, self.arena.core.policy.page_size(segment.class));
+        let (base, page) = (segment.address, self.arena.core().policy.page_size(segment.class));
         let start = base + (block.address - base).next_multiple_of(page);
         (start, base + (block.address + block.size - base) / page * page)
     }
 
     /// Unmaps the whole pages inside a free block of an expandable segment (`unmap_block`), and gives the
     /// segment's addresses back when nothing is mapped any more.
-    pub(super) fn unmap(&mut self, key: BlockKey, stack: Option<StackKey>) -> Result<(), DeviceError> {
+    pub(crate) fn unmap(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Result<(), DeviceError> {
         let (start, end) = self.whole_pages(key);
         if start >= end {
             return Ok(());
         }
         let (index, segment) = (self.block(key).segment, self.segment_of(key));
         let (class, stack) = (segment.class, stack.or(segment.stack));
-        self.arena.core.unmap(self.arena.tag, class, start, end - start, stack)?;
+        self.arena.core().unmap(self.arena.number, class, start, end - start, stack)?;
         self.remove_free(key);
         let mut unmapped = key;
         if start > self.block(key).address {
@@ -173,7 +174,7 @@ impl Locked<'_> {
             let (address, size) = (block.address, block.size);
             self.vacate(unmapped);
             self.vacate_segment(index);
-            return self.arena.core.release(address, size);
+            return self.arena.core().release(address, size);
         }
         self.insert_unmapped(unmapped);
         Ok(())
@@ -190,33 +191,23 @@ mod tests {
     use vramscope_trace::{AllocatorSettings, Conf, PoolId};
 
     use super::*;
-    use crate::engine::{AllocCallbacks, ArenaKey, Core, Engine};
-    use crate::history::{History, Recorder};
-    use crate::hooks::{HookError, PoolHooks};
+    use crate::arena_key::ArenaKey;
+    use crate::callbacks::NoCallbacks;
+    use crate::engine::Engine;
+    use crate::observer::Unobserved;
     use crate::{Policy, TorchRelease, VirtualDevice};
 
     const MIB: u64 = 1 << 20;
 
-    struct NoCallbacks;
-
-    impl AllocCallbacks for NoCallbacks {
-        fn alloc_preprocess(&self, _: u64) -> Result<(), HookError> {
-            Ok(())
-        }
-
-        fn alloc_postprocess(&self, _: u64, _: u64) {}
-    }
-
-    fn engine(mib: u64) -> Engine {
+    fn engine(mib: u64) -> Engine<Unobserved> {
         let conf = Conf::parse("expandable_segments:True").unwrap();
         let settings = AllocatorSettings { conf, ..AllocatorSettings::default() };
         let policy = Policy::torch(&settings, TorchRelease::new(2, 11));
         let device = Arc::new(VirtualDevice::with_capacity(mib * MIB));
-        let history = History::new(Arc::new(Recorder::default()), 0);
-        Engine::new(Core::new(device, 0, policy, history, Arc::new(PoolHooks::default())).unwrap())
+        Engine::new(device, 0, policy, Unobserved).unwrap()
     }
 
-    impl Locked<'_> {
+    impl Locked<'_, Unobserved> {
         /// As `find_expandable`, by asking every unmapped block.
         fn walk_to_expandable(&self, class: Class, rounded: u64) -> Option<BlockKey> {
             let usable =
@@ -247,12 +238,12 @@ mod tests {
                 let size = if which % 3 == 0 { units * 80 * 1024 } else { units * 10 * MIB + odd * MIB };
                 match what {
                     0..4 => {
-                        let rounded = engine.core.policy.round_size(size);
+                        let rounded = engine.policy().round_size(size);
                         live.extend(engine.malloc(arena, size, rounded, None, &NoCallbacks).ok());
                     }
                     4..7 if !live.is_empty() => {
                         let grant = live.swap_remove(which % live.len());
-                        arena.free(grant.block.unwrap(), None);
+                        arena.free(grant.block, None);
                     }
                     _ => engine.free_all_blocks(None).unwrap(),
                 }
@@ -274,7 +265,7 @@ mod tests {
         let arena = engine.arena(ArenaKey { pool: PoolId::default(), stream: 0 });
         let malloc = |mib| {
             let grant = engine.malloc(arena, mib * MIB, mib * MIB, None, &NoCallbacks).unwrap();
-            (grant.block.unwrap(), grant.address)
+            (grant.block, grant.address)
         };
         let blocks: Vec<(BlockKey, u64)> = (0..2 * HOLES).map(|_| malloc(20)).collect();
         for &(block, _) in blocks.iter().step_by(2) {

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::{AddressSpace, DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
-use crate::sync::lock;
+use vramscope_basics::lock;
+
+use crate::address_space::AddressSpace;
+use crate::device::{DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
 
 /// Where addresses begin: below 2^47, as the CUDA driver's do.
 const BASE: u64 = 0x7f00_0000_0000;

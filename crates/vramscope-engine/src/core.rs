@@ -3,28 +3,24 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use vramscope_basics::lock;
 use vramscope_trace::Action;
 
-use super::pending::Pending;
-use super::statistics::Meter;
-use super::{ArenaKey, Limit};
-use crate::device::{Device, DeviceError, Process, VirtualMemory, guarded};
-use crate::history::{ArenaTag, Happening, History, StackKey};
-use crate::hooks::PoolHooks;
+use crate::arena_key::ArenaKey;
+use crate::device::{Device, DeviceError, VirtualMemory, guarded};
+use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, Policy};
-use crate::sync::lock;
+use crate::statistics::Meter;
 
 /// What the arenas of one device share.
-pub(crate) struct Core {
+pub(crate) struct Core<O> {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) device_id: i32,
-    /// Whose memory this is. What is forked from it neither takes memory nor gives any back.
-    pub(crate) process: Process,
     pub(crate) policy: Policy,
-    pub(crate) history: History,
-    pub(crate) hooks: Arc<PoolHooks>,
-    pub(crate) pending: Pending,
+    pub(crate) observer: O,
     driver: Mutex<Driver>,
+    /// What `driver` says is reserved, to be read without its lock.
+    reserved: AtomicU64,
     /// The age of free blocks is counted: garbage is collected.
     ages: AtomicBool,
     /// Searches in the default pool, by class.
@@ -60,7 +56,7 @@ pub(crate) struct ClassMeters {
 
 impl Driver {
     /// Forgets the highest values that the ledger does not keep.
-    pub(super) fn reset_peaks(&mut self) {
+    pub(crate) fn reset_peaks(&mut self) {
         let classes = self.classes.iter_mut().flat_map(|class| [&mut class.reserved, &mut class.segments]);
         classes.chain([&mut self.segments, &mut self.oversize_segments]).for_each(Meter::reset_peak);
     }
@@ -77,7 +73,7 @@ impl Driver {
     }
 
     /// A segment was there from the start: `size` bytes of it have memory.
-    pub(super) fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
+    pub(crate) fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
         self.reserved.add(size);
         self.classes[class as usize].reserved.start(size);
         if !expandable {
@@ -89,7 +85,7 @@ impl Driver {
         self.limit.is_some_and(|limit| self.reserved.current.saturating_add(more) > limit)
     }
 
-    pub(super) fn next_age(&mut self) -> u64 {
+    pub(crate) fn next_age(&mut self) -> u64 {
         self.ages += 1;
         self.ages
     }
@@ -101,15 +97,14 @@ impl Driver {
     }
 }
 
-impl Core {
+impl<O: Observer> Core<O> {
     /// # Errors
     /// Where the policy wants expandable segments and the device has none, or the device does not answer.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         device_id: i32,
         policy: Policy,
-        history: History,
-        hooks: Arc<PoolHooks>,
+        observer: O,
     ) -> Result<Self, DeviceError> {
         if policy.expandable_segments && device.virtual_memory().is_none() {
             return Err(DeviceError::Unsupported(
@@ -120,18 +115,16 @@ impl Core {
         let core = Self {
             device,
             device_id,
-            process: Process::this(),
             policy,
-            history,
-            hooks,
-            pending: Pending::default(),
+            observer,
             driver: Mutex::default(),
+            reserved: AtomicU64::new(0),
             ages: AtomicBool::new(false),
             searches: Default::default(),
         };
         core.driver().look(core.device.as_ref());
         if let Some(fraction) = core.policy.memory_fraction {
-            core.set_limit(Limit::Fraction(fraction))?;
+            core.set_memory_fraction(fraction)?;
         }
         Ok(core)
     }
@@ -148,16 +141,20 @@ impl Core {
         driver
     }
 
-    pub(crate) fn set_limit(&self, limit: Limit) -> Result<(), DeviceError> {
-        let bytes = match limit {
-            Limit::None => None,
-            Limit::Bytes(bytes) => Some(bytes),
-            // Truncated, as both originals do.
-            Limit::Fraction(fraction) => Some((fraction * self.device.memory_info()?.total as f64) as u64),
-        };
-        self.driver().limit = bytes;
-        self.ages
-            .store(bytes.is_some() && self.policy.garbage_collection_threshold.is_some(), Ordering::Relaxed);
+    /// Bounds reserved bytes.
+    pub(crate) fn set_limit(&self, limit: Option<u64>) {
+        self.driver().limit = limit;
+        let collects = limit.is_some() && self.policy.garbage_collection_threshold.is_some();
+        self.ages.store(collects, Ordering::Relaxed);
+    }
+
+    /// Bounds reserved bytes to a part of the device, truncated to whole bytes, as both originals do.
+    ///
+    /// # Errors
+    /// Where the device does not say how large it is.
+    pub(crate) fn set_memory_fraction(&self, fraction: f64) -> Result<(), DeviceError> {
+        let total = self.device.memory_info()?.total;
+        self.set_limit(Some((fraction * total as f64) as u64));
         Ok(())
     }
 
@@ -194,10 +191,10 @@ impl Core {
     /// Takes a segment. Returns its address and its age.
     pub(crate) fn allocate(
         &self,
-        arena: ArenaTag,
+        arena: u32,
         class: Class,
         size: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
     ) -> Result<(u64, u64), DeviceError> {
         let mut driver = self.driver();
         if driver.exceeds(size) {
@@ -211,11 +208,11 @@ impl Core {
     /// Gives a segment back.
     pub(crate) fn free(
         &self,
-        arena: ArenaTag,
+        arena: u32,
         class: Class,
         address: u64,
         size: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut driver = self.driver();
         self.device.free(address, size)?;
@@ -246,11 +243,11 @@ impl Core {
 
     pub(crate) fn map(
         &self,
-        arena: ArenaTag,
+        arena: u32,
         class: Class,
         address: u64,
         size: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut driver = self.driver();
         self.virtual_memory()?.map(address, size, self.policy.page_size(class))?;
@@ -260,11 +257,11 @@ impl Core {
 
     pub(crate) fn unmap(
         &self,
-        arena: ArenaTag,
+        arena: u32,
         class: Class,
         address: u64,
         size: u64,
-        stack: Option<StackKey>,
+        stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut driver = self.driver();
         self.virtual_memory()?.unmap(address, size, self.policy.page_size(class))?;
@@ -272,8 +269,22 @@ impl Core {
         Ok(())
     }
 
+    /// Bytes taken from the device.
+    #[inline]
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// A segment was there from the start: `size` bytes of it have memory. Returns its age.
+    pub(crate) fn start(&self, class: Class, size: u64, expandable: bool) -> u64 {
+        let mut driver = self.driver();
+        driver.start(class, size, expandable, self.policy.max_split_size);
+        self.reserved.store(driver.reserved.current, Ordering::Relaxed);
+        driver.next_age()
+    }
+
     /// The device gave memory or took it back: counts and records it.
-    fn account(&self, driver: &mut Driver, arena: ArenaTag, what: Happening) {
+    fn account(&self, driver: &mut Driver, arena: u32, what: DeviceEvent<O::Stack>) {
         let (class, size, max_split) = (what.class, what.size, self.policy.max_split_size);
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
             driver.reserved.add(size);
@@ -284,6 +295,7 @@ impl Core {
             driver.classes[class as usize].reserved.subtract(size);
             driver.num_device_free += 1;
         }
+        self.reserved.store(driver.reserved.current, Ordering::Relaxed);
         match what.action {
             Action::SegmentAlloc => driver.meters_of(class, size, max_split).for_each(|meter| meter.add(1)),
             Action::SegmentFree => {
@@ -292,16 +304,18 @@ impl Core {
             _ => {}
         }
         driver.look(self.device.as_ref());
-        self.history.record(arena, what);
+        if self.observer.is_recording() {
+            self.observer.record(arena, what);
+        }
     }
 }
 
-fn segment_event(
+fn segment_event<Stack>(
     action: Action,
     class: Class,
     address: u64,
     size: u64,
-    stack: Option<StackKey>,
-) -> Happening {
-    Happening { action, class, address, size, block_size: 0, stack }
+    stack: Option<Stack>,
+) -> DeviceEvent<Stack> {
+    DeviceEvent { action, class, address, size, block_size: 0, stack }
 }

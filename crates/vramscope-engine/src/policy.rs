@@ -11,14 +11,13 @@ pub const BLOCK_UNIT: u64 = 512;
 /// The rules of a caching allocator.
 ///
 /// The engine has one way of doing everything; a policy says how much and in which order. The two that are
-/// known, [`Policy::cupy`] and [`Policy::torch`], are values of this type and no more.
+/// known, [`Policy::cupy`] and [`Policy::torch`], are values of this type and no more. Whoever wants other rules changes
+/// fields of one of them.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Policy {
-    /// `cupy` or `torch`, for messages.
-    pub name: &'static str,
-    /// The release of PyTorch whose rules these are; `None` where they are not PyTorch's. Snapshots are written
-    /// as this release writes them.
-    pub release: Option<TorchRelease>,
+    /// Whose rules these are.
+    pub allocator: Allocator,
     /// Steps that a request is rounded up to, beside multiples of [`BLOCK_UNIT`].
     pub roundup_power2_divisions: PowerOfTwoDivisions,
     /// Largest rounded request, in bytes, that the pool of small blocks serves; 0 where there is one pool.
@@ -40,7 +39,7 @@ pub struct Policy {
     /// Fraction of the limit above which unused blocks are given back before new ones are taken. It acts
     /// only where a limit is set.
     pub garbage_collection_threshold: Option<f64>,
-    /// Fraction of the device that may be reserved, from the start; [`Limit`](crate::Limit) changes it.
+    /// Fraction of the device that may be reserved, from the start; a pool's limit changes it.
     pub memory_fraction: Option<f64>,
     /// When the limit is looked at.
     pub limit_check: LimitCheck,
@@ -48,6 +47,36 @@ pub struct Policy {
     pub callbacks_first: bool,
     /// What is tried, in order, each followed by another attempt, when the device has no memory left.
     pub reliefs: &'static [Relief],
+}
+
+/// An allocator whose rules are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Allocator {
+    /// CuPy's `MemoryPool`.
+    Cupy,
+    /// PyTorch's CUDA caching allocator, of a release. Snapshots are written as this release writes them.
+    Torch(TorchRelease),
+}
+
+impl Allocator {
+    /// The release of PyTorch, where it is PyTorch's.
+    pub fn release(self) -> Option<TorchRelease> {
+        match self {
+            Self::Cupy => None,
+            Self::Torch(release) => Some(release),
+        }
+    }
+}
+
+impl std::fmt::Display for Allocator {
+    /// `CuPy`, or `PyTorch 2.11`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cupy => f.write_str("CuPy"),
+            Self::Torch(release) => write!(f, "PyTorch {release}"),
+        }
+    }
 }
 
 /// How much is taken from the device for a request that no cached block serves.
@@ -103,8 +132,10 @@ pub enum Relief {
 
 /// The pool of blocks that serves a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
+pub enum Class {
+    /// Of small requests (`small_pool`).
     Small,
+    /// Of all others (`large_pool`).
     Large,
 }
 
@@ -195,8 +226,7 @@ impl Policy {
     /// size asked for, always split, best fit by size, then address.
     pub fn cupy() -> Self {
         Self {
-            name: "cupy",
-            release: None,
+            allocator: Allocator::Cupy,
             roundup_power2_divisions: PowerOfTwoDivisions::default(),
             small_request: 0,
             segments: SegmentSizes::Exact,
@@ -224,8 +254,7 @@ impl Policy {
             conf.large_segment_size.filter(|_| release >= TorchRelease::new(2, 11)).unwrap_or(20 * MIB);
         let fraction = |x: f64| (x > 0.0).then_some(x);
         Self {
-            name: "torch",
-            release: Some(release),
+            allocator: Allocator::Torch(release),
             roundup_power2_divisions: settings
                 .roundup_power2_divisions
                 .or(conf.roundup_power2_divisions)
@@ -270,8 +299,13 @@ impl Policy {
     /// The same settings in the order of search of another release; CuPy's policy has none.
     #[must_use]
     pub fn in_order_of(&self, release: TorchRelease) -> Self {
-        let Some(_) = self.release else { return self.clone() };
-        Self { release: Some(release), search_order: release.search_order(), ..self.clone() }
+        let Some(_) = self.release() else { return self.clone() };
+        Self { allocator: Allocator::Torch(release), search_order: release.search_order(), ..self.clone() }
+    }
+
+    /// The release of PyTorch whose rules these are; `None` where they are not PyTorch's.
+    pub fn release(&self) -> Option<TorchRelease> {
+        self.allocator.release()
     }
 
     /// The policy in the words of a snapshot's settings, which count in whole MiB, with the keys that its release
@@ -280,8 +314,8 @@ impl Policy {
     pub fn settings(&self) -> AllocatorSettings {
         let mut conf = Vec::new();
         let mib = |bytes: u64| bytes / MIB;
-        if self.name != "torch" {
-            conf.push(format!("backend:{}", self.name));
+        if self.allocator == Allocator::Cupy {
+            conf.push("backend:cupy".to_owned());
         }
         if let SegmentSizes::Classes { large, .. } = self.segments {
             if large != 20 * MIB {
@@ -311,7 +345,7 @@ impl Policy {
             conf.push(format!("roundup_power2_divisions:[{}]", each.collect::<Vec<_>>().join(",")));
         }
         let conf = conf.join(",");
-        let writes = |since: TorchRelease| self.release.is_none_or(|release| release >= since);
+        let writes = |since: TorchRelease| self.release().is_none_or(|release| release >= since);
         AllocatorSettings {
             conf: Conf::parse(&conf).unwrap_or_default(),
             conf_text: Some(conf),

@@ -8,21 +8,21 @@
 //! A request grows a segment in the first run that holds it. Asking every unmapped block would cost as much as there
 //! are holes, for each request; here a tree of them knows the longest run below each of its nodes.
 
-use super::arena::BlockKey;
+use crate::block::BlockKey;
 
 /// An unmapped block with the free blocks beside it: first byte, and the byte behind the last.
 type Reach = (u64, u64);
 
 /// An ordered set of unmapped blocks by address, in which the first run of a length is found in logarithmic time. It
 /// is a treap: a search tree by address, and a heap by random priority, which keeps it balanced.
-pub(super) struct UnmappedBlocks {
+pub(crate) struct UnmappedBlocks {
     nodes: Vec<Node>,
     vacant: Vec<Link>,
     root: Link,
     /// State of the random numbers that are the priorities.
     random: u64,
     /// Addresses of unmapped blocks whose neighbours may have changed since their reach was measured.
-    pub(super) stale: Vec<u64>,
+    pub(crate) stale: Vec<u64>,
 }
 
 type Link = Option<u32>;
@@ -86,7 +86,7 @@ impl Default for UnmappedBlocks {
 
 impl UnmappedBlocks {
     /// Adds a block of which only itself is known; its reach is to be measured before the next search.
-    pub(super) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
+    pub(crate) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
         self.stale.push(address);
         // xorshift64
         self.random ^= self.random << 13;
@@ -110,7 +110,7 @@ impl UnmappedBlocks {
         self.root = self.merge(below, above);
     }
 
-    pub(super) fn remove(&mut self, address: u64) {
+    pub(crate) fn remove(&mut self, address: u64) {
         let (below, rest) = self.split(self.root, address);
         let (found, above) = match address.checked_add(1) {
             Some(behind) => self.split(rest, behind),
@@ -123,12 +123,12 @@ impl UnmappedBlocks {
     }
 
     /// The block that begins at `address`.
-    pub(super) fn get(&self, address: u64) -> Option<BlockKey> {
+    pub(crate) fn get(&self, address: u64) -> Option<BlockKey> {
         self.from(address).filter(|node| node.address == address).map(|node| node.key)
     }
 
     /// Notes the reach of the block at `address`.
-    pub(super) fn set_reach(&mut self, address: u64, reach: Reach) {
+    pub(crate) fn set_reach(&mut self, address: u64, reach: Reach) {
         self.set_below(self.root, address, reach);
     }
 
@@ -145,7 +145,7 @@ impl UnmappedBlocks {
     }
 
     /// The first block of the lowest run of at least `size` bytes.
-    pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
+    pub(crate) fn first_of(&self, size: u64) -> Option<BlockKey> {
         let mut at = self.node(self.root).filter(|root| root.runs.longest >= size)?;
         loop {
             let left = self.node(at.left).map(|left| left.runs);
@@ -180,7 +180,7 @@ impl UnmappedBlocks {
 
     /// Every block, in address order.
     #[cfg(test)]
-    pub(super) fn keys(&self) -> Vec<BlockKey> {
+    pub(crate) fn keys(&self) -> Vec<BlockKey> {
         let mut nodes: Vec<&Node> = Vec::new();
         let mut next = self.from(0);
         while let Some(node) = next {

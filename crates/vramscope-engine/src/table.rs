@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::ArenaKey;
-use super::arena::Arena;
+use crate::arena::Arena;
+use crate::arena_key::ArenaKey;
+use crate::observer::Observer;
 
 /// Places tried in one level before the next, larger one.
 const PROBES: usize = 8;
@@ -11,36 +12,36 @@ const PROBES: usize = 8;
 /// A hash table that only grows: a slot is written once, so reading it takes no lock, and an arena never
 /// moves. A level has a power of two of slots, four times as many as the one before; it is entered when all places of the level before are
 /// taken.
-pub(crate) struct ArenaTable {
-    first: Level,
+pub(crate) struct ArenaTable<O: Observer> {
+    first: Level<O>,
 }
 
-struct Level {
-    slots: Box<[OnceLock<Arc<Arena>>]>,
-    next: OnceLock<Box<Level>>,
+struct Level<O: Observer> {
+    slots: Box<[OnceLock<Arc<Arena<O>>>]>,
+    next: OnceLock<Box<Level<O>>>,
 }
 
-impl Level {
+impl<O: Observer> Level<O> {
     fn with_slots(slots: usize) -> Self {
         Self { slots: (0..slots).map(|_| OnceLock::new()).collect(), next: OnceLock::new() }
     }
 }
 
-impl ArenaTable {
+impl<O: Observer> ArenaTable<O> {
     pub(crate) fn new() -> Self {
         Self { first: Level::with_slots(2 * PROBES) }
     }
 
     /// The arena of `key`, made with `make` on first use.
     #[inline]
-    pub(crate) fn get(&self, key: ArenaKey, make: impl Fn() -> Arc<Arena>) -> &Arc<Arena> {
+    pub(crate) fn get(&self, key: ArenaKey, make: impl Fn() -> Arc<Arena<O>>) -> &Arc<Arena<O>> {
         let hash = (key.hash() >> 8) as usize;
         let mut level = &self.first;
         loop {
             for probe in 0..PROBES {
                 let slot = &level.slots[(hash + probe) & (level.slots.len() - 1)];
                 let arena = slot.get_or_init(&make);
-                if arena.key == key {
+                if arena.key() == key {
                     return arena;
                 }
             }
@@ -49,7 +50,7 @@ impl ArenaTable {
     }
 
     /// Every arena, in an order that never changes but for new ones in between.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<O>>> {
         std::iter::successors(Some(&self.first), |level| level.next.get().map(Box::as_ref))
             .flat_map(|level| level.slots.iter().filter_map(OnceLock::get))
     }

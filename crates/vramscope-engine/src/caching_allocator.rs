@@ -4,24 +4,29 @@ use std::sync::Arc;
 
 use vramscope_trace::{Block, PoolId, Segment};
 
+use crate::arena::Arena;
+use crate::arena_key::ArenaKey;
+use crate::block::BlockKey;
+use crate::callbacks::NoCallbacks;
 use crate::device::{Device, DeviceError};
-use crate::engine::{AllocError, Arena, ArenaKey, BlockKey, Core, Engine, Statistics};
-use crate::history::{self, History, Recorder};
-use crate::hooks::PoolHooks;
+use crate::engine::Engine;
+use crate::error::AllocError;
+use crate::layout::SegmentLayout;
+use crate::observer::Unobserved;
 use crate::policy::Policy;
-
-pub use crate::engine::{BadLayout, StartBlock, StartSegment};
+use crate::start::{BadLayout, StartSegment};
+use crate::statistics::Statistics;
 
 /// The caching allocator of one device, without hooks, history and handles that free themselves: PyTorch's
 /// `DeviceCachingAllocator`, or CuPy's `SingleDeviceMemoryPool`, by its [`Policy`].
 ///
-/// It is the engine of [`MemoryPool`](crate::MemoryPool). What a program or a driver decides there is said
+/// It is the engine of the pools of `vramscope-allocator`. What a program or a driver decides there is said
 /// here: the pool and stream of each request, when other streams are done with a freed block, what lay on
 /// the device at the start.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vramscope_allocator::{CachingAllocator, Policy, TorchRelease, VirtualDevice};
+/// use vramscope_engine::{CachingAllocator, Policy, TorchRelease, VirtualDevice};
 /// use vramscope_trace::{AllocatorSettings, PoolId};
 ///
 /// let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
@@ -35,13 +40,13 @@ pub use crate::engine::{BadLayout, StartBlock, StartSegment};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CachingAllocator {
-    engine: Engine,
+    engine: Engine<Unobserved>,
 }
 
 /// A block in use. Dropping it frees nothing.
 #[must_use = "the block stays in use until it is freed"]
 pub struct LiveBlock {
-    arena: Arc<Arena>,
+    arena: Arc<Arena<Unobserved>>,
     key: BlockKey,
     address: u64,
     size: u64,
@@ -58,7 +63,7 @@ pub enum Installed {
 /// A freed block that other streams still use.
 #[must_use = "the block is not available until its streams are done"]
 pub struct PendingBlock {
-    arena: Arc<Arena>,
+    arena: Arc<Arena<Unobserved>>,
     number: u64,
     size: u64,
 }
@@ -69,9 +74,7 @@ impl CachingAllocator {
     /// # Errors
     /// Where the policy asks for what the device cannot do, or the device does not answer.
     pub fn new(policy: Policy, device: Arc<dyn Device>) -> Result<Self, DeviceError> {
-        let history = History::new(Arc::new(Recorder::default()), 0);
-        let core = Core::new(device, 0, policy, history, Arc::new(PoolHooks::default()))?;
-        Ok(Self { engine: Engine::new(core) })
+        Ok(Self { engine: Engine::new(device, 0, policy, Unobserved)? })
     }
 
     /// Takes `size` bytes, at least one, from a pool on a stream. A private pool that is named for the first
@@ -83,14 +86,10 @@ impl CachingAllocator {
     pub fn malloc(&self, pool: PoolId, stream: u64, size: u64) -> Result<LiveBlock, AllocError> {
         let arena = self.engine.arena(ArenaKey { pool, stream });
         let size = size.max(1);
-        let rounded = self.engine.core.policy.round_size(size);
+        let rounded = self.engine.policy().round_size(size);
         let grant = self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?;
-        match grant.block {
-            Some(key) => {
-                Ok(LiveBlock { arena: Arc::clone(arena), key, address: grant.address, size: grant.size })
-            }
-            None => unreachable!("a request of some bytes gets a block"),
-        }
+        let arena = Arc::clone(arena);
+        Ok(LiveBlock { arena, key: grant.block, address: grant.address, size: grant.size })
     }
 
     /// Says that a private pool exists: its blocks are kept from others.
@@ -140,7 +139,7 @@ impl CachingAllocator {
         let installed = keys.into_iter().zip(&segment.blocks).map(|(key, block)| {
             let (arena, size) = (Arc::clone(arena), block.size);
             if block.pending {
-                let number = arena.core.pending.add_told(&arena, key);
+                let number = arena.wait_to_be_told(key);
                 Installed::Pending(PendingBlock { arena, number, size })
             } else {
                 Installed::Live(LiveBlock { arena, key, address: block.address, size })
@@ -152,7 +151,7 @@ impl CachingAllocator {
     /// Bytes taken from the device.
     #[inline]
     pub fn reserved_bytes(&self) -> u64 {
-        self.engine.core.driver().reserved.current
+        self.engine.reserved_bytes()
     }
 
     /// Bytes handed out, or waiting for another stream.
@@ -169,7 +168,7 @@ impl CachingAllocator {
     /// each run of mapped addresses. No stacks are known.
     pub fn segments(&self) -> Vec<(Segment, Vec<Block>)> {
         let whole = self.engine.whole();
-        whole.segments().iter().map(history::plain_segment).collect()
+        whole.segments().iter().map(SegmentLayout::without_stacks).collect()
     }
 }
 
@@ -215,17 +214,6 @@ impl PendingBlock {
 
     /// The other streams are done. Nothing happens where the allocator has waited for them meanwhile.
     pub fn free_completed(self) {
-        self.arena.core.pending.complete(self.number);
+        self.arena.free_completed(self.number);
     }
-}
-
-/// Nobody is told of what is taken from the device.
-struct NoCallbacks;
-
-impl crate::engine::AllocCallbacks for NoCallbacks {
-    fn alloc_preprocess(&self, _: u64) -> Result<(), crate::hooks::HookError> {
-        Ok(())
-    }
-
-    fn alloc_postprocess(&self, _: u64, _: u64) {}
 }

@@ -3,18 +3,26 @@
 //! The way of a request counts bytes of all blocks together, and takes-away by class. All else is made of them and of the
 //! blocks that are there, here, when somebody asks. What cannot be known so is not known.
 
-use super::core::Driver;
-use super::statistics::{Freed, Meter, Stat};
-use super::{Engine, Locked, Whole, tallies};
+use vramscope_trace::BlockState;
+
+use crate::arena::Locked;
+use crate::core::Driver;
+use crate::engine::{Engine, Whole, tallies};
+use crate::observer::Observer;
 use crate::policy::Class;
+use crate::statistics::{Freed, Meter, Stat};
 
 /// A number over time; `None` where it was not counted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counted {
-    pub(crate) current: u64,
-    pub(crate) peak: Option<u64>,
-    pub(crate) allocated: Option<u64>,
-    pub(crate) freed: Option<u64>,
+pub struct Counted {
+    /// Now.
+    pub current: u64,
+    /// The most there was.
+    pub peak: Option<u64>,
+    /// Everything ever added.
+    pub allocated: Option<u64>,
+    /// Everything ever taken away.
+    pub freed: Option<u64>,
 }
 
 impl Counted {
@@ -72,10 +80,13 @@ impl From<&Meter> for Counted {
 
 /// One of PyTorch's metrics.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Metric {
-    pub(crate) all: Counted,
-    pub(crate) large: Counted,
-    pub(crate) small: Counted,
+pub struct Metric {
+    /// Of both pools.
+    pub all: Counted,
+    /// Of the large pool.
+    pub large: Counted,
+    /// Of the small pool.
+    pub small: Counted,
 }
 
 impl Metric {
@@ -96,20 +107,33 @@ impl Metric {
 
 /// All that PyTorch's `memory_summary` shows, by PyTorch's names.
 #[derive(Debug)]
-pub(crate) struct Summary {
-    pub(crate) num_ooms: u64,
-    pub(crate) num_alloc_retries: u64,
-    pub(crate) allocated_bytes: Metric,
-    pub(crate) active_bytes: Metric,
-    pub(crate) requested_bytes: Metric,
-    pub(crate) reserved_bytes: Metric,
-    pub(crate) inactive_split_bytes: Metric,
-    pub(crate) allocation: Metric,
-    pub(crate) active: Metric,
-    pub(crate) segment: Metric,
-    pub(crate) inactive_split: Metric,
-    pub(crate) oversize_allocations: Counted,
-    pub(crate) oversize_segments: Counted,
+pub struct Summary {
+    /// Requests that failed for want of memory.
+    pub num_ooms: u64,
+    /// Attempts after all cached blocks had been given back.
+    pub num_alloc_retries: u64,
+    /// Bytes handed out.
+    pub allocated_bytes: Metric,
+    /// Bytes handed out, or waiting for a stream.
+    pub active_bytes: Metric,
+    /// Bytes asked for, of active blocks.
+    pub requested_bytes: Metric,
+    /// Bytes taken from the device.
+    pub reserved_bytes: Metric,
+    /// Bytes of free blocks of split segments.
+    pub inactive_split_bytes: Metric,
+    /// Blocks handed out.
+    pub allocation: Metric,
+    /// Blocks handed out, or waiting for a stream.
+    pub active: Metric,
+    /// Segments.
+    pub segment: Metric,
+    /// Free blocks of split segments.
+    pub inactive_split: Metric,
+    /// Blocks too large to be split.
+    pub oversize_allocations: Counted,
+    /// Segments too large to be split.
+    pub oversize_segments: Counted,
 }
 
 /// The blocks of one class that are there.
@@ -128,13 +152,13 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn of(arenas: &[Locked<'_>], class: Class, max_split: Option<u64>) -> Self {
+    fn of<O: Observer>(arenas: &[Locked<'_, O>], class: Class, max_split: Option<u64>) -> Self {
         let mut found = Self::default();
         let segments = arenas.iter().flat_map(Locked::segments);
-        for state in segments.filter(|state| state.segment.class == class) {
-            let split = state.blocks.len() > 1 && !state.segment.expandable;
+        for state in segments.filter(|state| state.class == class) {
+            let split = state.blocks.len() > 1 && !state.expandable;
             for block in &state.blocks {
-                if block.is_active() {
+                if block.state.is_active() {
                     found.requested += block.requested;
                     found.active += block.size;
                     found.num_active += 1;
@@ -142,7 +166,7 @@ impl Blocks {
                     found.split_bytes += block.size;
                     found.num_split += 1;
                 }
-                if block.is_allocated() {
+                if block.state == BlockState::ActiveAllocated {
                     found.allocated += block.size;
                     found.num_allocated += 1;
                     found.num_oversize += u64::from(max_split.is_some_and(|max| block.size >= max));
@@ -153,13 +177,13 @@ impl Blocks {
     }
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// What PyTorch's `memory_summary` shows. Every block is looked at, with every lock held.
-    pub(crate) fn summary(&self) -> Summary {
+    pub fn summary(&self) -> Summary {
         let Whole { ledger, mut arenas, .. } = self.whole();
-        let driver = self.core.driver_now();
+        let driver = self.core().driver_now();
         let statistics = Self::statistics_of(&ledger, &mut arenas, &driver);
-        let policy = &self.core.policy;
+        let policy = &self.core().policy;
         let [large, small] =
             [Class::Large, Class::Small].map(|class| Blocks::of(&arenas, class, policy.max_split_size));
         let [freed_large, freed_small] =
@@ -222,7 +246,7 @@ impl Engine {
 }
 
 /// What was taken away from the blocks of one class, of all arenas.
-fn freed_of(arenas: &mut [Locked<'_>], class: Class) -> Freed {
+fn freed_of<O: Observer>(arenas: &mut [Locked<'_, O>], class: Class) -> Freed {
     tallies(arenas).iter().fold(Freed::default(), |sum, tally| {
         let freed = tally.freed[class as usize];
         Freed {

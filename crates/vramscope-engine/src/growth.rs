@@ -5,30 +5,23 @@ use std::sync::Arc;
 
 use vramscope_trace::Action;
 
-use super::arena::{Arena, BlockKey};
-use super::{AllocError, Engine, OutOfMemory};
+use crate::arena::Arena;
+use crate::block::BlockKey;
+use crate::callbacks::AllocCallbacks;
 use crate::device::DeviceError;
-use crate::history::{Happening, StackKey, When};
-use crate::hooks::HookError;
+use crate::engine::Engine;
+use crate::error::{AllocError, OutOfMemory};
+use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, LimitCheck, Relief};
-use crate::sync::lock;
-
-/// Told of every attempt to take memory from the device. No lock is held meanwhile.
-pub(crate) trait AllocCallbacks {
-    /// `size` bytes are about to be taken.
-    fn alloc_preprocess(&self, size: u64) -> Result<(), HookError>;
-    /// They were, at `address`; 0 where the device had none.
-    fn alloc_postprocess(&self, size: u64, address: u64);
-}
 
 /// A block taken out of the cache for a request under way. If the request ends early, by an error or by a
 /// panic in a hook, the block goes back.
-pub(crate) struct Held<'a> {
-    arena: &'a Arena,
+pub(crate) struct Held<'a, O: Observer> {
+    arena: &'a Arena<O>,
     block: BlockKey,
 }
 
-impl Held<'_> {
+impl<O: Observer> Held<'_, O> {
     pub(crate) fn block(&self) -> BlockKey {
         self.block
     }
@@ -39,39 +32,39 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl<O: Observer> Drop for Held<'_, O> {
     fn drop(&mut self) {
         self.arena.lock().let_go(self.block);
     }
 }
 
 /// One request that no cached block serves.
-struct Growth<'a> {
-    engine: &'a Engine,
-    arena: &'a Arc<Arena>,
+struct Growth<'a, O: Observer> {
+    engine: &'a Engine<O>,
+    arena: &'a Arc<Arena<O>>,
     class: Class,
     rounded: u64,
     requested: u64,
-    stack: Option<StackKey>,
+    stack: Option<O::Stack>,
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// Takes memory from the device and holds a block of it.
-    pub(super) fn grow<'a>(
+    pub(crate) fn grow<'a, C: AllocCallbacks>(
         &'a self,
-        arena: &'a Arc<Arena>,
+        arena: &'a Arc<Arena<O>>,
         class: Class,
         rounded: u64,
         requested: u64,
-        stack: Option<StackKey>,
-        callbacks: &dyn AllocCallbacks,
-    ) -> Result<Held<'a>, AllocError> {
+        stack: Option<O::Stack>,
+        callbacks: &C,
+    ) -> Result<Held<'a, O>, AllocError<C::Refusal>> {
         Growth { engine: self, arena, class, rounded, requested, stack }.run(callbacks)
     }
 
     /// Runs the callbacks that free memory; false if there are none.
     fn run_callbacks(&self) -> bool {
-        let callbacks = lock(&self.callbacks).clone();
+        let callbacks = self.free_memory_callbacks();
         callbacks.iter().for_each(|callback| callback());
         !callbacks.is_empty()
     }
@@ -80,19 +73,19 @@ impl Engine {
     /// reserved is below the threshold (`garbage_collect_cached_blocks`).
     fn collect_garbage(&self) -> Result<(), DeviceError> {
         let (limit, reserved) = {
-            let driver = self.core.driver();
+            let driver = self.core().driver();
             (driver.limit, driver.reserved.current)
         };
-        let (Some(limit), Some(threshold)) = (limit, self.core.policy.garbage_collection_threshold) else {
+        let (Some(limit), Some(threshold)) = (limit, self.core().policy.garbage_collection_threshold) else {
             return Ok(());
         };
         let target = (threshold * limit as f64) as u64;
         if reserved <= target {
             return Ok(());
         }
-        let stack = self.core.history.capture(When::Free);
-        let arenas: Vec<_> = self.releasable().into_iter().filter(|a| a.key.is_default_pool()).collect();
-        let mut candidates: Vec<(&Arc<Arena>, BlockKey, u64)> = arenas
+        let stack = self.core().observer.capture_free();
+        let arenas: Vec<_> = self.releasable().into_iter().filter(|a| a.key().is_default_pool()).collect();
+        let mut candidates: Vec<(&Arc<Arena<O>>, BlockKey, u64)> = arenas
             .iter()
             .flat_map(|a| {
                 a.lock().whole_segments(Class::Large).into_iter().map(move |(key, age)| (a, key, age))
@@ -124,18 +117,18 @@ impl Engine {
     }
 }
 
-impl<'a> Growth<'a> {
-    fn run(&self, callbacks: &dyn AllocCallbacks) -> Result<Held<'a>, AllocError> {
-        let policy = &self.engine.core.policy;
+impl<'a, O: Observer> Growth<'a, O> {
+    fn run<C: AllocCallbacks>(&self, callbacks: &C) -> Result<Held<'a, O>, AllocError<C::Refusal>> {
+        let policy = &self.engine.core().policy;
         if policy.callbacks_first && self.engine.run_callbacks() {
-            self.engine.core.count_search(self.arena.key, self.class);
+            self.engine.core().count_search(self.arena.key(), self.class);
             let mut arena = self.arena.lock();
             if let Some((block, _)) = arena.find(self.class, self.rounded) {
                 arena.hold(block);
                 return Ok(Held { arena: self.arena, block });
             }
         }
-        if self.engine.core.collects_garbage() {
+        if self.engine.core().collects_garbage() {
             self.engine.collect_garbage()?;
         }
         if policy.limit_check == LimitCheck::First {
@@ -151,15 +144,15 @@ impl<'a> Growth<'a> {
                 return Ok(held);
             }
         }
-        Err(self.out_of_memory())
+        Err(self.out_of_memory().into())
     }
 
     /// Gives back what it takes to come within the limit (`_try_malloc`, CuPy).
-    fn come_within_limit(&self) -> Result<(), AllocError> {
-        let core = &self.engine.core;
+    fn come_within_limit<R: std::error::Error>(&self) -> Result<(), AllocError<R>> {
+        let core = self.engine.core();
         let want = core.policy.segment_size(self.rounded);
         if core.driver().limit.is_some_and(|limit| want > limit) {
-            return Err(self.out_of_memory());
+            return Err(self.out_of_memory().into());
         }
         for &relief in core.policy.reliefs {
             if !core.exceeds_limit(want) {
@@ -167,35 +160,38 @@ impl<'a> Growth<'a> {
             }
             self.relieve(relief)?;
         }
-        if core.exceeds_limit(want) { Err(self.out_of_memory()) } else { Ok(()) }
+        if core.exceeds_limit(want) { Err(self.out_of_memory().into()) } else { Ok(()) }
     }
 
     /// Gives memory back; false if this relief has nothing to do with the request.
-    fn relieve(&self, relief: Relief) -> Result<bool, AllocError> {
+    fn relieve(&self, relief: Relief) -> Result<bool, DeviceError> {
         let engine = self.engine;
         match relief {
             Relief::Oversize => {
-                let Some(max_split) = engine.core.policy.max_split_size else { return Ok(false) };
+                let Some(max_split) = engine.core().policy.max_split_size else { return Ok(false) };
                 let stack = self.stack;
-                return Ok(self.arena.lock().release_oversize(self.class, self.rounded, max_split, stack)?);
+                return self.arena.lock().release_oversize(self.class, self.rounded, max_split, stack);
             }
             Relief::CallbacksThenCached => {
                 engine.run_callbacks();
             }
-            Relief::Cached => engine.core.driver().num_alloc_retries += 1,
+            Relief::Cached => engine.core().driver().num_alloc_retries += 1,
         }
         engine.free_all_blocks(None)?;
         Ok(true)
     }
 
     /// Asks the device once. `None` where it has no memory left, or the limit leaves none.
-    fn attempt(&self, callbacks: &dyn AllocCallbacks) -> Result<Option<Held<'a>>, AllocError> {
-        let core = &self.engine.core;
+    fn attempt<C: AllocCallbacks>(
+        &self,
+        callbacks: &C,
+    ) -> Result<Option<Held<'a, O>>, AllocError<C::Refusal>> {
+        let core = self.engine.core();
         let want = core.policy.segment_size(self.rounded);
         if core.exceeds_limit(want) {
             return Ok(None);
         }
-        callbacks.alloc_preprocess(want)?;
+        callbacks.alloc_preprocess(want).map_err(AllocError::Refused)?;
         let (mut at, mut mapped) = (0, 0);
         let taken = {
             let mut arena = self.arena.lock();
@@ -229,23 +225,19 @@ impl<'a> Growth<'a> {
         }
     }
 
-    fn out_of_memory(&self) -> AllocError {
-        let core = &self.engine.core;
+    fn out_of_memory(&self) -> OutOfMemory {
+        let core = self.engine.core();
         let device_free = core.device.memory_info().ok().map(|info| info.free);
         let mut driver = core.driver();
         driver.num_ooms += 1;
         let (total, limit) = (driver.reserved.current, driver.limit);
-        core.history.record(
-            self.arena.tag,
-            Happening {
-                action: Action::Oom,
-                class: self.class,
-                address: device_free.unwrap_or(0),
-                size: self.rounded,
-                block_size: 0,
-                stack: self.stack,
-            },
-        );
+        if core.observer.is_recording() {
+            let (action, class) = (Action::Oom, self.class);
+            let address = device_free.unwrap_or(0);
+            let event =
+                DeviceEvent { action, class, address, size: self.rounded, block_size: 0, stack: self.stack };
+            core.observer.record(self.arena.number(), event);
+        }
         OutOfMemory {
             device_id: core.device_id,
             requested: self.requested,
@@ -254,6 +246,5 @@ impl<'a> Growth<'a> {
             limit,
             device_free,
         }
-        .into()
     }
 }

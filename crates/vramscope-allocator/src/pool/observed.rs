@@ -1,0 +1,55 @@
+//! What a pool knows of its engines: who is told, what is recorded, and whose memory it is.
+
+use std::sync::Arc;
+
+use vramscope_engine::{ArenaKey, DeviceEvent, Observer};
+
+use crate::device::Process;
+use crate::history::{History, When};
+use crate::hooks::PoolHooks;
+use crate::stacks::StackKey;
+use crate::threads;
+
+/// What a pool knows of the engine of one device.
+pub(super) struct Observed {
+    pub(super) history: History,
+    pub(super) hooks: Arc<PoolHooks>,
+    /// Whose memory this is. What is forked from it neither takes memory nor gives any back.
+    pub(super) process: Process,
+}
+
+impl Observed {
+    pub(super) fn new(history: History, hooks: Arc<PoolHooks>) -> Self {
+        Self { history, hooks, process: Process::this() }
+    }
+}
+
+impl Observer for Observed {
+    type Stack = StackKey;
+
+    fn add_arena(&self, key: ArenaKey) -> u32 {
+        self.history.add_arena(key)
+    }
+
+    #[inline]
+    fn is_recording(&self) -> bool {
+        self.history.is_recording()
+    }
+
+    fn record(&self, arena: u32, event: DeviceEvent<StackKey>) {
+        self.history.record(arena, event);
+    }
+
+    fn capture_free(&self) -> Option<StackKey> {
+        self.history.capture(When::Free)
+    }
+
+    #[inline]
+    fn owns_memory(&self) -> bool {
+        self.process.is_this()
+    }
+
+    fn device_stream(&self, stream: u64) -> Option<u64> {
+        threads::stream_to_mark(stream)
+    }
+}

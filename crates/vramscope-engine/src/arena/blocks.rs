@@ -1,0 +1,136 @@
+//! The list of blocks of a segment, and the sets of those that are free or unmapped.
+
+use crate::arena::Locked;
+use crate::block::{Block, BlockKey, BlockState};
+use crate::free_blocks::SearchKey;
+use crate::observer::Observer;
+use crate::policy::SearchOrder;
+
+impl<O: Observer> Locked<'_, O> {
+    /// Makes a block free, joined with its free neighbours.
+    #[inline]
+    pub(crate) fn join_and_insert(&mut self, key: BlockKey) {
+        let key = self.join(key, BlockState::Free);
+        self.insert_free(key);
+    }
+
+    /// Joins a block, whose state becomes `state`, with those of its neighbours that are in that state, and
+    /// takes them out of their set. Returns the block's new key.
+    #[inline]
+    pub(crate) fn join(&mut self, key: BlockKey, state: BlockState) -> BlockKey {
+        self.block_mut(key).state = state;
+        let mut key = key;
+        if let Some(prev) = self.block(key).prev.filter(|&prev| self.block(prev).state == state) {
+            self.remove_from_set(prev);
+            self.absorb_next(prev);
+            key = prev;
+        }
+        if let Some(next) = self.block(key).next.filter(|&next| self.block(next).state == state) {
+            self.remove_from_set(next);
+            self.absorb_next(key);
+        }
+        key
+    }
+
+    /// Joins a block with the one behind it, whose key is free afterwards.
+    #[inline]
+    fn absorb_next(&mut self, key: BlockKey) {
+        let Some(absorbed) = self.block(key).next else { return };
+        let Block { size, next: after, beside_unmapped, .. } = *self.block(absorbed);
+        let block = self.block_mut(key);
+        block.size += size;
+        block.beside_unmapped |= beside_unmapped;
+        block.next = after;
+        if let Some(after) = after {
+            self.block_mut(after).prev = Some(key);
+        }
+        self.vacate(absorbed);
+    }
+
+    #[inline]
+    pub(crate) fn vacate(&mut self, key: BlockKey) {
+        self.block_mut(key).state = BlockState::Vacant;
+        self.state.vacant_blocks.push(key);
+    }
+
+    /// Cuts a block after `size` bytes. The front keeps the key; the rest, in the same state but in no set,
+    /// is returned.
+    #[inline]
+    pub(crate) fn split(&mut self, key: BlockKey, size: u64) -> BlockKey {
+        let block = self.block_mut(key);
+        let rest = Block {
+            address: block.address + size,
+            size: block.size - size,
+            requested: 0,
+            prev: Some(key),
+            ..*block
+        };
+        let after = block.next;
+        block.size = size;
+        let rest = self.new_block(rest);
+        self.block_mut(key).next = Some(rest);
+        if let Some(after) = after {
+            self.block_mut(after).prev = Some(rest);
+        }
+        rest
+    }
+
+    #[inline]
+    pub(crate) fn new_block(&mut self, block: Block<O::Stack>) -> BlockKey {
+        match self.state.vacant_blocks.pop() {
+            Some(key) => {
+                self.state.blocks[key.index()] = block;
+                key
+            }
+            None => {
+                self.state.blocks.push(block);
+                BlockKey::new(self.state.blocks.len() - 1)
+            }
+        }
+    }
+
+    #[inline]
+    fn search_key(&self, block: &Block<O::Stack>) -> SearchKey {
+        let age = match self.arena.core().policy.search_order {
+            SearchOrder::Address => 0,
+            SearchOrder::SegmentAge => self.segment(block.segment).age,
+        };
+        (block.size, age, block.address)
+    }
+
+    #[inline]
+    pub(crate) fn insert_free(&mut self, key: BlockKey) {
+        let block = self.block(key);
+        let (class, search_key) = (block.class, self.search_key(block));
+        let searches = self.arena.core().searches(self.arena.key, class);
+        let block = self.block_mut(key);
+        block.state = BlockState::Free;
+        block.searches = searches;
+        self.state.free[class as usize].insert(search_key, key);
+        if self.block(key).beside_unmapped {
+            self.tell_unmapped(key);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove_free(&mut self, key: BlockKey) {
+        let block = self.block(key);
+        let (class, search_key) = (block.class, self.search_key(block));
+        self.state.free[class as usize].remove(search_key);
+        if self.block(key).beside_unmapped {
+            self.tell_unmapped(key);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove_from_set(&mut self, key: BlockKey) {
+        match self.block(key).state {
+            BlockState::Free => self.remove_free(key),
+            BlockState::Unmapped => {
+                let (address, class) = (self.block(key).address, self.block(key).class);
+                self.state.unmapped[class as usize].remove(address);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Blocks handed out and taken back.
+
+use vramscope_trace::Action;
+
+use crate::arena::{Grant, Locked, SEQUENCE_BITS};
+use crate::block::{Block, BlockKey, BlockState};
+use crate::observer::{DeviceEvent, Observer};
+use crate::policy::Class;
+
+impl<O: Observer> Locked<'_, O> {
+    /// The free block that serves a request of `rounded` bytes best, and the size of it that is handed out
+    /// (`get_free_block`). It stays free until [`commit`](Self::commit) or [`hold`](Self::hold).
+    #[inline]
+    pub(crate) fn find(&self, class: Class, rounded: u64) -> Option<(BlockKey, u64)> {
+        let policy = &self.arena.core().policy;
+        let free = &self.state.free[class as usize];
+        let mut best = free.first_of(rounded)?;
+        if policy.expandable_segments {
+            // An expandable block counts as what it can grow to, so one with less to grow is better.
+            let mut others = free.from(rounded).skip(1);
+            while let Some(next) = others.next()
+                && self.size_with_room(next) < self.size_with_room(best)
+            {
+                best = next;
+            }
+        }
+        let size = self.block(best).size;
+        policy.may_serve(rounded, size).then(|| (best, self.size_handed_out(class, rounded, size)))
+    }
+
+    fn size_with_room(&self, key: BlockKey) -> u64 {
+        let block = self.block(key);
+        let after = block.next.map(|next| self.block(next)).filter(|next| next.state == BlockState::Unmapped);
+        block.size + after.map_or(0, |next| next.size)
+    }
+
+    fn size_handed_out(&self, class: Class, rounded: u64, size: u64) -> u64 {
+        let split =
+            !self.arena.no_split && self.arena.core().policy.should_split(class, rounded, size - rounded);
+        if split { rounded } else { size }
+    }
+
+    /// Takes a free block out of the cache.
+    pub(crate) fn hold(&mut self, key: BlockKey) {
+        self.remove_free(key);
+        self.block_mut(key).state = BlockState::Held;
+    }
+
+    /// What [`commit`](Self::commit) would hand out of a held block.
+    pub(crate) fn size_of_held(&self, class: Class, rounded: u64, key: BlockKey) -> u64 {
+        self.size_handed_out(class, rounded, self.block(key).size)
+    }
+
+    /// Hands out the first `size` bytes of a free or held block; what remains is split off
+    /// (`alloc_found_block`).
+    #[inline(always)]
+    pub(crate) fn commit(
+        &mut self,
+        key: BlockKey,
+        size: u64,
+        requested: u64,
+        stack: Option<O::Stack>,
+    ) -> Grant {
+        let was_free = self.block(key).state == BlockState::Free;
+        if was_free {
+            self.remove_free(key);
+        }
+        if size < self.block(key).size {
+            let rest = self.split(key, size);
+            if was_free {
+                self.insert_free(rest);
+            } else {
+                // The block behind may have become free while this one was held.
+                self.join_and_insert(rest);
+            }
+        }
+        let id = self.next_id();
+        let block = self.block_mut(key);
+        block.state = BlockState::Allocated;
+        block.requested = requested;
+        block.stack = stack;
+        let grant = Grant { block: key, address: block.address, size, requested, id };
+        self.state.tally.allocate(requested, size);
+        self.record(Action::Alloc, key, stack);
+        grant
+    }
+
+    /// The id of one more allocation.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.state.next_id += 1;
+        self.arena.ordinal << SEQUENCE_BITS | self.state.next_id
+    }
+
+    /// Gives a held block back to the cache.
+    pub(crate) fn let_go(&mut self, key: BlockKey) {
+        self.join_and_insert(key);
+    }
+
+    /// The owner gave the block back. It is free at once if no other stream uses it; else the streams are
+    /// returned, and each must be answered with [`stream_done`](Self::stream_done).
+    #[inline]
+    pub(crate) fn free(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Vec<u64> {
+        let streams = if std::mem::take(&mut self.block_mut(key).shared) {
+            self.state.streams.remove(&key).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let stack = self.request_free(key, streams.len() as u32, stack);
+        if streams.is_empty() {
+            self.complete(key, stack);
+        }
+        streams
+    }
+
+    /// The owner gave the block back; `events` others still use it. Returns the stack for the record.
+    #[inline]
+    pub(crate) fn request_free(
+        &mut self,
+        key: BlockKey,
+        events: u32,
+        stack: Option<O::Stack>,
+    ) -> Option<O::Stack> {
+        let block = self.block_mut(key);
+        debug_assert_eq!(block.state, BlockState::Allocated);
+        let (class, size, stack) = (block.class, block.size, stack.or(block.stack));
+        block.state = BlockState::PendingFree;
+        block.events = events;
+        self.state.tally.free_requested(class, size);
+        self.record(Action::FreeRequested, key, stack);
+        stack
+    }
+
+    /// One of the streams that used a freed block has got past it.
+    pub(crate) fn stream_done(&mut self, key: BlockKey, stack: Option<O::Stack>) {
+        let block = self.block_mut(key);
+        block.events -= 1;
+        if block.events == 0 {
+            let stack = stack.or(block.stack);
+            self.complete(key, stack);
+        }
+    }
+
+    /// The block is available again (`free_block`).
+    #[inline]
+    fn complete(&mut self, key: BlockKey, stack: Option<O::Stack>) {
+        let block = self.block_mut(key);
+        let (class, size, requested) = (block.class, block.size, block.requested);
+        block.stack = None;
+        self.state.tally.free_completed(class, requested, size);
+        self.record(Action::FreeCompleted, key, stack);
+        self.join_and_insert(key);
+    }
+
+    /// Something happened to a block.
+    #[inline]
+    fn record(&self, action: Action, key: BlockKey, stack: Option<O::Stack>) {
+        if self.arena.core().observer.is_recording() {
+            self.record_block(action, key, stack);
+        }
+    }
+
+    #[inline(never)]
+    fn record_block(&self, action: Action, key: BlockKey, stack: Option<O::Stack>) {
+        let Block { class, address, size, requested, .. } = *self.block(key);
+        let event = DeviceEvent { action, class, address, size: requested, block_size: size, stack };
+        self.arena.core().observer.record(self.arena.number, event);
+    }
+}

@@ -1,0 +1,192 @@
+//! Segments taken from the device and given back to it.
+
+use crate::arena::Locked;
+use crate::block::{Block, BlockKey, BlockState, Segment};
+use crate::device::DeviceError;
+use crate::free_blocks::FreeBlocks;
+use crate::observer::Observer;
+use crate::policy::Class;
+
+impl<O: Observer> Locked<'_, O> {
+    /// Takes a segment from the device and holds its only block.
+    ///
+    /// # Errors
+    /// The device's; or out of memory where the limit allows no more.
+    pub(crate) fn add_segment(
+        &mut self,
+        class: Class,
+        size: u64,
+        stack: Option<O::Stack>,
+    ) -> Result<BlockKey, DeviceError> {
+        let (address, age) = self.arena.core().allocate(self.arena.number, class, size, stack)?;
+        Ok(self.push_segment(address, size, class, false, stack, age, BlockState::Held))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of a segment and of its first block")]
+    pub(crate) fn push_segment(
+        &mut self,
+        address: u64,
+        size: u64,
+        class: Class,
+        expandable: bool,
+        stack: Option<O::Stack>,
+        age: u64,
+        state: BlockState,
+    ) -> BlockKey {
+        let vacant = self.state.vacant_segments.pop().map_or(self.state.segments.len(), |i| i as usize);
+        let first = self.new_block(Block {
+            address,
+            size,
+            requested: 0,
+            state,
+            stack: None,
+            prev: None,
+            next: None,
+            segment: vacant as u32,
+            searches: 0,
+            events: 0,
+            class,
+            shared: false,
+            beside_unmapped: false,
+        });
+        let segment = Some(Segment { address, size, class, expandable, stack, age, first });
+        match self.state.segments.get_mut(vacant) {
+            Some(slot) => *slot = segment,
+            None => self.state.segments.push(segment),
+        }
+        first
+    }
+
+    /// Free blocks of a class that are whole segments of their own, oldest key first, with the number of
+    /// searches since each became free.
+    pub(crate) fn whole_segments(&self, class: Class) -> Vec<(BlockKey, u64)> {
+        let searches = self.arena.core().searches(self.arena.key, class);
+        self.state.free[class as usize]
+            .iter()
+            .filter(|&key| self.block(key).prev.is_none() && self.block(key).next.is_none())
+            .map(|key| (key, searches.saturating_sub(self.block(key).searches)))
+            .collect()
+    }
+
+    /// Gives the segment of a free block that fills it back to the device.
+    ///
+    /// # Errors
+    /// Where the device refuses; the block then stays.
+    pub(crate) fn release_segment(
+        &mut self,
+        key: BlockKey,
+        stack: Option<O::Stack>,
+    ) -> Result<(), DeviceError> {
+        let (index, segment) = (self.block(key).segment, self.segment_of(key));
+        let (address, size, stack) = (segment.address, segment.size, stack.or(segment.stack));
+        self.arena.core().free(self.arena.number, segment.class, address, size, stack)?;
+        self.remove_free(key);
+        self.vacate(key);
+        self.vacate_segment(index);
+        Ok(())
+    }
+
+    pub(crate) fn vacate_segment(&mut self, index: u32) {
+        self.state.segments[index as usize] = None;
+        self.state.vacant_segments.push(index);
+    }
+
+    /// The free block that `address` lies in.
+    pub(crate) fn free_block_around(&self, address: u64) -> Option<BlockKey> {
+        let free = self.state.free.iter().flat_map(FreeBlocks::iter);
+        let holds = |b: &Block<O::Stack>| b.address <= address && address - b.address < b.size;
+        free.into_iter().find(|&key| holds(self.block(key)))
+    }
+
+    /// As [`release_segment`](Self::release_segment), if the block is still free and fills its segment.
+    /// Returns the bytes given back.
+    pub(crate) fn release_if_whole(
+        &mut self,
+        key: BlockKey,
+        stack: Option<O::Stack>,
+    ) -> Result<u64, DeviceError> {
+        let block = self.block(key);
+        let whole = block.state == BlockState::Free && block.prev.is_none() && block.next.is_none();
+        if !whole || self.segment_of(key).expandable {
+            return Ok(0);
+        }
+        let size = block.size;
+        self.release_segment(key, stack)?;
+        Ok(size)
+    }
+
+    /// Gives back everything of a class that is cached and whole: unsplit segments, then whole free pages of
+    /// expandable ones (`release_blocks`). Returns the first refusal of the device after trying all.
+    pub(crate) fn release_cached(
+        &mut self,
+        class: Class,
+        stack: Option<O::Stack>,
+    ) -> Result<(), DeviceError> {
+        let mut outcome = Ok(());
+        let free: Vec<BlockKey> = self.state.free[class as usize].iter().collect();
+        for key in free {
+            let released = if self.segment_of(key).expandable {
+                self.unmap(key, stack)
+            } else {
+                self.release_if_whole(key, stack).map(drop)
+            };
+            outcome = outcome.and(released);
+        }
+        outcome
+    }
+
+    /// Gives back blocks that may not be split, enough for a request of `rounded` bytes
+    /// (`release_available_cached_blocks`). Returns whether it was enough.
+    pub(crate) fn release_oversize(
+        &mut self,
+        class: Class,
+        rounded: u64,
+        max_split: u64,
+        stack: Option<O::Stack>,
+    ) -> Result<bool, DeviceError> {
+        let need = rounded.max(max_split);
+        let free = &self.state.free[class as usize];
+        if let Some(key) = free.first_of(need)
+            && self.release_if_whole(key, stack)? > 0
+        {
+            return Ok(true);
+        }
+        let free = &self.state.free[class as usize];
+        let mut below: Vec<BlockKey> = free.iter().take_while(|&key| self.block(key).size < need).collect();
+        let mut released = 0;
+        while let Some(key) = below.pop() {
+            let size = self.block(key).size;
+            if released >= need || size < max_split {
+                break;
+            }
+            released += self.release_if_whole(key, stack)?;
+        }
+        Ok(released >= need)
+    }
+
+    /// Gives a segment back whatever its blocks are doing.
+    pub(crate) fn discard(&mut self, index: u32) {
+        let Some(segment) = self.state.segments[index as usize].take() else { return };
+        let core = self.arena.core();
+        if !segment.expandable {
+            core.free(self.arena.number, segment.class, segment.address, segment.size, segment.stack).ok();
+            return;
+        }
+        let mut next = Some(segment.first);
+        // Neighbouring mapped blocks are unmapped together: a page may be shared by two of them.
+        while let Some(key) = next {
+            let start = self.block(key).address;
+            let mut end = start;
+            while let Some(key) = next.filter(|&k| self.block(k).state != BlockState::Unmapped) {
+                end += self.block(key).size;
+                next = self.block(key).next;
+            }
+            if end > start {
+                core.unmap(self.arena.number, segment.class, start, end - start, segment.stack).ok();
+            } else {
+                next = self.block(key).next;
+            }
+        }
+        core.release(segment.address, segment.size).ok();
+    }
+}

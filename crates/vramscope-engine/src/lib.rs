@@ -1,0 +1,66 @@
+//! The rules of PyTorch's and CuPy's caching allocators, as plain data ([`Policy`]), and an engine that follows them.
+//!
+//! Nothing here asks the operating system for anything: memory comes from a [`Device`], which may be one of addresses alone
+//! ([`VirtualDevice`]), and who wants to know what happens is an [`Observer`]. [`CachingAllocator`] is the engine driven
+//! a step at a time, as a replay does; the pools of `vramscope-allocator` stand on [`Engine`] itself.
+//!
+//! ```text
+//!   caching_allocator        start, growth, summary
+//!            \               |
+//!             engine: a device's arenas, its peaks, its private pools
+//!                |
+//!             arena: blocks of one pool on one stream, with a lock of its own     pending: what waits for streams
+//!                |
+//!             core: what was taken from the device             statistics
+//!                |
+//!             policy, device, observer
+//! ```
+
+mod address_space;
+mod arena;
+mod arena_key;
+mod block;
+mod caching_allocator;
+mod callbacks;
+mod conf;
+mod core;
+mod device;
+mod engine;
+mod error;
+mod free_blocks;
+mod growth;
+mod layout;
+mod observer;
+mod pending;
+mod policy;
+mod start;
+mod statistics;
+mod summary;
+mod table;
+mod unmapped;
+mod virtual_device;
+
+pub use address_space::AddressSpace;
+pub use arena::{Arena, Grant};
+pub use arena_key::ArenaKey;
+pub use block::BlockKey;
+pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock};
+pub use callbacks::{AllocCallbacks, NoCallbacks};
+pub use conf::parse_conf;
+pub use device::{DEVICE_PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory, guarded};
+pub use engine::{Engine, FreeMemoryCallback, NO_ARENA, Whole};
+pub use error::{AllocError, OutOfMemory};
+pub use layout::{BlockLayout, SegmentLayout};
+pub use observer::{DeviceEvent, Observer, Unobserved};
+pub use policy::{
+    Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease,
+};
+pub use start::{BadLayout, StartBlock, StartSegment};
+pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
+pub use summary::{Counted, Metric, Summary};
+pub use virtual_device::VirtualDevice;
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

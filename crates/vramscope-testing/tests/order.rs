@@ -1,0 +1,296 @@
+//! Modules import in one direction: the order that `.ci/order` lists, and no circle in any folder.
+//!
+//! A module is a file. What a file names by `crate::`, `super::` or `self::`, in imports and in code, is followed through
+//! re-exports to the file that defines it. Two files depend on each other at the folder that holds both: there the
+//! dependency is one between the folder's children; the folder's own file and its children are one room. Tests do not
+//! count, and nor do re-exports: they point, and need nothing.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::Visit;
+use syn::{Item, UseTree, Visibility};
+
+/// A module by its names below the crate; none is the crate's root.
+type Module = Vec<String>;
+
+/// Dependencies between the children of a folder.
+type Folder = BTreeMap<String, BTreeSet<String>>;
+
+#[derive(Default)]
+struct File {
+    /// Paths of what it names, each with the names it is made of: `crate` first, else relative.
+    named: BTreeSet<Module>,
+    /// Names it re-exports: the name here, and the path it stands for.
+    exported: BTreeMap<String, Module>,
+    /// Paths re-exported whole.
+    globs: Vec<Module>,
+}
+
+/// All files of a crate.
+struct Crate {
+    files: BTreeMap<Module, File>,
+}
+
+impl Crate {
+    fn read(src: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        for path in rust_files(src) {
+            let mut module: Module = path
+                .strip_prefix(src)
+                .unwrap()
+                .with_extension("")
+                .components()
+                .map(|part| part.as_os_str().to_str().unwrap().to_owned())
+                .collect();
+            if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+                module.pop();
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let mut reader = Reader { file: File::default(), module: module.clone() };
+            reader.visit_file(&parsed);
+            files.insert(module, reader.file);
+        }
+        Self { files }
+    }
+
+    /// The file that defines what `path` names; `None` for what is not of this crate.
+    fn defines(&self, path: &[String], followed: usize) -> Option<Module> {
+        let mut module: Module = Vec::new();
+        for (i, name) in path.iter().enumerate() {
+            let mut child = module.clone();
+            child.push(name.clone());
+            if self.files.contains_key(&child) {
+                module = child;
+                continue;
+            }
+            let file = self.files.get(&module)?;
+            let follow = |target: &Module| {
+                let mut whole = target.clone();
+                whole.extend_from_slice(&path[i + 1..]);
+                (followed < 9 && *target != path[..=i]).then(|| self.defines(&whole, followed + 1)).flatten()
+            };
+            if let Some(target) = file.exported.get(name) {
+                return follow(target).or(Some(module));
+            }
+            return Some(module);
+        }
+        Some(module)
+    }
+
+    /// Dependencies of the children of each folder.
+    fn folders(&self) -> BTreeMap<Module, Folder> {
+        let mut folders: BTreeMap<Module, Folder> = BTreeMap::new();
+        for module in self.files.keys() {
+            for depth in 0..module.len() {
+                folders
+                    .entry(module[..depth].to_vec())
+                    .or_default()
+                    .entry(module[depth].clone())
+                    .or_default();
+            }
+        }
+        for (from, file) in &self.files {
+            for path in &file.named {
+                let Some(to) = self.defines(path, 0).filter(|to| to != from) else { continue };
+                let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+                if let (Some(child), Some(other)) = (from.get(shared), to.get(shared))
+                    && let Some(children) = folders.get_mut(&from[..shared])
+                {
+                    children.entry(child.clone()).or_default().insert(other.clone());
+                }
+            }
+        }
+        folders
+    }
+}
+
+/// Reads one file.
+struct Reader {
+    file: File,
+    module: Module,
+}
+
+impl Reader {
+    /// The path from the crate's root that `names` stand for in this file; `None` for that of another crate.
+    fn whole(&self, names: &[String]) -> Option<Module> {
+        let (first, rest) = names.split_first()?;
+        match first.as_str() {
+            "crate" => Some(rest.to_vec()),
+            "self" => Some([&self.module, rest].concat()),
+            "super" => {
+                let (mut base, mut rest) = (self.module.clone(), names);
+                while let Some((_, behind)) = rest.split_first().filter(|(name, _)| *name == "super") {
+                    base.pop()?;
+                    rest = behind;
+                }
+                Some([&base[..], rest].concat())
+            }
+            _ => None,
+        }
+    }
+
+    fn import(&mut self, before: &[String], tree: &UseTree, is_export: bool) {
+        let mut names = before.to_vec();
+        match tree {
+            UseTree::Path(path) => {
+                names.push(path.ident.to_string());
+                self.import(&names, &path.tree, is_export);
+            }
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(before, tree, is_export)),
+            UseTree::Name(name) => self.imported(before, name.ident.to_string(), None, is_export),
+            UseTree::Rename(name) => {
+                self.imported(before, name.ident.to_string(), Some(name.rename.to_string()), is_export);
+            }
+            UseTree::Glob(_) if is_export => self.file.globs.push(names),
+            UseTree::Glob(_) => self.file.named.extend(self.whole(&names)),
+        }
+    }
+
+    fn imported(&mut self, before: &[String], name: String, renamed: Option<String>, is_export: bool) {
+        let mut path = before.to_vec();
+        let here = renamed.unwrap_or_else(|| name.clone());
+        if name != "self" {
+            path.push(name);
+        }
+        // `use child::Name` names a module of this one.
+        let whole = self.whole(&path).unwrap_or_else(|| [&self.module[..], &path].concat());
+        if is_export {
+            self.file.exported.insert(here, whole);
+        } else {
+            self.file.named.insert(whole);
+        }
+    }
+
+    fn tokens(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        for (i, token) in tokens.iter().enumerate() {
+            match token {
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Ident(first) if *first == "crate" || *first == "super" => {
+                    let mut names = vec![first.to_string()];
+                    let mut rest = tokens[i + 1..].iter();
+                    while let (
+                        Some(TokenTree::Punct(a)),
+                        Some(TokenTree::Punct(b)),
+                        Some(TokenTree::Ident(name)),
+                    ) = (rest.next(), rest.next(), rest.next())
+                        && (a.as_char(), b.as_char()) == (':', ':')
+                    {
+                        names.push(name.to_string());
+                    }
+                    self.file.named.extend(self.whole(&names));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Mod(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Struct(item) => &item.attrs,
+            _ => &vec![],
+        };
+        let is_test = attributes.iter().any(|attribute| {
+            attribute.path().is_ident("cfg")
+                && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
+        });
+        if !is_test {
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.import(&[], &item.tree, !matches!(item.vis, Visibility::Inherited));
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.file.named.extend(self.whole(&names));
+        syn::visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.tokens(call.tokens.clone());
+    }
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_test = matches!(path.file_stem().and_then(|name| name.to_str()), Some("tests" | "testing"));
+        if path.is_dir() && !is_test {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Children that can be reached from themselves, and those between.
+fn circles(folder: &Folder) -> Vec<Vec<&str>> {
+    let reach = |from: &str| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
+        while let Some(name) = next.pop() {
+            next.extend(
+                folder.get(&name).into_iter().flatten().filter(|to| seen.insert((*to).clone())).cloned(),
+            );
+        }
+        seen
+    };
+    let reached: BTreeMap<&str, BTreeSet<String>> =
+        folder.keys().map(|name| (name.as_str(), reach(name))).collect();
+    let mut found: Vec<Vec<&str>> = Vec::new();
+    for (&name, to) in &reached {
+        if to.contains(name) && !found.iter().any(|circle| circle.contains(&name)) {
+            let both = |other: &&&str| to.contains(**other) && reached[**other].contains(name);
+            found.push(reached.keys().filter(both).copied().collect());
+        }
+    }
+    found
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The crates that have modules, by name.
+fn crates() -> BTreeMap<String, Crate> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let read = Crate::read(&folder.join("src"));
+        if read.files.len() > 1 {
+            found.insert(name, read);
+        }
+    }
+    found
+}
+
+#[test]
+fn no_folder_has_a_circle() {
+    let mut told = String::new();
+    for (name, read) in crates() {
+        for (folder, children) in read.folders() {
+            for circle in circles(&children) {
+                let path = [std::slice::from_ref(&name), &folder[..]].concat().join("/");
+                writeln!(told, "{path}: {}", circle.join(" <-> ")).unwrap();
+            }
+        }
+    }
+    assert!(told.is_empty(), "modules import each other in circles:\n{told}");
+}

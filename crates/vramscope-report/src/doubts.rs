@@ -1,10 +1,9 @@
-//! How far numbers can be trusted, in words.
+//! How far numbers can be trusted, in words: the one place that has them, for every form of report and for the page.
 
-use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, Happened, Quality, SkippedActions};
+use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Quality, SkippedActions};
 use vramscope_trace::Action;
 
-use crate::advice::{self, Advice};
-use crate::names::Names;
+use crate::advice::{Advice, dropped, sentence};
 use crate::units::{bytes, count, counted};
 
 /// What is not exact, and why: a sentence each, none where everything is exact.
@@ -65,16 +64,16 @@ pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     notes
 }
 
-/// Why a replay is approximate, a sentence each: under the settings that were asked for, and what else there is to say of
-/// settings other than the recorded ones.
-pub fn replay_doubts(names: &Names<'_>, d: &DeviceReplay, advice: &Advice) -> (Vec<String>, Vec<String>) {
-    let words = |doubt: &Doubt| replay_doubt(names, d, *doubt, advice);
-    let others = d.what_if_doubts.iter().filter(|doubt| !d.doubts.contains(doubt));
-    (d.doubts.iter().map(words).collect(), others.map(words).collect())
+/// Why the numbers of a replay may not be exact, those of other settings than the recorded ones too: a sentence each, none
+/// where all are exact. `overflowed` says that the recording itself tells of events that its ring buffer dropped.
+pub fn replay_doubts(replay: &DeviceReplay, overflowed: bool, advice: &Advice) -> Vec<String> {
+    let others = replay.what_if_doubts.iter().filter(|doubt| !replay.doubts.contains(doubt));
+    let doubts = replay.doubts.iter().chain(others);
+    doubts.map(|&doubt| of_replay(doubt, replay, overflowed, advice)).collect()
 }
 
-/// One of them.
-fn replay_doubt(names: &Names<'_>, d: &DeviceReplay, doubt: Doubt, advice: &Advice) -> String {
+/// One reason why numbers of a replay may not be exact, in a sentence.
+fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
     let n = |n: usize, what: &str| counted(n as u64, what);
     match doubt {
         Doubt::Diverges => divergence(d, advice),
@@ -84,8 +83,8 @@ fn replay_doubt(names: &Names<'_>, d: &DeviceReplay, doubt: Doubt, advice: &Advi
         Doubt::Skipped(action) => skipped(action),
         Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
         Doubt::Overflowed => {
-            let dropped = advice::dropped(names.overflowed(d.device));
-            format!("{}; what happened before is not replayed.", advice::sentence(dropped))
+            let dropped = dropped(overflowed);
+            format!("{}; what happened before is not replayed.", sentence(dropped))
         }
         Doubt::Preexisting(blocks) => format!(
             "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
@@ -128,9 +127,9 @@ fn replay_doubt(names: &Names<'_>, d: &DeviceReplay, doubt: Doubt, advice: &Advi
     }
 }
 
-/// Where a replay under the recorded settings parts from the recording.
+/// Where the replay leaves the recording, in a sentence.
 fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
-    let happened = |h: Option<Happened>| match h {
+    let happened = |h: Option<MemoryEvent>| match h {
         None => "nothing".to_owned(),
         Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
     };

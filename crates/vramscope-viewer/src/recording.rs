@@ -155,7 +155,9 @@ impl<'r> OpenRecording<'r> {
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
         let names = vramscope_report::Names { trace, frames: self.frames };
-        let (doubts, what_if_doubts) = replay_doubts(&names, &replay, &ADVICE);
+        // Those of the recorded settings stand first.
+        let mut doubts = replay_doubts(&replay, names.overflowed(of.device), &ADVICE);
+        let what_if_doubts = doubts.split_off(replay.doubts.len());
         let answers = ReplayAnswers {
             file: self.name,
             recording: self.recording,

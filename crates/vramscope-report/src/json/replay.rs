@@ -1,10 +1,13 @@
 //! `vramscope replay --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Tried};
+use vramscope_analysis::{
+    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Outcome, Tried,
+};
 
-use super::{Maker, OomJson};
-use crate::ReplayAnswers;
+use super::oom::OomJson;
+use super::stacks::Builder;
+use crate::answers::ReplayAnswers;
 use crate::names::Names;
 
 /// `vramscope replay --json`.
@@ -140,19 +143,19 @@ impl ReplayJson {
     /// The answers as they are printed.
     pub fn new(answers: &ReplayAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker::new(names, None);
+        let builder = Builder::new(names, None);
         Self {
             file: answers.file.to_owned(),
-            devices: answers.devices.iter().map(|d| device(&maker, d)).collect(),
+            devices: answers.devices.iter().map(|d| device(&builder, d)).collect(),
         }
     }
 }
 
-fn device(maker: &Maker<'_>, d: &DeviceReplay) -> DeviceReplayJson {
+fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
     let knows_capacity = d.capacity.is_some();
     let oom = d.oom.as_ref().map(|oom| ReplayOomJson {
         recorded: d.asked.outcome.failure.is_some_and(|f| f.recorded),
-        explained: maker.oom(oom),
+        explained: builder.oom(oom),
     });
     DeviceReplayJson {
         device: d.device,
@@ -220,7 +223,7 @@ fn tried(d: &DeviceReplay, t: &Tried) -> TriedJson {
 fn divergence(d: Divergence) -> DivergenceJson {
     match d {
         Divergence::Event { event, recorded, replayed } => {
-            let side = |h: Happened| SideJson { what: h.action.name(), address: h.address, bytes: h.size };
+            let side = |h: MemoryEvent| SideJson { what: h.action.name(), address: h.address, bytes: h.size };
             DivergenceJson { event: Some(event), recorded: recorded.map(side), replayed: replayed.map(side) }
         }
         Divergence::EndState { recorded, replayed } => {

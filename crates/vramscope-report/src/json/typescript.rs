@@ -3,14 +3,18 @@
 use ts_rs::{Config, TS};
 use vramscope_testing::{committed, typescript};
 
+use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
+use super::holders::{ChurnJson, HolderJson};
+use super::leaks::LeakJson;
+use super::oom::OomJson;
+use super::quality::QualityJson;
+use super::regions::{RegionJson, RunJson};
 use super::replay::{
     DeviceReplayJson, DivergenceJson, FloorsJson, OutcomeJson, RecordedJson, ReplayOomJson, ReplayedJson,
     SideJson, TriedJson,
 };
-use super::{
-    AtJson, BestSettingJson, ChurnJson, DeviceJson, FragmentationJson, FragmentationsJson, FrameJson,
-    FreeBlockJson, HolderJson, LeakJson, OomJson, QualityJson, RegionJson, RunJson, UnusableJson, WhyJson,
-};
+use super::report::{AtJson, BestSettingJson, DeviceJson};
+use super::stacks::FrameJson;
 
 const HEAD: &str = "// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
 // vramscope-report`. docs/json.md tells what each key means.

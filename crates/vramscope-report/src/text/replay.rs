@@ -3,16 +3,16 @@
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{CapacityFrom, DeviceReplay, Doubt, Outcome, Recorder, Setting, Tried};
 
-use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
-use crate::ReplayAnswers;
+use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice;
+use crate::answers::ReplayAnswers;
 use crate::doubts::{not_recorded, replay_doubts};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
 
-/// The answers of `vramscope replay`.
+/// What a replay answers, as text with ANSI styles.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
@@ -176,9 +176,9 @@ impl Page<'_> {
         let longest = labels.iter().flatten().map(|l| l.width()).max().unwrap_or(0);
         let indent = 2 + 11 + 15 + 9 + 9 + gap + width + 2;
         // Where they do not fit beside the numbers, settings stand above them.
-        let beside = indent + longest <= self.options.width;
+        let is_one_line = indent + longest <= self.options.width;
         self.out.push('\n');
-        let last = if beside { "setting" } else { "" };
+        let last = if is_one_line { "setting" } else { "" };
         let head = [
             ["peak", "external", "device", "", "", ""],
             ["reserved", "fragmentation", "calls", "retries", if judged { "verdict" } else { "" }, last],
@@ -202,7 +202,7 @@ impl Page<'_> {
             );
             let style = if t.outcome.fits() { GOOD } else { BAD };
             let verdict = if judged { verdict(&t.outcome) } else { String::new() };
-            if !beside {
+            if !is_one_line {
                 self.line(format!("  {}", label.concat()));
                 let row = format!("{numbers}{style}{verdict}{style:#}");
                 self.line(row);
@@ -270,8 +270,8 @@ impl Page<'_> {
             };
             self.words(2, text);
         }
-        let (doubts, others) = replay_doubts(&self.names, d, &self.advice);
-        if doubts.is_empty() && others.is_empty() {
+        let doubts = replay_doubts(d, self.names.overflowed(d.device), &self.advice);
+        if doubts.is_empty() {
             return;
         }
         self.heading("What is approximate");
@@ -283,8 +283,8 @@ impl Page<'_> {
             };
             self.words(2, &format!("{} {checked}", not_recorded(d.skipped)));
         }
-        for text in doubts.iter().chain(&others) {
-            self.words(2, text);
+        for text in doubts {
+            self.words(2, &text);
         }
     }
 }

@@ -4,7 +4,7 @@ use vramscope_trace::{Action, DeviceTrace, Trace};
 
 use crate::counters::{Peak, Peaks};
 use crate::frames::Frames;
-use crate::growth::{At, Grown, grown};
+use crate::growth::{Grown, HistoryAt, grown};
 use crate::history::{History, Origin, Quality};
 use crate::holders::{By, Holder, holders_at};
 use crate::leaks::{LeakSuspect, leak_suspects};
@@ -21,16 +21,16 @@ pub enum Budget {
     Growth(ByteKind, Growth),
     /// No line is suspected of a leak; see [`leak_suspects`].
     NoLeaks,
-    /// No request failed.
+    /// No request for memory failed.
     NoOoms,
 }
 
 /// By how much a peak may exceed the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Growth {
-    /// So many bytes.
+    /// By so many bytes.
     Bytes(u64),
-    /// A part of the baseline's peak.
+    /// By so many percent of the baseline's peak: 5.0 is five percent.
     Percent(f64),
 }
 
@@ -55,7 +55,7 @@ pub struct Judged<'t> {
     pub frames: &'t Frames,
 }
 
-/// How one device stands to every budget.
+/// Whether one device keeps each of its budgets, and how far the numbers can be trusted.
 #[derive(Debug, Clone)]
 pub struct BudgetCheck {
     /// The device's number.
@@ -84,11 +84,11 @@ pub struct Verdict {
 /// Whether a budget is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It is.
+    /// The budget is kept.
     Kept,
-    /// It is not.
+    /// The budget is exceeded.
     Exceeded,
-    /// The recordings do not tell.
+    /// The recordings do not tell whether it is kept.
     Unknown(Unknown),
 }
 
@@ -142,17 +142,17 @@ pub enum Measured {
     Ooms {
         /// Failed requests, oldest first; see [`ooms`].
         explained: Vec<OutOfMemory>,
-        /// How many more there are.
+        /// How many failed requests there are beyond those.
         more: usize,
     },
 }
 
-/// The highest that a kind of bytes came to.
+/// The peak of one kind of bytes, and what was allocated then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HighWater {
-    /// How high, and when first.
+    /// The highest bytes, and the first moment that had them.
     pub peak: Peak,
-    /// Allocated bytes at that moment.
+    /// Allocated bytes at the moment of the peak.
     pub allocated: u64,
     /// The peak is exact; [`Quality`] says why it is not.
     pub exact: bool,
@@ -297,7 +297,7 @@ impl<'t> Side<'t> {
         HighWater { peak, allocated: self.history.counters_at(peak.moment).allocated, exact }
     }
 
-    fn at(&self, high: HighWater) -> At<'_, 't> {
-        At { history: &self.history, frames: self.frames, moment: high.peak.moment }
+    fn at(&self, high: HighWater) -> HistoryAt<'_, 't> {
+        HistoryAt { history: &self.history, frames: self.frames, moment: high.peak.moment }
     }
 }

@@ -8,35 +8,35 @@ use crate::moment::Moment;
 /// only with an out-of-memory event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// What callers asked for, of all active blocks, as PyTorch's `requested_bytes` counts.
+    /// Bytes that callers asked for, of all active blocks: PyTorch's `requested_bytes`.
     pub requested: u64,
-    /// Blocks handed out, after rounding.
+    /// Bytes of the blocks that are handed out, so after rounding.
     pub allocated: u64,
-    /// Allocated, and freed but waiting for another stream.
+    /// Bytes of the blocks that are handed out, and of those freed that another stream still uses.
     pub active: u64,
-    /// Taken from the device.
+    /// Bytes of the segments that the allocator holds.
     pub reserved: u64,
 }
 
 /// The highest value of a counter, and the first moment it had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peak {
-    /// Bytes.
+    /// The highest value, in bytes.
     pub bytes: u64,
-    /// When.
+    /// The first moment at which it was so high.
     pub moment: Moment,
 }
 
 /// The highest value of each counter, each at its own moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peaks {
-    /// Of [`Counters::requested`].
+    /// The peak of [`Counters::requested`].
     pub requested: Peak,
-    /// Of [`Counters::allocated`].
+    /// The peak of [`Counters::allocated`].
     pub allocated: Peak,
-    /// Of [`Counters::active`].
+    /// The peak of [`Counters::active`].
     pub active: Peak,
-    /// Of [`Counters::reserved`].
+    /// The peak of [`Counters::reserved`].
     pub reserved: Peak,
 }
 
@@ -68,7 +68,7 @@ pub struct Walk<'h, 't> {
     history: &'h History<'t>,
     now: Counters,
     next: usize,
-    silent: usize,
+    unrecorded: usize,
     /// When reserved bytes come and go.
     reserved: Changes<u64>,
 }
@@ -85,7 +85,7 @@ impl<'t> History<'t> {
             }
         }
         let reserved = Changes::of(self.reserved.iter().map(|r| (r.from, r.to, r.size)));
-        let mut walk = Walk { history: self, now, next: 0, silent: 0, reserved };
+        let mut walk = Walk { history: self, now, next: 0, unrecorded: 0, reserved };
         walk.reserve_until(Moment::START);
         walk
     }
@@ -143,7 +143,7 @@ impl Iterator for Walk<'_, '_> {
         }
         self.next += 1;
         let now = Moment::after(event);
-        history.each_changing_at(now, &mut self.silent, |a| self.now.change(a, now));
+        history.each_changing_at(now, &mut self.unrecorded, |a| self.now.change(a, now));
         self.reserve_until(now);
         Some((now, self.now))
     }

@@ -16,11 +16,11 @@ pub struct Facts {
     pub features: Vec<&'static str>,
     /// Each device, and the host (-1) where it was recorded.
     pub devices: Vec<DeviceFacts>,
-    /// Frames of all distinct stacks together.
+    /// How many frames all distinct stacks have together.
     pub stack_frames: usize,
 }
 
-/// Counts of one device.
+/// How many events, segments and blocks a file holds of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Its number; -1 for the host.
@@ -44,7 +44,7 @@ pub struct DeviceFacts {
 pub enum Recorder {
     /// PyTorch, or a program that writes as it does.
     Torch,
-    /// A pool of ours in a Rust program.
+    /// A pool of `vramscope-allocator` in a Rust program.
     Pool,
 }
 
@@ -88,7 +88,7 @@ impl DeviceFacts {
 }
 
 impl Facts {
-    /// Looks at the whole of `trace`.
+    /// The facts of `trace`, whose events are all looked at once.
     pub fn of(trace: &Trace) -> Self {
         let events = || trace.devices.iter().chain(&trace.host).map(|d| &d.events);
         let any_event = |test: &dyn Fn(&Events) -> bool| events().any(test);

@@ -11,11 +11,11 @@ use crate::moment::Moment;
 /// A request, as far as it decides which free block can serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Bytes, after rounding.
+    /// Bytes of the block that it asks for, after rounding.
     pub bytes: u64,
-    /// The stream it is for.
+    /// The stream that the block is for.
     pub stream: u64,
-    /// The pool it is for, where recorded.
+    /// The pool that the block is to come from, where recorded.
     pub pool: Option<PoolId>,
 }
 
@@ -54,30 +54,30 @@ impl Request {
 /// Free blocks that cannot serve a request for the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnusableBlocks {
-    /// The reason.
+    /// Why none of them can serve the request.
     pub why: Unusable,
-    /// Their bytes.
+    /// Bytes of all of them together.
     pub bytes: u64,
-    /// How many there are.
+    /// The number of these blocks.
     pub blocks: usize,
-    /// The largest of them.
+    /// The largest of these blocks.
     pub largest: FreeBlock,
 }
 
 /// How much of the reserved memory is of no use at a moment, two numbers that are never one ratio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fragmentation {
-    /// When.
+    /// The moment that all these numbers are of.
     pub moment: Moment,
-    /// Lost inside blocks to rounding: allocated - requested.
+    /// Bytes lost to rounding inside of blocks: allocated minus requested.
     pub internal: u64,
-    /// Between blocks: reserved - active.
+    /// Bytes between blocks: reserved minus active.
     pub external: u64,
     /// Part of `external` in whole segments, which the allocator can give back to the device.
     pub whole_segments: u64,
-    /// Free blocks.
+    /// How many free blocks there are.
     pub free_blocks: usize,
-    /// The largest free block.
+    /// The largest of all free blocks.
     pub largest: Option<FreeBlock>,
     /// The request that `usable` and `unusable` are told for.
     pub request: Request,

@@ -5,7 +5,7 @@ use vramscope_trace::{Frame, FrameId, StackId, Trace};
 /// Whose code a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// The program being profiled.
+    /// Code of the program that was recorded.
     User,
     /// Python code of an installed package or the standard library.
     Library,
@@ -16,21 +16,21 @@ pub enum Code {
 /// Whose code each frame of a trace is, decided once.
 #[derive(Debug, Clone)]
 pub struct Frames {
-    told: Vec<Told>,
+    classes: Vec<FrameClass>,
     /// The directory that all the user's files share, with its `/`.
     root: String,
 }
 
-/// What the texts of a frame tell.
+/// What the file and the function of a frame tell.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct FrameClass {
     code: Code,
-    function: Function,
+    function: FunctionClass,
 }
 
-/// What the name of a function tells.
+/// What the name of a function tells of its code.
 #[derive(Debug, Clone, Copy)]
-struct Function {
+struct FunctionClass {
     /// Named as in C++, which no function of Python is.
     is_compiled: bool,
     is_backward: bool,
@@ -38,26 +38,26 @@ struct Function {
 }
 
 impl Frames {
-    /// Looks at every frame of `trace`.
+    /// Decides for every frame of `trace` whose code it is.
     pub fn of(trace: &Trace) -> Self {
         // Each text once: many frames may share one, however long.
         let mut files: Vec<Option<Code>> = vec![None; trace.strings.len()];
-        let mut names: Vec<Option<Function>> = vec![None; trace.strings.len()];
-        let mut told = Vec::with_capacity(trace.frames.len());
+        let mut names: Vec<Option<FunctionClass>> = vec![None; trace.strings.len()];
+        let mut classes = Vec::with_capacity(trace.frames.len());
         let mut users = vec![false; trace.strings.len()];
         for (_, Frame { filename, name, .. }) in trace.frames.iter() {
             let function = *names[name.index()].get_or_insert_with(|| function(trace.strings.get(name)));
             let of_file = || code_of_file(trace.strings.get(filename));
             let code = match function {
-                Function { is_compiled: true, .. } => Code::Native,
+                FunctionClass { is_compiled: true, .. } => Code::Native,
                 _ => *files[filename.index()].get_or_insert_with(of_file),
             };
             users[filename.index()] |= code == Code::User;
-            told.push(Told { code, function });
+            classes.push(FrameClass { code, function });
         }
         let users = trace.strings.iter().zip(users).filter(|&(_, is_users)| is_users);
         let root = shared_directory(users.map(|(path, _)| path));
-        Self { told, root }
+        Self { classes, root }
     }
 
     /// The path of a frame's file as a reader knows it: from the directory that all the user's files share,
@@ -73,7 +73,7 @@ impl Frames {
 
     /// Whose code `frame` is.
     pub fn code(&self, frame: FrameId) -> Code {
-        self.told[frame.index()].code
+        self.classes[frame.index()].code
     }
 
     /// The user's frames of a stack, innermost first.
@@ -90,7 +90,7 @@ impl Frames {
     pub fn own_frame(&self, trace: &Trace, stack: StackId) -> Option<FrameId> {
         let frames = trace.stacks.get(stack);
         let first = |code| frames.iter().copied().find(|&f| self.code(f) == code);
-        let function = |f: &FrameId| self.told[f.index()].function;
+        let function = |f: &FrameId| self.classes[f.index()].function;
         first(Code::User)
             .or_else(|| first(Code::Library))
             .or_else(|| frames.iter().copied().find(|f| function(f).is_backward))
@@ -170,8 +170,8 @@ fn is_standard_library(path: &str) -> bool {
     })
 }
 
-fn function(name: &str) -> Function {
-    Function {
+fn function(name: &str) -> FunctionClass {
+    FunctionClass {
         is_compiled: name.contains("::"),
         is_backward: is_backward(name),
         is_plumbing: is_plumbing(name),

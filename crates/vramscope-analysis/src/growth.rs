@@ -19,18 +19,18 @@ use crate::moment::Moment;
 /// A line that holds more than it did in the other recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grown {
-    /// What holds it.
+    /// The line or function that holds the memory.
     pub place: Place,
     /// It was live before recording began, and only its free was recorded: the place is where that was.
     pub freed_there: bool,
-    /// Allocated bytes.
+    /// Bytes that it has allocated in the newer recording.
     pub bytes: u64,
-    /// Allocated bytes in the other recording.
+    /// Bytes that it had allocated in the older recording.
     pub was: u64,
 }
 
 impl Grown {
-    /// By how many bytes it grew.
+    /// The bytes by which it holds more than before.
     pub fn by(&self) -> u64 {
         self.bytes.saturating_sub(self.was)
     }
@@ -39,7 +39,7 @@ impl Grown {
 /// What holds memory in the newer of two recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// What has no stack.
+    /// Allocations without a stack.
     NoStack,
     /// A line of the user's; see [`Frames::own_frame`].
     Line(FrameId),
@@ -49,32 +49,32 @@ pub enum Place {
 
 /// A recording at a moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'h, 't> {
+pub(crate) struct HistoryAt<'h, 't> {
     pub(crate) history: &'h History<'t>,
     pub(crate) frames: &'h Frames,
     pub(crate) moment: Moment,
 }
 
-/// A function by its text.
+/// A function as two recordings, which share no ids, can both name it: by its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Function {
+struct FunctionText {
     freed_there: bool,
     /// File and function, as [`Texts`] numbers them; `None` without a stack.
     name: Option<(usize, usize)>,
 }
 
-/// What a line holds.
+/// The allocated bytes of one line of code.
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
+struct LineBytes {
     bytes: u64,
     frame: Option<FrameId>,
 }
 
 /// The lines of a function that hold something, by their numbers.
-type Lines = BTreeMap<u32, Held>;
+type Lines = BTreeMap<u32, LineBytes>;
 
 /// The lines that hold more of the allocated bytes at `new` than at `old`, those that grew most first.
-pub(crate) fn grown(new: At<'_, '_>, old: At<'_, '_>) -> Vec<Grown> {
+pub(crate) fn grown(new: HistoryAt<'_, '_>, old: HistoryAt<'_, '_>) -> Vec<Grown> {
     let mut texts = Texts { whole_paths: share_a_file(new, old), numbers: HashMap::new() };
     let mut before = texts.functions(old);
     let mut grown = Vec::new();
@@ -101,7 +101,7 @@ pub(crate) fn grown(new: At<'_, '_>, old: At<'_, '_>) -> Vec<Grown> {
 }
 
 /// Some file of the user's is in both.
-fn share_a_file(a: At<'_, '_>, b: At<'_, '_>) -> bool {
+fn share_a_file(a: HistoryAt<'_, '_>, b: HistoryAt<'_, '_>) -> bool {
     let [a, b] = [a, b].map(|at| {
         let trace = at.history.trace;
         let users = trace.frames.iter().filter(|&(id, _)| at.frames.code(id) == Code::User);
@@ -119,10 +119,10 @@ struct Texts {
 
 impl Texts {
     /// What the lines of each function hold.
-    fn functions(&mut self, at: At<'_, '_>) -> BTreeMap<Function, Lines> {
+    fn functions(&mut self, at: HistoryAt<'_, '_>) -> BTreeMap<FunctionText, Lines> {
         let trace = at.history.trace;
         let mut known: HashMap<(StringId, Option<Code>), usize> = HashMap::new();
-        let mut functions: BTreeMap<Function, Lines> = BTreeMap::new();
+        let mut functions: BTreeMap<FunctionText, Lines> = BTreeMap::new();
         for holder in holders_at(at.history, at.frames, at.moment, By::Line) {
             let frame = match holder.key {
                 HolderKey::Line(frame) => Some(frame),
@@ -142,7 +142,7 @@ impl Texts {
                 (path, name)
             });
             let number = frame.map_or(0, |id| trace.frames.get(id).line);
-            let function = Function { freed_there: holder.origin == Some(Origin::FreeOnly), name };
+            let function = FunctionText { freed_there: holder.origin == Some(Origin::FreeOnly), name };
             let held = functions.entry(function).or_default().entry(number).or_default();
             held.bytes += holder.bytes;
             held.frame = held.frame.or(frame);

@@ -16,15 +16,15 @@ use crate::skipped::SkippedActions;
 /// One allocation: a block from the moment it was handed out to the moment it was available again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
-    /// First byte on the device.
+    /// Address of its first byte on the device.
     pub address: u64,
-    /// Bytes the caller asked for.
+    /// Bytes that the caller asked for.
     pub requested: u64,
-    /// Bytes of the block.
+    /// Bytes of the block that was handed out.
     pub size: u64,
-    /// First moment of its life.
+    /// The first moment at which it is allocated.
     pub from: Moment,
-    /// First moment after its owner gave it back.
+    /// The first moment after its owner gave it back; [`Moment::NEVER`] where nobody did.
     pub freed: Moment,
     /// First moment after it became available; later than `freed` where another stream still used it.
     pub to: Moment,
@@ -32,15 +32,15 @@ pub struct Allocation {
     pub stack: Option<StackId>,
     /// The event's stream, pool and texts; of one that only the end state knows, `None`.
     pub tags: Option<TagsId>,
-    /// The stream it belongs to.
+    /// The stream that it was allocated on.
     pub stream: u64,
-    /// How it is known.
+    /// What in the recording tells of it.
     pub origin: Origin,
     /// `size` is not certain: its block was gone by the end and cannot be told from the layout.
     pub size_inferred: bool,
 }
 
-/// How an allocation is known.
+/// What in a recording tells of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     /// Its `alloc` was recorded.
@@ -84,7 +84,7 @@ pub struct Quality {
     pub lost_events: usize,
     /// Blocks that are active in the end state and not in the trace, or the other way round.
     pub end_state_disagreements: usize,
-    /// Bytes of those blocks.
+    /// Bytes of the blocks of [`end_state_disagreements`](Self::end_state_disagreements).
     pub end_state_disagreement_bytes: u64,
     /// Segment events that contradict each other or the end state.
     pub segment_contradictions: usize,
@@ -98,7 +98,7 @@ pub struct Quality {
     /// [`Replay`](crate::Replay); `None` where that was not tried, for the layout tells every size, and where it
     /// cannot be told, for kinds of events were left out.
     pub reproduced: Option<bool>,
-    /// Kinds of events that were left out.
+    /// Kinds of events that were left out (`skip_actions`), as far as can be told.
     pub skipped: SkippedActions,
     /// When blocks were handed out, given back or became available is partly inferred, for kinds of events were left
     /// out that would say it.
@@ -133,12 +133,13 @@ pub struct History<'t> {
     pub reserved: Vec<ReservedRange>,
     /// The allocator's rules, as far as the recording tells.
     pub policy: Policy,
-    /// How far all this can be trusted.
+    /// How far these numbers can be trusted, and why not further.
     pub quality: Quality,
     /// The allocation each event is about; `NOTHING` where it is about none.
     subjects: Vec<u32>,
-    /// Allocations that began or ended with an event about another, in order: an event of theirs is missing.
-    silent: Vec<(Moment, u32)>,
+    /// Allocations that begin or end where no event of theirs was recorded, with the moment, in order of time: an
+    /// event about another allocation shows that they do.
+    unrecorded: Vec<(Moment, u32)>,
 }
 
 const NOTHING: u32 = u32::MAX;
@@ -166,10 +167,10 @@ impl<'t> History<'t> {
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),
-            silent: Vec::new(),
+            unrecorded: Vec::new(),
         };
         let latest = this.match_events();
-        this.silent.sort_unstable();
+        this.unrecorded.sort_unstable();
         this.join_end_state(&latest);
         this.follow_sizes();
         this.forget_explained();
@@ -216,35 +217,39 @@ impl<'t> History<'t> {
         Some(self.subjects[event]).filter(|&id| id != NOTHING).map(|id| id as usize)
     }
 
-    /// Tells of every allocation whose life begins or changes at `moment`, which is after an event; `silent` is where
+    /// Tells of every allocation whose life begins or changes at `moment`, which is after an event; `unrecorded` is where
     /// the last call left off.
     #[inline]
     pub(crate) fn each_changing_at(
         &self,
         moment: Moment,
-        silent: &mut usize,
+        unrecorded: &mut usize,
         mut tell: impl FnMut(&Allocation),
     ) {
         let subject = moment.event().map_or(NOTHING, |event| self.subjects[event]);
         if let Some(a) = self.allocations.get(subject as usize) {
             tell(a);
         }
-        while let Some(&(_, other)) = self.silent.get(*silent).filter(|s| s.0 <= moment) {
+        while let Some(&(_, other)) = self.unrecorded.get(*unrecorded).filter(|s| s.0 <= moment) {
             if other != subject {
                 tell(&self.allocations[other as usize]);
             }
-            *silent += 1;
+            *unrecorded += 1;
         }
     }
 
     /// As [`each_changing_at`](Self::each_changing_at), by number.
-    pub(crate) fn changing_ids_at(&self, moment: Moment, silent: &mut usize) -> impl Iterator<Item = u32> {
-        let first = *silent;
-        while self.silent.get(*silent).is_some_and(|s| s.0 <= moment) {
-            *silent += 1;
+    pub(crate) fn changing_ids_at(
+        &self,
+        moment: Moment,
+        unrecorded: &mut usize,
+    ) -> impl Iterator<Item = u32> {
+        let first = *unrecorded;
+        while self.unrecorded.get(*unrecorded).is_some_and(|s| s.0 <= moment) {
+            *unrecorded += 1;
         }
         let subject = moment.event().map_or(NOTHING, |event| self.subjects[event]);
-        let others = self.silent[first..*silent].iter().map(|s| s.1).filter(move |&id| id != subject);
+        let others = self.unrecorded[first..*unrecorded].iter().map(|s| s.1).filter(move |&id| id != subject);
         std::iter::once(subject).filter(|&id| id != NOTHING).chain(others)
     }
 
@@ -293,7 +298,7 @@ impl<'t> History<'t> {
                             old.to = now;
                             old.freed = old.freed.min(now);
                             self.quality.lost_events += 1;
-                            self.silent.push((now, old_id));
+                            self.unrecorded.push((now, old_id));
                         }
                     }
                     self.subjects.push(id);
@@ -339,7 +344,7 @@ impl<'t> History<'t> {
                     });
                     latest.insert(e.address, id);
                     if from != Moment::START {
-                        self.silent.push((from, id));
+                        self.unrecorded.push((from, id));
                     }
                     id
                 }

@@ -32,16 +32,16 @@ pub enum By {
 /// A group of live allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Bytes of their blocks.
+    /// Bytes of the blocks of the group.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Bytes that were asked for in these blocks.
     pub requested: u64,
-    /// How many there are.
+    /// The number of allocations in the group.
     pub count: u64,
     /// How its allocations are known: what was live before recording began makes groups of its own. `None`
     /// by pool and by stream, where it does not.
     pub origin: Option<Origin>,
-    /// What they share.
+    /// What all allocations of the group share.
     pub key: HolderKey,
     /// The stack that holds most of it; none by pool and by stream. Of [`Origin::FreeOnly`] it is where that
     /// memory was freed.
@@ -57,11 +57,11 @@ pub enum HolderKey {
     Stack(StackId),
     /// The line of this frame.
     Line(FrameId),
-    /// File and name of a function.
+    /// The file and the name of a function.
     Function(StringId, StringId),
     /// A file.
     File(StringId),
-    /// A dotted path.
+    /// The dotted path of a module, as `model.attention`.
     Module(String),
     /// A private pool; `None` where it is not recorded.
     Pool(Option<PoolId>),
@@ -172,13 +172,13 @@ fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
     groups
 }
 
-/// Most bytes first.
+/// Puts the groups in order, those with the most bytes first.
 fn sort(groups: &mut [Holder]) {
     groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key))));
 }
 
 impl Holder {
-    /// A group of one.
+    /// A group that holds one allocation.
     fn of(a: &Allocation, origin: Option<Origin>, key: HolderKey) -> Self {
         Self { bytes: a.size, requested: a.requested, count: 1, origin, key, stack: a.stack }
     }

@@ -26,9 +26,9 @@ pub struct Layout<'h> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeBlock {
-    /// First byte.
+    /// Address of its first byte.
     pub address: u64,
-    /// Bytes.
+    /// How many bytes it has.
     pub size: u64,
     /// The only stream that can use it.
     pub stream: u64,
@@ -65,22 +65,22 @@ impl<'h> Layout<'h> {
         layouts
     }
 
-    /// When.
+    /// The moment of this layout.
     pub fn moment(&self) -> Moment {
         self.moment
     }
 
-    /// What is active, by address.
+    /// The active allocations, in order of address.
     pub fn active(&self) -> impl Iterator<Item = &'h Allocation> {
         self.active.iter().map(|&id| &self.allocations[id as usize])
     }
 
-    /// What is allocated, by address.
+    /// Those of the active allocations that are allocated, in order of address.
     pub fn allocated(&self) -> impl Iterator<Item = &'h Allocation> {
         self.active().filter(|a| a.is_allocated_at(self.moment))
     }
 
-    /// The counters.
+    /// The four kinds of bytes at this moment.
     pub fn counters(&self) -> Counters {
         let mut c = Counters::default();
         for a in self.active() {

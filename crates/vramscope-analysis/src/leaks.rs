@@ -22,7 +22,7 @@ use crate::frames::Frames;
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
-/// Windows the run is cut into.
+/// How many windows of the same number of events a run is cut into.
 pub const WINDOWS: usize = 10;
 
 /// Of ten steps from point to point, those in which the floor must rise. Not all: a step of the program may be as long as a
@@ -32,7 +32,7 @@ const MUST_RISE_OF_TEN: usize = 7;
 /// A fall counts where it is at least the whole rise halved so many times: smaller ones are noise.
 const SMALLEST_FALL: usize = 7;
 
-/// Falls that make a repetition.
+/// The fewest falls that show that a run repeats itself.
 const FEWEST_FALLS: u64 = 3;
 
 /// A line whose allocations pile up, and the evidence.
@@ -42,21 +42,21 @@ pub struct LeakSuspect {
     pub line: FrameId,
     /// The stack behind it that grew most.
     pub stack: StackId,
-    /// How many stacks behind the line grew.
+    /// How many stacks that end in this line grew.
     pub stacks: usize,
     /// Live allocations that these stacks never fell below again, by window: the floor.
     pub floor: [u64; WINDOWS],
     /// In how many windows the floor rose.
     pub rises: usize,
-    /// Allocations they made in the whole run.
+    /// How many allocations these stacks made in the whole run.
     pub allocations: u64,
-    /// Of those, never freed before the last allocation of the run.
+    /// How many of those were never freed before the last allocation of the run.
     pub kept: u64,
-    /// Bytes of those kept.
+    /// Bytes of the blocks of the kept ones.
     pub kept_bytes: u64,
 }
 
-/// Counts of one stack.
+/// What one stack has allocated so far, and how few of it were live in each window.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     live: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Tally {
 /// Counts by stack.
 pub(crate) type Tallies = HashMap<StackId, Tally>;
 
-/// From where to where active bytes rise.
+/// The lowest and the highest active bytes up to the last allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Rise {
     lowest: u64,
@@ -140,7 +140,7 @@ pub(crate) fn suspects(history: &History<'_>, frames: &Frames, tallies: Tallies)
 /// What each stack has live at its lowest in each window up to event `last`.
 pub(crate) fn tally(history: &History<'_>, last: usize) -> Tallies {
     let mut tallies = Tallies::new();
-    let mut silent = 0;
+    let mut unrecorded = 0;
     let end = Moment::after(last);
     // Event `e` is in window `e * WINDOWS / (last + 1)`.
     let last_window = last * WINDOWS / (last + 1);
@@ -148,7 +148,7 @@ pub(crate) fn tally(history: &History<'_>, last: usize) -> Tallies {
         let border = |window: usize| (window * (last + 1)).div_ceil(WINDOWS);
         for event in border(window)..border(window + 1) {
             let moment = Moment::after(event);
-            history.each_changing_at(moment, &mut silent, |a| {
+            history.each_changing_at(moment, &mut unrecorded, |a| {
                 let Some(stack) = alloc_stack(history, a) else { return };
                 if a.from == moment {
                     let t = tallies.entry(stack).or_default();

@@ -62,7 +62,7 @@ pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
-    Happened, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
+    MemoryEvent, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
     useful_settings,
 };
 pub use segments::ReservedRange;

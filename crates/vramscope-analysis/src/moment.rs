@@ -13,12 +13,12 @@
 pub struct Moment(u32);
 
 impl Moment {
-    /// Before the first event.
+    /// The moment before the first event.
     pub const START: Self = Self(0);
     /// After every event: the end of what still lives.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// Right after event number `event`.
+    /// The moment right after event number `event`, counted from 0.
     pub fn after(event: usize) -> Self {
         Self(u32::try_from(event).map_or(u32::MAX - 1, |e| e.saturating_add(1).min(u32::MAX - 1)))
     }
@@ -28,12 +28,12 @@ impl Moment {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    /// The event right before, if there is one.
+    /// The number of the event right before it; `None` before the first.
     pub fn event(self) -> Option<usize> {
         self.0.checked_sub(1).map(|e| e as usize)
     }
 
-    /// How many events lie before it.
+    /// Its number: how many events lie before it.
     pub fn index(self) -> usize {
         self.0 as usize
     }

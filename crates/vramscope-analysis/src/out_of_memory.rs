@@ -13,20 +13,20 @@ pub(crate) fn is_at_limit(policy: &Policy, rounded: u64, device_free: u64) -> bo
     policy.segment_size(rounded) <= device_free
 }
 
-/// One failed request.
+/// A request for which there was no memory, and what the memory looked like then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The event's number.
+    /// The number of the event, from 0.
     pub event: usize,
     /// Microseconds since the Unix epoch, where recorded.
     pub time_us: Option<i64>,
-    /// What was asked for, after rounding.
+    /// What was asked for, in bytes after rounding.
     pub request: Request,
     /// Bytes the driver still had free, as the allocator asked it.
     pub device_free: u64,
     /// The device had room for it: a limit on reserved bytes stood in the way.
     pub at_limit: bool,
-    /// What the allocator held.
+    /// Bytes that were requested, allocated, active and reserved then.
     pub counters: Counters,
     /// Why none of its free memory could serve the request.
     pub fragmentation: Fragmentation,

@@ -7,13 +7,13 @@ use vramscope_trace::{DeviceTrace, Stage, StringId, Trace};
 /// One run of an annotated region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionRun {
-    /// The name, with its number.
+    /// The name of the region as it was recorded, with its number.
     pub name: StringId,
     /// How many regions were open around it.
     pub depth: usize,
     /// When it began, in microseconds since the Unix epoch.
     pub start_us: i64,
-    /// When it ended.
+    /// When it ended, in microseconds since the Unix epoch.
     pub end_us: i64,
 }
 

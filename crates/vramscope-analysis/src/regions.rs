@@ -9,13 +9,13 @@ use crate::spans::{Seen, Spans};
 /// All runs of the regions of one name; a number at its end, as in `ProfilerStep#12`, is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// The name.
+    /// The name of the region, without the number of the run.
     pub name: String,
     /// How often it ran.
     pub count: u64,
     /// Highest allocated bytes in any run.
     pub peak: u64,
-    /// The run it was in, from 0.
+    /// The number of the run with that peak, from 0.
     pub peak_run: u64,
     /// Most that allocated bytes rose above where they stood when a run began.
     pub peak_above_start: u64,
@@ -35,13 +35,13 @@ pub struct Region {
 /// What one run of a region needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFigures {
-    /// Highest allocated bytes.
+    /// The highest allocated bytes while it was open.
     pub peak: u64,
     /// Most that allocated bytes rose above where they stood when it began.
     pub above_start: u64,
-    /// Allocated bytes after minus before.
+    /// Allocated bytes after it minus those before.
     pub net: i64,
-    /// Time inside, in microseconds.
+    /// How long it was open, in microseconds.
     pub us: i64,
 }
 

@@ -12,33 +12,33 @@ use crate::segment_events::{is_growth, segment_events};
 /// expandable segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservedRange {
-    /// First byte.
+    /// Address of its first byte.
     pub address: u64,
-    /// Bytes.
+    /// How many bytes it has.
     pub size: u64,
-    /// The stream it serves.
+    /// The only stream whose requests it serves.
     pub stream: u64,
     /// The pool it serves. Of a range that is gone by the end this is inferred from its size.
     pub kind: SegmentKind,
     /// The private pool it belongs to, where known.
     pub pool: Option<PoolId>,
-    /// Mapped piece by piece; neighbours join.
+    /// It is a piece of an expandable segment, which is mapped piece by piece; blocks reach over pieces that touch.
     pub expandable: bool,
     /// Where it was taken from the device, where known.
     pub stack: Option<StackId>,
-    /// First moment of its life.
+    /// The first moment at which it is reserved.
     pub from: Moment,
-    /// First moment after it.
+    /// The first moment at which it is no longer reserved; [`Moment::NEVER`] where it is at the end.
     pub to: Moment,
 }
 
 impl ReservedRange {
-    /// First byte after it.
+    /// Address of the first byte behind it.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.size)
     }
 
-    /// Reserved at `moment`.
+    /// Whether it is reserved at `moment`.
     pub fn lives_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
     }

@@ -48,7 +48,7 @@ impl SkippedActions {
     /// What was left out of `device`, whose reserved ranges are `reserved`.
     pub(crate) fn of(device: &DeviceTrace, policy: &Policy, reserved: &Reserved) -> Self {
         let mut this = Self::default();
-        let has = Recorded::of(device);
+        let has = RecordedKinds::of(device);
         if device.events.is_empty() || (has.all_of_blocks() && has.growth && has.release) {
             return this;
         }
@@ -101,8 +101,8 @@ fn bit(action: Action) -> u16 {
     1 << action as u16
 }
 
-/// Which kinds there is an event of.
-struct Recorded {
+/// Of which kinds of events the recording has at least one.
+struct RecordedKinds {
     alloc: bool,
     requested: bool,
     completed: bool,
@@ -110,7 +110,7 @@ struct Recorded {
     release: bool,
 }
 
-impl Recorded {
+impl RecordedKinds {
     fn of(device: &DeviceTrace) -> Self {
         let seen = device.events.actions().iter().fold(0, |seen, &action| seen | bit(action));
         let any = |actions: &[Action]| actions.iter().any(|&action| seen & bit(action) != 0);

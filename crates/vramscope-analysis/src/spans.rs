@@ -20,7 +20,7 @@ pub(crate) struct Seen {
 /// span that ends later.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    /// First and last moment of each.
+    /// The first and the last moment of each span.
     spans: Vec<(u32, u32)>,
     seen: Vec<Seen>,
     /// Numbers of the spans by their first moments, and by their last, those to come at the end.

@@ -21,7 +21,7 @@ use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::tree::{CallTree, call_tree};
 
-/// What to look at, and how.
+/// Which moment a summary looks at, and how it groups and filters holders.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The event after which to look, instead of the peak of allocated bytes.
@@ -49,11 +49,11 @@ pub struct Summary {
     pub counters: Counters,
     /// Who held the allocated bytes, most first.
     pub holders: Vec<Holder>,
-    /// The same as a tree of calls.
+    /// The holders as a tree of calls.
     pub tree: CallTree,
-    /// The same by pool.
+    /// Who held the allocated bytes, by pool.
     pub pools: Vec<Holder>,
-    /// The same by stream.
+    /// Who held the allocated bytes, by stream.
     pub streams: Vec<Holder>,
     /// Bytes the filter left out of `holders` and `tree`.
     pub filtered_out: u64,
@@ -63,38 +63,38 @@ pub struct Summary {
     pub churn: Vec<Holder>,
     /// Lines whose allocations pile up.
     pub leaks: Vec<LeakSuspect>,
-    /// Fragmentation at the moment.
+    /// Fragmentation at `moment`; `None` where no request is known to tell it for.
     pub fragmentation: Option<Fragmentation>,
-    /// Fragmentation at the end.
+    /// Fragmentation at the end of the recording.
     pub fragmentation_at_end: Option<Fragmentation>,
-    /// Out-of-memory events, explained.
+    /// The first out-of-memory events, explained; see [`MOST_EXPLAINED`](crate::MOST_EXPLAINED).
     pub ooms: Vec<OutOfMemory>,
-    /// How many more there were.
+    /// How many out-of-memory events there were beyond those.
     pub more_ooms: usize,
     /// After an out of memory, the setting that would have served best on the same device.
     pub best_setting: Option<BestSetting>,
-    /// Annotated regions.
+    /// What each annotated region of the program needed.
     pub regions: Vec<Region>,
     /// Highest allocated and reserved bytes over equal shares of the events.
     pub timeline: Vec<Counters>,
     /// What the end state adds up to.
     pub end: EndState,
-    /// How far all this can be trusted.
+    /// How far these numbers can be trusted, and why not further.
     pub quality: Quality,
 }
 
 /// Sums over the segments and blocks of the end state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndState {
-    /// Segments.
+    /// How many segments there are.
     pub segments: usize,
-    /// Blocks.
+    /// How many blocks there are.
     pub blocks: usize,
     /// Bytes of the allocated blocks.
     pub allocated: u64,
     /// Bytes of the blocks allocated or waiting for another stream.
     pub active: u64,
-    /// Bytes asked for in those.
+    /// Bytes that were asked for in the active blocks.
     pub requested: u64,
     /// Bytes of the segments.
     pub reserved: u64,

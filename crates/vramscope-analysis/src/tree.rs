@@ -25,9 +25,9 @@ pub enum NodeKind {
 pub struct Node {
     /// What it stands for.
     pub kind: NodeKind,
-    /// Bytes of the blocks.
+    /// Bytes of the blocks that were allocated here and below.
     pub bytes: u64,
-    /// How many blocks.
+    /// The number of these blocks.
     pub count: u64,
     /// Numbers of the calls made here, most bytes first. What is missing to `bytes` was allocated here.
     pub children: Vec<usize>,

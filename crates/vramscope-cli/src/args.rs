@@ -474,7 +474,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds_from(Duration::from_millis(1), text)
 }
 
-/// The same for eyes.
+/// Seconds that make sense between two looks, for a screen that a person reads.
 fn interval(text: &str) -> Result<Duration, String> {
     seconds_from(Duration::from_millis(100), text)
 }

@@ -1,9 +1,9 @@
-//! How far numbers can be trusted, in words.
+//! How far numbers can be trusted, in words: the one place that has them, for every form of report and for the page.
 
-use vramscope_analysis::{Quality, SkippedActions};
+use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Quality, SkippedActions};
 use vramscope_trace::Action;
 
-use crate::advice::Advice;
+use crate::advice::{Advice, dropped, sentence};
 use crate::units::{bytes, count, counted};
 
 /// What is not exact, and why: a sentence each, none where everything is exact.
@@ -64,8 +64,103 @@ pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     notes
 }
 
+/// Why the numbers of a replay may not be exact, those of other settings than the recorded ones too: a sentence each, none
+/// where all are exact. `overflowed` says that the recording itself tells of events that its ring buffer dropped.
+pub fn replay_doubts(replay: &DeviceReplay, overflowed: bool, advice: &Advice) -> Vec<String> {
+    let others = replay.what_if_doubts.iter().filter(|doubt| !replay.doubts.contains(doubt));
+    let doubts = replay.doubts.iter().chain(others);
+    doubts.map(|&doubt| of_replay(doubt, replay, overflowed, advice)).collect()
+}
+
+/// One reason why numbers of a replay may not be exact, in a sentence.
+fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
+    let n = |n: usize, what: &str| counted(n as u64, what);
+    match doubt {
+        Doubt::Diverges => divergence(d, advice),
+        Doubt::SettingsAssumed => {
+            "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
+        }
+        Doubt::Skipped(action) => skipped(action),
+        Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
+        Doubt::Overflowed => {
+            let dropped = dropped(overflowed);
+            format!("{}; what happened before is not replayed.", sentence(dropped))
+        }
+        Doubt::Preexisting(blocks) => format!(
+            "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
+            if blocks == 1 { "1 block was".to_owned() } else { format!("{} were", n(blocks, "block")) }
+        ),
+        Doubt::OtherAllocator => {
+            "The recording is of another allocator than PyTorch's, which has no such settings.".to_owned()
+        }
+        Doubt::InferredSizes(blocks) => {
+            format!("The sizes of {} live before recording began are inferred.", n(blocks, "block"))
+        }
+        Doubt::Misplaced(blocks) => format!(
+            "{} live before recording began have no room where they are said to lie, and are left out.",
+            n(blocks, "block")
+        ),
+        Doubt::EndStateDisagreements(blocks) => format!(
+            "The events and the end state disagree about {}; the events were followed.",
+            n(blocks, "block")
+        ),
+        Doubt::GuessedLimit => {
+            "The recording ran out at a limit on reserved bytes, which is taken for what was reserved then; it may have been somewhat higher.".to_owned()
+        }
+        Doubt::RoundedRequests => {
+            "Of a request that failed only the rounded size is recorded, and these settings round otherwise.".to_owned()
+        }
+        Doubt::LostEvents(events) => {
+            format!("{} missing: an address was used again or freed twice.", n(events, "event"))
+        }
+        Doubt::SegmentContradictions(events) => {
+            format!("{} do not fit each other or the end state.", n(events, "segment event"))
+        }
+        Doubt::AssumedReleases(releases) => format!(
+            "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
+            n(releases, "case")
+        ),
+        Doubt::UnknownLimit => format!(
+            "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with {}.",
+            advice.capacity_alone
+        ),
+    }
+}
+
+/// Where the replay leaves the recording, in a sentence.
+fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
+    let happened = |h: Option<MemoryEvent>| match h {
+        None => "nothing".to_owned(),
+        Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
+    };
+    let block = |b: Option<EndBlock>| match b {
+        None => "no block".to_owned(),
+        Some(b) => format!("a block of {} at {:#x}, {}", bytes(b.size), b.address, b.state.name()),
+    };
+    match d.divergence {
+        None => String::new(),
+        Some(Divergence::Event { event, recorded, replayed }) => format!(
+            "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another ({}).{}",
+            count(event as u64),
+            happened(recorded),
+            happened(replayed),
+            advice.release,
+            if d.lacks_growth {
+                " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
+            } else {
+                ""
+            }
+        ),
+        Some(Divergence::EndState { recorded, replayed }) => format!(
+            "Every event is reproduced, but not the layout at the end: there is {}, and the replay has {}.",
+            block(recorded),
+            block(replayed)
+        ),
+    }
+}
+
 /// Where no segment event was recorded.
-pub(crate) const NO_SEGMENT_EVENTS: &str = "No segment event was recorded: every segment was there before recording began, or such events were left out (`skip_actions`). Reserved bytes are those of the segments at the end.";
+const NO_SEGMENT_EVENTS: &str = "No segment event was recorded: every segment was there before recording began, or such events were left out (`skip_actions`). Reserved bytes are those of the segments at the end.";
 
 /// Which kinds of events were left out, in a sentence.
 pub(crate) fn not_recorded(actions: SkippedActions) -> String {
@@ -81,7 +176,7 @@ pub(crate) fn not_recorded(actions: SkippedActions) -> String {
 }
 
 /// What is not known for want of events of this kind.
-pub(crate) fn skipped(action: Action) -> String {
+fn skipped(action: Action) -> String {
     match action {
         Action::Alloc => "Without `alloc`, when memory was allocated is not known: it is taken for allocated since the beginning, or since its address was last freed, so bytes in use are at most what is shown.",
         Action::FreeRequested => "Without `free_requested`, memory counts as allocated until it was available again, also while only another stream still used it.",

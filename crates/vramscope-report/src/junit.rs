@@ -6,13 +6,13 @@ use std::io;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
 use vramscope_analysis::{BudgetCheck, Status, Verdict};
 
-use crate::CheckAnswers;
+use crate::answers::CheckAnswers;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::text::{TextOptions, evidence};
 use crate::verdicts::{budget, kind, notes, only_in_baseline, sentence};
 
-/// The answers of `vramscope check`.
+/// The verdicts as JUnit XML.
 ///
 /// # Errors
 ///

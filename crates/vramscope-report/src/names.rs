@@ -13,7 +13,7 @@ const FREED_AT: &str = "(live before recording, freed at) ";
 /// Names things of one trace as the reports do. No name can steer a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'r> {
-    /// The trace.
+    /// The trace whose frames, pools and groups are named.
     pub trace: &'r Trace,
     /// Whose code its frames are.
     pub frames: &'r Frames,
@@ -65,7 +65,7 @@ impl Names<'_> {
     }
 
     /// The recording itself says that the oldest events of this device are lost.
-    pub(crate) fn overflowed(&self, device: i64) -> bool {
+    pub fn overflowed(&self, device: i64) -> bool {
         self.trace.devices.iter().any(|d| d.device == device && d.overflowed == Some(true))
     }
 

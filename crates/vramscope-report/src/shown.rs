@@ -33,7 +33,7 @@ impl Shown {
         Self::at_most(text, LONGEST_SHOWN)
     }
 
-    /// The same for another number of bytes.
+    /// The first `bytes` bytes of `text`, and a sign where that is not all.
     pub fn at_most(text: &str, bytes: usize) -> Self {
         let end = text.floor_char_boundary(bytes);
         let mut shown = escaped(&text[..end]);
@@ -43,7 +43,7 @@ impl Shown {
         Self(shown)
     }
 
-    /// The last bytes instead: of a path they tell more.
+    /// The last [`LONGEST_SHOWN`] bytes of `text`, behind a sign where that is not all: of a path its end tells more.
     pub fn end_of(text: &str) -> Self {
         let start = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_SHOWN));
         if start == 0 {

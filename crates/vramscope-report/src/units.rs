@@ -16,13 +16,13 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
-/// As [`bytes`], with its sign.
+/// `+1.62 GiB`: as [`bytes`], with a sign in front; zero has none.
 pub fn signed_bytes(n: i64) -> String {
     let sign = if n < 0 { "-" } else { "+" };
     if n == 0 { "0 B".to_owned() } else { format!("{sign}{}", bytes(n.unsigned_abs())) }
 }
 
-/// `1,234,567`.
+/// `1,234,567`: a number with separators.
 pub fn count(n: impl TryInto<u64>) -> String {
     let digits = n.try_into().unwrap_or(u64::MAX).to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -51,7 +51,7 @@ pub(crate) fn duration(us: i64) -> String {
     }
 }
 
-/// `12.3%`.
+/// `12.3%`: how much `part` is of `whole`, to a tenth of a percent; `-` of nothing.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
 }

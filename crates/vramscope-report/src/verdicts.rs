@@ -5,8 +5,8 @@ use vramscope_analysis::{
     Unknown, Verdict,
 };
 
-use crate::CheckAnswers;
 use crate::advice::{self, Advice};
+use crate::answers::CheckAnswers;
 use crate::doubts;
 use crate::names::Names;
 use crate::units::{bytes, count, counted};

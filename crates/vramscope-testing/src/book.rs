@@ -11,7 +11,7 @@ pub struct Fence {
     pub page: String,
     /// The line of the page that opens the block, from 1.
     pub line: usize,
-    /// What stands behind the opening fence: a language, such as `sh`, and words that say more, such as `needs=gpu`.
+    /// What stands behind the opening fence: a language, such as `sh`, and words that say more, such as `needs-gpu`.
     pub info: String,
     /// The lines between the fences.
     pub lines: Vec<String>,
@@ -25,7 +25,7 @@ impl Fence {
 
     /// What a machine must have for this block to run, as `gpu`, where the block says so: no test runs it.
     pub fn needs(&self) -> Option<&str> {
-        self.info.split(' ').find_map(|word| word.strip_prefix("needs="))
+        self.info.split(' ').find_map(|word| word.strip_prefix("needs-"))
     }
 }
 

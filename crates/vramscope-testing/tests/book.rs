@@ -139,6 +139,8 @@ fn every_example_is_one_that_a_test_runs() {
             // The command's tests run them.
             "sh" | "text" => true,
             "rust" => is_included(&fence.page),
+            // Compiled in the same way.
+            "rust,no_run" => is_included(&fence.page) && fence.needs().is_some(),
             // The example `profiler` holds its guide to its lines; nobody else shows parts of programs.
             "rust,ignore" => fence.page == "docs/profiler.md",
             // The facade's tests ask a live program for the same keys.

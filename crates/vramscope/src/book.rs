@@ -15,6 +15,7 @@ struct OfTheCrate;
 struct OfMacros;
 
 /// The book: the pool.
+#[cfg(feature = "cuda")]
 #[doc = include_str!("../../../docs/pool.md")]
 struct Pool;
 

@@ -1,6 +1,6 @@
 // What is live at a moment, added up by what people ask for.
 
-import { NONE, type Live, type Names, type Tags } from '../source/source';
+import { NONE, ORIGINS, type Live, type Names, type Tags } from '../source/source';
 import type { GroupBy } from '../state/grouping';
 import { NO_STACK, isNative, isPlace, ownFrame, shortFile, stackLabel, stackText } from './stacks';
 
@@ -16,9 +16,6 @@ export interface Group {
   /** Whether a search finds some of it. */
   found: boolean;
 }
-
-/** By `Live.origin`. */
-export const ORIGINS = ['', 'live before recording', 'live before recording; where it was freed'] as const;
 
 export function poolName(pool: Tags['pool']): string {
   if (!pool) return 'pool not recorded';

@@ -1,15 +1,11 @@
 // Segments, blocks and reserved ranges: what they are called, and what they are to colours and searches.
 
-import { NONE, type Items, type Segments, type Tags } from '../source/source';
+import { NONE, SEGMENT_KINDS, type Items, type Segments, type Tags } from '../source/source';
 import { poolName, streamName } from './group';
-
-/** By number in `Segments.kind`. */
-export const KIND_NAMES = ['small', 'large', 'unknown'] as const;
-export const UNKNOWN_KIND = 2;
 
 /** `large`, `large, expandable`. */
 export const kindText = ({ kind, expandable }: Pick<Segments, 'kind' | 'expandable'>, i: number) =>
-  `${KIND_NAMES[kind[i]]}${expandable[i] ? ', expandable' : ''}`;
+  `${SEGMENT_KINDS[kind[i]]}${expandable[i] ? ', expandable' : ''}`;
 
 /** `default pool, stream 3`. */
 export const poolText = (tags: Tags | undefined) => `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;

@@ -1,7 +1,6 @@
 // The call tree of what is live: callers above, what they called beneath.
 
-import type { Live, Names } from '../source/source';
-import { ORIGINS } from './group';
+import { ORIGINS, type Live, type Names } from '../source/source';
 import { NO_STACK, framesOf, readableFrames } from './stacks';
 
 export interface Node {

@@ -6,21 +6,8 @@ import { VirtualList } from './virtual-list';
 
 export type Action = (typeof ACTIONS)[number];
 
-export const ACTION_NAMES: Record<Action, string> = {
-  alloc: 'alloc',
-  free_requested: 'free requested',
-  free_completed: 'free completed',
-  segment_alloc: 'segment alloc',
-  segment_free: 'segment free',
-  segment_map: 'segment map',
-  segment_unmap: 'segment unmap',
-  snapshot: 'snapshot',
-  oom: 'out of memory',
-  annotate: 'annotate',
-  user_defined: 'user defined',
-  free: 'free',
-  unknown: 'unknown',
-};
+/** `free requested`, `out of memory`. */
+export const actionWords = (action: Action) => (action === 'oom' ? 'out of memory' : action.replaceAll('_', ' '));
 
 export const actionOf = (events: Events, at: number): Action => ACTIONS[events.action[at]] ?? 'unknown';
 
@@ -52,7 +39,7 @@ export function EventList({ count: total, pages, names, chosen, choose }: EventL
     return (
       <>
         <span class="event-number">{count(event)}</span>
-        <span class={`event-action effect-${effectOf(action)}`}>{ACTION_NAMES[action]}</span>
+        <span class={`event-action effect-${effectOf(action)}`}>{actionWords(action)}</span>
         <span class="event-bytes">{page.bytes[at] > 0 ? bytes(page.bytes[at]) : ''}</span>
         <span class="event-label" title={label}>
           {label}

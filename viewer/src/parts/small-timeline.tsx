@@ -47,7 +47,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
     ready
       ? (unwanted) =>
           source.picture(p.file, p.device, {
-            stacked: 'allocated', axis: over, from: 0, to, width, height, low: 0, high: p.high, fitReserved: true,
+            stacked: 'allocated', axis: over, from: 0, to, width, height, low: 0, high: p.high, fit_reserved: true,
           }, unwanted)
       : null,
   );

@@ -13,11 +13,10 @@ export async function local(base64: string): Promise<Source> {
   const devices = new Map<string, Device>();
   const at = (file: number, device: number): Device => {
     const key = `${file}/${device}`;
-    const known = devices.get(key) ?? new Device(packed.device(file, device));
+    const known = devices.get(key) ?? new Device(packed.unpacked(file, device));
     devices.set(key, known);
     return known;
   };
-  const told = (file: number, device: number) => packed.head.files[file]!.devices[device]!;
   return {
     recordings: async () => packed.recordings(),
     names: async (file) => packed.names(file),
@@ -55,12 +54,12 @@ export async function local(base64: string): Promise<Source> {
         kind: pick(ranges.kind, order),
         expandable: pick(ranges.expandable, order),
         stack: pick(ranges.stack, order),
-        pools: told(file, device).pools,
+        pools: packed.device(file, device).pools,
       };
     },
-    report: async (file, device) => told(file, device).report,
+    report: async (file, device) => packed.device(file, device).report,
     replay: async (file, device) => {
-      const { replay } = told(file, device);
+      const { replay } = packed.device(file, device);
       if (!replay) throw new Error('This recording cannot be replayed.');
       return replay;
     },

@@ -1,11 +1,11 @@
 // What the timeline shows: which bytes, along which axis, which part of it.
 
 import { computed } from '@preact/signals';
-import type { Axis, Stacked } from '../source/source';
+import type { Axis, ByteKind } from '../source/source';
 import { kept, keptOfDevice, oneOf, span as spanForm, unless } from './kept';
 import { current } from './recordings';
 
-export const stacked = kept('stacked', oneOf<Stacked>(['allocated', 'requested', 'active', 'reserved']), 'allocated');
+export const stacked = kept('stacked', oneOf<ByteKind>(['allocated', 'requested', 'active', 'reserved']), 'allocated');
 export const axis = kept('axis', oneOf<Axis>(['events', 'time']), 'events');
 
 const hundredths = (at: number) => Math.round(at * 100) / 100;

@@ -22,7 +22,7 @@ const picture = asked((unwanted) => {
   if (!current.value || width === 0 || height === 0) return null;
   return source.picture(file.value, device.value, {
     stacked: stacked.value, axis: axis.value, from: whole.value[0], to: whole.value[1],
-    width, height, low: 0, high: null, fitReserved: true,
+    width, height, low: 0, high: null, fit_reserved: true,
   }, unwanted);
 });
 

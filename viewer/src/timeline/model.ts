@@ -42,7 +42,7 @@ export const momentBytes = asked(async () => {
   if (!shownDevice) return null;
   const at = Math.min(restedMoment.value, shownDevice.events);
   const { highest } = await source.picture(file.value, device.value, {
-    stacked: 'allocated', axis: 'events', from: at, to: at + 1, width: 1, height: 1, low: 0, high: null, fitReserved: false,
+    stacked: 'allocated', axis: 'events', from: at, to: at + 1, width: 1, height: 1, low: 0, high: null, fit_reserved: false,
   });
   return { moment: at, allocated: highest.allocated[0], reserved: highest.reserved[0] };
 });
@@ -75,5 +75,5 @@ export const windowOf = (width: number, height: number): Window => ({
   height,
   low: span.value?.[0] ?? 0,
   high: span.value?.[1] ?? overlayRoom.value,
-  fitReserved: withReserved.value,
+  fit_reserved: withReserved.value,
 });

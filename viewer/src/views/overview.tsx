@@ -6,7 +6,7 @@ import { useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { useCurrent, type Current } from '../parts/current';
 import { KINDS, type Device, type Recording } from '../source/source';
-import type { Fragmentation, Holder, Leak, Oom, Region, RegionRun, ReportDevice as Report, ReportFrame, Unusable } from '../source/told';
+import type { Fragmentation, Holder, Leak, Oom, Region, RegionRun, ReportDevice as Report, ReportFrame, Unusable, Why } from '../source/generated/report';
 import { once } from '../state/asked';
 import { chooseMoment } from '../state/moves';
 import { view, type ViewName } from '../state/place';
@@ -88,7 +88,7 @@ function Bytes({ device }: { device: Device }) {
   );
 }
 
-const WHY: Record<string, string> = {
+const WHY: Record<Why, string> = {
   too_small: 'in blocks that are too small',
   other_stream: 'in blocks of other streams',
   other_size_class: 'in blocks for requests of another size class',
@@ -100,7 +100,7 @@ function UnusableList({ all }: { all: Unusable[] }) {
     <ul class="finding-list">
       {all.map((u) => (
         <li key={u.why}>
-          <b>{bytes(u.bytes)}</b> {WHY[u.why] ?? u.why} ({places(u.blocks, 'block')}, the largest {bytes(u.largest_bytes)})
+          <b>{bytes(u.bytes)}</b> {WHY[u.why]} ({places(u.blocks, 'block')}, the largest {bytes(u.largest_bytes)})
         </li>
       ))}
     </ul>
@@ -363,7 +363,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {report && <Trust device={recording} report={report} />}
       </div>
       <div class="overview-column">
-        {report ? <Holders holders={report.holders_at_peak} peak={recording.peaks.allocated} /> : (
+        {report ? <Holders holders={report.holders_at_peak ?? []} peak={recording.peaks.allocated} /> : (
           <p class="page-note" role="status">{answer.error ?? 'Reading the findings.'}</p>
         )}
         {report && <Regions regions={report.regions} />}

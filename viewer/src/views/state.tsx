@@ -6,7 +6,7 @@ import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentText, useCurrent, type Current } from '../parts/current';
-import { ACTION_NAMES, EventList, actionOf, effectOf } from '../parts/event-list';
+import { EventList, actionOf, actionWords, effectOf } from '../parts/event-list';
 import { drawnBytes } from '../parts/map/arrange';
 import { SegmentMap, type Outline } from '../parts/map/segment-map';
 import { useEventPages, type EventAt } from '../parts/pages';
@@ -146,7 +146,7 @@ function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps
   return (
     <section class="fact-section" aria-label="Event">
       <h3>
-        Event {count(event)} <span class={`event-action effect-${effectOf(action)}`}>{ACTION_NAMES[action]}</span>
+        Event {count(event)} <span class={`event-action effect-${effectOf(action)}`}>{actionWords(action)}</span>
         {allocation !== NONE && selected.value !== allocation && (
           <button type="button" class="link-button" onClick={() => (selected.value = allocation)}>
             Select its allocation

@@ -26,7 +26,7 @@ pub struct Item {
     pub from: u32,
     /// The first time at which they are no longer held.
     pub to: u32,
-    /// Bytes.
+    /// How many bytes it takes.
     pub size: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct ReplayOptions {
 /// Where a device's size comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityFrom {
-    /// The user named it.
+    /// Whoever asks gave it.
     Given,
     /// It is what the allocator had when the recording ran out of memory.
     Recording,
@@ -49,11 +49,11 @@ pub enum CapacityFrom {
 /// What the recording itself shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
-    /// The most bytes reserved.
+    /// The highest reserved bytes.
     pub peak_reserved: u64,
     /// Segments taken from the device while it was recorded.
     pub segments_allocated: u64,
-    /// Segments given back.
+    /// Segments given back to the device while it was recorded.
     pub segments_freed: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct DeviceReplay {
     pub device: i64,
     /// Events recorded.
     pub events: usize,
-    /// Whose rules held, as `PyTorch 2.11`.
+    /// The allocator whose rules were followed, with its release, as `PyTorch 2.11`.
     pub rules: String,
     /// The release of PyTorch, where it is PyTorch.
     pub release: Option<TorchRelease>,
@@ -76,7 +76,7 @@ pub struct DeviceReplay {
     pub capacity: Option<(Capacity, CapacityFrom)>,
     /// The settings asked for, or the recorded ones, and what came of them.
     pub asked: Tried,
-    /// Those are not the recorded settings.
+    /// The settings of `asked` are others than the recorded ones.
     pub is_what_if: bool,
     /// Where the recorded settings do not reproduce the recording; `None` also where it cannot be told, for events were
     /// left out.
@@ -90,7 +90,7 @@ pub struct DeviceReplay {
     pub is_unchecked: bool,
     /// No event says that a segment was taken.
     pub lacks_growth: bool,
-    /// The layout at the end was compared, too.
+    /// The layout at the end was compared with the recorded one.
     pub compared_end: bool,
     /// Settings compared, the best first. The recorded ones are among them.
     pub tried: Vec<Tried>,

@@ -3,8 +3,8 @@
 /// How large the replayed device is, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// The whole device.
+    /// All bytes of the device.
     pub total: u64,
-    /// What of it the allocator cannot have: contexts, other processes.
+    /// Bytes of these that the allocator cannot have: contexts, other processes.
     pub overhead: u64,
 }

@@ -2,12 +2,12 @@
 
 use vramscope_trace::{Action, BlockState};
 
-/// Something that happened to memory.
+/// An allocation, or a segment taken or given back, as it was recorded or replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Happened {
+pub struct MemoryEvent {
     /// What: a segment event, or [`Action::Alloc`].
     pub action: Action,
-    /// First byte on the device.
+    /// Address of its first byte on the device.
     pub address: u64,
     /// Bytes: of the segment or range; of an allocation, as asked for.
     pub size: u64,
@@ -16,14 +16,14 @@ pub struct Happened {
 /// The first place where a replay did something else than was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Divergence {
-    /// While events were followed.
+    /// The replay did something else than was recorded at an event.
     Event {
-        /// The event.
+        /// The number of the event, from 0.
         event: usize,
         /// What was recorded there; `None` for nothing.
-        recorded: Option<Happened>,
-        /// What the replay did; `None` for nothing.
-        replayed: Option<Happened>,
+        recorded: Option<MemoryEvent>,
+        /// What the replay did there; `None` for nothing.
+        replayed: Option<MemoryEvent>,
     },
     /// Every event was followed, and the layout at the end is another.
     EndState {

@@ -5,7 +5,7 @@ use vramscope_trace::BlockState;
 
 use super::capacity::Capacity;
 use super::error::ReplayError;
-use super::program::{NOTHING, Program, What};
+use super::program::{NOTHING, Program, StepKind};
 use super::run::{Failure, Run};
 use super::runs::Replay;
 use crate::counters::Counters;
@@ -77,7 +77,7 @@ fn live(history: &History<'_>, run: &Run<'_>, event: usize) -> Vec<Allocation> {
         holder[start.slot as usize] = start.subject;
     }
     let before = program.steps.iter().take_while(|step| step.event as usize <= event);
-    for step in before.filter(|step| step.what == What::Malloc) {
+    for step in before.filter(|step| step.kind == StepKind::Malloc) {
         holder[step.slot as usize] = step.subject;
     }
     let held = holder.iter().enumerate().filter_map(|(slot, &subject)| {

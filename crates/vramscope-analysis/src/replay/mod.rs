@@ -22,7 +22,7 @@ mod what_if;
 
 pub use answer::{CapacityFrom, DeviceReplay, Recorded, ReplayOptions};
 pub use capacity::Capacity;
-pub use divergence::{Divergence, EndBlock, Happened};
+pub use divergence::{Divergence, EndBlock, MemoryEvent};
 pub use doubts::Doubt;
 pub use error::ReplayError;
 pub use floors::Floors;

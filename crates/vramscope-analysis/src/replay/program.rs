@@ -26,8 +26,8 @@ pub(super) struct Program {
     pub(super) slots: usize,
     /// Requests before which memory was given back, and it was not recorded by whom.
     pub(super) assumed: usize,
-    /// Events of requests before which more than one thing may have happened, in order.
-    pub(super) turnable: Vec<u32>,
+    /// Events of requests that can be read in more than one way, in order.
+    pub(super) ambiguous: Vec<u32>,
 }
 
 pub(super) const NOTHING: u32 = u32::MAX;
@@ -35,7 +35,7 @@ pub(super) const NOTHING: u32 = u32::MAX;
 /// One step of a [`Program`], in 16 bytes: there are about two for three events. What the history says is not said again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    pub(super) what: What,
+    pub(super) kind: StepKind,
     /// Its number in [`Program::arenas`]; where there are more than 16 bits count, nothing is run.
     pub(super) arena: u16,
     pub(super) slot: u32,
@@ -48,9 +48,9 @@ pub(super) struct Step {
 impl Step {
     /// Bytes asked for, where it is a request; rounded, where it failed in the recording.
     pub(super) fn size(&self, history: &History<'_>) -> u64 {
-        match self.what {
-            What::Malloc => history.allocations[self.subject as usize].requested,
-            What::Oom => history.device.events.sizes()[self.event as usize],
+        match self.kind {
+            StepKind::Malloc => history.allocations[self.subject as usize].requested,
+            StepKind::Oom => history.device.events.sizes()[self.event as usize],
             _ => 0,
         }
     }
@@ -65,7 +65,7 @@ pub(super) struct StartStep {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum StepKind {
     Malloc,
     /// Given back and available at once.
     Free,
@@ -85,39 +85,40 @@ pub(super) enum What {
     ReleaseAt,
 }
 
-/// What a recording does not say, for requests by their events. It is taken for what is more likely unless it
-/// is turned about here.
-pub(super) type Turned = BTreeMap<u32, Reading>;
+/// How requests are read, by their events, where a recording does not say what happened before them. Those that are not
+/// here are read in the likely way.
+pub(super) type Readings = BTreeMap<u32, Reading>;
 
 /// How the events before a request are read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
-    /// Who gave memory back: the allocator, where the device must have been full, else the program; or the
-    /// other way round.
-    pub(super) turns_blame: bool,
-    /// When freed blocks became available that other streams had used: before a block was looked for, or after.
-    pub(super) turns_completion: bool,
+    /// Memory before the request was given back by the less likely one. The likely one is the allocator where the device
+    /// must have been full, else the program.
+    pub(super) other_releaser: bool,
+    /// Freed blocks that other streams had used became available at the less likely time: before the allocator looked
+    /// for a block, or after.
+    pub(super) other_completion: bool,
 }
 
 impl Reading {
-    /// The unlikely ones.
+    /// Every reading but the likely one.
     pub(super) const OTHERS: [Self; 3] = [
-        Self { turns_blame: true, turns_completion: false },
-        Self { turns_blame: false, turns_completion: true },
-        Self { turns_blame: true, turns_completion: true },
+        Self { other_releaser: true, other_completion: false },
+        Self { other_releaser: false, other_completion: true },
+        Self { other_releaser: true, other_completion: true },
     ];
 }
 
 impl Program {
-    /// The requests behind a history, with some places read otherwise than is likely.
-    pub(super) fn of(history: &History<'_>, turned: &Turned) -> Self {
-        Builder::new(history, turned).build()
+    /// The requests behind a history, some of them read otherwise than is likely.
+    pub(super) fn of(history: &History<'_>, readings: &Readings) -> Self {
+        Builder::new(history, readings).build()
     }
 }
 
 struct Builder<'h, 't> {
     history: &'h History<'t>,
-    turned: &'h Turned,
+    readings: &'h Readings,
     program: Program,
     arena_index: HashMap<(PoolId, u64), u16>,
     slot_of: Vec<u32>,
@@ -139,13 +140,13 @@ struct Builder<'h, 't> {
 }
 
 impl<'h, 't> Builder<'h, 't> {
-    fn new(history: &'h History<'t>, turned: &'h Turned) -> Self {
+    fn new(history: &'h History<'t>, readings: &'h Readings) -> Self {
         let n = history.allocations.len();
         let program = Program { steps: Vec::with_capacity(n * 2), ..Program::default() };
         let gone = history.reserved.iter().filter(|r| r.to != Moment::NEVER);
         Self {
             history,
-            turned,
+            readings,
             program,
             arena_index: HashMap::new(),
             slot_of: vec![NOTHING; n],
@@ -164,7 +165,7 @@ impl<'h, 't> Builder<'h, 't> {
     fn build(mut self) -> Program {
         self.start();
         let history = self.history;
-        let (mut silent, mut ids) = (0, Vec::new());
+        let (mut unrecorded, mut ids) = (0, Vec::new());
         for (number, &action) in history.device.events.actions().iter().enumerate() {
             let (now, event) = (Moment::after(number), number as u32);
             self.pools.advance(now);
@@ -173,7 +174,7 @@ impl<'h, 't> Builder<'h, 't> {
                 continue;
             }
             ids.clear();
-            ids.extend(history.changing_ids_at(now, &mut silent));
+            ids.extend(history.changing_ids_at(now, &mut unrecorded));
             // Where a free is missing, one event ends an allocation and begins another.
             for &id in &ids {
                 self.end(id, now, event);
@@ -226,7 +227,7 @@ impl<'h, 't> Builder<'h, 't> {
         }
         self.close_window((a.origin == Origin::Recorded).then_some(event));
         let (arena, slot) = (self.arena_of(id), self.take_slot(id));
-        self.push(Step { what: What::Malloc, arena, slot, event, subject: id });
+        self.push(Step { kind: StepKind::Malloc, arena, slot, event, subject: id });
         self.complete_late();
         // Its free is missing, and it ended where it began.
         if a.freed == now {
@@ -265,7 +266,7 @@ impl<'h, 't> Builder<'h, 't> {
 
     fn request_free(&mut self, id: u32, event: u32) {
         let slot = self.slot_of[id as usize];
-        self.push(Step { what: What::FreeRequested, arena: 0, slot, event, subject: id });
+        self.push(Step { kind: StepKind::FreeRequested, arena: 0, slot, event, subject: id });
     }
 
     fn fail(&mut self, event: u32) {
@@ -273,22 +274,22 @@ impl<'h, 't> Builder<'h, 't> {
         let e = self.history.device.events.get(event as usize);
         let tags = self.history.trace.tags.get(e.tags);
         let arena = self.arena(tags.pool.unwrap_or_default(), tags.stream);
-        self.push(Step { what: What::Oom, arena, slot: NOTHING, event, subject: NOTHING });
+        self.push(Step { kind: StepKind::Oom, arena, slot: NOTHING, event, subject: NOTHING });
         self.complete_late();
     }
 
     /// A block is available again, and its slot is.
-    fn vacate(&mut self, what: What, id: u32, event: u32) {
+    fn vacate(&mut self, kind: StepKind, id: u32, event: u32) {
         let slot = std::mem::replace(&mut self.slot_of[id as usize], NOTHING);
         if slot != NOTHING {
-            self.push(Step { what, arena: 0, slot, event, subject: id });
+            self.push(Step { kind, arena: 0, slot, event, subject: id });
             self.vacant.push(slot);
         }
     }
 
     fn complete_late(&mut self) {
         for (id, event) in std::mem::take(&mut self.late) {
-            self.vacate(What::FreeCompleted, id, event);
+            self.vacate(StepKind::FreeCompleted, id, event);
         }
     }
 
@@ -313,11 +314,11 @@ impl<'h, 't> Builder<'h, 't> {
         let mut seen = BTreeSet::new();
         for step in self.program.steps.iter_mut().rev() {
             let Some(&(pool, _)) = self.program.arenas.get(step.arena as usize) else { continue };
-            match step.what {
-                What::Malloc => {
+            match step.kind {
+                StepKind::Malloc => {
                     seen.insert(pool);
                 }
-                What::EmptyPool if seen.insert(pool) => step.what = What::ReleasePool,
+                StepKind::EmptyPool if seen.insert(pool) => step.kind = StepKind::ReleasePool,
                 _ => {}
             }
         }
@@ -353,7 +354,7 @@ impl<'h, 't> Builder<'h, 't> {
         // Garbage is collected by a limit that the recording does not name: what went can be followed.
         for release in inside.into_iter().filter(|_| collects) {
             let step =
-                Step { what: What::ReleaseAt, arena: 0, slot: NOTHING, event: release, subject: NOTHING };
+                Step { kind: StepKind::ReleaseAt, arena: 0, slot: NOTHING, event: release, subject: NOTHING };
             self.push(step);
         }
         for &e in &window {
@@ -371,7 +372,11 @@ impl<'h, 't> Builder<'h, 't> {
     fn complete_at_once(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
         for (id, event) in completions.drain(..) {
-            self.vacate(if self.has_waited(id) { What::FreeCompleted } else { What::Free }, id, event);
+            self.vacate(
+                if self.has_waited(id) { StepKind::FreeCompleted } else { StepKind::Free },
+                id,
+                event,
+            );
         }
         // Most events pass here: the list is used again.
         self.completions = completions;
@@ -398,15 +403,15 @@ impl<'h, 't> Builder<'h, 't> {
         let has_waited = early.iter().any(|&(id, _)| self.has_waited(id));
         let gives_everything = !inside.is_empty() && !collects && policy.max_split_size.is_none();
         let is_doubtful = has_waited || !(early.is_empty() || inside.is_empty());
-        let turned = request.filter(|_| is_doubtful).is_some_and(|request| {
-            self.turnable(request);
-            self.reading(request).turns_completion
+        let other_completion = request.filter(|_| is_doubtful).is_some_and(|request| {
+            self.ambiguous(request);
+            self.reading(request).other_completion
         });
-        let is_late = !is_emptied && (has_waited && gives_everything) != turned;
+        let is_late = !is_emptied && (has_waited && gives_everything) != other_completion;
         for (id, event) in early {
             let has_waited = self.has_waited(id);
             if !is_late {
-                self.vacate(if has_waited { What::FreeCompleted } else { What::Free }, id, event);
+                self.vacate(if has_waited { StepKind::FreeCompleted } else { StepKind::Free }, id, event);
                 continue;
             }
             if !has_waited {
@@ -436,23 +441,23 @@ impl<'h, 't> Builder<'h, 't> {
         if self.history.policy.garbage_collection_threshold.is_some() {
             return true;
         }
-        if self.turnable(request) {
+        if self.ambiguous(request) {
             self.program.assumed += 1;
         }
         // A device is taken for full where the request would have set a new record.
         let is_full = self.reserved.saturating_add(wanted) > self.peak_reserved;
-        is_full != self.reading(request).turns_blame
+        is_full != self.reading(request).other_releaser
     }
 
     fn reading(&self, request: u32) -> Reading {
-        self.turned.get(&request).copied().unwrap_or_default()
+        self.readings.get(&request).copied().unwrap_or_default()
     }
 
-    /// What happened before a request may be turned about; false where that is known.
-    fn turnable(&mut self, request: u32) -> bool {
-        let is_new = self.program.turnable.last() != Some(&request);
+    /// Notes that a request can be read in more than one way; false where that is noted already.
+    fn ambiguous(&mut self, request: u32) -> bool {
+        let is_new = self.program.ambiguous.last() != Some(&request);
         if is_new {
-            self.program.turnable.push(request);
+            self.program.ambiguous.push(request);
         }
         is_new
     }
@@ -463,11 +468,11 @@ impl<'h, 't> Builder<'h, 't> {
         let pool_of = |r: u32| self.history.trace.tags.get(events.get(r as usize).tags).pool;
         let pool = pool_of(first).filter(|&p| p != PoolId::default());
         let pool = pool.filter(|&pool| releases.iter().all(|&r| pool_of(r) == Some(pool)));
-        let (what, arena) = match pool {
-            Some(pool) => (What::EmptyPool, self.arena(pool, 0)),
-            None => (What::EmptyCache, 0),
+        let (kind, arena) = match pool {
+            Some(pool) => (StepKind::EmptyPool, self.arena(pool, 0)),
+            None => (StepKind::EmptyCache, 0),
         };
-        self.push(Step { what, arena, slot: NOTHING, event: first, subject: NOTHING });
+        self.push(Step { kind, arena, slot: NOTHING, event: first, subject: NOTHING });
     }
 }
 

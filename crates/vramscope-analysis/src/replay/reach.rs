@@ -2,7 +2,7 @@
 
 use vramscope_engine::Policy;
 
-use super::program::{Program, What};
+use super::program::{Program, StepKind};
 use crate::history::History;
 
 /// How large the blocks of a recording can become.
@@ -18,7 +18,7 @@ impl Reach {
     pub(super) fn of(history: &History<'_>, program: &Program) -> Self {
         let asked = history.allocations.iter().map(|a| a.requested);
         let failed =
-            program.steps.iter().filter(|step| step.what == What::Oom).map(|step| step.size(history));
+            program.steps.iter().filter(|step| step.kind == StepKind::Oom).map(|step| step.size(history));
         let segments = history.reserved.iter().map(|range| range.size);
         Self {
             request: asked.chain(failed).max().unwrap_or_default(),

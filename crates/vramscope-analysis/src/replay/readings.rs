@@ -7,7 +7,7 @@ use vramscope_engine::Policy;
 use super::divergence::Divergence;
 use super::error::{MOST_ARENAS, ReplayError};
 use super::first_use::FirstUses;
-use super::program::{Program, Reading, Turned};
+use super::program::{Program, Reading, Readings};
 use super::reach::Reach;
 use super::run::Outcome;
 use super::runs::{Replay, Reproduction};
@@ -15,8 +15,8 @@ use super::start::Start;
 use crate::cancel::Cancel;
 use crate::history::History;
 
-/// At how many places what a recording does not say is turned about.
-const MOST_TURNED: usize = 16;
+/// The most requests of a recording that are read otherwise than is likely.
+const MOST_AMBIGUOUS: usize = 16;
 
 impl<'h, 't> Replay<'h, 't> {
     /// Runs the recording behind `history` again.
@@ -29,7 +29,7 @@ impl<'h, 't> Replay<'h, 't> {
 
     /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
     pub(crate) fn of_unless(history: &'h History<'t>, cancel: &Cancel) -> Result<Self, ReplayError> {
-        let program = Arc::new(Program::of(history, &Turned::new()));
+        let program = Arc::new(Program::of(history, &Readings::new()));
         let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
         if best.gets_to() < usize::MAX
             && let Some(release) = history.policy.release()
@@ -55,7 +55,7 @@ impl<'h, 't> Replay<'h, 't> {
         history: &'h History<'t>,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
-        let program = Arc::new(Program::of(history, &Turned::new()));
+        let program = Arc::new(Program::of(history, &Readings::new()));
         Self::reproducing(history, &history.policy, program, cancel)?.checked()
     }
 
@@ -89,7 +89,7 @@ impl<'h, 't> Replay<'h, 't> {
         if all.is_empty() {
             return Ok(None);
         }
-        let program = Arc::new(Program::of(self.history, &Turned::new()));
+        let program = Arc::new(Program::of(self.history, &Readings::new()));
         let read = |uses: &FirstUses| {
             Self::reading(self.history, &self.policy, Arc::clone(&program), uses.clone(), &self.cancel)
         };
@@ -97,7 +97,7 @@ impl<'h, 't> Replay<'h, 't> {
         let mut some = FirstUses::default();
         let mut place = self.gets_to();
         let mut too_early = all.used_later(self.history, self.reproduction.divergence);
-        for _ in 0..MOST_TURNED {
+        for _ in 0..MOST_AMBIGUOUS {
             if reading.gets_to() == usize::MAX {
                 return Ok(Some(reading));
             }
@@ -113,8 +113,8 @@ impl<'h, 't> Replay<'h, 't> {
         Ok(Some(reading).filter(|reading| reading.gets_to() == usize::MAX))
     }
 
-    /// The reading of the recording that reproduces most of it: what it does not say is turned about where that
-    /// gets further.
+    /// The reading that reproduces most of the recording: requests are read otherwise, the last before the divergence
+    /// first, as long as the replay then gets further.
     /// `program` is the likely one.
     fn reproducing(
         history: &'h History<'t>,
@@ -122,17 +122,19 @@ impl<'h, 't> Replay<'h, 't> {
         program: Arc<Program>,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
-        let mut turned = Turned::new();
+        let mut readings = Readings::new();
         let mut best = Self::reading(history, policy, program, FirstUses::default(), cancel)?;
-        for _ in 0..MOST_TURNED {
+        for _ in 0..MOST_AMBIGUOUS {
             let place = best.gets_to();
             let before = |&&request: &&u32| request as usize <= place;
-            let last = best.program.turnable.iter().rev().find(before).copied();
-            let Some(request) = last.filter(|r| place < usize::MAX && !turned.contains_key(r)) else { break };
+            let last = best.program.ambiguous.iter().rev().find(before).copied();
+            let Some(request) = last.filter(|r| place < usize::MAX && !readings.contains_key(r)) else {
+                break;
+            };
             let mut further = None;
             for other in Reading::OTHERS {
-                turned.insert(request, other);
-                let program = Arc::new(Program::of(history, &turned));
+                readings.insert(request, other);
+                let program = Arc::new(Program::of(history, &readings));
                 let reading = Self::reading(history, policy, program, FirstUses::default(), cancel)?;
                 if reading.gets_to() > place {
                     further = Some(reading);

@@ -9,7 +9,7 @@ use vramscope_engine::{
 use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 
 use super::capacity::Capacity;
-use super::divergence::{Divergence, Happened};
+use super::divergence::{Divergence, MemoryEvent};
 use super::first_use::FirstUses;
 use crate::history::History;
 use crate::segment_events::{is_release, segment_events};
@@ -27,12 +27,12 @@ pub(super) struct RecordedDevice {
     /// The whole device. Where no capacity is given, it only decides how many addresses an expandable segment
     /// reserves.
     total: u64,
-    state: Mutex<State>,
+    state: Mutex<Playback>,
 }
 
-struct State {
+struct Playback {
     /// Every segment event of the recording, or of what is taken for it.
-    recorded: Vec<Recorded>,
+    recorded: Vec<SegmentEvent>,
     /// The next one.
     next: usize,
     /// The first after the present step.
@@ -67,22 +67,22 @@ impl Arena {
     }
 }
 
-struct Recorded {
+struct SegmentEvent {
     /// Its event, or that of the request for which it happened.
     event: u32,
-    happened: Happened,
+    happened: MemoryEvent,
     arena: Arena,
 }
 
 impl RecordedDevice {
     pub(super) fn new(history: &History<'_>, first_uses: &FirstUses, capacity: Option<Capacity>) -> Self {
-        let mut recorded: Vec<Recorded> = segment_events(history.device)
+        let mut recorded: Vec<SegmentEvent> = segment_events(history.device)
             .map(|(i, e)| {
                 let Tags { stream, pool, .. } = history.trace.tags.get(e.tags);
                 let is_small = history.policy.kind_of_segment(e.size) == SegmentKind::Small;
-                Recorded {
+                SegmentEvent {
                     event: i as u32,
-                    happened: Happened { action: e.action, address: e.address, size: e.size },
+                    happened: MemoryEvent { action: e.action, address: e.address, size: e.size },
                     arena: Arena { stream, pool, is_small },
                 }
             })
@@ -90,12 +90,12 @@ impl RecordedDevice {
         // Where segments come with the first request in them, none of their events was recorded.
         recorded.extend(history.reserved.iter().filter_map(|r| {
             let arena = Arena { stream: r.stream, pool: r.pool, is_small: r.kind == SegmentKind::Small };
-            let happened = Happened { action: Action::SegmentAlloc, address: r.address, size: r.size };
-            first_uses.get(r.address).map(|event| Recorded { event, happened, arena })
+            let happened = MemoryEvent { action: Action::SegmentAlloc, address: r.address, size: r.size };
+            first_uses.get(r.address).map(|event| SegmentEvent { event, happened, arena })
         }));
         recorded.sort_by_key(|r| r.event);
         let base = recorded.iter().map(|r| r.happened.address).min().unwrap_or(PAGE);
-        let state = State {
+        let state = Playback {
             recorded,
             next: 0,
             until: 0,
@@ -112,7 +112,7 @@ impl RecordedDevice {
         Self { capacity, total, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Playback> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,7 @@ impl RecordedDevice {
     }
 
     /// What the allocator did is not what was recorded.
-    pub(super) fn diverge(&self, recorded: Option<Happened>, replayed: Option<Happened>) {
+    pub(super) fn diverge(&self, recorded: Option<MemoryEvent>, replayed: Option<MemoryEvent>) {
         self.state().diverge(recorded, replayed);
     }
 
@@ -165,7 +165,7 @@ impl RecordedDevice {
     /// `address`, if that is known. Returns the recorded address.
     fn take(
         &self,
-        state: &mut State,
+        state: &mut Playback,
         action: Action,
         address: Option<u64>,
         size: u64,
@@ -173,7 +173,7 @@ impl RecordedDevice {
         let bytes = size.checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })?;
         let has_room = self.capacity.is_none_or(|c| bytes <= c.total.saturating_sub(state.used));
         let next = state.peek();
-        let matches = |h: &Happened| {
+        let matches = |h: &MemoryEvent| {
             h.action == action && h.size == size && address.is_none_or(|address| address == h.address)
         };
         let granted = next.filter(matches);
@@ -181,7 +181,7 @@ impl RecordedDevice {
             Some(h) => is_release(h.action),
             None => state.fails,
         };
-        let wanted = Happened { action, address: address.unwrap_or(0), size };
+        let wanted = MemoryEvent { action, address: address.unwrap_or(0), size };
         if !state.follows() {
             if !has_room {
                 return Err(DeviceError::OutOfMemory { size });
@@ -202,9 +202,9 @@ impl RecordedDevice {
         Ok(None)
     }
 
-    fn give(&self, action: Action, address: u64, size: u64) -> MutexGuard<'_, State> {
+    fn give(&self, action: Action, address: u64, size: u64) -> MutexGuard<'_, Playback> {
         let mut state = self.state();
-        let given = Happened { action, address, size };
+        let given = MemoryEvent { action, address, size };
         if state.follows() {
             match state.peek() {
                 Some(next) if next == given => state.next += 1,
@@ -219,7 +219,7 @@ impl RecordedDevice {
 
 /// The device's size, as far as expandable segments show it: each reserves nine eighths of the device in
 /// addresses, so two of them begin at least as far apart.
-fn shown_total(history: &History<'_>, recorded: &[Recorded]) -> u64 {
+fn shown_total(history: &History<'_>, recorded: &[SegmentEvent]) -> u64 {
     let mut arenas: Vec<Arena> = Vec::new();
     let mut bases: Vec<u64> = Vec::new();
     for r in recorded.iter().filter(|r| r.happened.action == Action::SegmentMap) {
@@ -240,7 +240,7 @@ fn shown_total(history: &History<'_>, recorded: &[Recorded]) -> u64 {
     totals.filter(|&total| total >= reserved).min().unwrap_or(UNKNOWN_TOTAL).min(UNKNOWN_TOTAL)
 }
 
-impl State {
+impl Playback {
     fn follows(&self) -> bool {
         self.divergence.is_none()
     }
@@ -253,12 +253,12 @@ impl State {
     }
 
     /// What comes next in the present step.
-    fn peek(&self) -> Option<Happened> {
+    fn peek(&self) -> Option<MemoryEvent> {
         let next = self.recorded.get(self.next).filter(|_| self.next < self.until);
         next.map(|r| r.happened)
     }
 
-    fn diverge(&mut self, recorded: Option<Happened>, replayed: Option<Happened>) {
+    fn diverge(&mut self, recorded: Option<MemoryEvent>, replayed: Option<MemoryEvent>) {
         let event = self.event;
         self.divergence.get_or_insert(Divergence::Event { event, recorded, replayed });
     }

@@ -3,8 +3,8 @@
 use vramscope_engine::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
 use vramscope_trace::{Action, PoolId, SegmentKind};
 
-use super::divergence::Happened;
-use super::program::{Program, Step, What};
+use super::divergence::MemoryEvent;
+use super::program::{Program, Step, StepKind};
 use super::recorded_device::{Arena, RecordedDevice};
 use crate::cancel::Cancel;
 use crate::history::History;
@@ -34,15 +34,15 @@ pub struct Failure {
     pub event: usize,
     /// Bytes asked for, where known; else rounded.
     pub requested: u64,
-    /// The same, rounded.
+    /// Bytes asked for, rounded as the allocator does.
     pub size: u64,
-    /// The pool.
+    /// The pool that was asked.
     pub pool: PoolId,
-    /// The stream.
+    /// The stream that the block was for.
     pub stream: u64,
     /// Bytes the device had free, if it was asked.
     pub device_free: u64,
-    /// It failed in the recording, too.
+    /// The same request failed in the recording, too.
     pub recorded: bool,
 }
 
@@ -55,7 +55,7 @@ enum Slot {
     Pending(PendingBlock),
 }
 
-/// A program under way.
+/// The requests of a program on their way through an allocator.
 pub(super) struct Run<'p> {
     pub(super) program: &'p Program,
     history: &'p History<'p>,
@@ -226,12 +226,12 @@ impl<'p> Run<'p> {
                 }
                 continue;
             }
-            match step.what {
-                What::Malloc => {
+            match step.kind {
+                StepKind::Malloc => {
                     device.begin_request(step.event as usize, self.arena_of(step, history), false);
                     let served = self.request(step);
                     let recorded = history.allocations.get(subject as usize);
-                    let recorded = recorded.map(|a| Happened {
+                    let recorded = recorded.map(|a| MemoryEvent {
                         action: Action::Alloc,
                         address: a.address,
                         size: a.requested,
@@ -246,7 +246,7 @@ impl<'p> Run<'p> {
                         let (address, size) = (block.address(), block.size());
                         if recorded.is_some_and(|r| r.address != address) {
                             let replayed =
-                                Happened { action: Action::Alloc, address, size: step.size(history) };
+                                MemoryEvent { action: Action::Alloc, address, size: step.size(history) };
                             device.diverge(recorded, Some(replayed));
                             follows = false;
                         } else if follows {
@@ -254,7 +254,7 @@ impl<'p> Run<'p> {
                         }
                     }
                 }
-                What::Oom => {
+                StepKind::Oom => {
                     device.begin_request(step.event as usize, self.arena_of(step, history), true);
                     let goes_on = self.step(step);
                     follows = device.end_step();
@@ -262,14 +262,14 @@ impl<'p> Run<'p> {
                         return false;
                     }
                 }
-                What::ReleaseAt if !self.follows_collections => {}
-                What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
+                StepKind::ReleaseAt if !self.follows_collections => {}
+                StepKind::EmptyCache | StepKind::EmptyPool | StepKind::ReleasePool | StepKind::ReleaseAt => {
                     let next = steps.get(i + 1).map_or(end, |next| next.event as usize);
                     device.begin_step(next);
                     self.step(step);
                     follows = device.follows();
                 }
-                What::Free | What::FreeRequested | What::FreeCompleted => {
+                StepKind::Free | StepKind::FreeRequested | StepKind::FreeCompleted => {
                     self.step(step);
                 }
             }
@@ -289,21 +289,23 @@ impl<'p> Run<'p> {
     /// Runs one step; false where the run cannot go on.
     #[inline]
     fn step(&mut self, step: &Step) -> bool {
-        match step.what {
-            What::Malloc => return self.request(step),
-            What::Free | What::FreeCompleted => match std::mem::take(&mut self.slots[step.slot as usize]) {
-                Slot::Live(block) => {
-                    self.in_slots -= block.size();
-                    block.free();
+        match step.kind {
+            StepKind::Malloc => return self.request(step),
+            StepKind::Free | StepKind::FreeCompleted => {
+                match std::mem::take(&mut self.slots[step.slot as usize]) {
+                    Slot::Live(block) => {
+                        self.in_slots -= block.size();
+                        block.free();
+                    }
+                    Slot::Pending(block) => {
+                        self.in_slots -= block.size();
+                        block.free_completed();
+                    }
+                    Slot::Nothing => {}
                 }
-                Slot::Pending(block) => {
-                    self.in_slots -= block.size();
-                    block.free_completed();
-                }
-                Slot::Nothing => {}
-            },
-            What::FreeRequested => self.request_free(step.slot),
-            What::Oom => {
+            }
+            StepKind::FreeRequested => self.request_free(step.slot),
+            StepKind::Oom => {
                 let (pool, stream) = self.program.arenas[step.arena as usize];
                 match self.allocator.malloc(pool, stream, step.size(self.history)) {
                     Ok(block) => {
@@ -320,19 +322,19 @@ impl<'p> Run<'p> {
                     }
                 }
             }
-            What::ReleaseAt if !self.follows_collections => {}
-            What::EmptyCache | What::EmptyPool | What::ReleasePool | What::ReleaseAt => {
+            StepKind::ReleaseAt if !self.follows_collections => {}
+            StepKind::EmptyCache | StepKind::EmptyPool | StepKind::ReleasePool | StepKind::ReleaseAt => {
                 let pool = self.program.arenas.get(step.arena as usize).map_or(PoolId::default(), |a| a.0);
                 // A virtual device refuses nothing that it gave.
-                match step.what {
-                    What::EmptyCache => self.allocator.empty_cache().ok(),
-                    What::ReleaseAt => {
+                match step.kind {
+                    StepKind::EmptyCache => self.allocator.empty_cache().ok(),
+                    StepKind::ReleaseAt => {
                         let address = self.history.device.events.get(step.event as usize).address;
                         self.allocator.release_at(address).map(drop).ok()
                     }
                     _ => self.allocator.empty_pool(pool).ok(),
                 };
-                if step.what == What::ReleasePool {
+                if step.kind == StepKind::ReleasePool {
                     self.allocator.release_pool(pool);
                 }
                 self.note_reserved(step.event as usize);

@@ -10,7 +10,7 @@ use super::capacity::Capacity;
 pub struct Setting {
     /// What a user gives PyTorch in `PYTORCH_CUDA_ALLOC_CONF`.
     pub conf: String,
-    /// The same as the allocator's rules.
+    /// The rules that the allocator follows under these settings.
     pub policy: Policy,
 }
 

@@ -6,7 +6,7 @@ use vramscope_engine::{StartBlock, StartSegment};
 use vramscope_trace::{PoolId, SegmentKind};
 
 use super::first_use::FirstUses;
-use super::program::{Program, StartStep, Step, What};
+use super::program::{Program, StartStep, Step, StepKind};
 use super::recorded_device::RecordedDevice;
 use super::run::Run;
 use crate::history::History;
@@ -127,7 +127,7 @@ fn segments<'h>(ranges: impl Iterator<Item = &'h ReservedRange>) -> Vec<StartSeg
 pub(super) fn request_start(run: &mut Run<'_>, history: &History<'_>, program: &Program) -> bool {
     for start in &program.start {
         let StartStep { subject, slot, arena } = *start;
-        let step = Step { what: What::Malloc, arena, slot, event: 0, subject };
+        let step = Step { kind: StepKind::Malloc, arena, slot, event: 0, subject };
         if !run.request(&step) {
             return false;
         }

@@ -12,12 +12,12 @@ use super::runs::{Replay, UNBOUNDED};
 use super::settings::{Setting, useful_settings};
 use crate::history::History;
 
-/// What came of one setting.
+/// A setting, and what a replay under it came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// The setting.
+    /// The setting that was tried.
     pub setting: Setting,
-    /// What came of it.
+    /// What the replay came to.
     pub outcome: Outcome,
 }
 
@@ -26,7 +26,7 @@ pub struct Tried {
 pub struct BestSetting {
     /// The setting, and what came of it on the recording's device.
     pub tried: Tried,
-    /// Settings tried.
+    /// How many settings were tried.
     pub of: usize,
     /// The answer may not be exact, see [`Doubt`](crate::Doubt).
     pub is_approximate: bool,
@@ -48,7 +48,7 @@ impl BestSetting {
 }
 
 impl Outcome {
-    /// No request failed.
+    /// No request of the replay failed.
     pub fn fits(&self) -> bool {
         self.failure.is_none()
     }

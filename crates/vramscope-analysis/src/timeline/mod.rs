@@ -34,7 +34,7 @@ pub enum ByteKind {
 }
 
 impl ByteKind {
-    /// All of them, in order.
+    /// All kinds, in the order in which [`View::highest`] has them.
     pub const ALL: [Self; 4] = [Self::Requested, Self::Allocated, Self::Active, Self::Reserved];
 
     fn of(self, counters: Counters) -> u64 {
@@ -47,7 +47,7 @@ impl ByteKind {
     }
 }
 
-/// What x stands for.
+/// What the horizontal axis of a picture counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// Moments: moment `n` lies between `n` and `n + 1`.
@@ -59,19 +59,19 @@ pub enum Axis {
 /// The part of the timeline to draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// What is stacked.
+    /// The kind of bytes that is stacked.
     pub stacked: ByteKind,
-    /// What x stands for.
+    /// What the horizontal axis counts.
     pub axis: Axis,
-    /// The left end on the axis.
+    /// Where the window begins, in the unit of the axis.
     pub from: f64,
-    /// The right end on the axis.
+    /// Where the window ends, in the unit of the axis.
     pub to: f64,
     /// Pixel columns, at most [`LARGEST_SIDE`].
     pub width: u16,
     /// Pixel rows, at most [`LARGEST_SIDE`].
     pub height: u16,
-    /// Bytes at the bottom.
+    /// Bytes at the lower edge.
     pub low: f64,
     /// Bytes at the top; `None` fits what is there.
     pub high: Option<f64>,
@@ -115,7 +115,7 @@ pub struct Timeline<'h, 't> {
 }
 
 impl<'h, 't> Timeline<'h, 't> {
-    /// Makes `history` ready.
+    /// Makes `history` ready for drawing: time and memory grow with the number of events.
     pub fn of(history: &'h History<'t>) -> Self {
         let moments = history.device.events.len() + 1;
         let allocations = (0u32..).zip(&history.allocations);
@@ -147,12 +147,12 @@ impl<'h, 't> Timeline<'h, 't> {
         })
     }
 
-    /// The history.
+    /// The history that is drawn.
     pub fn history(&self) -> &'h History<'t> {
         self.history
     }
 
-    /// Moments of the recording.
+    /// How many moments the recording has: one more than events.
     pub fn moments(&self) -> usize {
         self.counters[0].values().len()
     }

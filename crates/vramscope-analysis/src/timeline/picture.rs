@@ -17,13 +17,13 @@ use crate::cancel::Cancel;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Picture {
-    /// Bytes at the bottom.
+    /// Bytes at the lower edge.
     pub low: f64,
-    /// Bytes at the top.
+    /// Bytes at the upper edge.
     pub high: f64,
     /// The column of runs of each pixel; [`NO_COLUMN`] where the window reaches beyond the recording.
     pub column: Vec<u32>,
-    /// The moment each column of runs shows.
+    /// The number of the moment that each column of runs shows.
     pub moment: Vec<u32>,
     /// Where the runs of each column begin, from the bottom up, and the end of the last.
     pub start: Vec<u32>,
@@ -35,7 +35,7 @@ pub struct Picture {
     pub things: Vec<u32>,
 }
 
-/// Stands for "outside of the recording".
+/// The number of a column that shows nothing, for it lies outside of the recording.
 pub const NO_COLUMN: u32 = u32::MAX;
 
 /// What is stacked: things with lifetimes and bytes.

@@ -145,6 +145,7 @@ fn what_is_not_run_is_listed() {
     README.md needs network: cargo install --path crates/vramscope-cli
     README.md needs torch: import torch
     docs/check.md needs torch: python train.py --steps 3
+    docs/pool.md needs gpu: use std::sync::Arc;
     docs/prometheus.md needs prometheus: scrape_configs:
     docs/report.md needs torch: import torch
     ");

@@ -3,9 +3,13 @@
 use serde::Serialize;
 use vramscope_analysis::{BudgetCheck, Grown, Growth, HighWater, Measured, Status, Unknown, Verdict};
 
-use super::{HolderJson, LeakJson, Maker, OomJson, QualityJson};
-use crate::CheckAnswers;
+use super::holders::HolderJson;
+use super::leaks::LeakJson;
+use super::oom::OomJson;
+use super::quality::QualityJson;
+use super::stacks::Builder;
 use crate::advice::Advice;
+use crate::answers::CheckAnswers;
 use crate::names::Names;
 use crate::verdicts::{budget, kind, notes, sentence};
 
@@ -40,7 +44,7 @@ struct VerdictJson {
     /// `kept`, `exceeded` or `unknown`.
     status: &'static str,
     unknown_because: Option<&'static str>,
-    /// As the text says it.
+    /// The verdict as the text report says it.
     text: String,
     #[serde(flatten)]
     measured: MeasuredJson,
@@ -82,7 +86,7 @@ struct HighWaterJson {
     bytes: u64,
     /// The event after which it was first so high; null before the first.
     event: Option<usize>,
-    /// What was allocated then.
+    /// Bytes that were allocated at that moment.
     allocated_bytes: u64,
     exact: bool,
 }
@@ -99,30 +103,30 @@ impl CheckJson {
     /// The answers as they are printed.
     pub fn new(answers: &CheckAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker::new(names, None);
+        let builder = Builder::new(names, None);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
             baseline: answers.baseline.map(str::to_owned),
             kept: answers.devices.iter().all(BudgetCheck::keeps_all),
-            devices: answers.devices.iter().map(|d| device(&maker, answers, d)).collect(),
+            devices: answers.devices.iter().map(|d| device(&builder, answers, d)).collect(),
             only_in_baseline: answers.only_in_baseline.clone(),
         }
     }
 }
 
-fn device(maker: &Maker<'_>, answers: &CheckAnswers<'_>, d: &BudgetCheck) -> DeviceCheckJson {
+fn device(builder: &Builder<'_>, answers: &CheckAnswers<'_>, d: &BudgetCheck) -> DeviceCheckJson {
     DeviceCheckJson {
         device: d.device,
         events: d.events,
-        verdicts: d.verdicts.iter().map(|v| verdict(maker, &answers.advice, d, v)).collect(),
+        verdicts: d.verdicts.iter().map(|v| verdict(builder, &answers.advice, d, v)).collect(),
         quality: QualityJson::new(&d.quality),
         baseline_quality: d.baseline_quality.as_ref().map(QualityJson::new),
         notes: notes(answers, d),
     }
 }
 
-fn verdict(maker: &Maker<'_>, advice: &Advice, device: &BudgetCheck, v: &Verdict) -> VerdictJson {
+fn verdict(builder: &Builder<'_>, advice: &Advice, device: &BudgetCheck, v: &Verdict) -> VerdictJson {
     let (status, unknown_because) = match v.status {
         Status::Kept => ("kept", None),
         Status::Exceeded => ("exceeded", None),
@@ -132,19 +136,19 @@ fn verdict(maker: &Maker<'_>, advice: &Advice, device: &BudgetCheck, v: &Verdict
         budget: budget(&v.measured).replace('-', "_"),
         status,
         unknown_because,
-        text: sentence(&maker.names, advice, device.device, v),
-        measured: measured(maker, &v.measured),
+        text: sentence(&builder.names, advice, device.device, v),
+        measured: measured(builder, &v.measured),
     }
 }
 
-fn measured(maker: &Maker<'_>, measured: &Measured) -> MeasuredJson {
+fn measured(builder: &Builder<'_>, measured: &Measured) -> MeasuredJson {
     let kind = kind(measured);
     match measured {
         Measured::Peak { limit, peak, holders, .. } => MeasuredJson::Peak {
             kind,
             limit_bytes: *limit,
             peak: high_water(peak),
-            holders: maker.holders(holders, None),
+            holders: builder.holders(holders, None),
         },
         Measured::Growth { growth, peak, baseline, lines, .. } => {
             let max_growth_bytes = baseline.map(|b| growth.over(b.peak.bytes));
@@ -158,14 +162,14 @@ fn measured(maker: &Maker<'_>, measured: &Measured) -> MeasuredJson {
                 },
                 peak: high_water(peak),
                 baseline_peak: baseline.as_ref().map(high_water),
-                grown: lines.iter().map(|g| grown(&maker.names, g)).collect(),
+                grown: lines.iter().map(|g| grown(&builder.names, g)).collect(),
             }
         }
         Measured::Leaks(suspects) => {
-            MeasuredJson::Leaks { leaks: suspects.iter().map(|l| maker.leak(l)).collect() }
+            MeasuredJson::Leaks { leaks: suspects.iter().map(|l| builder.leak(l)).collect() }
         }
         Measured::Ooms { explained, more } => {
-            MeasuredJson::Ooms { ooms: explained.iter().map(|o| maker.oom(o)).collect(), more_ooms: *more }
+            MeasuredJson::Ooms { ooms: explained.iter().map(|o| builder.oom(o)).collect(), more_ooms: *more }
         }
     }
 }

@@ -1,10 +1,13 @@
 //! `vramscope replay --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Tried};
+use vramscope_analysis::{
+    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Outcome, Tried,
+};
 
-use super::{Maker, OomJson};
-use crate::ReplayAnswers;
+use super::oom::OomJson;
+use super::stacks::Builder;
+use crate::answers::ReplayAnswers;
 use crate::names::Names;
 
 /// `vramscope replay --json`.
@@ -15,7 +18,8 @@ pub struct ReplayJson {
 }
 
 #[derive(Debug, Serialize)]
-struct DeviceReplayJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayDevice"))]
+pub(super) struct DeviceReplayJson {
     device: i64,
     events: usize,
     /// The release whose rules held; null where the recording is not of PyTorch.
@@ -48,21 +52,24 @@ struct DeviceReplayJson {
 }
 
 #[derive(Debug, Serialize)]
-struct RecordedJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Recorded"))]
+pub(super) struct RecordedJson {
     peak_reserved_bytes: u64,
     segments_allocated: u64,
     segments_freed: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct ReplayedJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Replayed"))]
+pub(super) struct ReplayedJson {
     #[serde(flatten)]
     outcome: OutcomeJson,
     oom: Option<ReplayOomJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct OutcomeJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Outcome"))]
+pub(super) struct OutcomeJson {
     peak_requested_bytes: u64,
     peak_allocated_bytes: u64,
     peak_active_bytes: u64,
@@ -87,7 +94,8 @@ struct OutcomeJson {
 }
 
 #[derive(Debug, Serialize)]
-struct ReplayOomJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayOom"))]
+pub(super) struct ReplayOomJson {
     /// It failed when recorded, too.
     recorded: bool,
     #[serde(flatten)]
@@ -95,7 +103,8 @@ struct ReplayOomJson {
 }
 
 #[derive(Debug, Serialize)]
-struct TriedJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Tried"))]
+pub(super) struct TriedJson {
     conf: String,
     /// These are the recorded settings.
     recorded: bool,
@@ -105,14 +114,16 @@ struct TriedJson {
 }
 
 #[derive(Debug, Serialize)]
-struct FloorsJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Floors"))]
+pub(super) struct FloorsJson {
     active_bytes: u64,
     packed_bytes: u64,
     packed_is_optimal: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct DivergenceJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Divergence"))]
+pub(super) struct DivergenceJson {
     /// Null where every event is reproduced and the layout at the end is not.
     event: Option<usize>,
     recorded: Option<SideJson>,
@@ -120,7 +131,8 @@ struct DivergenceJson {
 }
 
 #[derive(Debug, Serialize)]
-struct SideJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Side"))]
+pub(super) struct SideJson {
     /// The event's action, or the block's state.
     what: &'static str,
     address: u64,
@@ -131,19 +143,19 @@ impl ReplayJson {
     /// The answers as they are printed.
     pub fn new(answers: &ReplayAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let maker = Maker::new(names, None);
+        let builder = Builder::new(names, None);
         Self {
             file: answers.file.to_owned(),
-            devices: answers.devices.iter().map(|d| device(&maker, d)).collect(),
+            devices: answers.devices.iter().map(|d| device(&builder, d)).collect(),
         }
     }
 }
 
-fn device(maker: &Maker<'_>, d: &DeviceReplay) -> DeviceReplayJson {
+fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
     let knows_capacity = d.capacity.is_some();
     let oom = d.oom.as_ref().map(|oom| ReplayOomJson {
         recorded: d.asked.outcome.failure.is_some_and(|f| f.recorded),
-        explained: maker.oom(oom),
+        explained: builder.oom(oom),
     });
     DeviceReplayJson {
         device: d.device,
@@ -211,7 +223,7 @@ fn tried(d: &DeviceReplay, t: &Tried) -> TriedJson {
 fn divergence(d: Divergence) -> DivergenceJson {
     match d {
         Divergence::Event { event, recorded, replayed } => {
-            let side = |h: Happened| SideJson { what: h.action.name(), address: h.address, bytes: h.size };
+            let side = |h: MemoryEvent| SideJson { what: h.action.name(), address: h.address, bytes: h.size };
             DivergenceJson { event: Some(event), recorded: recorded.map(side), replayed: replayed.map(side) }
         }
         Divergence::EndState { recorded, replayed } => {

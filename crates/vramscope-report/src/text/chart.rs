@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use vramscope_analysis::{Counters, Summary};
 
-use super::{BAD, BAR, DIM, Page};
+use super::page::{BAD, BAR, DIM, Page};
 use crate::units::{bytes, counted, duration};
 
 impl Page<'_> {

@@ -2,16 +2,16 @@
 
 use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Recorder, Status, Verdict};
 
-use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
-use crate::CheckAnswers;
+use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice::remedy;
+use crate::answers::CheckAnswers;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
 use crate::verdicts::{notes, only_in_baseline, sentence};
 
-/// The answers of `vramscope check`.
+/// Whether a recording keeps its budgets, as text with ANSI styles.
 pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     let mut page = Page::of_check(answers, options);
     let events = answers.devices.iter().map(|d| d.events).sum();

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use vramscope_analysis::Facts;
-use vramscope_trace::formats::{Compression, Format, Recording};
+use vramscope_trace::formats::{Format, Recording};
 
-use super::BOLD;
+use super::page::{BOLD, format_of};
 use crate::shown::Shown;
 use crate::units::{count, counted};
 
-/// The bare facts of a file.
+/// What a file holds, as text with ANSI styles: its form, its settings, and how much of everything.
 pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
     let trace = &recording.trace;
     let mut out = format!("{BOLD}{}{BOLD:#}\n", Shown::of(file));
@@ -53,16 +53,4 @@ pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
         }
     }
     out
-}
-
-pub(super) fn format_of(recording: &Recording) -> String {
-    let mut text = match recording.format {
-        Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
-        Format::Json => "JSON".to_owned(),
-        Format::Log { version } => format!("log, version {version}"),
-    };
-    if recording.compression != Compression::None {
-        let _ = write!(text, ", compressed with {}", recording.compression.name());
-    }
-    text
 }

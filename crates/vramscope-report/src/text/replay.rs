@@ -1,20 +1,18 @@
 //! What a replay answers, as text: whether it fits, and which setting to use.
 
 use unicode_width::UnicodeWidthStr as _;
-use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Happened, Outcome, Recorder, Setting, Tried,
-};
+use vramscope_analysis::{CapacityFrom, DeviceReplay, Doubt, Outcome, Recorder, Setting, Tried};
 
-use super::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
-use crate::ReplayAnswers;
+use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice;
-use crate::doubts::{NO_SEGMENT_EVENTS, not_recorded, skipped};
+use crate::answers::ReplayAnswers;
+use crate::doubts::{not_recorded, replay_doubts};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::units::{bytes, count, counted};
 
-/// The answers of `vramscope replay`.
+/// What a replay answers, as text with ANSI styles.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
@@ -178,9 +176,9 @@ impl Page<'_> {
         let longest = labels.iter().flatten().map(|l| l.width()).max().unwrap_or(0);
         let indent = 2 + 11 + 15 + 9 + 9 + gap + width + 2;
         // Where they do not fit beside the numbers, settings stand above them.
-        let beside = indent + longest <= self.options.width;
+        let is_one_line = indent + longest <= self.options.width;
         self.out.push('\n');
-        let last = if beside { "setting" } else { "" };
+        let last = if is_one_line { "setting" } else { "" };
         let head = [
             ["peak", "external", "device", "", "", ""],
             ["reserved", "fragmentation", "calls", "retries", if judged { "verdict" } else { "" }, last],
@@ -204,7 +202,7 @@ impl Page<'_> {
             );
             let style = if t.outcome.fits() { GOOD } else { BAD };
             let verdict = if judged { verdict(&t.outcome) } else { String::new() };
-            if !beside {
+            if !is_one_line {
                 self.line(format!("  {}", label.concat()));
                 let row = format!("{numbers}{style}{verdict}{style:#}");
                 self.line(row);
@@ -272,8 +270,7 @@ impl Page<'_> {
             };
             self.words(2, text);
         }
-        let others = d.what_if_doubts.iter().filter(|doubt| !d.doubts.contains(doubt));
-        let doubts: Vec<Doubt> = d.doubts.iter().chain(others).copied().collect();
+        let doubts = replay_doubts(d, self.names.overflowed(d.device), &self.advice);
         if doubts.is_empty() {
             return;
         }
@@ -286,94 +283,8 @@ impl Page<'_> {
             };
             self.words(2, &format!("{} {checked}", not_recorded(d.skipped)));
         }
-        for doubt in doubts {
-            let text = self.doubt(doubt, d);
+        for text in doubts {
             self.words(2, &text);
-        }
-    }
-
-    fn doubt(&self, doubt: Doubt, d: &DeviceReplay) -> String {
-        let n = |n: usize, what: &str| counted(n as u64, what);
-        match doubt {
-            Doubt::Diverges => self.divergence(d),
-            Doubt::SettingsAssumed => {
-                "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
-            }
-            Doubt::Skipped(action) => skipped(action),
-            Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
-            Doubt::Overflowed => {
-                let dropped = advice::dropped(self.names.overflowed(d.device));
-                format!("{}; what happened before is not replayed.", advice::sentence(dropped))
-            }
-            Doubt::Preexisting(blocks) => format!(
-                "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
-                if blocks == 1 { "1 block was".to_owned() } else { format!("{} were", n(blocks, "block")) }
-            ),
-            Doubt::OtherAllocator => {
-                "The recording is of another allocator than PyTorch's, which has no such settings.".to_owned()
-            }
-            Doubt::InferredSizes(blocks) => {
-                format!("The sizes of {} live before recording began are inferred.", n(blocks, "block"))
-            }
-            Doubt::Misplaced(blocks) => format!(
-                "{} live before recording began have no room where they are said to lie, and are left out.",
-                n(blocks, "block")
-            ),
-            Doubt::EndStateDisagreements(blocks) => format!(
-                "The events and the end state disagree about {}; the events were followed.",
-                n(blocks, "block")
-            ),
-            Doubt::GuessedLimit => {
-                "The recording ran out at a limit on reserved bytes, which is taken for what was reserved then; it may have been somewhat higher.".to_owned()
-            }
-            Doubt::RoundedRequests => {
-                "Of a request that failed only the rounded size is recorded, and these settings round otherwise.".to_owned()
-            }
-            Doubt::LostEvents(events) => {
-                format!("{} missing: an address was used again or freed twice.", n(events, "event"))
-            }
-            Doubt::SegmentContradictions(events) => {
-                format!("{} do not fit each other or the end state.", n(events, "segment event"))
-            }
-            Doubt::AssumedReleases(releases) => format!(
-                "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
-                n(releases, "case")
-            ),
-            Doubt::UnknownLimit => format!(
-                "A limit is a part of the device, whose size is not known, so there is none here; what was collected as garbage is followed as recorded. Name the size with {}.",
-                self.advice.capacity_alone
-            ),
-        }
-    }
-
-    fn divergence(&self, d: &DeviceReplay) -> String {
-        let happened = |h: Option<Happened>| match h {
-            None => "nothing".to_owned(),
-            Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
-        };
-        let block = |b: Option<EndBlock>| match b {
-            None => "no block".to_owned(),
-            Some(b) => format!("a block of {} at {:#x}, {}", bytes(b.size), b.address, b.state.name()),
-        };
-        match d.divergence {
-            None => String::new(),
-            Some(Divergence::Event { event, recorded, replayed }) => format!(
-                "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another ({}).{}",
-                count(event as u64),
-                happened(recorded),
-                happened(replayed),
-                self.advice.release,
-                if d.lacks_growth {
-                    " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
-                } else {
-                    ""
-                }
-            ),
-            Some(Divergence::EndState { recorded, replayed }) => format!(
-                "Every event is reproduced, but not the layout at the end: there is {}, and the replay has {}.",
-                block(recorded),
-                block(replayed)
-            ),
         }
     }
 }

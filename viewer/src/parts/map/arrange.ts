@@ -2,9 +2,8 @@
 // ones over several lines, in groups of one pool, stream and kind.
 
 import { poolName, streamName } from '../../live/group';
-import { KIND_NAMES, UNKNOWN_KIND } from '../../live/ranges';
 import { firstThat } from '../../numbers/bisect';
-import type { Layout, Tags } from '../../source/source';
+import { SEGMENT_KINDS, type Layout, type Tags } from '../../source/source';
 
 export type Order = 'address' | 'size';
 
@@ -54,7 +53,8 @@ export interface Arrangement {
 
 function groupLabel(tags: Tags | undefined, kind: number): string {
   const parts = [poolName(tags?.pool ?? null), streamName(tags?.stream ?? 0)];
-  if (kind !== UNKNOWN_KIND) parts.push(KIND_NAMES[kind]);
+  const name = SEGMENT_KINDS[kind];
+  if (name !== undefined && name !== 'unknown') parts.push(name);
   return parts.join(' · ');
 }
 

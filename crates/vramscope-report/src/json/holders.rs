@@ -1,0 +1,62 @@
+//! Who holds memory, and who allocated it over the run.
+
+use serde::Serialize;
+use vramscope_analysis::{Holder, Origin};
+
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
+pub(super) struct HolderJson {
+    bytes: u64,
+    requested_bytes: u64,
+    count: u64,
+    /// What the group shares, as the text report names it.
+    key: String,
+    /// Live before recording began; null in groups that do not tell it apart.
+    preexisting: Option<bool>,
+    /// Innermost frame first; of a group of several stacks the one that holds most.
+    stack: Vec<FrameJson>,
+    /// Of memory live before recording whose allocation was not recorded: where it was freed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
+    freed_at: Vec<FrameJson>,
+    /// Outer frames of either that are not told, see [`MOST_FRAMES`].
+    #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
+    frames_left_out: usize,
+}
+
+/// Totals over the run of one line.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Churn"))]
+pub(super) struct ChurnJson {
+    key: String,
+    total_bytes: u64,
+    count: u64,
+}
+
+impl Builder<'_> {
+    pub(super) fn holders(&self, holders: &[Holder], top: Option<usize>) -> Vec<HolderJson> {
+        let holder = |h: &Holder| {
+            let StackJson { frames: stack, left_out } = self.stack(h.stack);
+            let (stack, freed_at) =
+                if h.origin == Some(Origin::FreeOnly) { (Vec::new(), stack) } else { (stack, Vec::new()) };
+            HolderJson {
+                bytes: h.bytes,
+                requested_bytes: h.requested,
+                count: h.count,
+                key: self.names.key(&h.key).into(),
+                preexisting: h.origin.map(|o| o != Origin::Recorded),
+                stack,
+                freed_at,
+                frames_left_out: left_out,
+            }
+        };
+        holders.iter().take(top.unwrap_or(usize::MAX)).map(holder).collect()
+    }
+
+    pub(super) fn churn(&self, h: &Holder) -> ChurnJson {
+        ChurnJson { key: self.names.key(&h.key).into(), total_bytes: h.bytes, count: h.count }
+    }
+}

@@ -1,0 +1,75 @@
+//! `vramscope info --json`.
+
+use serde::Serialize;
+use vramscope_analysis::{DeviceFacts, Facts};
+use vramscope_trace::formats::{Format, Recording};
+use vramscope_trace::{Action, Events};
+
+/// `vramscope info --json`.
+#[derive(Debug, Serialize)]
+pub struct InfoJson {
+    file: String,
+    format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pickle_protocol: Option<u8>,
+    compression: &'static str,
+    generation: Option<&'static str>,
+    features: Vec<&'static str>,
+    devices: Vec<InfoDeviceJson>,
+    frames: usize,
+    stacks: usize,
+    stack_frames: usize,
+    annotations: Option<usize>,
+    allocator_conf: Option<String>,
+    /// What an event takes in memory beside its stack.
+    bytes_per_event: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct InfoDeviceJson {
+    device: i64,
+    events: usize,
+    actions: std::collections::BTreeMap<&'static str, usize>,
+    /// Kinds of events that were left out.
+    skipped_actions: Vec<&'static str>,
+    segments: usize,
+    blocks: usize,
+    first_time_us: Option<i64>,
+    last_time_us: Option<i64>,
+}
+
+impl InfoJson {
+    /// The bare facts of a file.
+    pub fn new(file: &str, recording: &Recording, facts: &Facts) -> Self {
+        let trace = &recording.trace;
+        let device = |d: &DeviceFacts| InfoDeviceJson {
+            device: d.device,
+            events: d.events,
+            actions: d.actions.iter().map(|&(a, n)| (a.name(), n)).collect(),
+            skipped_actions: d.skipped.iter().map(Action::name).collect(),
+            segments: d.segments,
+            blocks: d.blocks,
+            first_time_us: d.time_us.0,
+            last_time_us: d.time_us.1,
+        };
+        Self {
+            file: file.to_owned(),
+            format: recording.format.name(),
+            pickle_protocol: match recording.format {
+                Format::Pickle { protocol } => Some(protocol),
+                Format::Json | Format::Log { .. } => None,
+            },
+            compression: recording.compression.name(),
+            // A log says nothing about PyTorch's age.
+            generation: (!matches!(recording.format, Format::Log { .. })).then_some(facts.generation),
+            features: facts.features.clone(),
+            devices: facts.devices.iter().map(device).collect(),
+            frames: trace.frames.len(),
+            stacks: trace.stacks.len(),
+            stack_frames: facts.stack_frames,
+            annotations: trace.annotations.as_ref().map(Vec::len),
+            allocator_conf: trace.settings.as_ref().and_then(|s| s.conf_text.clone()),
+            bytes_per_event: Events::BYTES_PER_EVENT,
+        }
+    }
+}

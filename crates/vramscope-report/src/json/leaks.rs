@@ -1,0 +1,38 @@
+//! Lines that are suspected of a leak.
+
+use serde::Serialize;
+use vramscope_analysis::LeakSuspect;
+
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Leak"))]
+pub(super) struct LeakJson {
+    line: FrameJson,
+    stack: Vec<FrameJson>,
+    #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
+    frames_left_out: usize,
+    stacks: usize,
+    /// Fewest live allocations from each tenth of the run on.
+    floor: Vec<u64>,
+    allocations: u64,
+    kept: u64,
+    kept_bytes: u64,
+}
+
+impl Builder<'_> {
+    pub(super) fn leak(&self, l: &LeakSuspect) -> LeakJson {
+        let StackJson { frames: stack, left_out } = self.stack(Some(l.stack));
+        LeakJson {
+            line: self.frame(l.line),
+            stack,
+            frames_left_out: left_out,
+            stacks: l.stacks,
+            floor: l.floor.to_vec(),
+            allocations: l.allocations,
+            kept: l.kept,
+            kept_bytes: l.kept_bytes,
+        }
+    }
+}

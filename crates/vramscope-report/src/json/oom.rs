@@ -1,0 +1,63 @@
+//! A request that failed.
+
+use serde::Serialize;
+use vramscope_analysis::OutOfMemory;
+
+use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
+use super::holders::HolderJson;
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Oom"))]
+pub(super) struct OomJson {
+    event: usize,
+    time_us: Option<i64>,
+    requested_bytes: u64,
+    stream: u64,
+    device_free_bytes: u64,
+    allocated_bytes: u64,
+    active_bytes: u64,
+    reserved_bytes: u64,
+    /// Reserved and in no active block; none of it could serve the request, but for `usable_bytes`.
+    reserved_unused_bytes: u64,
+    usable_bytes: u64,
+    unusable: Vec<UnusableJson>,
+    largest_free_block: Option<FreeBlockJson>,
+    /// The device had room for it: a limit on reserved bytes stood in the way.
+    at_limit: bool,
+    /// Free on the device and reserved without use together would have been enough.
+    enough_in_total: bool,
+    missing_bytes: u64,
+    stack: Vec<FrameJson>,
+    #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
+    frames_left_out: usize,
+    /// Who held `allocated_bytes`, by line.
+    holders: Vec<HolderJson>,
+}
+
+impl Builder<'_> {
+    pub(super) fn oom(&self, o: &OutOfMemory) -> OomJson {
+        let StackJson { frames: stack, left_out } = self.stack(o.stack);
+        OomJson {
+            event: o.event,
+            time_us: o.time_us,
+            requested_bytes: o.request.bytes,
+            stream: o.request.stream,
+            device_free_bytes: o.device_free,
+            allocated_bytes: o.counters.allocated,
+            active_bytes: o.counters.active,
+            reserved_bytes: o.counters.reserved,
+            reserved_unused_bytes: o.fragmentation.external,
+            usable_bytes: o.fragmentation.usable,
+            unusable: unusable(&o.fragmentation),
+            largest_free_block: o.fragmentation.largest.map(free_block),
+            at_limit: o.at_limit,
+            enough_in_total: o.enough_in_total(),
+            missing_bytes: o.missing(),
+            stack,
+            frames_left_out: left_out,
+            holders: self.holders(&o.holders, self.top),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How far numbers can be trusted.
+
+use serde::Serialize;
+use vramscope_analysis::Quality;
+use vramscope_trace::Action;
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Quality"))]
+pub(super) struct QualityJson {
+    /// Allocated and active bytes are exact.
+    exact: bool,
+    preexisting_blocks: usize,
+    inferred_sizes: usize,
+    size_mismatches: usize,
+    lost_events: usize,
+    segment_contradictions: usize,
+    end_state_disagreements: usize,
+    end_state_disagreement_bytes: u64,
+    settings_assumed: bool,
+    probably_overflowed: bool,
+    /// The allocator's rules give every address, segment event and the layout at the end as recorded.
+    reproduced: Option<bool>,
+    /// Kinds of events that were left out.
+    skipped_actions: Vec<&'static str>,
+    /// When blocks began and ended is partly inferred, for lack of those.
+    lifetimes_inferred: bool,
+    /// No segment event was recorded, and whether they were left out cannot be told.
+    no_segment_events: bool,
+}
+
+impl QualityJson {
+    pub(super) fn new(q: &Quality) -> Self {
+        Self {
+            exact: q.sizes_exact(),
+            preexisting_blocks: q.preexisting,
+            inferred_sizes: q.inferred_sizes,
+            size_mismatches: q.size_mismatches,
+            lost_events: q.lost_events,
+            segment_contradictions: q.segment_contradictions,
+            end_state_disagreements: q.end_state_disagreements,
+            end_state_disagreement_bytes: q.end_state_disagreement_bytes,
+            settings_assumed: q.settings_assumed,
+            probably_overflowed: q.probably_overflowed,
+            reproduced: q.reproduced,
+            skipped_actions: q.skipped.iter().map(Action::name).collect(),
+            lifetimes_inferred: q.lifetimes_inferred,
+            no_segment_events: q.no_segment_events,
+        }
+    }
+}

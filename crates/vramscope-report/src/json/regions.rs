@@ -1,0 +1,51 @@
+//! What the annotated regions of the program needed.
+
+use serde::Serialize;
+use vramscope_analysis::{Region, RunFigures};
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Region"))]
+pub(super) struct RegionJson {
+    name: String,
+    count: u64,
+    peak_allocated_bytes: u64,
+    peak_above_start_bytes: u64,
+    net_bytes: i64,
+    total_us: i64,
+    first: RunJson,
+    typical: RunJson,
+    largest: RunJson,
+}
+
+/// One run of a region.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "RegionRun"))]
+pub(super) struct RunJson {
+    peak_allocated_bytes: u64,
+    peak_above_start_bytes: u64,
+    net_bytes: i64,
+    us: i64,
+}
+
+pub(super) fn region(r: &Region) -> RegionJson {
+    RegionJson {
+        name: r.name.clone(),
+        count: r.count,
+        peak_allocated_bytes: r.peak,
+        peak_above_start_bytes: r.peak_above_start,
+        net_bytes: r.net,
+        total_us: r.total_us,
+        first: run(&r.first),
+        typical: run(&r.typical),
+        largest: run(&r.largest),
+    }
+}
+
+fn run(r: &RunFigures) -> RunJson {
+    RunJson {
+        peak_allocated_bytes: r.peak,
+        peak_above_start_bytes: r.above_start,
+        net_bytes: r.net,
+        us: r.us,
+    }
+}

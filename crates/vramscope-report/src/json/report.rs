@@ -1,0 +1,237 @@
+//! `vramscope report --json`.
+
+use serde::Serialize;
+use vramscope_analysis::{Counters, EndState, Moment, Peak, Summary};
+
+use super::fragmentation::{FragmentationsJson, fragmentation};
+use super::holders::{ChurnJson, HolderJson};
+use super::leaks::LeakJson;
+use super::oom::OomJson;
+use super::quality::QualityJson;
+use super::regions::{RegionJson, region};
+use super::stacks::Builder;
+use crate::answers::Answers;
+use crate::names::Names;
+
+/// `vramscope report --json`.
+#[derive(Debug, Serialize)]
+pub struct ReportJson {
+    file: String,
+    format: &'static str,
+    devices: Vec<DeviceJson>,
+}
+
+/// One device of the report.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportDevice"))]
+pub(super) struct DeviceJson {
+    device: i64,
+    events: usize,
+    /// The last event before the highest allocated bytes; null where nothing rose above the start.
+    peak_event: Option<usize>,
+    peak_time_us: Option<i64>,
+    peak_requested_bytes: u64,
+    peak_allocated_bytes: u64,
+    peak_active_bytes: u64,
+    peak_reserved_bytes: u64,
+    end_requested_bytes: u64,
+    end_allocated_bytes: u64,
+    end_active_bytes: u64,
+    end_reserved_bytes: u64,
+    end_segments: usize,
+    end_blocks: usize,
+    preexisting_bytes: u64,
+    /// Who held `peak_allocated_bytes`, most first. With `--at` it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    holders_at_peak: Option<Vec<HolderJson>>,
+    /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    at: Option<AtJson>,
+    pools: Vec<HolderJson>,
+    streams: Vec<HolderJson>,
+    /// What `--filter` left out of the holders.
+    filtered_out_bytes: u64,
+    ooms: Vec<OomJson>,
+    /// Out-of-memory events beyond those in `ooms`.
+    more_ooms: usize,
+    /// After an out of memory, the setting that would have served best on the same device.
+    best_setting: Option<BestSettingJson>,
+    leaks: Vec<LeakJson>,
+    fragmentation: FragmentationsJson,
+    regions: Vec<RegionJson>,
+    churn: Vec<ChurnJson>,
+    quality: QualityJson,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMoment"))]
+pub(super) struct AtJson {
+    event: usize,
+    requested_bytes: u64,
+    allocated_bytes: u64,
+    active_bytes: u64,
+    reserved_bytes: u64,
+    holders: Vec<HolderJson>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "BestSetting"))]
+pub(super) struct BestSettingJson {
+    conf: String,
+    peak_reserved_bytes: u64,
+    /// Up to the end of the recording.
+    fits: bool,
+    exact: bool,
+}
+
+impl ReportJson {
+    /// The report about `answers`; `top` limits lists of holders where the user asked for it.
+    pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
+        let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+        let builder = Builder::new(names, top);
+        Self {
+            file: answers.file.to_owned(),
+            format: answers.recording.format.name(),
+            devices: answers.devices.iter().map(|d| builder.device(d, answers.at)).collect(),
+        }
+    }
+}
+
+impl Builder<'_> {
+    fn device(&self, s: &Summary, at: Option<usize>) -> DeviceJson {
+        let EndState { segments, blocks, allocated, active, requested, reserved } = s.end;
+        let Peak { moment, .. } = s.peaks.allocated;
+        let holders = self.holders(&s.holders, self.top);
+        let Counters {
+            requested: here_requested,
+            allocated: here,
+            active: here_active,
+            reserved: here_reserved,
+        } = s.counters;
+        let (holders_at_peak, at) = match at {
+            None => (Some(holders), None),
+            Some(event) => {
+                let at = AtJson {
+                    event,
+                    requested_bytes: here_requested,
+                    allocated_bytes: here,
+                    active_bytes: here_active,
+                    reserved_bytes: here_reserved,
+                    holders,
+                };
+                (None, Some(at))
+            }
+        };
+        DeviceJson {
+            device: s.device,
+            events: s.events,
+            peak_event: moment.event(),
+            peak_time_us: self.time(s.device, moment),
+            peak_requested_bytes: s.peaks.requested.bytes,
+            peak_allocated_bytes: s.peaks.allocated.bytes,
+            peak_active_bytes: s.peaks.active.bytes,
+            peak_reserved_bytes: s.peaks.reserved.bytes,
+            end_requested_bytes: requested,
+            end_allocated_bytes: allocated,
+            end_active_bytes: active,
+            end_reserved_bytes: reserved,
+            end_segments: segments,
+            end_blocks: blocks,
+            preexisting_bytes: s.preexisting,
+            holders_at_peak,
+            at,
+            pools: self.holders(&s.pools, None),
+            streams: self.holders(&s.streams, None),
+            filtered_out_bytes: s.filtered_out,
+            ooms: s.ooms.iter().map(|o| self.oom(o)).collect(),
+            more_ooms: s.more_ooms,
+            best_setting: s.best_setting.as_ref().map(|best| BestSettingJson {
+                conf: best.tried.setting.conf.clone(),
+                peak_reserved_bytes: best.tried.outcome.statistics.reserved.peak,
+                fits: best.tried.outcome.fits(),
+                exact: !best.is_approximate,
+            }),
+            leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
+            fragmentation: FragmentationsJson {
+                at_peak: s.fragmentation.as_ref().map(fragmentation),
+                at_end: s.fragmentation_at_end.as_ref().map(fragmentation),
+            },
+            regions: s.regions.iter().map(region).collect(),
+            churn: s.churn.iter().take(self.top.unwrap_or(usize::MAX)).map(|h| self.churn(h)).collect(),
+            quality: QualityJson::new(&s.quality),
+        }
+    }
+
+    fn time(&self, device: i64, moment: Moment) -> Option<i64> {
+        let device = self.names.trace.devices.iter().find(|d| d.device == device)?;
+        device.events.get(moment.event()?).time_us
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_analysis::{Frames, Options, Summary};
+    use vramscope_trace::formats;
+
+    use super::super::stacks::MOST_FRAMES;
+    use super::*;
+    use crate::Advice;
+
+    /// The report on blocks that live before recording, each with a stack of `depth` frames.
+    fn report(blocks: usize, depth: usize, name: &str) -> serde_json::Value {
+        let frame = |line: usize| serde_json::json!({"filename": name, "line": line, "name": "f"});
+        let block = |n: usize| {
+            let mut frames = vec![frame(n + 1)];
+            frames.extend((1..depth).map(|_| frame(0)));
+            serde_json::json!({"address": n * 512, "size": 512, "requested_size": 512,
+                "state": "active_allocated", "frames": frames})
+        };
+        let blocks: Vec<_> = (0..blocks).map(block).collect();
+        let segment = serde_json::json!({"device": 0, "address": 0, "total_size": blocks.len() * 512, "stream": 0,
+            "segment_type": "large", "blocks": blocks});
+        let snapshot = serde_json::json!({"segments": [segment], "device_traces": [[]]}).to_string();
+        let recording = formats::read(snapshot.as_bytes(), &mut |_| {}).unwrap();
+        let frames = Frames::of(&recording.trace);
+        let trace = &recording.trace;
+        let devices =
+            trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
+        let answers = Answers {
+            file: "f",
+            recording: &recording,
+            frames: &frames,
+            devices,
+            by: None,
+            at: None,
+            advice: Advice::default(),
+        };
+        serde_json::to_value(ReportJson::new(&answers, None)).unwrap()
+    }
+
+    #[test]
+    fn deep_stacks_are_told_up_to_a_bound() {
+        let json = report(2, 3000, "train.py");
+        let holders = json["devices"][0]["holders_at_peak"].as_array().unwrap();
+        assert_eq!(holders.len(), 2);
+        for holder in holders {
+            assert_eq!(holder["stack"].as_array().unwrap().len(), MOST_FRAMES);
+            assert_eq!(holder["frames_left_out"], 2000);
+        }
+        let json = report(1, MOST_FRAMES, "train.py");
+        let holder = &json["devices"][0]["holders_at_peak"][0];
+        assert_eq!(holder["stack"].as_array().unwrap().len(), MOST_FRAMES);
+        assert_eq!(holder.get("frames_left_out"), None);
+    }
+
+    #[test]
+    fn all_stacks_together_are_bounded() {
+        let name = "n".repeat(1 << 20);
+        let trace = report(4, 40, &name);
+        let told = |h: &serde_json::Value| h["stack"].as_array().unwrap().len();
+        let holders = trace["devices"][0]["holders_at_peak"].as_array().unwrap();
+        assert_eq!(holders.iter().map(told).sum::<usize>(), 63);
+        let left_out: u64 = holders.iter().filter_map(|h| h["frames_left_out"].as_u64()).sum();
+        assert_eq!(left_out, 4 * 40 - 63);
+    }
+}

@@ -1,0 +1,76 @@
+//! Stacks as lists of frames, bounded in number and in bytes.
+
+use std::cell::Cell;
+
+use serde::Serialize;
+use vramscope_trace::{FrameId, StackId};
+
+use crate::names::Names;
+
+/// Frames of one stack that are told, the innermost: real ones have some hundred, recursion without an end a million.
+pub(super) const MOST_FRAMES: usize = 1000;
+
+/// Bytes that all stacks together may take, about: a file may refer to one stack, or one long name, any number of times.
+const MOST_STACK_BYTES: usize = 64 << 20;
+
+/// What a frame takes beside its names, about.
+const FRAME_BYTES: usize = 64;
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportFrame"))]
+pub(super) struct FrameJson {
+    filename: String,
+    line: u32,
+    name: String,
+}
+
+/// The frames of a stack, innermost first, and how many outer ones are not told.
+#[derive(Default)]
+pub(super) struct StackJson {
+    pub(super) frames: Vec<FrameJson>,
+    pub(super) left_out: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+pub(super) fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+pub(super) struct Builder<'r> {
+    pub(super) names: Names<'r>,
+    pub(super) top: Option<usize>,
+    /// Of [`MOST_STACK_BYTES`], those that are left.
+    left: Cell<usize>,
+}
+
+impl<'r> Builder<'r> {
+    pub(super) fn new(names: Names<'r>, top: Option<usize>) -> Self {
+        Self { names, top, left: Cell::new(MOST_STACK_BYTES) }
+    }
+
+    pub(super) fn stack(&self, stack: Option<StackId>) -> StackJson {
+        let Some(stack) = stack else { return StackJson::default() };
+        let trace = self.names.trace;
+        let all = trace.stacks.get(stack);
+        let room = |id: &FrameId| {
+            let frame = trace.frames.get(*id);
+            let names = [frame.filename, frame.name].map(|s| trace.strings.get(s).len());
+            let left = self.left.get().checked_sub(FRAME_BYTES + names.iter().sum::<usize>());
+            self.left.set(left.unwrap_or(0));
+            left.is_some()
+        };
+        let told = all.iter().take(MOST_FRAMES).take_while(|id| room(id));
+        let frames: Vec<FrameJson> = told.map(|&f| self.frame(f)).collect();
+        StackJson { left_out: all.len() - frames.len(), frames }
+    }
+
+    pub(super) fn frame(&self, id: FrameId) -> FrameJson {
+        let trace = self.names.trace;
+        let frame = trace.frames.get(id);
+        FrameJson {
+            filename: trace.strings.get(frame.filename).to_owned(),
+            line: frame.line,
+            name: trace.strings.get(frame.name).to_owned(),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The four kinds of bytes at one moment, at their highest and at the end.
+
+use vramscope_analysis::{Peak, Summary};
+
+use super::page::{DIM, Page};
+use crate::answers::Answers;
+use crate::units::{bytes, count};
+
+impl Page<'_> {
+    pub(super) fn bytes_table(&mut self, answers: &Answers<'_>, s: &Summary) {
+        let at = |p: Peak| {
+            p.moment.event().map_or("the start".to_owned(), |e| format!("event {}", count(e as u64)))
+        };
+        let here = match answers.at {
+            Some(event) => format!("after event {}", count(event as u64)),
+            None => "at the peak".to_owned(),
+        };
+        self.heading(&format!(
+            "{:<12}{here:>16}{:>14}  {:<16}{:>14}",
+            "Bytes", "highest", "at", "at the end"
+        ));
+        let end = s.end;
+        let has_end = end.segments > 0;
+        for (name, here, peak, end) in [
+            ("requested", s.counters.requested, s.peaks.requested, end.requested),
+            ("allocated", s.counters.allocated, s.peaks.allocated, end.allocated),
+            ("active", s.counters.active, s.peaks.active, end.active),
+            ("reserved", s.counters.reserved, s.peaks.reserved, end.reserved),
+        ] {
+            let end = if has_end { bytes(end) } else { "-".to_owned() };
+            self.line(format!(
+                "{name:<12}{:>16}{:>14}  {:<16}{end:>14}",
+                bytes(here),
+                bytes(peak.bytes),
+                at(peak)
+            ));
+        }
+        let used = match s.ooms.first() {
+            Some(oom) => format!("the driver had {} left at the out of memory", bytes(oom.device_free)),
+            None => "a snapshot does not hold it".to_owned(),
+        };
+        self.line(format!("{:<12}{DIM}    {used}{DIM:#}", "device used"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Who held the memory at a moment: as a tree of calls, or by what the user asked for.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthStr as _;
+use vramscope_analysis::{CallTree, Holder, HolderKey, Node, NodeKind, Origin, Recorder, Summary};
+use vramscope_trace::PoolId;
+
+use super::page::{DIM, Page};
+use crate::advice;
+use crate::answers::Answers;
+use crate::fit::fit;
+use crate::units::{bytes, count};
+
+impl Page<'_> {
+    pub(super) fn holders(&mut self, answers: &Answers<'_>, s: &Summary) {
+        let total = s.counters.allocated;
+        let when = match (answers.at, s.moment.event()) {
+            (None, Some(e)) => format!("at the peak, after event {}", count(e as u64)),
+            (None, None) if s.events == 0 => "when the snapshot was taken".to_owned(),
+            (None, None) => "at the peak, before the first event".to_owned(),
+            (Some(e), _) => format!("after event {}", count(e as u64)),
+        };
+        self.heading(&format!("Who held {} {when}", bytes(total)));
+        if s.filtered_out > 0 {
+            self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
+        }
+        match answers.by {
+            None if self.options.full_stacks => self.holder_rows(&s.holders, total, self.options.top),
+            None => match s.tree.roots.as_slice() {
+                // Without events all there is was live before them.
+                &[all] if s.events == 0 => self.tree(&s.tree, &s.tree.nodes[all].children, total, 0),
+                roots => self.tree(&s.tree, roots, total, 0),
+            },
+            Some(_) => self.holder_rows(&s.holders, total, self.options.top),
+        }
+        let without: u64 = s
+            .holders
+            .iter()
+            .filter(|h| h.key == HolderKey::NoStack && h.origin == Some(Origin::Recorded))
+            .map(|h| h.bytes)
+            .sum();
+        if self.recorder == Recorder::Torch && has_stacks(s) && without * 20 >= total && total > 0 {
+            let text = "Blocks without a stack were allocated outside Python, as a rule by a backward pass; record with `stacks=\"all\"` to see where.";
+            self.words(2, text);
+        }
+        if s.events > 0 && !has_stacks(s) {
+            let stacks = advice::stacks(self.recorder);
+            let is_frame = |node: &Node| matches!(node.kind, NodeKind::Frame(_));
+            let text = if s.tree.nodes.iter().any(is_frame) {
+                format!(
+                    "Stacks are those of memory that was live before recording; to record the others, {stacks}."
+                )
+            } else {
+                format!("No stacks were recorded: {stacks}.")
+            };
+            self.words(2, &text);
+        }
+        let private = |h: &Holder| matches!(h.key, HolderKey::Pool(Some(p)) if p != PoolId::default());
+        if s.pools.iter().any(private) {
+            self.line(format!("{DIM}  by pool{DIM:#}"));
+            self.holder_rows(&s.pools, total, self.options.top);
+        }
+        if s.streams.len() > 1 {
+            self.line(format!("{DIM}  by stream{DIM:#}"));
+            self.holder_rows(&s.streams, total, self.options.top);
+        }
+    }
+
+    /// Calls as a tree: a chain of calls with no branch is one row, its innermost line in front.
+    fn tree(&mut self, tree: &CallTree, siblings: &[usize], total: u64, depth: usize) {
+        // Deep recursion of the profiled program must not become recursion here.
+        const DEEPEST: usize = 24;
+        let nodes: Vec<&Node> = siblings.iter().map(|&n| &tree.nodes[n]).collect();
+        // Rows below one percent say little and push the rest off the screen.
+        let worth = |n: &&&Node| n.bytes.saturating_mul(100) >= total;
+        let shown = nodes.iter().take_while(worth).take(self.options.top).count().max(nodes.len().min(1));
+        let (nodes, rest) = nodes.split_at(shown);
+        for &node in nodes {
+            let mut chain = vec![node.kind];
+            let mut node = node;
+            while let (NodeKind::Frame(_), &[only]) = (node.kind, node.children.as_slice())
+                && tree.nodes[only].bytes == node.bytes
+            {
+                node = &tree.nodes[only];
+                chain.push(node.kind);
+            }
+            let room = self.room(depth * 2, node.count);
+            let mut label = String::new();
+            for (i, &kind) in chain.iter().rev().enumerate() {
+                let between = if i == 0 { "" } else { " < " };
+                // The innermost line comes first, but leaves its caller some room.
+                let callers = if i == 0 && chain.len() > 1 { 22 } else { 0 };
+                let left = room.saturating_sub(label.width() + between.len() + callers).max(10);
+                if i > 0 && left < 12 {
+                    break;
+                }
+                let _ = write!(label, "{between}{}", fit(&self.names.node(kind), left));
+            }
+            self.row(node.bytes, total, depth * 2, &label, node.count);
+            if depth < DEEPEST {
+                self.tree(tree, &node.children, total, depth + 1);
+            }
+        }
+        if !rest.is_empty() {
+            let label = format!("... {} more", count(rest.len() as u64));
+            self.row(
+                rest.iter().map(|n| n.bytes).sum(),
+                total,
+                depth * 2,
+                &label,
+                rest.iter().map(|n| n.count).sum(),
+            );
+        }
+    }
+}
+
+/// Some allocation was recorded with its stack.
+pub(super) fn has_stacks(s: &Summary) -> bool {
+    s.churn.iter().any(|h| h.key != HolderKey::NoStack)
+}

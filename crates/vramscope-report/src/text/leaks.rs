@@ -1,0 +1,43 @@
+//! Lines that are suspected of a leak, with the evidence.
+
+use vramscope_analysis::{LeakSuspect, Summary};
+
+use super::holders::has_stacks;
+use super::page::{BOLD, Page};
+use crate::fit::fit;
+use crate::units::{bytes, count, counted};
+
+impl Page<'_> {
+    pub(super) fn leaks(&mut self, s: &Summary) {
+        if s.events == 0 || !has_stacks(s) {
+            return;
+        }
+        if s.leaks.is_empty() {
+            self.heading("No leak suspects");
+            return;
+        }
+        self.heading(&format!("Leak suspects: {}", counted(s.leaks.len() as u64, "line")));
+        for leak in s.leaks.iter().take(self.options.top) {
+            self.leak(leak);
+        }
+        let more = s.leaks.len().saturating_sub(self.options.top);
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more as u64)));
+        }
+    }
+
+    pub(super) fn leak(&mut self, leak: &LeakSuspect) {
+        let line = fit(&self.names.frame(leak.line), self.options.width.saturating_sub(16));
+        self.line(format!("  {:>11}  {BOLD}{line}{BOLD:#}", bytes(leak.kept_bytes)));
+        let floor: Vec<String> = leak.floor.iter().map(|n| n.to_string()).collect();
+        let stacks = if leak.stacks > 1 { format!(" from {} stacks", leak.stacks) } else { String::new() };
+        let text = format!(
+            "kept {} of {} blocks{stacks}; live and never fewer again, by tenths of the run: {}",
+            count(leak.kept),
+            count(leak.allocations),
+            floor.join(" ")
+        );
+        self.words(15, &text);
+        self.full_stack(Some(leak.stack));
+    }
+}

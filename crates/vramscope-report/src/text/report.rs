@@ -1,0 +1,172 @@
+//! The report on a recording: the verdict first, then a section for each question.
+
+use vramscope_analysis::{BestSetting, Recorder, Summary, Tried};
+
+use super::holders::has_stacks;
+use super::page::{BAD, GOOD, Page, TextOptions};
+use super::replay;
+use crate::advice;
+use crate::answers::Answers;
+use crate::doubts;
+use crate::names::Names;
+use crate::units::{bytes, count, counted};
+
+/// The report on a recording as text with ANSI styles, a section for each question.
+pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
+    let events = answers.devices.iter().map(|d| d.events).sum();
+    page.file(answers.file, answers.recording, events, answers.devices.len());
+    for device in &answers.devices {
+        page.device(answers, device);
+    }
+    page.host(answers);
+    page.out
+}
+
+impl Page<'_> {
+    /// Pinned host memory has another allocator, whose rules are not followed here.
+    fn host(&mut self, answers: &Answers<'_>) {
+        let host = answers.recording.trace.host.as_ref();
+        let Some(host) = host.filter(|h| !h.events.is_empty() || !h.segments.is_empty()) else { return };
+        self.heading("Pinned host memory");
+        let text = format!(
+            "{} in {} at the end, {}. It has an allocator of its own and is not explained further.",
+            bytes(host.segments.iter().map(|s| s.total_size).sum()),
+            counted(host.segments.len() as u64, "segment"),
+            counted(host.events.len() as u64, "event")
+        );
+        self.words(2, &text);
+    }
+
+    fn device(&mut self, answers: &Answers<'_>, s: &Summary) {
+        if answers.devices.len() > 1 {
+            let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
+            self.heading(&format!("Device {} {rule}", s.device));
+        }
+        if s.events == 0 && s.end.segments == 0 {
+            self.line("Nothing was recorded on this device.");
+            return;
+        }
+        self.verdict(s);
+        self.chart(s);
+        self.bytes_table(answers, s);
+        self.holders(answers, s);
+        self.leaks(s);
+        self.fragmentation(s);
+        let settings = answers.recording.trace.settings.as_ref();
+        let could_expand =
+            settings.is_none_or(|s| s.expandable_segments.or(s.conf.expandable_segments) != Some(true));
+        for oom in &s.ooms {
+            self.oom(s.time_us.map(|t| t.0), oom, could_expand);
+        }
+        if s.more_ooms > 0 {
+            let more = counted(s.more_ooms as u64, "more out-of-memory event");
+            self.words(2, &format!("... and {more}; {} shows any moment.", self.advice.any_moment));
+        }
+        self.regions(s);
+        self.churn(s);
+        self.trust(s);
+    }
+
+    /// What a tired person reads first.
+    fn verdict(&mut self, s: &Summary) {
+        let mut said = Vec::new();
+        if let Some(oom) = s.ooms.first() {
+            let asked = bytes(oom.request.bytes);
+            said.push(if oom.at_limit {
+                let free = bytes(oom.device_free);
+                format!("Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device.")
+            } else if oom.enough_in_total() {
+                let unusable = bytes(oom.fragmentation.unusable_bytes());
+                format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
+            } else {
+                let (used, free) = (bytes(oom.counters.active), bytes(oom.device_free));
+                format!(
+                    "Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device."
+                )
+            });
+        }
+        if let Some(leak) = s.leaks.first() {
+            let (kept, all) = (count(leak.kept), count(leak.allocations));
+            let (line, held) = (self.names.frame(leak.line), bytes(leak.kept_bytes));
+            said.push(format!(
+                "Leak suspected at {line}: it kept {kept} of the {all} blocks it allocated, {held}."
+            ));
+        }
+        let style = if said.is_empty() { GOOD } else { BAD };
+        if said.is_empty() {
+            said.push(quiet(s, self.recorder));
+        }
+        self.out.push('\n');
+        for text in said {
+            self.styled_words(style, &text);
+        }
+        if let Some(best) = &s.best_setting {
+            self.best_setting(best);
+        }
+        if s.preexisting > 0 && s.events > 0 {
+            let before = bytes(s.preexisting);
+            self.words(
+                0,
+                &format!("{before} was allocated before recording began and is counted everywhere."),
+            );
+        }
+        if s.quality.probably_overflowed {
+            let dropped = advice::sentence(advice::dropped(self.names.overflowed(s.device)));
+            self.words(0, &format!("{dropped}: record with {} to see them.", advice::larger(self.recorder)));
+        }
+    }
+
+    /// The setting that would have helped, in one sentence.
+    fn best_setting(&mut self, best: &BestSetting) {
+        let Tried { setting, outcome } = &best.tried;
+        let setting = replay::named(setting);
+        let exact = if best.is_approximate { ", as far as can be told" } else { "" };
+        if outcome.fits() {
+            let peak = bytes(outcome.statistics.reserved.peak);
+            let end = if outcome.rescued > 0 { " as far as it was recorded" } else { "" };
+            self.styled_words(
+                GOOD,
+                &format!("With {setting} this run peaks at {peak} and fits{end}{exact}."),
+            );
+        } else {
+            let settings = counted(best.of as u64, "setting");
+            let text =
+                format!("None of {settings} tried makes it fit; it gets furthest with {setting}{exact}.");
+            self.words(0, &text);
+        }
+        self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
+    }
+
+    /// What is not exact, and why.
+    fn trust(&mut self, s: &Summary) {
+        let doubts = doubts(&s.quality, &self.advice);
+        if doubts.is_empty() {
+            return;
+        }
+        self.heading("How far to trust these numbers");
+        for doubt in doubts {
+            self.words(2, &doubt);
+        }
+    }
+}
+
+/// The verdict where nothing went wrong.
+fn quiet(s: &Summary, recorder: Recorder) -> String {
+    if s.events == 0 {
+        return format!(
+            "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call {} first to see a peak.",
+            bytes(s.end.allocated),
+            bytes(s.end.reserved),
+            advice::record(recorder)
+        );
+    }
+    let leaks = if has_stacks(s) {
+        "Nothing failed and nothing looks like a leak."
+    } else {
+        "Nothing failed; without stacks nobody can say who held it, or whether it leaks."
+    };
+    let (allocated, reserved) = (bytes(s.peaks.allocated.bytes), bytes(s.peaks.reserved.bytes));
+    format!("The peak was {allocated} allocated, {reserved} reserved. {leaks}")
+}

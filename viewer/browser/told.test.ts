@@ -33,7 +33,10 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
   let number = 0;
   const is = (type: string, value: unknown) => {
     number += 1;
-    lines.push(`const told${number} = ${JSON.stringify(value, withoutColumns)} as const;`, `export const read${number}: Read<${type}> = told${number};`);
+    lines.push(
+      `const told${number} = ${JSON.stringify(value, withoutColumns)} as const;`,
+      `export const read${number}: Read<${type}> = told${number};`,
+    );
   };
   const ask = async (question: string, init?: RequestInit) => {
     const response = await fetch(new URL(`api/${question}`, served.url), init);
@@ -41,7 +44,8 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
     return response.ok ? response : null;
   };
   const json = async (question: string) => ((await ask(question))?.json() ?? null) as any;
-  const head = async (question: string, init?: RequestInit) => decode((await (await ask(question, init))!.arrayBuffer()) as ArrayBuffer);
+  const head = async (question: string, init?: RequestInit) =>
+    decode((await (await ask(question, init))!.arrayBuffer()) as ArrayBuffer);
   try {
     const recordings: any[] = await json('recordings');
     is('Recording[]', recordings);
@@ -67,7 +71,8 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
   }
   mkdirSync(folder, { recursive: true });
   writeFileSync(written, lines.join('\n'));
-  const options = '--noEmit --strict --ignoreConfig --skipLibCheck --verbatimModuleSyntax --target ES2023 --module ESNext --moduleResolution bundler';
+  const options =
+    '--noEmit --strict --ignoreConfig --skipLibCheck --verbatimModuleSyntax --target ES2023 --module ESNext --moduleResolution bundler';
   const tsc = spawnSync(join(viewer, 'node_modules/.bin/tsc'), [...options.split(' '), written], { encoding: 'utf8' });
   expect(tsc.stdout + tsc.stderr).not.toMatch(/error TS/);
   expect(tsc.status, tsc.stdout).toBe(0);

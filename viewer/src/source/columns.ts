@@ -24,7 +24,10 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 function withColumns(value: unknown, buffer: ArrayBuffer, behind: number): unknown {
   if (Array.isArray(value)) return isObject(value[0]) ? value.map((one) => withColumns(one, buffer, behind)) : value;
   if (!isObject(value)) return value;
-  const members = Object.entries(value).map(([key, member]) => [key, column(member, buffer, behind) ?? withColumns(member, buffer, behind)]);
+  const members = Object.entries(value).map(([key, member]) => [
+    key,
+    column(member, buffer, behind) ?? withColumns(member, buffer, behind),
+  ]);
   return Object.fromEntries(members);
 }
 

@@ -54,14 +54,21 @@ export function http(): Source {
   return {
     recordings: async () => (await json<(sent.Recording | null)[]>('api/recordings')).map((one) => one && toRecording(one)),
     names: async (file) => toNames(await columns<sent.Names>(`api/${file}/names`)),
-    picture: async (file, device, window, unwanted) =>
-      ({ ...(await columns<sent.Picture>(at(file, device, 'picture'), windowParameters(window), until(unwanted))), window }),
+    picture: async (file, device, window, unwanted) => ({
+      ...(await columns<sent.Picture>(at(file, device, 'picture'), windowParameters(window), until(unwanted))),
+      window,
+    }),
     live: (file, device, moment, unwanted) => columns<Live>(at(file, device, 'live'), { moment }, until(unwanted)),
     layout: (file, device, moment, unwanted) => columns<Layout>(at(file, device, 'layout'), { moment }, until(unwanted)),
     events: (file, device, first, count) => columns<Events>(at(file, device, 'events'), { first, count }),
     allocation: (file, device, id) => json<Allocation>(at(file, device, 'allocation'), { id }),
     search: (file, device, query: Query, unwanted) => {
-      const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(query), ...until(unwanted) };
+      const init = {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(query),
+        ...until(unwanted),
+      };
       return columns<Found>(at(file, device, 'search'), {}, init);
     },
     regions: (file, device) => columns<Regions>(at(file, device, 'regions')),

@@ -65,7 +65,10 @@ export class LocalTimeline {
     };
     const sums = (kind: ByteKind) => new RangeMax(sumOverTime(this.stacked[kind], this.moments));
     this.counters = {
-      requested: sums('requested'), allocated: sums('allocated'), active: sums('active'), reserved: sums('reserved'),
+      requested: sums('requested'),
+      allocated: sums('allocated'),
+      active: sums('active'),
+      reserved: sums('reserved'),
     };
     this.times = events.time_us.length && !Number.isNaN(events.time_us[0]) ? rising(events.time_us) : null;
   }

@@ -25,8 +25,7 @@ export async function local(base64: string): Promise<Source> {
     layout: async (file, device, moment) => at(file, device).layout(moment),
     events: async (file, device, first, count) => {
       const { events } = at(file, device).data;
-      const slice = <T extends { subarray(from: number, to: number): T }>(column: T) =>
-        column.subarray(first, first + count);
+      const slice = <T extends { subarray(from: number, to: number): T }>(column: T) => column.subarray(first, first + count);
       return {
         first,
         action: slice(events.action),
@@ -43,8 +42,9 @@ export async function local(base64: string): Promise<Source> {
     regions: async (file, device) => at(file, device).data.regions,
     segments: async (file, device) => {
       const { ranges } = at(file, device).data;
-      const order = numbers(ranges.from.length, () => true)
-        .sort((a, b) => ranges.from[a]! - ranges.from[b]! || ranges.address[a]! - ranges.address[b]!);
+      const order = numbers(ranges.from.length, () => true).sort(
+        (a, b) => ranges.from[a]! - ranges.from[b]! || ranges.address[a]! - ranges.address[b]!,
+      );
       return {
         address: pick(ranges.address, order),
         bytes: pick(ranges.bytes, order),

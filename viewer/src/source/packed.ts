@@ -126,8 +126,13 @@ function unpackAllocations(packed: sent.PackedAllocations): Allocations {
     while (distinct.length <= n) distinct.push(nextDistinct());
     return distinct[n]!;
   });
-  const [requests, beyond, births, frees, ends] =
-    [numbers(packed.requested), numbers(packed.beyond), sums(numbers(packed.from)), numbers(packed.freed), numbers(packed.to)];
+  const [requests, beyond, births, frees, ends] = [
+    numbers(packed.requested),
+    numbers(packed.beyond),
+    sums(numbers(packed.from)),
+    numbers(packed.freed),
+    numbers(packed.to),
+  ];
   const [stacks, tags] = [numbers(packed.stack), numbers(packed.tags)];
   const requested = f64s(count, () => requests.next());
   const from = u32s(count, births);

@@ -9,7 +9,19 @@
 import type { ReportDevice } from './generated/report';
 import type * as sent from './generated/view';
 import type {
-  Allocation, ByKind, ByteKind, CODES, Events, Found, Layout, Live, Query, Regions, Replay, Segments, Window,
+  Allocation,
+  ByKind,
+  ByteKind,
+  CODES,
+  Events,
+  Found,
+  Layout,
+  Live,
+  Query,
+  Regions,
+  Replay,
+  Segments,
+  Window,
 } from './generated/view';
 
 export * from './generated/view';

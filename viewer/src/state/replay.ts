@@ -23,7 +23,8 @@ export interface Overlay {
 const isChosen = computed(() => setting.value !== null);
 
 const replay = asked((unwanted) =>
-  (isChosen.value && current.value?.events ? replayOf(file.value, device.value, unwanted) : null));
+  isChosen.value && current.value?.events ? replayOf(file.value, device.value, unwanted) : null,
+);
 
 /** The line of the chosen setting, whichever view is shown. */
 export const overlay = computed<Overlay | null>(() => {

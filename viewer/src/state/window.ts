@@ -11,7 +11,11 @@ export const axis = kept('axis', oneOf<Axis>(['events', 'time']), 'events');
 const hundredths = (at: number) => Math.round(at * 100) / 100;
 
 /** Part of the axis that is shown; null: all. */
-export const range = keptOfDevice('range', spanForm((at) => (axis.value === 'time' ? Math.round(at) : hundredths(at))), null);
+export const range = keptOfDevice(
+  'range',
+  spanForm((at) => (axis.value === 'time' ? Math.round(at) : hundredths(at))),
+  null,
+);
 /** Bytes shown; null: what fits. */
 export const span = keptOfDevice('bytes', spanForm(Math.round), null);
 /** Whether the timeline leaves room for the reserved line. */

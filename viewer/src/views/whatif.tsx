@@ -86,7 +86,10 @@ function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
       </div>
       <p class="quiet">
         {count(replay.events)} events replayed{replay.torch ? ` by the rules of PyTorch ${replay.torch}` : ''}
-        {replay.capacity_bytes === null ? '; the size of the device is not known' : ` on a device of ${bytes(replay.capacity_bytes)}`}.
+        {replay.capacity_bytes === null
+          ? '; the size of the device is not known'
+          : ` on a device of ${bytes(replay.capacity_bytes)}`}
+        .
       </p>
     </header>
   );
@@ -151,8 +154,8 @@ function Chosen({ row, recorded }: { row: Row | null; recorded: Row | null }) {
       )}
       {change !== null && (
         <p class="quiet">
-          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} against the recorded settings. Its line in
-          the timeline is drawn over the recorded reserved bytes.
+          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} against the recorded settings. Its line in the
+          timeline is drawn over the recorded reserved bytes.
         </p>
       )}
     </section>
@@ -175,8 +178,14 @@ function CopyLine({ text }: { text: string }) {
     <div class="copy-line">
       <code ref={line}>{text}</code>
       <Button onClick={() => void copy()}>Copy</Button>
-      <span class="visually-hidden" aria-live="polite">{copied === text ? 'Copied.' : ''}</span>
-      {copied === text && <span class="quiet" aria-hidden="true">copied</span>}
+      <span class="visually-hidden" aria-live="polite">
+        {copied === text ? 'Copied.' : ''}
+      </span>
+      {copied === text && (
+        <span class="quiet" aria-hidden="true">
+          copied
+        </span>
+      )}
     </div>
   );
 }
@@ -208,8 +217,11 @@ function Trust({ replay: { device: replay, doubts: own, what_if_doubts: others }
   return (
     <section class="fact-section" aria-label="How far to trust it">
       <h3>
-        {replay.reproduces_recording === true ? 'Exact: the replay reproduces the recording'
-          : own.length > 0 || others.length > 0 ? 'Approximate' : 'How far to trust it'}
+        {replay.reproduces_recording === true
+          ? 'Exact: the replay reproduces the recording'
+          : own.length > 0 || others.length > 0
+            ? 'Approximate'
+            : 'How far to trust it'}
       </h3>
       {replay.reproduces_recording === true && (
         <p class="quiet">

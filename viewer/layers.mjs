@@ -1,5 +1,5 @@
 // The page's folders from the ground up: a file imports from its own folder and from those that stand before it here, never
-// from one that comes later. `npm run layers` fails where an import runs up. Circles within a folder are biome's to find.
+// from one that comes later. `npm run lint` fails where an import runs up. Circles within a folder are biome's to find.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

@@ -28,7 +28,10 @@ async function violations(page: Page): Promise<string[]> {
 
 test.for(['light', 'dark'] as const)('nothing serious in any view, %s', async (colorScheme, { open }) => {
   const hash = 'selected=300&search=a&moment=1300&against=100';
-  const page = await open(`${await serving(example('oom.pickle'), example('leak.pickle'))}#${hash}`, { colorScheme, before: axe });
+  const page = await open(`${await serving(example('oom.pickle'), example('leak.pickle'))}#${hash}`, {
+    colorScheme,
+    before: axe,
+  });
   const all: Record<string, string[]> = {};
   for (const view of VIEWS) {
     await show(page, view);
@@ -37,26 +40,29 @@ test.for(['light', 'dark'] as const)('nothing serious in any view, %s', async (c
   expect(all).toEqual(Object.fromEntries(VIEWS.map((view) => [view, []])));
 });
 
-test.for(['light', 'dark'] as const)('nothing serious in dialogs, messages and empty pages, %s', async (colorScheme, { open }) => {
-  const options = { colorScheme, before: axe } as const;
-  const page = await open(await serving(example('leak.pickle')), options);
-  await page.keyboard.press('?');
-  await page.getByRole('dialog').waitFor();
-  expect(await violations(page)).toEqual([]);
-  await page.keyboard.press('Escape');
-  await page.keyboard.press('/');
-  await page.keyboard.type('>=many');
-  await page.getByRole('note').waitFor();
-  await show(page, 'moment');
-  await page.getByRole('button', { name: /^Save moment/ }).click();
-  await page.getByRole('menu').waitFor();
-  expect(await violations(page)).toEqual([]);
-  const bare = await open(await serving(), { ...options, draws: false });
-  await bare.getByRole('heading', { name: 'No recording is open' }).waitFor();
-  expect(await violations(bare)).toEqual([]);
-  const bareSegments = await open(await serving(segmentsOnly()), options);
-  for (const view of ['state', 'whatif'] as const) {
-    await show(bareSegments, view);
-    expect(await violations(bareSegments), view).toEqual([]);
-  }
-});
+test.for(['light', 'dark'] as const)(
+  'nothing serious in dialogs, messages and empty pages, %s',
+  async (colorScheme, { open }) => {
+    const options = { colorScheme, before: axe } as const;
+    const page = await open(await serving(example('leak.pickle')), options);
+    await page.keyboard.press('?');
+    await page.getByRole('dialog').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('/');
+    await page.keyboard.type('>=many');
+    await page.getByRole('note').waitFor();
+    await show(page, 'moment');
+    await page.getByRole('button', { name: /^Save moment/ }).click();
+    await page.getByRole('menu').waitFor();
+    expect(await violations(page)).toEqual([]);
+    const bare = await open(await serving(), { ...options, draws: false });
+    await bare.getByRole('heading', { name: 'No recording is open' }).waitFor();
+    expect(await violations(bare)).toEqual([]);
+    const bareSegments = await open(await serving(segmentsOnly()), options);
+    for (const view of ['state', 'whatif'] as const) {
+      await show(bareSegments, view);
+      expect(await violations(bareSegments), view).toEqual([]);
+    }
+  },
+);

@@ -36,10 +36,19 @@ test('a page that is loaded again shows the same', async ({ open }) => {
   await page.locator('aside[data-selected]').waitFor();
   await page.getByRole('searchbox').fill('stream:0');
   await page.locator('[data-matches]').waitFor();
-  await expect.poll(() => state(page)).toEqual({
-    view: 'timeline', file: '1', axis: 'time', stacked: 'requested', color: 'size', search: 'stream:0',
-    range: expect.any(String), moment: expect.any(String), selected: expect.any(String),
-  });
+  await expect
+    .poll(() => state(page))
+    .toEqual({
+      view: 'timeline',
+      file: '1',
+      axis: 'time',
+      stacked: 'requested',
+      color: 'size',
+      search: 'stream:0',
+      range: expect.any(String),
+      moment: expect.any(String),
+      selected: expect.any(String),
+    });
   const [kept, before] = [await state(page), await shown(page)];
   await page.reload();
   await page.locator('aside[data-selected]').waitFor();
@@ -53,7 +62,10 @@ test('moments, groups and settings are kept', async ({ open }) => {
   await panel(page).getByRole('button', { name: 'the peak' }).click();
   await page.locator('.moment-view[data-against]').waitFor();
   await show(page, 'whatif');
-  await page.getByRole('grid', { name: /^Settings/ }).locator('tr[data-row="2"]').click();
+  await page
+    .getByRole('grid', { name: /^Settings/ })
+    .locator('tr[data-row="2"]')
+    .click();
   await expect.poll(() => state(page)).toEqual({ view: 'whatif', moment: '900', against: '1398', by: 'function', setting: '2' });
   await page.reload();
   await page.locator('tr[data-row="2"][aria-selected="true"]').waitFor();

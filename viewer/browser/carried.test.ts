@@ -28,7 +28,9 @@ describe.each(['leak.pickle', 'oom.pickle', 'training.pickle.zst'])('%s', (name)
     const { at } = report(example(name), '--at', String(told.peak_event)).devices[0];
     for (const kind of KINDS) expect(await numberOf(page, '.state-view', `data-${kind}`)).toBe(at[`${kind}_bytes`]);
     await show(page, 'segments');
-    expect(await numberOf(page, '.segments-view', 'data-segments')).toBe(replay(example(name)).devices[0].recorded.segments_allocated);
+    expect(await numberOf(page, '.segments-view', 'data-segments')).toBe(
+      replay(example(name)).devices[0].recorded.segments_allocated,
+    );
     await show(page, 'whatif');
     expect(await numberOf(page, '.whatif-view', 'data-settings')).toBe(replay(example(name)).devices[0].what_if.length);
     await show(page, 'timeline');
@@ -55,7 +57,10 @@ const known = ['gpt2-torch2.11-default.pickle', 'resnet50-torch2.11-expandable.p
 
 test('totals are what PyTorch counted', async ({ open, skip }) => {
   if (!phantom || !existsSync(phantom)) skipping('recordings', 'totals are what PyTorch counted', skip);
-  const truth = readFileSync(join(phantom!, 'truth.jsonl'), 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  const truth = readFileSync(join(phantom!, 'truth.jsonl'), 'utf8')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
   const page = await open(address(...known.map((name) => join(phantom!, name))), CUT);
   for (const [i, name] of known.entries()) {
     const expected = truth.find((t) => t.file === name);

@@ -12,14 +12,17 @@ test('both recordings are shown, with what grew, their peaks and settings', asyn
   const page = await open(await serving(A, B));
   await show(page, 'compare');
   expect(await page.locator('.small-title').allTextContents()).toEqual([
-    expect.stringContaining('leak.pickle'), expect.stringContaining('oom.pickle'),
+    expect.stringContaining('leak.pickle'),
+    expect.stringContaining('oom.pickle'),
   ]);
   expect(await numberOf(page, '.growth', 'data-a')).toBe(a.peak_allocated_bytes);
   expect(await numberOf(page, '.growth', 'data-b')).toBe(b.peak_allocated_bytes);
   const rows = await tableRows(page, /^Allocated by line/);
   const column = (at: number) => rows.map((row) => exact(row[at]!)).reduce((x, y) => x + y, 0);
   expect([column(2), column(3), column(1)]).toEqual([
-    a.peak_allocated_bytes, b.peak_allocated_bytes, b.peak_allocated_bytes - a.peak_allocated_bytes,
+    a.peak_allocated_bytes,
+    b.peak_allocated_bytes,
+    b.peak_allocated_bytes - a.peak_allocated_bytes,
   ]);
   const peaks = await tableRows(page, 'Peaks');
   expect(peaks.map((row) => [row[0], exact(row[1]!), exact(row[2]!)])).toEqual(

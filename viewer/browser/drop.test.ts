@@ -23,7 +23,12 @@ async function drop(page: Page, { name, bytes, times = 1 }: Dropped): Promise<vo
     ({ name, text, times }) => {
       const part = new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]);
       const transfer = new DataTransfer();
-      transfer.items.add(new File(Array.from({ length: times }, () => part), name));
+      transfer.items.add(
+        new File(
+          Array.from({ length: times }, () => part),
+          name,
+        ),
+      );
       return transfer;
     },
     { name, text: bytes.toString('base64'), times },
@@ -57,10 +62,16 @@ test('a dropped file opens beside the others and can be compared', async ({ open
 test('the button opens files, too', async ({ open }) => {
   const page = await open(await servingAlone(), { draws: false });
   const chooser = page.waitForEvent('filechooser');
-  await page.getByRole('button', { name: 'Open' }).or(page.getByRole('button', { name: 'Open a snapshot' })).first().click();
+  await page
+    .getByRole('button', { name: 'Open' })
+    .or(page.getByRole('button', { name: 'Open a snapshot' }))
+    .first()
+    .click();
   await (await chooser).setFiles(OOM);
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  await expect.poll(() => numberOf(page, '[data-peak="reserved"]', 'data-bytes')).toBe(report(OOM).devices[0].peak_reserved_bytes);
+  await expect
+    .poll(() => numberOf(page, '[data-peak="reserved"]', 'data-bytes'))
+    .toBe(report(OOM).devices[0].peak_reserved_bytes);
 });
 
 test('what is no recording is refused with the reason, and the page stays', async ({ open }) => {
@@ -87,7 +98,10 @@ test('a file that means far more than it holds is refused with a reason', async 
   const page = await open(await servingAlone(LEAK), { expected: /status of 422/ });
   // A string of 900 MiB in 4 MB: members of gzip that are unpacked one after the other.
   const member = gzipSync(Buffer.alloc(1 << 20, 'x'), { level: 1 });
-  await drop(page, { name: 'bomb.json.gz', bytes: Buffer.concat([gzipSync('{"segments": ["'), ...Array.from({ length: 900 }, () => member)]) });
+  await drop(page, {
+    name: 'bomb.json.gz',
+    bytes: Buffer.concat([gzipSync('{"segments": ["'), ...Array.from({ length: 900 }, () => member)]),
+  });
   const alert = page.getByRole('alert');
   await expect.poll(() => alert.textContent(), { timeout: 20_000 }).toMatch(/bomb\.json\.gz: .*of more than 16777216 bytes/);
   await show(page, 'state');
@@ -133,7 +147,9 @@ test('a file that another page has closed says so, and closes here, too', async 
   await one.getByRole('tab', { name: 'Moment' }).click();
   await one.getByText('it was closed').waitFor();
   await one.getByRole('button', { name: 'Close leak.pickle' }).click();
-  await expect.poll(() => one.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await expect
+    .poll(() => one.getByRole('combobox', { name: 'File' }).locator('option').allTextContents())
+    .toEqual(['oom.pickle']);
   await show(one, 'moment');
   expect(await one.getByRole('alert').textContent()).toBe('');
 });

@@ -50,7 +50,10 @@ test('pictures and tables of it hold no markup', async ({ open }) => {
   const page = await open(`${await serving(file)}#view=moment`);
   await show(page, 'moment');
   await page.getByRole('button', { name: /^Save flame/ }).click();
-  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'Picture as SVG' }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('menuitem', { name: 'Picture as SVG' }).click(),
+  ]);
   const stream = await download.createReadStream();
   let svg = '';
   for await (const part of stream) svg += String(part);

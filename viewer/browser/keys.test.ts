@@ -19,7 +19,7 @@ test('digits show the views, arrows walk the tabs', async ({ open }) => {
   }
   await page.getByRole('tab', { selected: true }).focus();
   await page.keyboard.press('ArrowLeft');
-  await expect.poll(() => selectedTab(page)).toBe('What-if');
+  await expect.poll(() => selectedTab(page)).toBe(Object.values(TITLES).at(-1));
   await page.keyboard.press('Home');
   await expect.poll(() => selectedTab(page)).toBe('Overview');
   expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Overview');
@@ -100,7 +100,9 @@ test('Escape clears the selection, then the search', async ({ open }) => {
 const controls = (page: Page): Promise<string[]> =>
   page.evaluate(() => {
     const all = document.querySelectorAll<HTMLElement>('button, select, input, a[href], [tabindex]');
-    const mine = [...all].filter((e) => e.checkVisibility() && e.tabIndex >= 0 && !e.matches(':disabled, input[type=radio]:not(:checked)'));
+    const mine = [...all].filter(
+      (e) => e.checkVisibility() && e.tabIndex >= 0 && !e.matches(':disabled, input[type=radio]:not(:checked)'),
+    );
     mine.forEach((e, i) => (e.dataset['number'] = String(i)));
     return mine.map((e) => e.outerHTML.slice(0, 120));
   });
@@ -132,7 +134,10 @@ test('every control is reached with Tab, and nothing holds the focus', { timeout
       await page.keyboard.press('Tab');
       unreached.delete(Number((await focused()) ?? -1));
     }
-    expect([...unreached].map((i) => all[i]), view).toEqual([]);
+    expect(
+      [...unreached].map((i) => all[i]),
+      view,
+    ).toEqual([]);
     const here = await focused();
     await page.keyboard.press('Shift+Tab');
     await expect.poll(focused).not.toBe(here);
@@ -147,7 +152,12 @@ test('what is clicked can be clicked with a role that says so', async ({ open })
     const hands = await page.evaluate(() =>
       [...document.querySelectorAll<HTMLElement>('body *')]
         .filter((e) => e.checkVisibility() && getComputedStyle(e).cursor === 'pointer')
-        .filter((e) => !e.closest('button, a, select, label, option, tr[tabindex], [role=option], [role=slider], [role=application], [role=img], input'))
+        .filter(
+          (e) =>
+            !e.closest(
+              'button, a, select, label, option, tr[tabindex], [role=option], [role=slider], [role=application], [role=img], input',
+            ),
+        )
         .map((e) => e.outerHTML.slice(0, 100)),
     );
     expect(hands, view).toEqual([]);

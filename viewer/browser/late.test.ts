@@ -10,14 +10,19 @@ const DRAWING: View[] = ['segments', 'state', 'moment', 'compare'];
 
 /** Every canvas in the panel as a picture, once they stand still. */
 async function pixels(page: Page): Promise<string> {
-  const pictures = () => page.locator('#panel canvas').evaluateAll((all) =>
-    all.map((canvas) => (canvas as HTMLCanvasElement).toDataURL()).join(' '));
+  const pictures = () =>
+    page.locator('#panel canvas').evaluateAll((all) => all.map((canvas) => (canvas as HTMLCanvasElement).toDataURL()).join(' '));
   let last = '';
-  await expect.poll(async () => {
-    const before = last;
-    last = await pictures();
-    return last !== '' && last === before;
-  }, { interval: 300 }).toBe(true);
+  await expect
+    .poll(
+      async () => {
+        const before = last;
+        last = await pictures();
+        return last !== '' && last === before;
+      },
+      { interval: 300 },
+    )
+    .toBe(true);
   return last;
 }
 

@@ -3,7 +3,8 @@
 import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { ACTION_NAMES } from '../src/parts/event-list';
+import { actionWords } from '../src/parts/event-list';
+import { ACTIONS } from '../src/source/source';
 import { example, writePage } from './command';
 import { EVERY_ACTION, everyAction, odd } from './odd';
 import { VIEWS, panel, ready, serving, show, test } from './page';
@@ -20,7 +21,10 @@ async function looksWhole(page: Page, where: string): Promise<void> {
   expect(await page.locator('.failed').count(), where).toBe(0);
   expect(await page.locator('body').innerText(), where).not.toMatch(NOTHING);
   const titles = await page.locator('[title]').evaluateAll((all) => all.map((one) => one.getAttribute('title')!));
-  expect(titles.filter((title) => NOTHING.test(title)), where).toEqual([]);
+  expect(
+    titles.filter((title) => NOTHING.test(title)),
+    where,
+  ).toEqual([]);
 }
 
 test.for(drawable)('every view, opened by its address: %s', { timeout: 120_000 }, async (name, { open }) => {
@@ -75,7 +79,8 @@ test('events have the names that the file gives them', async ({ open }) => {
   await show(page, 'state');
   const shown = panel(page).getByRole('option').locator('.event-action');
   const expected = EVERY_ACTION.map((name) =>
-    name === 'oom' ? 'out of memory' : name === 'frobnicate' ? 'unknown' : name.replaceAll('_', ' '));
+    name === 'oom' ? 'out of memory' : name === 'frobnicate' ? 'unknown' : name.replaceAll('_', ' '),
+  );
   await expect.poll(() => shown.allTextContents()).toEqual(expected);
-  expect(new Set(Object.values(ACTION_NAMES)).size).toBe(EVERY_ACTION.length);
+  expect(new Set(ACTIONS.map(actionWords)).size).toBe(EVERY_ACTION.length);
 });

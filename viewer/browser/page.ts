@@ -10,8 +10,14 @@ export const VIEWS = VIEW_NAMES;
 
 const EXECUTABLE = process.env['VRAMSCOPE_CHROMIUM'] ?? '/usr/bin/chromium';
 const ARGUMENTS = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
 ];
 
 export const launch = (): Promise<Browser> => chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS });
@@ -135,18 +141,21 @@ export async function show(page: Page, view: View): Promise<void> {
   await ready(page, view);
 }
 
-/** What a view looks like once it has all its answers. */
-const READY: Record<View, string> = {
+/** What a view looks like once it has all its answers, where its class and `aria-busy` do not say it. */
+const READY: Partial<Record<View, string>> = {
   overview: '.overview[aria-busy="false"]',
   timeline: 'aside.details',
   state: '.state-view[aria-busy="false"][data-moment]',
   segments: '.segments-view[data-segments], .panel-empty',
-  moment: '.moment-view[aria-busy="false"]',
   compare: '.compare-view .growth[data-a], .panel-empty',
   whatif: '.whatif-view[data-settings], .panel-empty',
 };
 
-export const ready = (page: Page, view: View) => page.locator('#panel').locator(READY[view]).waitFor();
+export const ready = (page: Page, view: View) =>
+  page
+    .locator('#panel')
+    .locator(READY[view] ?? `.${view}-view:not([aria-busy="true"])`)
+    .waitFor();
 
 /** A number in an attribute. */
 export const numberOf = async (page: Page, selector: string, attribute: string): Promise<number> =>

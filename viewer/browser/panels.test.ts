@@ -50,7 +50,10 @@ test('the list holds every event, and a click chooses the moment after it', asyn
   await last.click();
   await page.locator('.state-view[data-moment="2061"]').waitFor();
   await list.evaluate((box) => (box.scrollTop = 0));
-  await list.getByRole('option').filter({ hasText: /^0[^,\d]/ }).click();
+  await list
+    .getByRole('option')
+    .filter({ hasText: /^0[^,\d]/ })
+    .click();
   await page.locator('.state-view[data-moment="1"]').waitFor();
   await page.getByRole('slider', { name: 'Moment' }).fill('777');
   await page.locator('.state-view[data-moment="777"]').waitFor();
@@ -67,7 +70,9 @@ test('a reserved range tells what it is, and a click chooses its row', async ({ 
   await page.mouse.click(x, y);
   const row = page.getByRole('grid', { name: 'Reserved ranges' }).locator('tr[aria-selected="true"]');
   await expect.poll(() => row.locator('td').first().getAttribute('title')).toBe(address);
-  await panel(page).getByRole('region', { name: /^Stack that reserved/ }).waitFor();
+  await panel(page)
+    .getByRole('region', { name: /^Stack that reserved/ })
+    .waitFor();
 });
 
 test('a click into the call tree zooms, its path leads back', async ({ open }) => {

@@ -25,12 +25,28 @@ export function write(name: string, snapshot: object): string {
 }
 
 export const block = (address: number, size: number, state = 'active_allocated', more: Entry = {}): Entry => ({
-  address, size, requested_size: size, state, frames: [], ...more,
+  address,
+  size,
+  requested_size: size,
+  state,
+  frames: [],
+  ...more,
 });
 
 export const segment = (address: number, size: number, blocks: Entry[], more: Entry = {}): Entry => ({
-  device: 0, address, total_size: size, stream: 0, segment_type: 'large', segment_pool_id: [0, 0], is_expandable: false,
-  allocated_size: 0, active_size: 0, requested_size: 0, frames: [], blocks, ...more,
+  device: 0,
+  address,
+  total_size: size,
+  stream: 0,
+  segment_type: 'large',
+  segment_pool_id: [0, 0],
+  is_expandable: false,
+  allocated_size: 0,
+  active_size: 0,
+  requested_size: 0,
+  frames: [],
+  blocks,
+  ...more,
 });
 
 export interface Made {
@@ -76,7 +92,13 @@ export function oneIdle(): string {
   const event = { addr: at, size: 20 * MIB, stream: 0, frames: [frame('main')] };
   return write('idle.json', {
     segments: [segment(at, 20 * MIB, [block(at, 20 * MIB)], { device: 1 })],
-    device_traces: [[], [{ action: 'segment_alloc', time_us: 5, ...event }, { action: 'alloc', time_us: 6, ...event }]],
+    device_traces: [
+      [],
+      [
+        { action: 'segment_alloc', time_us: 5, ...event },
+        { action: 'alloc', time_us: 6, ...event },
+      ],
+    ],
   });
 }
 

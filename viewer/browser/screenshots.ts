@@ -29,13 +29,16 @@ const selectAt = (right: number, up: number) => async (page: Page) => {
 };
 
 const chooseSetting = (row: number) => async (page: Page) => {
-  await page.getByRole('grid', { name: /^Settings/ }).locator(`tr[data-row="${row}"]`).click();
+  await page
+    .getByRole('grid', { name: /^Settings/ })
+    .locator(`tr[data-row="${row}"]`)
+    .click();
   await page.getByRole('list', { name: 'Legend' }).getByText('reserved with').waitFor();
 };
 
 const allFrames = (page: Page) => page.getByRole('checkbox', { name: 'All frames' }).check();
 
-const larger: Record<View, Subject> = {
+const larger: Partial<Record<View, Subject>> = {
   overview: { files: ['churn-torch2.11-default-8500mb.pickle'] },
   timeline: { files: ['resnet50-torch2.11-default.pickle'], hash: 'axis=time', act: selectAt(0.88, 0.22) },
   state: { files: ['gpt2-torch2.11-default.pickle'] },
@@ -45,7 +48,7 @@ const larger: Record<View, Subject> = {
   whatif: { files: ['churn-torch2.11-default-8500mb.pickle'], act: chooseSetting(0) },
 };
 
-const examples: Record<View, Subject> = {
+const examples: Partial<Record<View, Subject>> = {
   overview: { files: ['oom.pickle'] },
   timeline: { files: ['training.pickle.zst'], hash: 'axis=time', act: selectAt(0.88, 0.22) },
   state: { files: ['training.pickle.zst'] },
@@ -55,13 +58,17 @@ const examples: Record<View, Subject> = {
   whatif: { files: ['oom.pickle'], act: chooseSetting(0) },
 };
 
+/** What shows a view that is not named. */
+const ANY: Subject = { files: ['oom.pickle'] };
+
 function subject(view: View): Subject {
   const given = process.env['VRAMSCOPE_SHOW']?.split(delimiter).filter(Boolean);
   if (given?.length) return { files: given.map((file) => resolve(process.env['INIT_CWD'] ?? '.', file)) };
-  const { files, ...rest } = larger[view];
+  const { files, ...rest } = larger[view] ?? ANY;
   const paths = files.map((file) => join(data ?? '', 'phantom', file));
   if (data && paths.every((path) => existsSync(path))) return { files: paths, ...rest };
-  return { ...examples[view], files: examples[view].files.map(example) };
+  const carried = examples[view] ?? ANY;
+  return { ...carried, files: carried.files.map(example) };
 }
 
 test.for(VIEWS.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({ view, scheme }))))(

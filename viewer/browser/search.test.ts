@@ -69,14 +69,19 @@ test('Enter selects the largest match, then the next; Shift Enter goes back', as
   const page = await open(`${await serving(file)}#view=timeline`);
   const box = page.getByRole('searchbox');
   await box.fill('layer1');
-  const sizes = made.filter((m) => m.line === 11).map((m) => m.bytes).sort((a, b) => b - a);
+  const sizes = made
+    .filter((m) => m.line === 11)
+    .map((m) => m.bytes)
+    .sort((a, b) => b - a);
   await page.locator(`[data-matches="${sizes.length}"]`).waitFor();
   const seen: string[] = [];
   const details = page.locator('aside[data-selected]');
   for (let i = 0; i < sizes.length; i += 1) {
     await box.press('Enter');
     await expect.poll(() => page.locator('[data-matches]').textContent()).toContain(`${i + 1} of ${sizes.length}`);
-    await expect.poll(async () => (await details.count()) > 0 && !seen.includes((await details.getAttribute('data-selected'))!)).toBe(true);
+    await expect
+      .poll(async () => (await details.count()) > 0 && !seen.includes((await details.getAttribute('data-selected'))!))
+      .toBe(true);
     seen.push((await details.getAttribute('data-selected'))!);
     expect(await details.locator('dd').first().getAttribute('title')).toBe(`${sizes[i]!.toLocaleString('en-US')} bytes`);
   }

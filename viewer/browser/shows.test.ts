@@ -9,7 +9,8 @@ import { exact, numberOf, panel, serving, show, tableRows, test } from './page';
 const KINDS = ['requested', 'allocated', 'active', 'reserved'];
 const NAMES = ['leak.pickle', 'oom.pickle', 'training.pickle.zst'];
 
-const card = (page: Page, title: string | RegExp) => page.locator('.card').filter({ has: page.getByRole('heading', { name: title }) });
+const card = (page: Page, title: string | RegExp) =>
+  page.locator('.card').filter({ has: page.getByRole('heading', { name: title }) });
 
 /** Bytes of a table's rows, in one column. */
 const column = async (page: Page, caption: string | RegExp, at: number) =>
@@ -64,9 +65,7 @@ describe.each(NAMES)('%s', (name) => {
     await show(page, 'timeline');
     for (const kind of ['allocated', 'requested', 'active', 'reserved']) {
       await page.getByRole('combobox', { name: 'Stack' }).selectOption(kind);
-      await page
-        .getByRole('img', { name: `at most ${bytes(told[`peak_${kind}_bytes`])} ${kind},` })
-        .waitFor();
+      await page.getByRole('img', { name: `at most ${bytes(told[`peak_${kind}_bytes`])} ${kind},` }).waitFor();
     }
   });
 

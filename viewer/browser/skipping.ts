@@ -10,7 +10,9 @@ const list = join(import.meta.dirname, '../../.ci/may-skip');
 export function skipping(need: string, test: string, skip: (why: string) => void): void {
   const { VRAMSCOPE_SKIPS, VRAMSCOPE_MAY_SKIP = '', CI } = process.env;
   if (VRAMSCOPE_SKIPS) appendFileSync(VRAMSCOPE_SKIPS, `${need} ${test}\n`);
-  const listed = readFileSync(list, 'utf8').split('\n').map((line) => line.trim());
+  const listed = readFileSync(list, 'utf8')
+    .split('\n')
+    .map((line) => line.trim());
   if (CI && !listed.includes(need) && !VRAMSCOPE_MAY_SKIP.split(/\s+/).includes(need)) {
     throw new Error(`cannot run for want of ${need}; where that is meant, name it in .ci/may-skip or VRAMSCOPE_MAY_SKIP`);
   }

@@ -4,14 +4,18 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { local } from '../src/source/local';
-import type { Axis, Query, Source, Stacked, Window } from '../src/source/source';
+import type { Axis, ByteKind, Query, Source, Window } from '../src/source/source';
 import { asking } from './asking';
 import { data, example, serve, writePage, type Served } from './command';
 
 /** What lies in a folder of the larger recordings; nothing where there is none. */
 function larger(folder: string, names = /./): string[] {
   const path = join(data ?? '', folder);
-  return data && existsSync(path) ? readdirSync(path).filter((name) => names.test(name)).map((name) => join(path, name)) : [];
+  return data && existsSync(path)
+    ? readdirSync(path)
+        .filter((name) => names.test(name))
+        .map((name) => join(path, name))
+    : [];
 }
 
 const files = [
@@ -47,7 +51,12 @@ describe.each(files)('%s', (file) => {
     expect(plain(await b.names(0))).toEqual(plain(await a.names(0)));
     for (const [d, device] of recordings[0]!.devices.entries()) {
       const same = async <T>(ask: (source: Source) => Promise<T>) => expect(plain(await ask(b))).toEqual(plain(await ask(a)));
-      const moments = [0, device.events, device.peaks.allocated.moment, ...Array.from({ length: 5 }, () => random(device.events + 1))];
+      const moments = [
+        0,
+        device.events,
+        device.peaks.allocated.moment,
+        ...Array.from({ length: 5 }, () => random(device.events + 1)),
+      ];
       for (const moment of moments) {
         await same((s) => s.live(0, d, moment));
         await same((s) => s.layout(0, d, moment));
@@ -70,14 +79,21 @@ describe.each(files)('%s', (file) => {
         const { address, version } = await a.allocation(0, d, random(device.allocations));
         await same((s) => s.search(0, d, { ...query, address, version }));
       }
-      for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as Stacked[]) {
+      for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as ByteKind[]) {
         for (const axis of (device.origin_us === null ? ['events'] : ['events', 'time']) as Axis[]) {
           const whole = axis === 'time' ? Math.max(device.duration_us ?? 0, 1) : device.events + 1;
           for (const zoom of [1, 1.2, 0.1, 0.003]) {
-            const from = zoom > 1 ? -0.1 * whole : random(1000) / 1000 * (1 - zoom) * whole;
+            const from = zoom > 1 ? -0.1 * whole : (random(1000) / 1000) * (1 - zoom) * whole;
             const window: Window = {
-              stacked, axis, from, to: from + zoom * whole, width: 200 + random(300), height: 50 + random(100),
-              low: zoom === 0.1 ? 1e6 : 0, high: zoom === 0.1 ? 5e8 : null, fitReserved: zoom === 1,
+              stacked,
+              axis,
+              from,
+              to: from + zoom * whole,
+              width: 200 + random(300),
+              height: 50 + random(100),
+              low: zoom === 0.1 ? 1e6 : 0,
+              high: zoom === 0.1 ? 5e8 : null,
+              fit_reserved: zoom === 1,
             };
             await same((s) => s.picture(0, d, window));
           }

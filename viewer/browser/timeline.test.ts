@@ -56,7 +56,10 @@ test('no peak is lost where a pixel has many moments', async ({ open }) => {
   const high = 4e9;
   const page = await open(`${await serving(file)}#view=timeline&bytes=0~${high}`);
   const { width, height } = await plotBox(page);
-  const all = await painted(page, Array.from({ length: width }, (_, x) => x));
+  const all = await painted(
+    page,
+    Array.from({ length: width }, (_, x) => x),
+  );
   const x = Math.floor(((told.peak_event + 1) / (told.events + 1)) * width);
   const rows = (told.peak_allocated_bytes / high) * height;
   expect(Math.abs(all[x]!.stack - rows)).toBeLessThanOrEqual(1);
@@ -69,7 +72,11 @@ test('hovering tells bytes, address and stack of what is there', async ({ open }
   const box = await plotBox(page);
   const source = asking(url);
   const names = await source.names(0);
-  for (const [right, up] of [[0.2, 0.1], [0.5, 0.3], [0.8, 0.5]] as const) {
+  for (const [right, up] of [
+    [0.2, 0.1],
+    [0.5, 0.3],
+    [0.8, 0.5],
+  ] as const) {
     await page.mouse.move(box.x + right * box.width, box.y + (1 - up) * box.height);
     const tooltip = page.locator('.part-tooltip');
     await tooltip.waitFor();
@@ -193,7 +200,9 @@ test('the axis of time shows the same peak', async ({ open }) => {
   const told = report(OOM).devices[0];
   const page = await open(`${await serving(OOM)}#view=timeline`);
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
-  await page.getByRole('img', { name: new RegExp(` s to .* s: at most ${bytes(told.peak_allocated_bytes)} allocated`) }).waitFor();
+  await page
+    .getByRole('img', { name: new RegExp(` s to .* s: at most ${bytes(told.peak_allocated_bytes)} allocated`) })
+    .waitFor();
   await page.getByRole('button', { name: 'Save timeline' }).waitFor();
   const box = await plotBox(page);
   await page.mouse.move(box.x + 300, box.y + 100);

@@ -10,7 +10,12 @@ import { skipping } from './skipping';
 const folder = data && join(data, 'phantom');
 const list = folder && join(folder, 'truth.jsonl');
 const present = list !== null && existsSync(list);
-const truth: any[] = !present ? [] : readFileSync(list, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+const truth: any[] = !present
+  ? []
+  : readFileSync(list, 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
 
 /** They began late, or keep only a part: the counters tell of more than is recorded. */
 const isPartial = ({ file }: any) => /late|max-entries|context_state/.test(file);
@@ -33,7 +38,8 @@ test('every recording has the peaks and the end that PyTorch counted', { timeout
     for (const kind of KINDS) {
       const expected = isPartial(one) ? told[`peak_${kind}_bytes`] : one[`peak_${kind}`];
       differs(`peak ${kind}`, await numberOf(page, `[data-peak="${kind}"]`, 'data-bytes'), expected);
-      if (isPartial(one) && told[`peak_${kind}_bytes`] > one[`peak_${kind}`]) differences.push(`${one.file}: more than PyTorch's`);
+      if (isPartial(one) && told[`peak_${kind}_bytes`] > one[`peak_${kind}`])
+        differences.push(`${one.file}: more than PyTorch's`);
     }
     differs('reserved at the end', await numberOf(page, '[data-end="reserved"]', 'data-bytes'), one.end_reserved);
 

@@ -16,13 +16,19 @@ import { PANELS } from './views/registry';
 
 function Nothing() {
   if (recordings.value === null) {
-    return <p class="page-note" role="status">{trouble.value === null ? 'Reading the recording.' : 'No recording is open.'}</p>;
+    return (
+      <p class="page-note" role="status">
+        {trouble.value === null ? 'Reading the recording.' : 'No recording is open.'}
+      </p>
+    );
   }
   if (recording.value) return <p class="page-note">This file tells of no device: there is nothing to show.</p>;
   return (
     <div class="page-note">
       <h2>No recording is open</h2>
-      <p>Drop a snapshot here, or choose one with Open: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.</p>
+      <p>
+        Drop a snapshot here, or choose one with Open: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.
+      </p>
     </div>
   );
 }
@@ -50,11 +56,19 @@ export function App() {
         </Boundary>
         <Trouble />
       </header>
-      {!open ? <main class="stage"><Nothing /></main> : (
+      {!open ? (
+        <main class="stage">
+          <Nothing />
+        </main>
+      ) : (
         <main class={tall.value ? 'stage stage-tall' : 'stage'}>
-          <Boundary name="The timeline" of={scope.value}><Timeline /></Boundary>
+          <Boundary name="The timeline" of={scope.value}>
+            <Timeline />
+          </Boundary>
           <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
-            <Boundary name="This view" of={`${shown} ${scope.value}`}><Panel /></Boundary>
+            <Boundary name="This view" of={`${shown} ${scope.value}`}>
+              <Panel />
+            </Boundary>
           </div>
         </main>
       )}

@@ -65,7 +65,7 @@ impl Names<'_> {
     }
 
     /// The recording itself says that the oldest events of this device are lost.
-    pub(crate) fn overflowed(&self, device: i64) -> bool {
+    pub fn overflowed(&self, device: i64) -> bool {
         self.trace.devices.iter().any(|d| d.device == device && d.overflowed == Some(true))
     }
 

@@ -1,5 +1,5 @@
-//! What the tests of all crates share: how a test says that it cannot run on this machine, and the pages whose examples are
-//! tested ([`book`]).
+//! What the tests of all crates share: how a test says that it cannot run on this machine, the pages whose examples are
+//! tested ([`book`]), and files that are written by tests ([`committed`]).
 //!
 //! A test that needs something which may not be there, such as a GPU, calls [`skip`] and returns. Nobody sees what a
 //! test that passes prints, so each skip is also written to the file that `VRAMSCOPE_SKIPS` names, which `./test` counts
@@ -8,6 +8,9 @@
 #![allow(clippy::panic, clippy::print_stderr, reason = "this is for tests")]
 
 pub mod book;
+mod committed;
+
+pub use committed::{committed, typescript};
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,58 +1,18 @@
-//! Answers about one device, as bundles. Their columns are described by the types of `viewer/src/source/source.ts`.
+//! Answers about one device.
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-use vramscope_analysis::{
-    Axis, ByteKind, Cancel, LARGEST_SIDE, Moment, Origin, Window, event_times, region_runs,
-};
-use vramscope_trace::{Action, SegmentKind, StackId};
+use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, Moment, Window, event_times, region_runs};
+use vramscope_trace::StackId;
 
 use crate::ViewError;
-use crate::bundle::{Answer, Bundle, NONE};
-use crate::device::{CountersJson, OpenDevice, PoolJson};
-
-/// The window of `picture`.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) struct WindowQuery {
-    stacked: Stacked,
-    axis: AxisQuery,
-    from: f64,
-    to: f64,
-    width: u16,
-    height: u16,
-    low: f64,
-    high: Option<f64>,
-    fit_reserved: u8,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Stacked {
-    Requested,
-    Allocated,
-    Active,
-    Reserved,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AxisQuery {
-    Events,
-    Time,
-}
-
-/// What `search` looks for; see `Query` in `viewer/src/source/source.ts`.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct SearchQuery {
-    stacks: Option<Vec<u32>>,
-    tags: Option<Vec<u32>>,
-    address: Option<f64>,
-    /// Which of the allocations that begin at the address, from 0.
-    version: Option<u32>,
-    min: Option<f64>,
-    max: Option<f64>,
-}
+use crate::columns::{Answer, Columns};
+use crate::device::{OpenDevice, by_kind};
+use crate::protocol::{
+    self, Allocation, Events, Found, Items, Layout, LayoutBlocks, LayoutSegments, Live, NONE, Picture,
+    Regions, SearchQuery, Segments, WindowQuery,
+};
+use crate::tables::{action, kind, origin};
 
 /// Matches that are listed; all are counted.
 const MOST_FOUND: usize = 1000;
@@ -78,14 +38,14 @@ impl TryFrom<WindowQuery> for Window {
         }
         Ok(Self {
             stacked: match q.stacked {
-                Stacked::Requested => ByteKind::Requested,
-                Stacked::Allocated => ByteKind::Allocated,
-                Stacked::Active => ByteKind::Active,
-                Stacked::Reserved => ByteKind::Reserved,
+                protocol::ByteKind::Requested => ByteKind::Requested,
+                protocol::ByteKind::Allocated => ByteKind::Allocated,
+                protocol::ByteKind::Active => ByteKind::Active,
+                protocol::ByteKind::Reserved => ByteKind::Reserved,
             },
             axis: match q.axis {
-                AxisQuery::Events => Axis::Events,
-                AxisQuery::Time => Axis::Time,
+                protocol::Axis::Events => Axis::Events,
+                protocol::Axis::Time => Axis::Time,
             },
             from: q.from,
             to: q.to,
@@ -106,33 +66,6 @@ fn moment(m: Moment) -> u32 {
     m.index() as u32
 }
 
-pub(crate) fn kind(kind: SegmentKind) -> u8 {
-    match kind {
-        SegmentKind::Small => 0,
-        SegmentKind::Large => 1,
-        SegmentKind::Unknown => 2,
-    }
-}
-
-pub(crate) fn origin(origin: Origin) -> u8 {
-    match origin {
-        Origin::Recorded => 0,
-        Origin::EndState => 1,
-        Origin::FreeOnly => 2,
-    }
-}
-
-/// The number of an action in the page's `ACTIONS`.
-pub(crate) fn action(action: Action) -> u8 {
-    Action::KNOWN.iter().position(|&a| a == action).unwrap_or(Action::KNOWN.len()) as u8
-}
-
-#[derive(Serialize)]
-struct AtMoment {
-    moment: usize,
-    counters: CountersJson,
-}
-
 impl OpenDevice<'_> {
     pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Answer {
         let window = Window::try_from(query)?;
@@ -141,52 +74,54 @@ impl OpenDevice<'_> {
         }
         let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
         let (picture, history) = (view.picture, self.history());
-        #[derive(Serialize)]
-        struct Ends {
-            low: f64,
-            high: f64,
-        }
         let things = || picture.things.iter().map(|&id| id as usize);
-        let bundle = Bundle::new(Ends { low: picture.low, high: picture.high })
-            .u32("id", picture.things.iter().copied());
-        let bundle = if window.stacked == ByteKind::Reserved {
+        let mut columns = Columns::default();
+        let id = columns.u32(picture.things.iter().copied());
+        let items = if window.stacked == ByteKind::Reserved {
             let ranges = || things().map(|i| &history.reserved[i]);
-            bundle
-                .bytes("address", ranges().map(|r| r.address))
-                .bytes("bytes", ranges().map(|r| r.size))
-                .u32("from", ranges().map(|r| moment(r.from)))
-                .u32("to", ranges().map(|r| moment(r.to)))
-                .u32("stack", ranges().map(|r| stack(r.stack)))
-                .u32("tags", things().map(|i| self.tags.ranges[i]))
+            let bytes = columns.sizes(ranges().map(|r| r.size));
+            Items {
+                id,
+                address: columns.sizes(ranges().map(|r| r.address)),
+                bytes,
+                size: bytes,
+                from: columns.u32(ranges().map(|r| moment(r.from))),
+                to: columns.u32(ranges().map(|r| moment(r.to))),
+                stack: columns.u32(ranges().map(|r| stack(r.stack))),
+                tags: columns.u32(things().map(|i| self.tags.ranges[i])),
+            }
         } else {
             let allocations = || things().map(|i| &history.allocations[i]);
-            let requested = window.stacked == ByteKind::Requested;
             let until_freed = window.stacked == ByteKind::Allocated;
-            let sizes = requested.then(|| allocations().map(|a| a.size));
-            let bundle = match sizes {
-                Some(sizes) => bundle.bytes("size", sizes),
-                None => bundle,
-            };
-            bundle
-                .bytes("address", allocations().map(|a| a.address))
-                .bytes("bytes", allocations().map(|a| if requested { a.requested } else { a.size }))
-                .u32("from", allocations().map(|a| moment(a.from)))
-                .u32("to", allocations().map(|a| moment(if until_freed { a.freed } else { a.to })))
-                .u32("stack", allocations().map(|a| stack(a.stack)))
-                .u32("tags", things().map(|i| self.tags.allocations[i]))
+            let size = columns.sizes(allocations().map(|a| a.size));
+            Items {
+                id,
+                address: columns.sizes(allocations().map(|a| a.address)),
+                bytes: if window.stacked == ByteKind::Requested {
+                    columns.sizes(allocations().map(|a| a.requested))
+                } else {
+                    size
+                },
+                size,
+                from: columns.u32(allocations().map(|a| moment(a.from))),
+                to: columns.u32(allocations().map(|a| moment(if until_freed { a.freed } else { a.to }))),
+                stack: columns.u32(allocations().map(|a| stack(a.stack))),
+                tags: columns.u32(things().map(|i| self.tags.allocations[i])),
+            }
         };
-        let [requested, allocated, active, reserved] = view.highest;
-        bundle
-            .u32("column", picture.column)
-            .u32("moment", picture.moment)
-            .u32("start", picture.start)
-            .u32("item", picture.thing)
-            .u16("end", picture.end)
-            .bytes("requested", requested)
-            .bytes("allocated", allocated)
-            .bytes("active", active)
-            .bytes("reserved", reserved)
-            .finish()
+        let [requested, allocated, active, reserved] = view.highest.map(|bytes| columns.sizes(bytes));
+        let answer = Picture {
+            low: picture.low,
+            high: picture.high,
+            column: columns.u32(picture.column),
+            moment: columns.u32(picture.moment),
+            start: columns.u32(picture.start),
+            item: columns.u32(picture.thing),
+            end: columns.u16(picture.end),
+            items,
+            highest: protocol::ByKind { requested, allocated, active, reserved },
+        };
+        columns.behind(&answer)
     }
 
     pub(crate) fn live(&self, at: usize) -> Answer {
@@ -214,14 +149,18 @@ impl OpenDevice<'_> {
             sum.requested += a.requested;
             sum.count += 1;
         }
-        Bundle::new(self.at(at))
-            .u32("stack", groups.iter().map(|g| g.0.0))
-            .u32("tags", groups.iter().map(|g| g.0.1))
-            .u8("origin", groups.iter().map(|g| g.0.2))
-            .bytes("bytes", groups.iter().map(|g| g.1.bytes))
-            .bytes("requested", groups.iter().map(|g| g.1.requested))
-            .u32("count", groups.iter().map(|g| g.1.count))
-            .finish()
+        let mut columns = Columns::default();
+        let answer = Live {
+            moment: at.index(),
+            counters: by_kind(self.timeline.counters_at(at)),
+            stack: columns.u32(groups.iter().map(|g| g.0.0)),
+            tags: columns.u32(groups.iter().map(|g| g.0.1)),
+            origin: columns.u8(groups.iter().map(|g| g.0.2)),
+            bytes: columns.sizes(groups.iter().map(|g| g.1.bytes)),
+            requested: columns.sizes(groups.iter().map(|g| g.1.requested)),
+            count: columns.u32(groups.iter().map(|g| g.1.count)),
+        };
+        columns.behind(&answer)
     }
 
     pub(crate) fn layout(&self, at: usize) -> Answer {
@@ -232,23 +171,31 @@ impl OpenDevice<'_> {
         blocks.sort_by_key(|&id| history.allocations[id as usize].address);
         let segments = || ranges.iter().map(|&id| &history.reserved[id as usize]);
         let active = || blocks.iter().map(|&id| &history.allocations[id as usize]);
-        Bundle::new(self.at(at))
-            .bytes("segment_address", segments().map(|r| r.address))
-            .bytes("segment_bytes", segments().map(|r| r.size))
-            .u32("segment_tags", ranges.iter().map(|&id| self.tags.ranges[id as usize]))
-            .u8("segment_kind", segments().map(|r| kind(r.kind)))
-            .u8("segment_expandable", segments().map(|r| r.expandable.into()))
-            .u32("segment_stack", segments().map(|r| stack(r.stack)))
-            .u32("segment_from", segments().map(|r| moment(r.from)))
-            .u32("block_allocation", blocks.iter().copied())
-            .bytes("block_address", active().map(|a| a.address))
-            .bytes("block_bytes", active().map(|a| a.size))
-            .bytes("block_requested", active().map(|a| a.requested))
-            .u8("block_pending", active().map(|a| (!a.is_allocated_at(at)).into()))
-            .u32("block_stack", active().map(|a| stack(a.stack)))
-            .u32("block_tags", blocks.iter().map(|&id| self.tags.allocations[id as usize]))
-            .u32("block_from", active().map(|a| moment(a.from)))
-            .finish()
+        let mut columns = Columns::default();
+        let answer = Layout {
+            moment: at.index(),
+            counters: by_kind(self.timeline.counters_at(at)),
+            segments: LayoutSegments {
+                address: columns.sizes(segments().map(|r| r.address)),
+                bytes: columns.sizes(segments().map(|r| r.size)),
+                tags: columns.u32(ranges.iter().map(|&id| self.tags.ranges[id as usize])),
+                kind: columns.u8(segments().map(|r| kind(r.kind))),
+                expandable: columns.u8(segments().map(|r| r.expandable.into())),
+                stack: columns.u32(segments().map(|r| stack(r.stack))),
+                from: columns.u32(segments().map(|r| moment(r.from))),
+            },
+            blocks: LayoutBlocks {
+                allocation: columns.u32(blocks.iter().copied()),
+                address: columns.sizes(active().map(|a| a.address)),
+                bytes: columns.sizes(active().map(|a| a.size)),
+                requested: columns.sizes(active().map(|a| a.requested)),
+                pending: columns.u8(active().map(|a| (!a.is_allocated_at(at)).into())),
+                stack: columns.u32(active().map(|a| stack(a.stack))),
+                tags: columns.u32(blocks.iter().map(|&id| self.tags.allocations[id as usize])),
+                from: columns.u32(active().map(|a| moment(a.from))),
+            },
+        };
+        columns.behind(&answer)
     }
 
     pub(crate) fn events(&self, first: usize, count: usize) -> Answer {
@@ -260,22 +207,19 @@ impl OpenDevice<'_> {
         // As the axis: where every event has a time.
         let origin = self.timeline.duration().and_then(|_| all.get(0).time_us);
         let time = |t: Option<i64>| t.zip(origin).map_or(f64::NAN, |(t, o)| t.saturating_sub(o) as f64);
-        #[derive(Serialize)]
-        struct First {
-            first: usize,
-        }
-        Bundle::new(First { first })
-            .u8("action", events().map(|e| action(e.action)))
-            .bytes("address", events().map(|e| e.address))
-            .bytes("bytes", events().map(|e| e.size))
-            .f64("time_us", events().map(|e| time(e.time_us)))
-            .u32("stack", events().map(|e| stack(e.stack)))
-            .u32("tags", numbers.clone().map(|i| self.tags_of_event(i)))
-            .u32(
-                "allocation",
-                numbers.clone().map(|i| history.subject_number(i).map_or(NONE, |id| id as u32)),
-            )
-            .finish()
+        let mut columns = Columns::default();
+        let answer = Events {
+            first,
+            action: columns.u8(events().map(|e| action(e.action))),
+            address: columns.sizes(events().map(|e| e.address)),
+            bytes: columns.sizes(events().map(|e| e.size)),
+            time_us: columns.f64(events().map(|e| time(e.time_us))),
+            stack: columns.u32(events().map(|e| stack(e.stack))),
+            tags: columns.u32(numbers.clone().map(|i| self.tags_of_event(i))),
+            allocation: columns
+                .u32(numbers.clone().map(|i| history.subject_number(i).map_or(NONE, |id| id as u32))),
+        };
+        columns.behind(&answer)
     }
 
     /// The tags of an event; of one that makes an allocation, the allocation's, which may tell more.
@@ -287,7 +231,7 @@ impl OpenDevice<'_> {
         }
     }
 
-    pub(crate) fn allocation(&self, id: usize) -> Result<AllocationJson, ViewError> {
+    pub(crate) fn allocation(&self, id: usize) -> Result<Allocation, ViewError> {
         let history = self.history();
         let Some(a) = history.allocations.get(id) else {
             return Err(ViewError::Question(format!("there is no allocation {id}")));
@@ -296,7 +240,7 @@ impl OpenDevice<'_> {
         let end = |m: Moment| Some(m).filter(|&m| m != Moment::NEVER);
         let freed = end(a.freed);
         let free_event = freed.and_then(Moment::event).filter(|&e| history.subject_number(e) == Some(id));
-        Ok(AllocationJson {
+        Ok(Allocation {
             id,
             address: a.address,
             version: self.versions()[id],
@@ -348,27 +292,27 @@ impl OpenDevice<'_> {
             let end = allocations.len().min(first + STRIDE);
             found.extend((first..end).filter(|&id| matches(id)));
         }
-        #[derive(Serialize)]
-        struct Total {
-            count: usize,
-            bytes: u64,
-        }
-        let total = Total { count: found.len(), bytes: found.iter().map(|&id| allocations[id].size).sum() };
+        let bytes = found.iter().map(|&id| allocations[id].size).sum();
+        let count = found.len();
         found.sort_by_key(|&id| (std::cmp::Reverse(allocations[id].size), id));
         found.truncate(MOST_FOUND);
         let rows = || found.iter().map(|&id| &allocations[id]);
-        Bundle::new(total)
-            .u32("id", found.iter().map(|&id| id as u32))
-            .bytes("address", rows().map(|a| a.address))
-            .bytes("size", rows().map(|a| a.size))
-            .u32("from", rows().map(|a| moment(a.from)))
-            .u32("to", rows().map(|a| moment(a.to)))
-            .u32("stack", rows().map(|a| stack(a.stack)))
-            .u32("tags", found.iter().map(|&id| self.tags.allocations[id]))
-            .finish()
+        let mut columns = Columns::default();
+        let answer = Found {
+            count,
+            bytes,
+            id: columns.u32(found.iter().map(|&id| id as u32)),
+            address: columns.sizes(rows().map(|a| a.address)),
+            size: columns.sizes(rows().map(|a| a.size)),
+            from: columns.u32(rows().map(|a| moment(a.from))),
+            to: columns.u32(rows().map(|a| moment(a.to))),
+            stack: columns.u32(rows().map(|a| stack(a.stack))),
+            tags: columns.u32(found.iter().map(|&id| self.tags.allocations[id])),
+        };
+        columns.behind(&answer)
     }
 
-    pub(crate) fn regions(&self) -> Answer {
+    pub(crate) fn regions(&self, columns: &mut Columns) -> Regions<'_> {
         let history = self.history();
         let mut runs = region_runs(history.trace, history.device);
         runs.sort_by_key(|r| (r.start_us, r.depth));
@@ -386,18 +330,15 @@ impl OpenDevice<'_> {
             .collect();
         let origin = history.device.events.iter().next().and_then(|e| e.time_us).unwrap_or(0);
         let since = |t: i64| t.saturating_sub(origin) as f64;
-        #[derive(Serialize)]
-        struct Names<'t> {
-            names: Vec<&'t str>,
+        Regions {
+            names,
+            name: columns.u32(name),
+            depth: columns.u8(runs.iter().map(|r| r.depth.min(255) as u8)),
+            from: columns.u32(runs.iter().map(|r| r.moments(&times).0 as u32)),
+            to: columns.u32(runs.iter().map(|r| r.moments(&times).1 as u32)),
+            from_us: columns.f64(runs.iter().map(|r| since(r.start_us))),
+            to_us: columns.f64(runs.iter().map(|r| since(r.end_us))),
         }
-        Bundle::new(Names { names })
-            .u32("name", name)
-            .u8("depth", runs.iter().map(|r| r.depth.min(255) as u8))
-            .u32("from", runs.iter().map(|r| r.moments(&times).0 as u32))
-            .u32("to", runs.iter().map(|r| r.moments(&times).1 as u32))
-            .f64("from_us", runs.iter().map(|r| since(r.start_us)))
-            .f64("to_us", runs.iter().map(|r| since(r.end_us)))
-            .finish()
     }
 
     pub(crate) fn segments(&self) -> Answer {
@@ -405,24 +346,19 @@ impl OpenDevice<'_> {
         let mut order: Vec<usize> = (0..history.reserved.len()).collect();
         order.sort_by_key(|&i| (history.reserved[i].from, history.reserved[i].address));
         let ranges = || order.iter().map(|&i| &history.reserved[i]);
-        #[derive(Serialize)]
-        struct Pools<'p> {
-            pools: &'p [PoolJson],
-        }
-        Bundle::new(Pools { pools: self.pools() })
-            .bytes("address", ranges().map(|r| r.address))
-            .bytes("bytes", ranges().map(|r| r.size))
-            .u32("from", ranges().map(|r| moment(r.from)))
-            .u32("to", ranges().map(|r| moment(r.to)))
-            .u32("tags", order.iter().map(|&i| self.tags.ranges[i]))
-            .u8("kind", ranges().map(|r| kind(r.kind)))
-            .u8("expandable", ranges().map(|r| r.expandable.into()))
-            .u32("stack", ranges().map(|r| stack(r.stack)))
-            .finish()
-    }
-
-    fn at(&self, at: Moment) -> AtMoment {
-        AtMoment { moment: at.index(), counters: self.timeline.counters_at(at).into() }
+        let mut columns = Columns::default();
+        let answer = Segments {
+            address: columns.sizes(ranges().map(|r| r.address)),
+            bytes: columns.sizes(ranges().map(|r| r.size)),
+            from: columns.u32(ranges().map(|r| moment(r.from))),
+            to: columns.u32(ranges().map(|r| moment(r.to))),
+            tags: columns.u32(order.iter().map(|&i| self.tags.ranges[i])),
+            kind: columns.u8(ranges().map(|r| kind(r.kind))),
+            expandable: columns.u8(ranges().map(|r| r.expandable.into())),
+            stack: columns.u32(ranges().map(|r| stack(r.stack))),
+            pools: self.pools(),
+        };
+        columns.behind(&answer)
     }
 
     fn moment(&self, index: usize) -> Result<Moment, ViewError> {
@@ -431,46 +367,5 @@ impl OpenDevice<'_> {
             return Err(ViewError::Question(format!("there is no moment {index}; the last is {last}")));
         }
         Ok(Moment::from_index(index))
-    }
-}
-
-/// See `Allocation` in `viewer/src/source/source.ts`.
-#[derive(Debug, Serialize)]
-pub(crate) struct AllocationJson {
-    id: usize,
-    address: u64,
-    version: u32,
-    requested: u64,
-    bytes: u64,
-    from: usize,
-    freed: Option<usize>,
-    to: Option<usize>,
-    from_us: Option<i64>,
-    freed_us: Option<i64>,
-    to_us: Option<i64>,
-    stack: Option<usize>,
-    free_stack: Option<usize>,
-    tags: u32,
-    origin: u8,
-    size_inferred: bool,
-    total: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The page reads numbers: its list must be this one.
-    #[test]
-    fn the_page_names_actions_as_snapshots_do() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../viewer/src/source/source.ts");
-        let page = std::fs::read_to_string(page).unwrap();
-        let list = page.split("export const ACTIONS = [").nth(1).unwrap().split(']').next().unwrap();
-        let names: Vec<&str> = list.split('\'').skip(1).step_by(2).collect();
-        let ours: Vec<&str> = Action::KNOWN.iter().chain([&Action::Unknown]).map(|a| a.name()).collect();
-        assert_eq!(names, ours);
-        for (number, &known) in Action::KNOWN.iter().enumerate() {
-            assert_eq!(usize::from(action(known)), number);
-        }
     }
 }

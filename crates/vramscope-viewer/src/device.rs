@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use serde::Serialize;
 use vramscope_analysis::{Change, Changes, Counters, History, Moment, Timeline};
 
+use crate::protocol::{ByKind, PoolPeaks};
 use crate::tags::TagsOfDevice;
 
 /// A device of a recording, ready for questions.
@@ -16,7 +16,7 @@ pub(crate) struct OpenDevice<'r> {
     /// Allocations at each address before this one, by allocation; made when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
-    pools: OnceLock<Vec<PoolJson>>,
+    pools: OnceLock<Vec<PoolPeaks>>,
 }
 
 impl<'r> OpenDevice<'r> {
@@ -42,11 +42,11 @@ impl<'r> OpenDevice<'r> {
     }
 
     /// The highest reserved and active bytes of each pool on each stream.
-    pub(crate) fn pools(&self) -> &[PoolJson] {
+    pub(crate) fn pools(&self) -> &[PoolPeaks] {
         self.pools.get_or_init(|| self.count_pools())
     }
 
-    fn count_pools(&self) -> Vec<PoolJson> {
+    fn count_pools(&self) -> Vec<PoolPeaks> {
         /// Bytes now, and the most there were.
         #[derive(Default)]
         struct HighWater {
@@ -71,7 +71,7 @@ impl<'r> OpenDevice<'r> {
             }
             bytes_of.peak = bytes_of.peak.max(bytes_of.now);
         }
-        let rows = pools.into_iter().map(|((pool, stream), [reserved, active])| PoolJson {
+        let rows = pools.into_iter().map(|((pool, stream), [reserved, active])| PoolPeaks {
             pool,
             stream,
             peak_reserved: reserved.peak,
@@ -81,26 +81,7 @@ impl<'r> OpenDevice<'r> {
     }
 }
 
-/// What one pool held on one stream at most, each kind at its own moment, in bytes.
-#[derive(Debug, Serialize)]
-pub(crate) struct PoolJson {
-    pool: Option<[u64; 2]>,
-    stream: u64,
-    peak_reserved: u64,
-    peak_active: u64,
-}
-
-/// See `Counters` in `viewer/src/source/source.ts`.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct CountersJson {
-    requested: u64,
-    allocated: u64,
-    active: u64,
-    reserved: u64,
-}
-
-impl From<Counters> for CountersJson {
-    fn from(c: Counters) -> Self {
-        Self { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
-    }
+/// The same numbers as the page reads them.
+pub(crate) fn by_kind(c: Counters) -> ByKind<u64> {
+    ByKind { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
 }

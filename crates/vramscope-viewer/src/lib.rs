@@ -4,13 +4,13 @@
 //!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
 //!   open_file.rs   its threads: it lives on them           |
 //!        |                                                |
-//!   answers.rs     what the page asks, as bundles      page.rs    served, or with the data inside
+//!   answers.rs     answers to what the page asks       page.rs    served, or with the data inside
 //!        |                                                |
 //!        +------------------> server.rs <-----------------+       guard.rs   who may ask
 //! ```
 
 mod answers;
-mod bundle;
+mod columns;
 mod device;
 mod error;
 mod guard;
@@ -18,9 +18,13 @@ mod library;
 mod open_file;
 mod packed;
 mod page;
+mod protocol;
 mod recording;
 mod server;
+mod tables;
 mod tags;
+#[cfg(test)]
+mod typescript;
 mod upload;
 
 pub use error::ViewError;

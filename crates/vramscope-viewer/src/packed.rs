@@ -1,4 +1,4 @@
-//! Everything about recordings in one bundle, for a page that has no server behind it.
+//! Everything about recordings in one answer, for a page that has no server behind it.
 //!
 //! Columns of integers are written as variable-length numbers (LEB128), seven bits a byte: training repeats itself step by
 //! step, and so do the bytes of such columns, which is what the compressor lives on. Positions and addresses are written
@@ -15,56 +15,131 @@ use std::collections::HashMap;
 use serde::Serialize;
 use vramscope_analysis::{Cancel, Moment};
 
-use crate::ViewError;
-use crate::answers::{action, kind, origin, stack};
-use crate::bundle::{Answer, Bundle};
+use crate::answers::stack;
+use crate::columns::{Answer, Columns, U8s};
 use crate::device::OpenDevice;
-use crate::recording::{OpenRecording, RecordingJson};
+use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay};
+use crate::recording::OpenRecording;
+use crate::tables::{action, kind, origin};
 
-/// What the page has beside columns.
-#[derive(Serialize)]
-struct PackedJson<'r> {
-    recordings: Vec<RecordingJson<'r>>,
-    files: Vec<FileJson>,
+/// What a self-contained page carries.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Packed<'r> {
+    recordings: Vec<Recording<'r>>,
+    files: Vec<PackedFile<'r>>,
 }
 
-#[derive(Serialize)]
-struct FileJson {
-    devices: Vec<DeviceJson>,
+/// What it carries of a file beside the recording.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PackedFile<'r> {
+    names: Names<'r>,
+    devices: Vec<PackedDevice<'r>>,
 }
 
-#[derive(Serialize)]
-struct DeviceJson {
+/// One device, packed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PackedDevice<'r> {
+    /// The device's part of `vramscope report --json`.
+    #[cfg_attr(test, ts(type = "ReportDevice"))]
     report: serde_json::Value,
     /// Null where the recording cannot be replayed.
-    replay: Option<serde_json::Value>,
-    pools: serde_json::Value,
+    replay: Option<Replay>,
+    pools: &'r [PoolPeaks],
+    regions: Regions<'r>,
+    allocations: PackedAllocations,
+    events: PackedEvents,
+    ranges: PackedRanges,
 }
 
-/// The recordings as one bundle. Its columns of a device are named `file/device/column`, those of a file `file/column`.
+/// Every allocation. Columns are of variable-length numbers where nothing else is said.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PackedAllocations {
+    /// Each address once: signed differences.
+    addresses: U8s,
+    /// Positions in `addresses`.
+    address: U8s,
+    requested: U8s,
+    /// Signed: the block's bytes beyond the request rounded up to 512 bytes.
+    beyond: U8s,
+    /// Signed differences of moments.
+    from: U8s,
+    /// Moments counted from `from`: 0 is never, 1 the same.
+    freed: U8s,
+    /// Moments counted from `freed`.
+    to: U8s,
+    /// 0 is none.
+    stack: U8s,
+    tags: U8s,
+    /// A byte each: the position in `ORIGINS`, and 4 where the size is inferred.
+    origin: U8s,
+}
+
+/// Every event, without what its allocation tells.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PackedEvents {
+    /// A byte each: the position in `ACTIONS`.
+    action: U8s,
+    /// 0 is none, 1 a new one, 2 the newest, 3 the one before it ...
+    allocation: U8s,
+    /// Signed differences of microseconds since the Unix epoch; empty where not every event has a time.
+    time: U8s,
+    /// Events about an allocation that tell another size than it has: signed differences of their numbers, and the sizes.
+    odd_event: U8s,
+    odd_bytes: U8s,
+    /// Of the events about an allocation that do not make it.
+    free_stack: U8s,
+    free_tags: U8s,
+    /// Of the events about no allocation.
+    lone_address: U8s,
+    lone_bytes: U8s,
+    lone_stack: U8s,
+    lone_tags: U8s,
+}
+
+/// Ranges of reserved memory.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PackedRanges {
+    /// Signed differences.
+    address: U8s,
+    bytes: U8s,
+    from: U8s,
+    /// Moments counted from `from`.
+    to: U8s,
+    tags: U8s,
+    /// A byte each: the position in `SEGMENT_KINDS`, and 4 where it is expandable.
+    kind: U8s,
+    /// 0 is none.
+    stack: U8s,
+}
+
+/// The recordings as one answer.
 pub(crate) fn pack(recordings: &[OpenRecording<'_>]) -> Answer {
+    let mut columns = Columns::default();
     let mut files = Vec::new();
     for file in recordings {
-        let devices = (0..file.devices.len()).map(|device| {
-            Ok(DeviceJson {
-                report: file.report(device)?,
-                replay: file.replay(device, &Cancel::default()).ok(),
-                pools: serde_json::to_value(file.device(device)?.pools())?,
-            })
-        });
-        files.push(FileJson { devices: devices.collect::<Result<_, ViewError>>()? });
-    }
-    let json = PackedJson { recordings: recordings.iter().map(OpenRecording::overview).collect(), files };
-    let mut bundle = Bundle::new(json);
-    for (number, file) in recordings.iter().enumerate() {
-        bundle = bundle.u8(format!("{number}/names"), file.names()?);
+        let names = file.names(&mut columns);
+        let mut devices = Vec::new();
         for (position, device) in file.devices.iter().enumerate() {
-            for (name, bytes) in columns(device)? {
-                bundle = bundle.u8(format!("{number}/{position}/{name}"), bytes);
-            }
+            devices.push(PackedDevice {
+                report: file.report(position)?,
+                replay: file.replay(position, &Cancel::default()).ok(),
+                pools: device.pools(),
+                regions: device.regions(&mut columns),
+                allocations: allocations(device, &mut columns),
+                events: events(device, &mut columns),
+                ranges: ranges(device, &mut columns),
+            });
         }
+        files.push(PackedFile { names, devices });
     }
-    bundle.finish()
+    let recordings = recordings.iter().map(OpenRecording::overview).collect();
+    columns.behind(&Packed { recordings, files })
 }
 
 /// A column of variable-length numbers.
@@ -111,16 +186,12 @@ fn or_none(n: u32) -> u64 {
     u64::from(n.wrapping_add(1))
 }
 
-fn columns(device: &OpenDevice<'_>) -> Result<Vec<(&'static str, Vec<u8>)>, ViewError> {
-    let history = device.history();
-    let allocations = &history.allocations;
-    let ranges = &history.reserved;
-    let events = &history.device.events;
-
+fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocations {
+    let allocations = &device.history().allocations;
     // Few addresses serve many allocations: each once, then by number.
     let mut numbers: HashMap<u64, u64> = HashMap::new();
     let mut distinct: Vec<u64> = Vec::new();
-    let of_address = allocations
+    let of_address: Vec<u64> = allocations
         .iter()
         .map(|a| {
             *numbers.entry(a.address).or_insert_with(|| {
@@ -128,10 +199,28 @@ fn columns(device: &OpenDevice<'_>) -> Result<Vec<(&'static str, Vec<u8>)>, View
                 distinct.len() as u64 - 1
             })
         })
-        .collect::<Vec<_>>();
+        .collect();
+    let beyond = allocations.iter().map(|a| a.size.wrapping_sub(rounded(a.requested)) as i64);
+    let marks = allocations.iter().map(|a| origin(a.origin) | (u8::from(a.size_inferred) << 2));
+    PackedAllocations {
+        addresses: columns.u8(Numbers::signed(differences(distinct.iter().copied()))),
+        address: columns.u8(Numbers::of(of_address.into_iter())),
+        requested: columns.u8(Numbers::of(allocations.iter().map(|a| a.requested))),
+        beyond: columns.u8(Numbers::signed(beyond)),
+        from: columns.u8(Numbers::signed(differences(allocations.iter().map(|a| a.from.index() as u64)))),
+        freed: columns.u8(Numbers::of(allocations.iter().map(|a| since(a.freed, a.from)))),
+        to: columns.u8(Numbers::of(allocations.iter().map(|a| since(a.to, a.freed.min(a.to))))),
+        stack: columns.u8(Numbers::of(allocations.iter().map(|a| or_none(stack(a.stack))))),
+        tags: columns.u8(Numbers::of(device.tags.allocations.iter().map(|&t| u64::from(t)))),
+        origin: columns.u8(marks),
+    }
+}
 
+fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
+    let history = device.history();
+    let allocations = &history.allocations;
+    let events = &history.device.events;
     let subject = |event: usize| history.subject_number(event);
-    // 0 is none, 1 a new one, 2 the newest, 3 the one before it ...
     let mut seen = 0;
     let subjects = Numbers::of((0..events.len()).map(|e| {
         let Some(id) = subject(e) else { return 0 };
@@ -156,41 +245,32 @@ fn columns(device: &OpenDevice<'_>) -> Result<Vec<(&'static str, Vec<u8>)>, View
     };
     let times = events.iter().filter_map(|e| e.time_us).map(|t| t as u64);
     let times: Vec<u64> = if device.timeline.duration().is_some() { times.collect() } else { Vec::new() };
+    PackedEvents {
+        action: columns.u8(events.actions().iter().map(|&a| action(a))),
+        allocation: columns.u8(subjects),
+        time: columns.u8(Numbers::signed(differences(times.into_iter()))),
+        odd_event: columns.u8(Numbers::signed(differences(odd().map(|(e, _)| e as u64)))),
+        odd_bytes: columns.u8(Numbers::of(odd().map(|(_, size)| size))),
+        free_stack: columns.u8(Numbers::of(frees().map(|e| or_none(stack(e.stack))))),
+        free_tags: columns.u8(Numbers::of(frees().map(|e| e.tags.index() as u64))),
+        lone_address: columns.u8(Numbers::of(lone().map(|e| e.address))),
+        lone_bytes: columns.u8(Numbers::of(lone().map(|e| e.size))),
+        lone_stack: columns.u8(Numbers::of(lone().map(|e| or_none(stack(e.stack))))),
+        lone_tags: columns.u8(Numbers::of(lone().map(|e| e.tags.index() as u64))),
+    }
+}
 
-    Ok(vec![
-        ("addresses", Numbers::signed(differences(distinct.iter().copied()))),
-        ("address", Numbers::of(of_address.into_iter())),
-        ("requested", Numbers::of(allocations.iter().map(|a| a.requested))),
-        (
-            "beyond",
-            Numbers::signed(allocations.iter().map(|a| a.size.wrapping_sub(rounded(a.requested)) as i64)),
-        ),
-        ("from", Numbers::signed(differences(allocations.iter().map(|a| a.from.index() as u64)))),
-        ("freed", Numbers::of(allocations.iter().map(|a| since(a.freed, a.from)))),
-        ("to", Numbers::of(allocations.iter().map(|a| since(a.to, a.freed.min(a.to))))),
-        ("stack", Numbers::of(allocations.iter().map(|a| or_none(stack(a.stack))))),
-        ("tags", Numbers::of(device.tags.allocations.iter().map(|&t| u64::from(t)))),
-        ("origin", allocations.iter().map(|a| origin(a.origin) | (u8::from(a.size_inferred) << 2)).collect()),
-        ("event_action", events.actions().iter().map(|&a| action(a)).collect()),
-        ("event_allocation", subjects),
-        ("event_time", Numbers::signed(differences(times.into_iter()))),
-        ("odd_event", Numbers::signed(differences(odd().map(|(e, _)| e as u64)))),
-        ("odd_bytes", Numbers::of(odd().map(|(_, size)| size))),
-        ("free_stack", Numbers::of(frees().map(|e| or_none(stack(e.stack))))),
-        ("free_tags", Numbers::of(frees().map(|e| e.tags.index() as u64))),
-        ("lone_address", Numbers::of(lone().map(|e| e.address))),
-        ("lone_bytes", Numbers::of(lone().map(|e| e.size))),
-        ("lone_stack", Numbers::of(lone().map(|e| or_none(stack(e.stack))))),
-        ("lone_tags", Numbers::of(lone().map(|e| e.tags.index() as u64))),
-        ("range_address", Numbers::signed(differences(ranges.iter().map(|r| r.address)))),
-        ("range_bytes", Numbers::of(ranges.iter().map(|r| r.size))),
-        ("range_from", Numbers::of(ranges.iter().map(|r| r.from.index() as u64))),
-        ("range_to", Numbers::of(ranges.iter().map(|r| since(r.to, r.from)))),
-        ("range_tags", Numbers::of(device.tags.ranges.iter().map(|&t| u64::from(t)))),
-        ("range_kind", ranges.iter().map(|r| kind(r.kind) | (u8::from(r.expandable) << 2)).collect()),
-        ("range_stack", Numbers::of(ranges.iter().map(|r| or_none(stack(r.stack))))),
-        ("regions", device.regions()?),
-    ])
+fn ranges(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedRanges {
+    let ranges = &device.history().reserved;
+    PackedRanges {
+        address: columns.u8(Numbers::signed(differences(ranges.iter().map(|r| r.address)))),
+        bytes: columns.u8(Numbers::of(ranges.iter().map(|r| r.size))),
+        from: columns.u8(Numbers::of(ranges.iter().map(|r| r.from.index() as u64))),
+        to: columns.u8(Numbers::of(ranges.iter().map(|r| since(r.to, r.from)))),
+        tags: columns.u8(Numbers::of(device.tags.ranges.iter().map(|&t| u64::from(t)))),
+        kind: columns.u8(ranges.iter().map(|r| kind(r.kind) | (u8::from(r.expandable) << 2))),
+        stack: columns.u8(Numbers::of(ranges.iter().map(|r| or_none(stack(r.stack))))),
+    }
 }
 
 /// The smallest block that holds a request (`kMinBlockSize` of PyTorch): close to every block's size.

@@ -60,7 +60,7 @@ impl Asset {
 
 /// One page with the recordings, each with its name, inside: it opens from disk, without a server and without a network.
 ///
-/// The recordings are a bundle, deflated and written in base64, which no name in them can leave. The policy in the page
+/// The recordings are one answer (`packed.rs`), deflated and written in base64, which no name in them can leave. The policy in the page
 /// names its own script and style by their hashes: no other is run, and nobody can be reached.
 ///
 /// # Errors

@@ -3,19 +3,21 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use serde::Serialize;
 use vramscope_analysis::{
-    Cancel, Code, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary,
-    Timeline,
+    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary, Timeline,
 };
-use vramscope_report::{Advice, Answers, Names, ReplayAnswers, ReplayJson, ReportJson, count, doubts};
+use vramscope_report::{
+    Advice, Answers, ReplayAnswers, ReplayJson, ReportJson, count, doubts, replay_doubts,
+};
 use vramscope_trace::formats::{Compression, Format, Recording};
 use vramscope_trace::{Action, FrameId, StringId};
 
 use crate::ViewError;
-use crate::bundle::{Answer, Bundle, NONE};
-use crate::device::{CountersJson, OpenDevice};
-use crate::tags::{TagsOfDevice, ViewTags};
+use crate::columns::Columns;
+use crate::device::{OpenDevice, by_kind};
+use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, Replay};
+use crate::tables::code;
+use crate::tags::TagsOfDevice;
 
 /// What stands before an open recording: the pairing of events, and whose code each frame is.
 pub(crate) struct Prepared<'r> {
@@ -71,9 +73,9 @@ impl<'r> OpenRecording<'r> {
     }
 
     /// What the page shows first: names, facts, peaks.
-    pub(crate) fn overview(&self) -> RecordingJson<'_> {
+    pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
-        RecordingJson {
+        protocol::Recording {
             name: self.name,
             format: self.recording.format.name(),
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
@@ -85,13 +87,9 @@ impl<'r> OpenRecording<'r> {
 
     /// Names of frames, and stacks made of them. Every text is sent once, and frames refer to it: a file may give one
     /// long name to any number of frames.
-    pub(crate) fn names(&self) -> Answer {
-        #[derive(Serialize)]
-        struct TextsJson<'t> {
-            texts: Vec<Cow<'t, str>>,
-        }
+    pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
         let trace = &self.recording.trace;
-        let names = Names { trace, frames: self.frames };
+        let names = vramscope_report::Names { trace, frames: self.frames };
         let mut texts = Vec::new();
         let mut numbers: HashMap<(Text, StringId), u32> = HashMap::new();
         let mut number = |kind: Text, frame: FrameId| {
@@ -115,17 +113,18 @@ impl<'r> OpenRecording<'r> {
             end
         });
         let own = trace.stacks.iter().map(|(id, _)| self.frames.own_frame(trace, id));
-        Bundle::new(TextsJson { texts })
-            .u32("file", file)
-            .u32("short_file", short_file)
-            .u32("function", function)
-            .u32("short_function", short_function)
-            .u32("line", trace.frames.iter().map(|(_, f)| f.line))
-            .u8("code", trace.frames.iter().map(|(id, _)| code(self.frames.code(id))))
-            .u32("ends", ends)
-            .u32("frames", trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32)))
-            .u32("own", own.map(|f| f.map_or(NONE, |f| f.index() as u32)))
-            .finish()
+        Names {
+            texts,
+            file: answer.u32(file),
+            short_file: answer.u32(short_file),
+            function: answer.u32(function),
+            short_function: answer.u32(short_function),
+            line: answer.u32(trace.frames.iter().map(|(_, f)| f.line)),
+            code: answer.u8(trace.frames.iter().map(|(id, _)| code(self.frames.code(id)))),
+            ends: answer.u32(ends),
+            frames: answer.u32(trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32))),
+            own: answer.u32(own.map(|f| f.map_or(NONE, |f| f.index() as u32))),
+        }
     }
 
     /// The device's part of `vramscope report --json`.
@@ -144,17 +143,21 @@ impl<'r> OpenRecording<'r> {
         Ok(first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?))
     }
 
-    /// The device's part of `vramscope replay --json`, and the reserved bytes of each setting over time as `lines`.
-    pub(crate) fn replay(&self, device: usize, cancel: &Cancel) -> Result<serde_json::Value, ViewError> {
+    /// The device replayed under its own settings and under others.
+    pub(crate) fn replay(&self, device: usize, cancel: &Cancel) -> Result<Replay, ViewError> {
         let trace = &self.recording.trace;
         let of = self.device(device)?.history().device;
         let options = ReplayOptions { cancel: cancel.clone(), ..ReplayOptions::default() };
         let replay = DeviceReplay::of(trace, of, self.frames, &options, &|| ())?;
-        let lines: Vec<Vec<(usize, u64)>> = replay
+        let lines = replay
             .tried
             .iter()
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
+        let names = vramscope_report::Names { trace, frames: self.frames };
+        // Those of the recorded settings stand first.
+        let mut doubts = replay_doubts(&replay, names.overflowed(of.device), &ADVICE);
+        let what_if_doubts = doubts.split_off(replay.doubts.len());
         let answers = ReplayAnswers {
             file: self.name,
             recording: self.recording,
@@ -162,9 +165,8 @@ impl<'r> OpenRecording<'r> {
             devices: vec![replay],
             advice: ADVICE,
         };
-        let mut json = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
-        json["lines"] = serde_json::to_value(lines)?;
-        Ok(json)
+        let device = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
+        Ok(Replay { device, lines, doubts, what_if_doubts })
     }
 
     pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice<'r>, ViewError> {
@@ -191,88 +193,29 @@ fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
 }
 
-/// The number of a kind of code in the page's `CODES`.
-fn code(code: Code) -> u8 {
-    match code {
-        Code::User => 0,
-        Code::Library => 1,
-        Code::Native => 2,
-    }
-}
-
-/// What `api/recordings` says of a file; see `Recording` in `viewer/src/source/source.ts`.
-#[derive(Debug, Serialize)]
-pub(crate) struct RecordingJson<'r> {
-    name: &'r str,
-    format: &'static str,
-    conf: Option<&'r str>,
-    facts: Vec<(&'static str, String)>,
-    settings: Vec<(&'static str, String)>,
-    devices: Vec<DeviceJson<'r>>,
-}
-
-#[derive(Debug, Serialize)]
-struct DeviceJson<'r> {
-    device: i64,
-    events: usize,
-    allocations: usize,
-    origin_us: Option<i64>,
-    duration_us: Option<i64>,
-    peaks: PeaksJson,
-    start: CountersJson,
-    end: CountersJson,
-    preexisting: usize,
-    marks: Vec<MarkJson>,
-    tags: &'r [ViewTags],
-    tag_texts: &'r [&'r str],
-    doubts: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct PeaksJson {
-    requested: PeakJson,
-    allocated: PeakJson,
-    active: PeakJson,
-    reserved: PeakJson,
-}
-
-#[derive(Debug, Serialize)]
-struct PeakJson {
-    bytes: u64,
-    moment: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct MarkJson {
-    event: usize,
-    time_us: Option<i64>,
-    kind: &'static str,
-    bytes: u64,
-}
-
 /// Marks shown; a program that catches out of memory may have any number.
 const MOST_MARKS: usize = 1000;
 
 impl OpenDevice<'_> {
-    fn overview(&self) -> DeviceJson<'_> {
+    fn overview(&self) -> protocol::Device<'_> {
         let history = self.history();
         let events = &history.device.events;
         let peaks = self.timeline.peaks();
-        let peak = |p: Peak| PeakJson { bytes: p.bytes, moment: p.moment.index() };
-        DeviceJson {
+        let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
+        protocol::Device {
             device: history.device.device,
             events: events.len(),
             allocations: history.allocations.len(),
             origin_us: self.timeline.duration().and_then(|_| events.get(0).time_us),
             duration_us: self.timeline.duration(),
-            peaks: PeaksJson {
+            peaks: ByKind {
                 requested: peak(peaks.requested),
                 allocated: peak(peaks.allocated),
                 active: peak(peaks.active),
                 reserved: peak(peaks.reserved),
             },
-            start: self.timeline.counters_at(Moment::START).into(),
-            end: self.timeline.counters_at(history.end()).into(),
+            start: by_kind(self.timeline.counters_at(Moment::START)),
+            end: by_kind(self.timeline.counters_at(history.end())),
             preexisting: history.quality.preexisting,
             marks: self.marks(),
             tags: &self.tags.table,
@@ -281,16 +224,16 @@ impl OpenDevice<'_> {
         }
     }
 
-    fn marks(&self) -> Vec<MarkJson> {
+    fn marks(&self) -> Vec<Mark> {
         let events = &self.history().device.events;
         let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
-            Action::Oom => Some((event, "oom")),
-            Action::Snapshot => Some((event, "snapshot")),
+            Action::Oom => Some((event, MarkKind::Oom)),
+            Action::Snapshot => Some((event, MarkKind::Snapshot)),
             _ => None,
         });
         marked
             .take(MOST_MARKS)
-            .map(|(event, kind)| MarkJson {
+            .map(|(event, kind)| Mark {
                 event,
                 time_us: self.timeline.time_of(Moment::after(event)),
                 kind,

@@ -23,12 +23,12 @@ use vramscope_analysis::Cancel;
 use vramscope_http::Limits;
 
 use crate::ViewError;
-use crate::answers::SearchQuery;
-use crate::bundle::Answer;
+use crate::columns::{Answer, Columns};
 use crate::device::OpenDevice;
 use crate::guard::{Guard, guard};
 use crate::library::Library;
 use crate::open_file::{OpenFile, Pace};
+use crate::protocol::SearchQuery;
 use crate::recording::OpenRecording;
 use crate::{page, upload};
 
@@ -137,7 +137,14 @@ fn app(served: Served, secret: &str, admits: Guard) -> Router {
         .route("/layout", of_device(|d, at: AtMoment, _| d.layout(at.moment)))
         .route("/events", of_device(|d, some: SomeEvents, _| d.events(some.first, some.count)))
         .route("/allocation", of_device(|d, one: OneAllocation, _| json(&d.allocation(one.id)?)))
-        .route("/regions", of_device(|d, _: Nothing, _| d.regions()))
+        .route(
+            "/regions",
+            of_device(|d, _: Nothing, _| {
+                let mut columns = Columns::default();
+                let regions = d.regions(&mut columns);
+                columns.behind(&regions)
+            }),
+        )
         .route("/segments", of_device(|d, _: Nothing, _| d.segments()))
         .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
         .route("/report", of_file(|file, device, _| json(&file.report(device)?)))
@@ -219,7 +226,12 @@ async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, Vie
 
 async fn names(State(library): State<Arc<Library>>, Path(file): Path<usize>) -> Result<Response, ViewError> {
     let file = library.file(file).await?;
-    file.ask(Pace::Quick, |f, _| f.names()).await.map(bytes)
+    let names = |f: &OpenRecording<'_>, _: &Cancel| {
+        let mut columns = Columns::default();
+        let names = f.names(&mut columns);
+        columns.behind(&names)
+    };
+    file.ask(Pace::Quick, names).await.map(bytes)
 }
 
 async fn search(

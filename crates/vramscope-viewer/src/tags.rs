@@ -2,25 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
 use vramscope_analysis::{Allocation, Change, Changes, History, Moment, ReservedRange};
-use vramscope_trace::{PoolId, StringId, Tags};
+use vramscope_trace::{PoolId, StringId};
 
-/// The part of [`Tags`] that the page shows; texts by their position in [`TagsOfDevice::texts`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub(crate) struct ViewTags {
-    pub(crate) stream: u64,
-    pub(crate) pool: Option<[u64; 2]>,
-    category: Option<u32>,
-    compile_context: Option<u32>,
-    user_metadata: Option<u32>,
-}
+use crate::protocol::Tags;
 
 /// The table of a device, and which entry each of its things has.
 #[derive(Debug, Clone)]
 pub(crate) struct TagsOfDevice<'r> {
     /// The first are the trace's own tags, by their ids; then those that only an end state or a segment tells.
-    pub(crate) table: Vec<ViewTags>,
+    pub(crate) table: Vec<Tags>,
     /// Every text once, however many tags have it.
     pub(crate) texts: Vec<&'r str>,
     /// The entry of each allocation of the history.
@@ -40,7 +31,7 @@ impl<'r> TagsOfDevice<'r> {
                 (texts.len() - 1) as u32
             }))
         };
-        let view = |t: Tags| ViewTags {
+        let view = |t: vramscope_trace::Tags| Tags {
             stream: t.stream,
             pool: t.pool.map(array),
             category: text(t.category),
@@ -48,11 +39,8 @@ impl<'r> TagsOfDevice<'r> {
             user_metadata: text(t.user_metadata),
         };
         let mut table = Table::of(trace.tags.iter().map(view).collect());
-        let ranges = history
-            .reserved
-            .iter()
-            .map(|r| table.entry(ViewTags::bare(r.stream, r.pool.map(array))))
-            .collect();
+        let ranges =
+            history.reserved.iter().map(|r| table.entry(bare(r.stream, r.pool.map(array)))).collect();
         let mut allocations = vec![0; history.allocations.len()];
         each_with_pool(history, |id, around| {
             allocations[id] = table.of_allocation(&history.allocations[id], around.map(array));
@@ -61,10 +49,9 @@ impl<'r> TagsOfDevice<'r> {
     }
 }
 
-impl ViewTags {
-    fn bare(stream: u64, pool: Option<[u64; 2]>) -> Self {
-        Self { stream, pool, category: None, compile_context: None, user_metadata: None }
-    }
+/// Tags without texts.
+fn bare(stream: u64, pool: Option<[u64; 2]>) -> Tags {
+    Tags { stream, pool, category: None, compile_context: None, user_metadata: None }
 }
 
 fn array(pool: PoolId) -> [u64; 2] {
@@ -72,20 +59,20 @@ fn array(pool: PoolId) -> [u64; 2] {
 }
 
 struct Table {
-    entries: Vec<ViewTags>,
-    index: HashMap<ViewTags, u32>,
+    entries: Vec<Tags>,
+    index: HashMap<Tags, u32>,
     /// What [`of_allocation`](Self::of_allocation) looked up last: recorded tags, the pool, and their entry.
     last: Option<(u32, [u64; 2], u32)>,
 }
 
 impl Table {
-    fn of(entries: Vec<ViewTags>) -> Self {
+    fn of(entries: Vec<Tags>) -> Self {
         // Of entries that look alike the first serves.
         let index = entries.iter().enumerate().rev().map(|(i, &t)| (t, i as u32)).collect();
         Self { entries, index, last: None }
     }
 
-    fn entry(&mut self, tags: ViewTags) -> u32 {
+    fn entry(&mut self, tags: Tags) -> u32 {
         let Self { entries, index, .. } = self;
         *index.entry(tags).or_insert_with_key(|tags| {
             entries.push(*tags);
@@ -95,14 +82,14 @@ impl Table {
 
     /// Recorded tags; without a pool there, that of the segment around it.
     fn of_allocation(&mut self, a: &Allocation, around: Option<[u64; 2]>) -> u32 {
-        let Some(recorded) = a.tags else { return self.entry(ViewTags::bare(a.stream, around)) };
+        let Some(recorded) = a.tags else { return self.entry(bare(a.stream, around)) };
         let own = recorded.index() as u32;
         match around {
             Some(pool) if self.entries[own as usize].pool.is_none() => {
                 if let Some((_, _, entry)) = self.last.filter(|last| (last.0, last.1) == (own, pool)) {
                     return entry;
                 }
-                let entry = self.entry(ViewTags { pool: around, ..self.entries[own as usize] });
+                let entry = self.entry(Tags { pool: around, ..self.entries[own as usize] });
                 self.last = Some((own, pool, entry));
                 entry
             }

@@ -13,7 +13,11 @@ const names: Names = {
   own: Uint32Array.of(2, 2, 0xffffffff),
 };
 const tags: Tags[] = [0, 7, 0].map((stream, i) => ({
-  stream, pool: null, category: i === 2 ? 'gradient' : null, compile_context: null, user_metadata: null,
+  stream,
+  pool: null,
+  category: i === 2 ? 'gradient' : null,
+  compile_context: null,
+  user_metadata: null,
 }));
 const items: Items = {
   id: Uint32Array.of(0, 1, 2),
@@ -28,7 +32,9 @@ const items: Items = {
 
 test('titles of stacks', () => {
   expect([0, 1, 2].map((stack) => stackTitle(names, stack))).toEqual([
-    'nn/linear.py:9 forward ‹ train.py:3 main', 'train.py:3 main', '(no stack)',
+    'nn/linear.py:9 forward ‹ train.py:3 main',
+    'train.py:3 main',
+    '(no stack)',
   ]);
 });
 
@@ -44,6 +50,9 @@ test('sizes by powers of two', () => {
 
 test('the largest groups come first', () => {
   const keys = keying('stack', names, tags, false);
-  expect(largest(keys, items, Float64Array.of(10, 20, 70), 5)).toEqual([{ key: 1, share: 0.7 }, { key: 0, share: 0.3 }]);
+  expect(largest(keys, items, Float64Array.of(10, 20, 70), 5)).toEqual([
+    { key: 1, share: 0.7 },
+    { key: 0, share: 0.3 },
+  ]);
   expect(largest(keys, items, Float64Array.of(10, 20, 0), 5)).toEqual([{ key: 0, share: 1 }]);
 });

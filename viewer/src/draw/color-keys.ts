@@ -2,6 +2,7 @@
 
 import { poolName, streamName } from '../live/group';
 import { NO_STACK, framesOf, ownFrame } from '../live/stacks';
+import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Items, type Names, type Tags } from '../source/source';
 import type { ColorBy } from '../state/grouping';
 import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../style/colors';
@@ -31,9 +32,9 @@ function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tag
     return first.get(read)!;
   });
   return {
-    keyOf: (items, item) => keys[items.tags[item]],
-    label: (key) => text(tags[key]),
-    color: remembered((key) => color(tags[key])),
+    keyOf: (items, item) => entryAt(keys, numberAt(items.tags, item)),
+    label: (key) => text(entryAt(tags, key)),
+    color: remembered((key) => color(entryAt(tags, key))),
   };
 }
 
@@ -49,22 +50,34 @@ export function keying(by: ColorBy, names: Names | undefined, tags: readonly Tag
   switch (by) {
     case 'stack':
       return {
-        keyOf: (items, item) => items.stack[item],
+        keyOf: (items, item) => numberAt(items.stack, item),
         label: (key) => (names ? stackTitle(names, key) : NO_STACK),
         color: remembered((key) => stackColor(names, key, dark)),
       };
     case 'size':
       return {
-        keyOf: (items, item) => Math.floor(Math.log2(Math.max(items.size[item], 1))),
+        keyOf: (items, item) => Math.floor(Math.log2(Math.max(numberAt(items.size, item), 1))),
         label: (key) => `${byteLabel(2 ** key, 1)} to ${byteLabel(2 ** (key + 1), 1)}`,
         color: remembered((key) => sizeColor(2 ** key, dark)),
       };
     case 'category':
-      return byTags(tags, (t) => t.category ?? 'no category', (t) => categoryColor(t.category, dark));
+      return byTags(
+        tags,
+        (t) => t.category ?? 'no category',
+        (t) => categoryColor(t.category, dark),
+      );
     case 'stream':
-      return byTags(tags, (t) => streamName(t.stream), (t) => streamColor(t.stream, dark));
+      return byTags(
+        tags,
+        (t) => streamName(t.stream),
+        (t) => streamColor(t.stream, dark),
+      );
     case 'pool':
-      return byTags(tags, (t) => poolName(t.pool), (t) => poolColor(t.pool, dark));
+      return byTags(
+        tags,
+        (t) => poolName(t.pool),
+        (t) => poolColor(t.pool, dark),
+      );
   }
 }
 
@@ -84,5 +97,8 @@ export function largest(keys: Keying, items: Items, area: Float64Array, most: nu
     covered.set(key, (covered.get(key) ?? 0) + pixels);
     total += pixels;
   });
-  return [...covered].sort((a, b) => b[1] - a[1]).slice(0, most).map(([key, pixels]) => ({ key, share: pixels / total }));
+  return [...covered]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, most)
+    .map(([key, pixels]) => ({ key, share: pixels / total }));
 }

@@ -32,8 +32,13 @@ test('rows of the band', () => {
 });
 
 test('regions in a frame, at most one a pixel', () => {
-  const seen = (over: Partial<Frame>, depth: number, of = regions) => [...regionsSeen(of, 'events', { ...frame, ...over }, depth)];
-  expect(seen({}, 0)).toEqual([{ region: 0, left: 10, right: 50 }, { region: 2, left: 60, right: 90 }]);
+  const seen = (over: Partial<Frame>, depth: number, of = regions) => [
+    ...regionsSeen(of, 'events', { ...frame, ...over }, depth),
+  ];
+  expect(seen({}, 0)).toEqual([
+    { region: 0, left: 10, right: 50 },
+    { region: 2, left: 60, right: 90 },
+  ]);
   expect(seen({}, 1)).toEqual([{ region: 1, left: 20, right: 30 }]);
   expect(seen({}, 2)).toEqual([]);
   expect(seen({ from: 40, to: 59 }, 0).map((s) => s.region)).toEqual([0]);
@@ -41,8 +46,13 @@ test('regions in a frame, at most one a pixel', () => {
   const n = 100_000;
   const starts = Uint32Array.from({ length: n }, (_, i) => 3 * i);
   const many: Regions = {
-    names: ['a'], name: new Uint32Array(n), depth: new Uint8Array(n), from: starts, to: starts.map((s) => s + 2),
-    from_us: Float64Array.from(starts), to_us: Float64Array.from(starts),
+    names: ['a'],
+    name: new Uint32Array(n),
+    depth: new Uint8Array(n),
+    from: starts,
+    to: starts.map((s) => s + 2),
+    from_us: Float64Array.from(starts),
+    to_us: Float64Array.from(starts),
   };
   const all = seen({ from: 0, to: 3 * n }, 0, many);
   expect(all.length).toBeGreaterThan(90);

@@ -1,5 +1,6 @@
 // Where the parts of the timeline lie, in CSS pixels.
 
+import { entryAt, numberAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
 import { atOf, xOf, type Frame } from '../numbers/scale';
 import type { Axis, Regions } from '../source/source';
@@ -50,7 +51,9 @@ export function bandRowsOf(regions: Regions | null, most: number): number {
 
 /** Ends of a region on the axis. */
 export const regionEnds = (regions: Regions, i: number, axis: Axis): [number, number] =>
-  axis === 'time' ? [regions.from_us[i], regions.to_us[i]] : [regions.from[i], regions.to[i]];
+  axis === 'time'
+    ? [numberAt(regions.from_us, i), numberAt(regions.to_us, i)]
+    : [numberAt(regions.from, i), numberAt(regions.to, i)];
 
 /** The regions of one depth, by start. */
 interface Row {
@@ -70,7 +73,7 @@ function rowsOf(regions: Regions, axis: Axis): Row[] {
 function rowsMade(regions: Regions, axis: Axis): Row[] {
   const made = Array.from({ length: bandRowsOf(regions, Infinity) }, (): Row => ({ regions: [], reach: [] }));
   regions.depth.forEach((depth, i) => {
-    const { regions: row, reach } = made[depth];
+    const { regions: row, reach } = entryAt(made, depth);
     row.push(i);
     reach.push(Math.max(regionEnds(regions, i, axis)[1], reach.at(-1) ?? -Infinity));
   });
@@ -78,7 +81,7 @@ function rowsMade(regions: Regions, axis: Axis): Row[] {
 }
 
 /** The first of a row that may reach `at`: all before it end earlier. */
-const firstReaching = ({ reach }: Row, at: number) => firstThat(0, reach.length, (i) => reach[i] >= at);
+const firstReaching = ({ reach }: Row, at: number) => firstThat(0, reach.length, (i) => entryAt(reach, i) >= at);
 
 /** A region in a frame, in pixels. */
 export interface Seen {
@@ -90,10 +93,11 @@ export interface Seen {
 /** The regions of a row that a frame shows; more than one a pixel cannot be seen. */
 export function* regionsSeen(regions: Regions, axis: Axis, frame: Frame, depth: number): Generator<Seen> {
   const row = rowsOf(regions, axis)[depth];
+  if (!row) return;
   /** Up to where the row is full. */
   let full = -1;
-  for (let i = row ? firstReaching(row, frame.from) : 0; i < (row?.regions.length ?? 0); ) {
-    const region = row.regions[i];
+  for (let i = firstReaching(row, frame.from); i < row.regions.length; ) {
+    const region = entryAt(row.regions, i);
     const [from, to] = regionEnds(regions, region, axis);
     if (from > frame.to) return;
     const left = Math.max(xOf(frame, from), 0);
@@ -106,12 +110,14 @@ export function* regionsSeen(regions: Regions, axis: Axis, frame: Frame, depth: 
 /** The last region to begin at a place of the band; null: none. */
 export function regionAt(regions: Regions, axis: Axis, frame: Frame, at: number, depth: number): number | null {
   const row = rowsOf(regions, axis)[depth];
+  if (!row) return null;
   const slack = (frame.to - frame.from) / frame.width;
   let found: number | null = null;
-  for (let i = row ? firstReaching(row, at - slack) : 0; i < (row?.regions.length ?? 0); i += 1) {
-    const [from, to] = regionEnds(regions, row.regions[i], axis);
+  for (let i = firstReaching(row, at - slack); i < row.regions.length; i += 1) {
+    const region = entryAt(row.regions, i);
+    const [from, to] = regionEnds(regions, region, axis);
     if (from > at + slack) break;
-    if (to >= at - slack) found = row.regions[i];
+    if (to >= at - slack) found = region;
   }
   return found;
 }

@@ -1,21 +1,28 @@
 // What lies where in a picture.
 
+import { entryAt, numberAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
 import { NONE, type Picture } from '../source/source';
 import type { Overlay } from '../state/replay';
+
+/** The runs of a column: `from` up to `to`. */
+const runsOf = ({ start }: Picture, column: number) => ({ from: start[column] ?? 0, to: start[column + 1] ?? 0 });
 
 /** The item at a pixel column and a row from the bottom; null where nothing is. */
 export function itemAt(picture: Picture, x: number, row: number): number | null {
   const c = picture.column[x];
   if (c === undefined || row < 0) return null;
-  for (let r = picture.start[c]; r < picture.start[c + 1]; r += 1) {
-    if (row < picture.end[r]) return picture.item[r] === NONE ? null : picture.item[r];
+  const { from, to } = runsOf(picture, c);
+  for (let r = from; r < to; r += 1) {
+    if (row >= numberAt(picture.end, r)) continue;
+    const item = numberAt(picture.item, r);
+    return item === NONE ? null : item;
   }
   return null;
 }
 
-/** The moment that a pixel column shows. */
-export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x]];
+/** The moment that a pixel column shows; NaN where it shows none. */
+export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x] ?? NONE] ?? NaN;
 
 /** Where on the axis a moment is; null where the picture cannot tell. */
 export function placeOf(picture: Picture, moment: number): number | null {
@@ -31,17 +38,20 @@ export function rowsOf(picture: Picture, item: number): Uint16Array {
   const { column, start, end } = picture;
   const ofColumn = new Uint16Array(2 * (start.length - 1));
   for (let c = 0; c + 1 < start.length; c += 1) {
-    for (let r = start[c]; r < start[c + 1]; r += 1) {
+    const { from, to } = runsOf(picture, c);
+    for (let r = from; r < to; r += 1) {
       if (picture.item[r] !== item) continue;
-      ofColumn[2 * c] = r === start[c] ? 0 : end[r - 1];
-      ofColumn[2 * c + 1] = end[r];
+      ofColumn[2 * c] = r === from ? 0 : numberAt(end, r - 1);
+      ofColumn[2 * c + 1] = numberAt(end, r);
       break;
     }
   }
   const rows = new Uint16Array(2 * picture.window.width);
   for (let x = 0; x < picture.window.width; x += 1) {
-    rows[2 * x] = ofColumn[2 * column[x]];
-    rows[2 * x + 1] = ofColumn[2 * column[x] + 1];
+    // What shows no moment has no rows.
+    const c = column[x] ?? NONE;
+    rows[2 * x] = ofColumn[2 * c] ?? 0;
+    rows[2 * x + 1] = ofColumn[2 * c + 1] ?? 0;
   }
   return rows;
 }
@@ -50,26 +60,28 @@ export function rowsOf(picture: Picture, item: number): Uint16Array {
 export function areas(picture: Picture): Float64Array {
   const { column, start, item, end } = picture;
   const times = new Uint32Array(start.length - 1);
-  for (let x = 0; x < picture.window.width; x += 1) times[column[x]] += 1;
+  for (const c of column) if (c < times.length) times[c] = (times[c] ?? 0) + 1;
   const area = new Float64Array(picture.items.id.length);
-  for (let c = 0; c + 1 < start.length; c += 1) {
+  times.forEach((wide, c) => {
     let bottom = 0;
-    for (let r = start[c]; r < start[c + 1]; r += 1) {
-      if (item[r] !== NONE) area[item[r]] += (end[r] - bottom) * times[c];
-      bottom = end[r];
+    const { from, to } = runsOf(picture, c);
+    for (let r = from; r < to; r += 1) {
+      const [of, top] = [numberAt(item, r), numberAt(end, r)];
+      if (of !== NONE) area[of] = numberAt(area, of) + (top - bottom) * wide;
+      bottom = top;
     }
-  }
+  });
   return area;
 }
 
 /** Rows from the bottom that hold nothing but memory live before recording began, at the left end. */
 export function rowsBeforeRecording(picture: Picture): number {
-  const c = picture.column[0];
+  const { from, to } = runsOf(picture, picture.column[0] ?? NONE);
   let rows = 0;
-  for (let r = picture.start[c]; r < picture.start[c + 1]; r += 1) {
-    const item = picture.item[r];
+  for (let r = from; r < to; r += 1) {
+    const item = numberAt(picture.item, r);
     if (item === NONE || picture.items.from[item] !== 0) break;
-    rows = picture.end[r];
+    rows = numberAt(picture.end, r);
   }
   return rows;
 }
@@ -99,14 +111,18 @@ export function linesOf(picture: Picture): StackLine[] {
 function standingOut({ window, low, high, highest }: Picture): Float64Array {
   const top = highest[window.stacked];
   const least = ((high - low) / window.height) * STANDS_OUT;
-  const stands = (x: number) => highest.active[x] > top[x] + least;
+  const stands = (x: number) => (highest.active[x] ?? NaN) > (top[x] ?? NaN) + least;
   return highest.active.map((bytes, x) => (stands(x) && (stands(x - 1) || stands(x + 1)) ? bytes : NaN));
 }
 
 /** Whether steps, joined, would cover the picture. */
 function isRestless({ low, high }: Picture, values: Float64Array): boolean {
   let way = 0;
-  for (let x = 1; x < values.length; x += 1) way += Math.abs(values[x] - values[x - 1]);
+  let before = values[0] ?? 0;
+  for (const value of values) {
+    way += Math.abs(value - before);
+    before = value;
+  }
   return way > 12 * (high - low);
 }
 
@@ -118,12 +134,13 @@ export function overlayValues(picture: Picture, points: Overlay['points'], first
   for (let x = 0; x < values.length; x += 1) {
     const until = x === values.length - 1 ? last : momentAt(picture, x);
     let highest = value;
-    for (; next < points.length && points[next][0] <= until; next += 1) {
-      value = points[next][1];
-      highest = points[next][0] <= first ? value : Math.max(highest, value);
+    for (; next < points.length; next += 1) {
+      const [moment, bytes] = entryAt(points, next);
+      if (!(moment <= until)) break;
+      value = bytes;
+      highest = moment <= first ? value : Math.max(highest, value);
     }
     values[x] = highest;
   }
   return values;
 }
-

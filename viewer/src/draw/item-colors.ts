@@ -1,6 +1,7 @@
 // The colours of items as they are chosen now: by what they are coloured, and whether a search matches them.
 
 import { computed } from '@preact/signals';
+import { numberAt } from '../numbers/at';
 import { FADED, mix, parse as parseColor } from '../style/colors';
 import { matching } from '../search/query';
 import { found, query } from '../search/found';
@@ -34,7 +35,7 @@ export function itemColors(items: Items): ItemColors {
   if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
   const color = Uint32Array.from(items.id, (_, i) => {
     const key = keying.color(keying.keyOf(items, i));
-    const own = items.id[i] & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;
+    const own = numberAt(items.id, i) & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;
     return faded[i] ? mix(own, ground, FADED) : own;
   });
   return { color, faded };

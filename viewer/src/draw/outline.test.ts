@@ -1,19 +1,41 @@
 import { expect, test } from 'vitest';
 import { edges } from './outline';
 
-const text = (rows: number[][]) =>
-  edges(Uint16Array.from(rows.flat())).map((e) => `${e.left},${e.bottom} ${e.right},${e.top}`);
+const text = (rows: number[][]) => edges(Uint16Array.from(rows.flat())).map((e) => `${e.left},${e.bottom} ${e.right},${e.top}`);
 
 test('an item in the midst', () => {
-  expect(text([[0, 0], [2, 5], [2, 5], [0, 0]])).toEqual(['1,2 1,5', '1,2 3,2', '1,5 3,5', '3,2 3,5']);
+  expect(
+    text([
+      [0, 0],
+      [2, 5],
+      [2, 5],
+      [0, 0],
+    ]),
+  ).toEqual(['1,2 1,5', '1,2 3,2', '1,5 3,5', '3,2 3,5']);
 });
 
 test('one that sinks', () => {
-  expect(text([[2, 5], [1, 4]])).toEqual(['0,2 1,2', '0,5 1,5', '1,1 1,2', '1,4 1,5', '1,1 2,1', '1,4 2,4']);
+  expect(
+    text([
+      [2, 5],
+      [1, 4],
+    ]),
+  ).toEqual(['0,2 1,2', '0,5 1,5', '1,1 1,2', '1,4 1,5', '1,1 2,1', '1,4 2,4']);
 });
 
 test('one that sinks below itself', () => {
-  expect(text([[4, 5], [1, 2]])).toEqual(['0,4 1,4', '0,5 1,5', '1,4 1,5', '1,1 1,2', '1,1 2,1', '1,2 2,2']);
+  expect(
+    text([
+      [4, 5],
+      [1, 2],
+    ]),
+  ).toEqual(['0,4 1,4', '0,5 1,5', '1,4 1,5', '1,1 1,2', '1,1 2,1', '1,2 2,2']);
 });
 
-test('nothing', () => expect(text([[0, 0], [0, 0]])).toEqual([]));
+test('nothing', () =>
+  expect(
+    text([
+      [0, 0],
+      [0, 0],
+    ]),
+  ).toEqual([]));

@@ -1,5 +1,7 @@
 // The edges around an item, whose place in the stack changes as others beneath it come and go.
 
+import { numberAt } from '../numbers/at';
+
 /** A straight edge in pixel columns and rows: upright where `left` is `right`. */
 export interface Edge {
   left: number;
@@ -28,7 +30,7 @@ export function edges(rows: Uint16Array): Edge[] {
     }
   };
   for (let left = 0; left < width; ) {
-    const [bottom, top] = [rows[2 * left], rows[2 * left + 1]];
+    const [bottom, top] = [numberAt(rows, 2 * left), numberAt(rows, 2 * left + 1)];
     let right = left + 1;
     while (right < width && rows[2 * right] === bottom && rows[2 * right + 1] === top) right += 1;
     // An item that goes on beyond the picture has no edge there.

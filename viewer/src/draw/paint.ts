@@ -21,20 +21,22 @@ export function paintStack(pixels: Uint32Array, picture: Picture, paints: Paints
   const { width, height } = picture.window;
   pixels.fill(0);
   for (let left = 0; left < width; ) {
-    const c = column[left];
+    const c = column[left] ?? NONE;
     let right = left + 1;
     while (right < width && column[right] === c) right += 1;
     let row = 0;
-    for (let r = start[c]; r < start[c + 1]; r += 1) {
+    // Columns that show no moment have no runs.
+    const last = start[c + 1] ?? 0;
+    for (let r = start[c] ?? 0; r < last; r += 1) {
       const bottom = row;
-      const top = end[r];
-      const i = item[r];
+      const top = end[r] ?? 0;
+      const i = item[r] ?? NONE;
       if (i === NONE) {
         row = top;
         continue;
       }
-      const fill = paints.fill[i];
-      const edge = paints.edge[i];
+      const fill = paints.fill[i] ?? 0;
+      const edge = paints.edge[i] ?? 0;
       const plain = top - bottom >= EDGE_FROM ? top - 1 : top;
       if (paints.hatched[i]) {
         for (; row < plain; row += 1) {
@@ -75,9 +77,9 @@ export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): vo
   const { width, height } = picture.window;
   const scale = height / (picture.high - picture.low);
   const rowOf = (value: number) => Math.round((value - picture.low) * scale);
-  let before = rowOf(line.values[0]);
+  let before = rowOf(line.values[0] ?? NaN);
   for (let x = 0; x < width; x += 1) {
-    const row = rowOf(line.values[x]);
+    const row = rowOf(line.values[x] ?? NaN);
     const from = line.apart ? row : before;
     before = row;
     const bottom = Math.max(Math.min(from, row), 0);

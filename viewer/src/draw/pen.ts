@@ -31,8 +31,7 @@ function fontOf(style: TextStyle): Font {
   return { family: style.family ?? 'sans', size: style.size ?? 12, bold: style.bold ?? false };
 }
 
-const cut = (text: string, style: TextStyle) =>
-  style.room === undefined ? text : fitText(text, fontOf(style), style.room);
+const cut = (text: string, style: TextStyle) => (style.room === undefined ? text : fitText(text, fontOf(style), style.room));
 
 export class CanvasPen implements Pen {
   private hatches = new Map<string, CanvasPattern>();
@@ -155,5 +154,5 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 
 /** XML has no place for most control characters, not even escaped. */
 export function escapeXml(text: string): string {
-  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd').replace(/[&<>"']/g, (c) => ENTITIES[c]);
+  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd').replace(/[&<>"']/g, (c) => ENTITIES[c] ?? '');
 }

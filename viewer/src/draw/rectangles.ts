@@ -1,5 +1,6 @@
 // A picture's runs as rectangles, for drawings that are no pixels.
 
+import { numberAt } from '../numbers/at';
 import { NONE, type Picture } from '../source/source';
 
 export interface Rectangle {
@@ -16,21 +17,23 @@ export function rectangles(picture: Picture): Rectangle[] {
   const found: Rectangle[] = [];
   let open = new Map<number, Rectangle>();
   for (let left = 0; left < window.width; ) {
-    const c = column[left];
+    const c = column[left] ?? NONE;
     let right = left + 1;
     while (right < window.width && column[right] === c) right += 1;
     const next = new Map<number, Rectangle>();
     let bottom = 0;
-    for (let r = start[c]; r < start[c + 1]; r += 1) {
-      const top = end[r];
-      if (item[r] !== NONE) {
-        let rectangle = open.get(item[r]);
+    // Columns that show no moment have no runs.
+    const last = start[c + 1] ?? 0;
+    for (let r = start[c] ?? 0; r < last; r += 1) {
+      const [of, top] = [numberAt(item, r), numberAt(end, r)];
+      if (of !== NONE) {
+        let rectangle = open.get(of);
         if (rectangle?.bottom !== bottom || rectangle.top !== top) {
-          rectangle = { item: item[r], left, right, bottom, top };
+          rectangle = { item: of, left, right, bottom, top };
           found.push(rectangle);
         }
         rectangle.right = right;
-        next.set(item[r], rectangle);
+        next.set(of, rectangle);
       }
       bottom = top;
     }

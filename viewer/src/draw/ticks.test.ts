@@ -17,7 +17,8 @@ describe('bytes', () => {
 });
 
 describe('counts', () => {
-  test('decimal', () => expect(labels(countTicks(0, 699_174, 7))).toEqual(['0', '100,000', '200,000', '300,000', '400,000', '500,000', '600,000']));
+  test('decimal', () =>
+    expect(labels(countTicks(0, 699_174, 7))).toEqual(['0', '100,000', '200,000', '300,000', '400,000', '500,000', '600,000']));
   test('never below one', () => expect(labels(countTicks(10.2, 13.8, 50))).toEqual(['11', '12', '13']));
 });
 

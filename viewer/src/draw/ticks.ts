@@ -44,15 +44,15 @@ export function countTicks(from: number, to: number, most: number): Tick[] {
 }
 
 const SECOND = 1e6;
-const LONG_STEPS = [60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400].map((s) => s * SECOND);
+const DAY = 86400 * SECOND;
+const LONG_STEPS = [...[60, 120, 300, 600, 1800, 3600, 7200, 21600].map((s) => s * SECOND), DAY];
 
 /** Of microseconds. */
 export function timeTicks(from: number, to: number, most: number): Tick[] {
   if (!(to > from)) return [];
   const least = (to - from) / Math.max(most, 1);
-  const step = least <= 30 * SECOND
-    ? Math.max(decimalStep(least), 1)
-    : (LONG_STEPS.find((s) => s >= least) ?? Math.ceil(least / LONG_STEPS[8]) * LONG_STEPS[8]);
+  const step =
+    least <= 30 * SECOND ? Math.max(decimalStep(least), 1) : (LONG_STEPS.find((s) => s >= least) ?? Math.ceil(least / DAY) * DAY);
   return along(from, to, step, (at) => timeLabel(at, step));
 }
 
@@ -66,4 +66,3 @@ function timeLabel(us: number, step: number): string {
   const decimals = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));
   return `${(us / unit).toFixed(decimals)} ${name}`;
 }
-

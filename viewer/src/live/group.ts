@@ -1,6 +1,7 @@
 // What is live at a moment, added up by what people ask for.
 
-import { NONE, type Live, type Names, type Tags } from '../source/source';
+import { entryAt, numberAt } from '../numbers/at';
+import { NONE, ORIGINS, type Live, type Names, type Tags } from '../source/source';
 import type { GroupBy } from '../state/grouping';
 import { NO_STACK, isNative, isPlace, ownFrame, shortFile, stackLabel, stackText } from './stacks';
 
@@ -16,9 +17,6 @@ export interface Group {
   /** Whether a search finds some of it. */
   found: boolean;
 }
-
-/** By `Live.origin`. */
-export const ORIGINS = ['', 'live before recording', 'live before recording; where it was freed'] as const;
 
 export function poolName(pool: Tags['pool']): string {
   if (!pool) return 'pool not recorded';
@@ -36,10 +34,12 @@ type Namer = (stack: number, tags: number) => Name;
 
 function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
   const same = (text: string) => ({ key: text, label: text });
-  const byFrame = (text: (frame: number) => string): Namer => (stack) => {
-    const frame = ownFrame(names, stack);
-    return same(frame === NONE ? NO_STACK : text(frame));
-  };
+  const byFrame =
+    (text: (frame: number) => string): Namer =>
+    (stack) => {
+      const frame = ownFrame(names, stack);
+      return same(frame === NONE ? NO_STACK : text(frame));
+    };
   switch (by) {
     case 'stack':
       return (stack) => ({ key: stackText(names, stack) || NO_STACK, label: stackLabel(names, stack) });
@@ -47,9 +47,9 @@ function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
       return byFrame((f) => names.label[f] ?? '');
     case 'function':
       // Labels of compiled functions are short; their names are whole signatures.
-      return byFrame((f) => (isNative(names, f) ? names.label[f] : `${shortFile(names, f)} ${names.function[f]}`));
+      return byFrame((f) => (isNative(names, f) ? entryAt(names.label, f) : `${shortFile(names, f)} ${names.function[f]}`));
     case 'file':
-      return byFrame((f) => (isPlace(names.file[f]) ? shortFile(names, f) : 'compiled code'));
+      return byFrame((f) => (isPlace(entryAt(names.file, f)) ? shortFile(names, f) : 'compiled code'));
     case 'category':
       return (_, t) => same(tags[t]?.category ?? 'no category');
     case 'stream':
@@ -66,33 +66,27 @@ const isCode = (by: GroupBy) => by === 'stack' || by === 'line' || by === 'funct
  * Groups of what is live, most bytes first. Their bytes sum to the counters' allocated bytes. `matches` are the entries
  * that a search finds.
  */
-export function group(
-  live: Live,
-  by: GroupBy,
-  names: Names,
-  tags: readonly Tags[],
-  matches: Uint8Array | null = null,
-): Group[] {
+export function group(live: Live, by: GroupBy, names: Names, tags: readonly Tags[], matches: Uint8Array | null = null): Group[] {
   const name = namer(by, names, tags);
   const groups = new Map<string, Group & { most: number }>();
   for (let i = 0; i < live.stack.length; i++) {
-    const stack = live.stack[i];
-    const bytes = live.bytes[i];
-    let { key, label } = name(stack, live.tags[i]);
-    const origin = ORIGINS[live.origin[i]];
+    const [stack, bytes] = [numberAt(live.stack, i), numberAt(live.bytes, i)];
+    const [requested, count] = [numberAt(live.requested, i), numberAt(live.count, i)];
+    let { key, label } = name(stack, numberAt(live.tags, i));
+    const origin = ORIGINS[numberAt(live.origin, i)];
     if (origin && isCode(by)) {
       label = label === NO_STACK ? origin : `${label} (${origin})`;
       key = `${origin}\n${key}`;
     }
     const known = groups.get(key);
     if (!known) {
-      const [requested, count, found] = [live.requested[i], live.count[i], matches?.[i] === 1];
+      const found = matches?.[i] === 1;
       groups.set(key, { key, label, bytes, requested, count, stack, found, most: bytes });
       continue;
     }
     known.bytes += bytes;
-    known.requested += live.requested[i];
-    known.count += live.count[i];
+    known.requested += requested;
+    known.count += count;
     known.found ||= matches?.[i] === 1;
     if (bytes > known.most) {
       known.most = bytes;

@@ -35,7 +35,7 @@ function namesOf(stacks: Frame[][]): Names {
     code: all.map((f) => f.code),
     ends: Uint32Array.from(numbered, (s) => (end += s.length)),
     frames: Uint32Array.from(numbered.flat()),
-    own: Uint32Array.from(numbered, (s) => s.find((f) => all[f].code === 'user') ?? s[0] ?? NONE),
+    own: Uint32Array.from(numbered, (s) => s.find((f) => all[f]?.code === 'user') ?? s[0] ?? NONE),
   };
 }
 
@@ -74,7 +74,15 @@ const names = namesOf([[native, linear, forward, main], [native, backward, main]
 const steps = (...labels: string[]) => labels.map((label) => (names.label.includes(label) ? names.label.indexOf(label) : label));
 
 test('groups sum to what is live, by everything', () => {
-  const live = liveOf([[0, 100], [1, 50], [2, 7], [3, 20], [NONE, 3], [0, 11, 1], [1, 5, 2, 1]]);
+  const live = liveOf([
+    [0, 100],
+    [1, 50],
+    [2, 7],
+    [3, 20],
+    [NONE, 3],
+    [0, 11, 1],
+    [1, 5, 2, 1],
+  ]);
   const known = [tags(0, [0, 0], 'activations'), tags(4, [0, 1], null)];
   for (const by of ['stack', 'line', 'function', 'file', 'category', 'stream', 'pool'] as const) {
     const groups = group(live, by, names, known);
@@ -86,7 +94,12 @@ test('groups sum to what is live, by everything', () => {
 });
 
 test('by line, stacks with one own frame are one group, and memory live before recording stands apart', () => {
-  const live = liveOf([[0, 100], [3, 120], [0, 11, 1], [NONE, 2, 1]]);
+  const live = liveOf([
+    [0, 100],
+    [3, 120],
+    [0, 11, 1],
+    [NONE, 2, 1],
+  ]);
   const groups = group(live, 'line', names, [tags(0, null, null)]);
   expect(groups.map((g) => [g.label, g.bytes, g.stack])).toEqual([
     ['model.py:42 forward', 220, 3],
@@ -103,7 +116,18 @@ test('a stack is called by its innermost frames that are not native, and the one
 });
 
 test('the tree has the users frames, callers above, and sums at every node', () => {
-  const root = tree(liveOf([[0, 100], [1, 50], [2, 7], [3, 20], [NONE, 3], [1, 5, 2]]), names, false);
+  const root = tree(
+    liveOf([
+      [0, 100],
+      [1, 50],
+      [2, 7],
+      [3, 20],
+      [NONE, 3],
+      [1, 5, 2],
+    ]),
+    names,
+    false,
+  );
   expect([root.bytes, root.weight, root.count]).toEqual([185, 185, 6]);
   expect(root.children.map((c) => [c.label, c.bytes])).toEqual([
     ['train.py:10 main', 170],
@@ -119,19 +143,41 @@ test('the tree has the users frames, callers above, and sums at every node', () 
 
 test('the tree of all frames has the native ones too', () => {
   const root = tree(liveOf([[0, 100]]), names, true);
-  expect(follow(root, steps('train.py:10 main', 'model.py:42 forward', 'torch/linear.py:9 forward', 'alloc.cpp:1 malloc')).depth).toBe(4);
+  expect(
+    follow(root, steps('train.py:10 main', 'model.py:42 forward', 'torch/linear.py:9 forward', 'alloc.cpp:1 malloc')).depth,
+  ).toBe(4);
 });
 
 test('frames that share a label are told apart', () => {
   const alike = { ...names, label: names.label.map(() => 'operator()') };
-  const root = tree(liveOf([[0, 100], [1, 50], [NONE, 3], [NONE, 2, 1]]), alike, true);
+  const root = tree(
+    liveOf([
+      [0, 100],
+      [1, 50],
+      [NONE, 3],
+      [NONE, 2, 1],
+    ]),
+    alike,
+    true,
+  );
   const walk = (node: Node): Node[] => [node, ...node.children.flatMap(walk)];
   expect(walk(root)).toHaveLength(9);
   for (const node of walk(root)) expect(follow(root, stepsTo(node))).toBe(node);
 });
 
 test('compared trees keep what is gone, and weigh the larger of both', () => {
-  const root = tree(liveOf([[0, 100], [1, 10]]), names, false, liveOf([[1, 60], [2, 5]]));
+  const root = tree(
+    liveOf([
+      [0, 100],
+      [1, 10],
+    ]),
+    names,
+    false,
+    liveOf([
+      [1, 60],
+      [2, 5],
+    ]),
+  );
   expect([root.bytes, root.before, root.weight]).toEqual([110, 65, 165]);
   const gone = follow(root, steps('alloc.cpp:1 malloc'));
   expect([gone.bytes, gone.before, gone.weight]).toEqual([0, 5, 5]);
@@ -140,8 +186,26 @@ test('compared trees keep what is gone, and weigh the larger of both', () => {
 test('differences sum to the difference of the totals, and match recordings by text', () => {
   const other = namesOf([[native, backward, main], [native, linear, forward, main], [frame('new.py:1 f')]]);
   const none = [tags(0, null, null)];
-  const before = group(liveOf([[0, 100], [1, 50], [2, 7]]), 'stack', names, none);
-  const after = group(liveOf([[0, 80], [1, 90], [2, 31]]), 'stack', other, none);
+  const before = group(
+    liveOf([
+      [0, 100],
+      [1, 50],
+      [2, 7],
+    ]),
+    'stack',
+    names,
+    none,
+  );
+  const after = group(
+    liveOf([
+      [0, 80],
+      [1, 90],
+      [2, 31],
+    ]),
+    'stack',
+    other,
+    none,
+  );
   const changes = difference(before, after);
   expect(changes.map((c) => [c.label, c.before, c.after, c.bytes])).toEqual([
     ['new.py:1 f', 0, 31, 31],
@@ -155,7 +219,11 @@ test('differences sum to the difference of the totals, and match recordings by t
 });
 
 test('a search finds bytes at every node above the matching stacks', () => {
-  const live = liveOf([[0, 100], [1, 50], [3, 20, 0, 1]]);
+  const live = liveOf([
+    [0, 100],
+    [1, 50],
+    [3, 20, 0, 1],
+  ]);
   const query = { stacks: [0, 3], tags: null, address: null, version: null, min: null, max: null };
   const matches = matchingEntries(query, live)!;
   expect([...matches]).toEqual([1, 0, 1]);

@@ -1,5 +1,6 @@
 // What of a moment a search finds.
 
+import { numberAt } from '../numbers/at';
 import type { Live, Query } from '../source/source';
 
 /** 1 for each entry that the query finds. Null where it asks only for single blocks: by address or size. */
@@ -8,7 +9,7 @@ export function matchingEntries(query: Query | null, live: Live): Uint8Array | n
   const stacks = query.stacks && new Set(query.stacks);
   const tags = query.tags && new Set(query.tags);
   return live.stack.reduce((found, stack, i) => {
-    if ((stacks === null || stacks.has(stack)) && (tags === null || tags.has(live.tags[i]))) found[i] = 1;
+    if ((stacks === null || stacks.has(stack)) && (tags === null || tags.has(numberAt(live.tags, i)))) found[i] = 1;
     return found;
   }, new Uint8Array(live.stack.length));
 }

@@ -1,5 +1,6 @@
 // Reading stacks and frames out of a file's names.
 
+import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Names } from '../source/source';
 
 export const NO_STACK = '(no stack)';
@@ -12,14 +13,14 @@ export function framesOf(names: Names, stack: number): Uint32Array {
 
 /** The frame that names a stack, or NONE. */
 export function ownFrame(names: Names, stack: number): number {
-  return stack === NONE || stack >= names.own.length ? NONE : names.own[stack];
+  return stack === NONE || stack >= names.own.length ? NONE : numberAt(names.own, stack);
 }
 
 /** What names a stack, in a table: empty while the names are not here. */
 export function ownLabel(names: Names | null, stack: number): string {
   if (!names) return '';
   const own = ownFrame(names, stack);
-  return own === NONE ? NO_STACK : names.label[own];
+  return own === NONE ? NO_STACK : entryAt(names.label, own);
 }
 
 const isUser = (names: Names, frame: number) => names.code[frame] === 'user';
@@ -41,7 +42,7 @@ export function readableFrames(names: Names, stack: number): number[] {
 export function shortFile(names: Names, frame: number): string {
   const label = names.label[frame] ?? '';
   const rest = `:${names.line[frame]} ${names.function[frame]}`;
-  return label.endsWith(rest) ? label.slice(0, -rest.length) : (names.file[frame] || label);
+  return label.endsWith(rest) ? label.slice(0, -rest.length) : names.file[frame] || label;
 }
 
 /** Frames through which every call of a torch module goes. */
@@ -53,7 +54,7 @@ const LABELLED = 3;
  * native, and the one that names it. `activations.py:66 forward ‹ gpt2.py:240 forward ‹ train.py:10 main`.
  */
 export function stackLabel(names: Names, stack: number): string {
-  const inner = [...framesOf(names, stack)].filter((f) => !isNative(names, f) && !WRAPPERS.has(names.function[f]));
+  const inner = [...framesOf(names, stack)].filter((f) => !isNative(names, f) && !WRAPPERS.has(entryAt(names.function, f)));
   const own = ownFrame(names, stack);
   const shown = inner.slice(0, LABELLED);
   if (own !== NONE && !shown.includes(own)) shown.push(own);

@@ -7,7 +7,10 @@ import { poolName, streamName } from './group';
 const isTold = (text: string | null): text is string => text !== null && text !== '' && text !== 'N/A';
 
 export function tagFacts(tags: Tags): [name: string, value: string][] {
-  const facts: [string, string][] = [['stream', streamName(tags.stream)], ['pool', poolName(tags.pool)]];
+  const facts: [string, string][] = [
+    ['stream', streamName(tags.stream)],
+    ['pool', poolName(tags.pool)],
+  ];
   if (isTold(tags.category)) facts.push(['category', tags.category]);
   if (isTold(tags.compile_context)) facts.push(['compile context', tags.compile_context]);
   if (isTold(tags.user_metadata)) facts.push(['user metadata', tags.user_metadata]);

@@ -1,7 +1,7 @@
 // The call tree of what is live: callers above, what they called beneath.
 
-import type { Live, Names } from '../source/source';
-import { ORIGINS } from './group';
+import { numberAt } from '../numbers/at';
+import { ORIGINS, type Live, type Names } from '../source/source';
 import { NO_STACK, framesOf, readableFrames } from './stacks';
 
 export interface Node {
@@ -71,22 +71,23 @@ export function tree(
   const root = grow(null, 'root', 'all allocated', 'root');
   const add = (from: Live, earlier: boolean) => {
     for (let i = 0; i < from.stack.length; i++) {
-      const origin = ORIGINS[from.origin[i]];
+      const origin = ORIGINS[numberAt(from.origin, i)];
       let node = origin ? grow(root, origin, origin, 'origin') : root;
-      const frames = allFrames ? [...framesOf(names, from.stack[i])] : readableFrames(names, from.stack[i]);
+      const stack = numberAt(from.stack, i);
+      const frames = allFrames ? [...framesOf(names, stack)] : readableFrames(names, stack);
       for (const f of frames.reverse()) node = grow(node, f, names.label[f] ?? '', 'frame');
       if (node === root) node = grow(root, NO_STACK, NO_STACK, 'none');
-      const bytes = from.bytes[i];
+      const [bytes, count] = [numberAt(from.bytes, i), numberAt(from.count, i)];
       if (earlier) node.ownBefore += bytes;
       else node.own += bytes;
       for (let n: Node | null = node; n; n = n.parent) {
         if (earlier) {
           n.before += bytes;
-          n.countBefore += from.count[i];
+          n.countBefore += count;
         } else {
           n.bytes += bytes;
           if (matches?.[i]) n.found += bytes;
-          n.count += from.count[i];
+          n.count += count;
         }
       }
     }

@@ -45,7 +45,13 @@ export function addressColumn<R>(key: string, title: string, get: Get<R, number>
   return { key, title, numeric: true, value: text, order: get, text, exact: text };
 }
 
-function number<R>(key: string, title: string, get: Get<R, number | null>, human: (n: number) => string, unit: string): Column<R> {
+function number<R>(
+  key: string,
+  title: string,
+  get: Get<R, number | null>,
+  human: (n: number) => string,
+  unit: string,
+): Column<R> {
   const or = (row: R, show: (n: number) => string) => {
     const n = get(row);
     return n === null ? '–' : show(n);

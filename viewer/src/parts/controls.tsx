@@ -63,7 +63,13 @@ export interface ButtonProps {
 
 export function Button({ onClick, children, label, disabled = false }: ButtonProps) {
   return (
-    <button type="button" class="button" onClick={onClick} disabled={disabled} {...(label ? { 'aria-label': label, title: label } : {})}>
+    <button
+      type="button"
+      class="button"
+      onClick={onClick}
+      disabled={disabled}
+      {...(label ? { 'aria-label': label, title: label } : {})}
+    >
       {children}
     </button>
   );

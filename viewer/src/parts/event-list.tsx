@@ -1,4 +1,5 @@
 import { ownLabel } from '../live/stacks';
+import { numberAt } from '../numbers/at';
 import { ACTIONS, type Events, type Names } from '../source/source';
 import { bytes, count } from '../text/units';
 import type { EventPages } from './pages';
@@ -6,23 +7,10 @@ import { VirtualList } from './virtual-list';
 
 export type Action = (typeof ACTIONS)[number];
 
-export const ACTION_NAMES: Record<Action, string> = {
-  alloc: 'alloc',
-  free_requested: 'free requested',
-  free_completed: 'free completed',
-  segment_alloc: 'segment alloc',
-  segment_free: 'segment free',
-  segment_map: 'segment map',
-  segment_unmap: 'segment unmap',
-  snapshot: 'snapshot',
-  oom: 'out of memory',
-  annotate: 'annotate',
-  user_defined: 'user defined',
-  free: 'free',
-  unknown: 'unknown',
-};
+/** `free requested`, `out of memory`. */
+export const actionWords = (action: Action) => (action === 'oom' ? 'out of memory' : action.replaceAll('_', ' '));
 
-export const actionOf = (events: Events, at: number): Action => ACTIONS[events.action[at]] ?? 'unknown';
+export const actionOf = (events: Events, at: number): Action => ACTIONS[numberAt(events.action, at)] ?? 'unknown';
 
 const TAKES = new Set<Action>(['alloc', 'segment_alloc', 'segment_map']);
 const GIVES = new Set<Action>(['free', 'free_requested', 'free_completed', 'segment_free', 'segment_unmap']);
@@ -48,12 +36,12 @@ export function EventList({ count: total, pages, names, chosen, choose }: EventL
     if (!found) return <span class="event-number">{count(event)}</span>;
     const { page, at } = found;
     const action = actionOf(page, at);
-    const label = ownLabel(names, page.stack[at]);
+    const label = ownLabel(names, numberAt(page.stack, at));
     return (
       <>
         <span class="event-number">{count(event)}</span>
-        <span class={`event-action effect-${effectOf(action)}`}>{ACTION_NAMES[action]}</span>
-        <span class="event-bytes">{page.bytes[at] > 0 ? bytes(page.bytes[at]) : ''}</span>
+        <span class={`event-action effect-${effectOf(action)}`}>{actionWords(action)}</span>
+        <span class="event-bytes">{numberAt(page.bytes, at) > 0 ? bytes(numberAt(page.bytes, at)) : ''}</span>
         <span class="event-label" title={label}>
           {label}
         </span>

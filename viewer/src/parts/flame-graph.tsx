@@ -78,7 +78,14 @@ export function FlameGraph(p: FlameGraphProps) {
         <h3>{p.label}</h3>
         <nav class="crumbs" aria-label="Path of the zoomed node">
           {pathTo(zoomed).map((node, i, all) => (
-            <button key={i} type="button" class="crumb" aria-current={i === all.length - 1} onClick={() => zoom(node)} title={node.label}>
+            <button
+              key={i}
+              type="button"
+              class="crumb"
+              aria-current={i === all.length - 1}
+              onClick={() => zoom(node)}
+              title={node.label}
+            >
               {node.label}
             </button>
           ))}
@@ -110,7 +117,10 @@ export function FlameGraph(p: FlameGraphProps) {
         </div>
       </div>
       <p class="visually-hidden" aria-live="polite">
-        {focused && `${focused.label}, ${tell(focused, p).map(([name, value]) => `${name} ${value}`).join(', ')}`}
+        {focused &&
+          `${focused.label}, ${tell(focused, p)
+            .map(([name, value]) => `${name} ${value}`)
+            .join(', ')}`}
       </p>
       {hover && (
         <Tooltip x={hover.x} y={hover.y}>
@@ -130,7 +140,11 @@ function tell(node: Node, p: FlameGraphProps): [string, string][] {
   ];
   if (p.searched) facts.push(['found', `${bytes(node.found)}, ${share(node.found, node.bytes)} of it`]);
   if (p.compared) {
-    facts.push(['before', bytes(node.before)], ['change', signedBytes(node.bytes - node.before)], ['blocks before', count(node.countBefore)]);
+    facts.push(
+      ['before', bytes(node.before)],
+      ['change', signedBytes(node.bytes - node.before)],
+      ['blocks before', count(node.countBefore)],
+    );
   }
   return facts;
 }

@@ -4,7 +4,18 @@ import { boxAt, layFlame, stepInTree } from './flame';
 
 function node(label: string, weight: number, children: Node[] = [], depth = 0): Node {
   const made: Node = {
-    label, kind: 'frame', frame: null, parent: null, depth, bytes: weight, count: 1, before: 0, countBefore: 0, found: 0, weight, children,
+    label,
+    kind: 'frame',
+    frame: null,
+    parent: null,
+    depth,
+    bytes: weight,
+    count: 1,
+    before: 0,
+    countBefore: 0,
+    found: 0,
+    weight,
+    children,
   };
   for (const c of children) c.parent = made;
   return made;
@@ -17,14 +28,21 @@ const root = node('root', 100, [wide, small]);
 
 test('children lie beneath their parent, side by side', () => {
   expect(layFlame(root, 0).map((b) => [b.node.label, b.x, b.width, b.depth])).toEqual([
-    ['root', 0, 1, 0], ['wide', 0, 0.6, 1], ['leaf', 0, 0.3, 2], ['small', 0.6, 0.4, 1],
+    ['root', 0, 1, 0],
+    ['wide', 0, 0.6, 1],
+    ['leaf', 0, 0.3, 2],
+    ['small', 0.6, 0.4, 1],
   ]);
   expect(layFlame(root, 0.5).map((b) => b.node.label)).toEqual(['root', 'wide']);
 });
 
 test('a zoomed node fills the width under those that lead to it', () => {
   const boxes = layFlame(wide, 0);
-  expect(boxes.map((b) => [b.node.label, b.x, b.width])).toEqual([['root', 0, 1], ['wide', 0, 1], ['leaf', 0, 0.5]]);
+  expect(boxes.map((b) => [b.node.label, b.x, b.width])).toEqual([
+    ['root', 0, 1],
+    ['wide', 0, 1],
+    ['leaf', 0, 0.5],
+  ]);
   expect(boxAt(boxes, 0.4, 2)?.node).toBe(leaf);
   expect(boxAt(boxes, 0.6, 2)).toBeNull();
 });

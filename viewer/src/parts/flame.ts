@@ -43,10 +43,15 @@ export function stepInTree(node: Node, key: string): Node | null {
   const siblings = node.parent?.children ?? [node];
   const at = siblings.indexOf(node);
   switch (key) {
-    case 'ArrowUp': return node.parent;
-    case 'ArrowDown': return node.children[0] ?? null;
-    case 'ArrowLeft': return siblings[at - 1] ?? null;
-    case 'ArrowRight': return siblings[at + 1] ?? null;
-    default: return null;
+    case 'ArrowUp':
+      return node.parent;
+    case 'ArrowDown':
+      return node.children[0] ?? null;
+    case 'ArrowLeft':
+      return siblings[at - 1] ?? null;
+    case 'ArrowRight':
+      return siblings[at + 1] ?? null;
+    default:
+      return null;
   }
 }

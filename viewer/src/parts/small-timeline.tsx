@@ -46,9 +46,22 @@ export function SmallTimeline(p: SmallTimelineProps) {
     `${width}.${height}.${over}.${p.high}`,
     ready
       ? (unwanted) =>
-          source.picture(p.file, p.device, {
-            stacked: 'allocated', axis: over, from: 0, to, width, height, low: 0, high: p.high, fitReserved: true,
-          }, unwanted)
+          source.picture(
+            p.file,
+            p.device,
+            {
+              stacked: 'allocated',
+              axis: over,
+              from: 0,
+              to,
+              width,
+              height,
+              low: 0,
+              high: p.high,
+              fit_reserved: true,
+            },
+            unwanted,
+          )
       : null,
   );
   const picture = answer.value;
@@ -68,7 +81,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
     const x = Math.floor(((e.clientX - r.left - left) / (size.width - left)) * picture.window.width);
     const moment = momentAt(picture, x);
     // No moment lies left of the picture, and none at the end of one that is longer than the recording.
-    if (moment !== undefined) p.choose(moment);
+    if (!Number.isNaN(moment)) p.choose(moment);
   };
   const keys = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, PageDown: 100, PageUp: -100 }[e.key];
@@ -103,7 +116,11 @@ export function SmallTimeline(p: SmallTimelineProps) {
       >
         <span class="small-high">{bytes(p.high)}</span>
         <span class="small-low">0</span>
-        <canvas ref={canvas} aria-hidden="true" style={{ left: `${left}px`, width: `${width / scale}px`, height: `${height / scale}px` }} />
+        <canvas
+          ref={canvas}
+          aria-hidden="true"
+          style={{ left: `${left}px`, width: `${width / scale}px`, height: `${height / scale}px` }}
+        />
         {cursor !== null && <span class="small-cursor" style={{ left: `${cursor}px` }} />}
       </div>
     </div>
@@ -125,6 +142,11 @@ function paint(canvas: HTMLCanvasElement, picture: Picture, colors: Keying, rese
   const image = new ImageData(window.width, window.height);
   const pixels = new Uint32Array(image.data.buffer);
   paintStack(pixels, picture, paintsOf(items, color, isDark));
-  paintLine(pixels, picture, { values: picture.highest.reserved, color: abgr(reserved), thickness: Math.ceil(1.5 * devicePixelRatio), dashed: false });
+  paintLine(pixels, picture, {
+    values: picture.highest.reserved,
+    color: abgr(reserved),
+    thickness: Math.ceil(1.5 * devicePixelRatio),
+    dashed: false,
+  });
   canvas.getContext('2d')!.putImageData(image, 0, 0);
 }

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { framesOf, isNative, isPlace, shortFile } from '../live/stacks';
+import { entryAt } from '../numbers/at';
 import { NONE, type Names } from '../source/source';
 import { names as allNames } from '../state/recordings';
 
@@ -28,10 +29,10 @@ function Frame({ frame, names }: { frame: number; names: Names }) {
   return (
     <li class={`frame frame-${names.code[frame]}`}>
       <span class="frame-name">{names.function[frame] || names.label[frame]}</span>
-      {isPlace(names.file[frame]) && (
+      {isPlace(entryAt(names.file, frame)) && (
         <span class="frame-place" title={`${names.file[frame]}:${names.line[frame]}`}>
           {shortFile(names, frame)}
-          {names.line[frame] > 0 && `:${names.line[frame]}`}
+          {entryAt(names.line, frame) > 0 && `:${names.line[frame]}`}
         </span>
       )}
     </li>

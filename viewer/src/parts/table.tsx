@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { entryAt } from '../numbers/at';
 import { sheetItems } from '../save/files';
 import { SaveMenu } from '../save/menu';
 import { count } from '../text/units';
@@ -36,10 +37,7 @@ export function Table<R>(p: TableProps<R>) {
     p.sortBy ? { key: p.sortBy, descending: true } : null,
   );
   const column = sort && p.columns.find((c) => c.key === sort.key);
-  const rows = useMemo(
-    () => (column ? sorted(p.rows, column, sort.descending) : p.rows),
-    [p.rows, column, sort?.descending],
-  );
+  const rows = useMemo(() => (column ? sorted(p.rows, column, sort.descending) : p.rows), [p.rows, column, sort?.descending]);
 
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
@@ -117,7 +115,7 @@ export function Table<R>(p: TableProps<R>) {
   // The row with the focus, or the one that Tab leads to, stays wherever the box is scrolled to.
   for (const at of rowsKept(first, last, tabAt)) {
     if (at > end) body.push(<Gap rows={at - end} columns={p.columns.length} />);
-    body.push(line(rows[at], at));
+    body.push(line(entryAt(rows, at), at));
     end = at + 1;
   }
   if (end < rows.length) body.push(<Gap rows={rows.length - end} columns={p.columns.length} />);

@@ -1,7 +1,17 @@
 import type { ComponentChildren, Ref } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useSize } from './size';
-import { clampPosition, isScaled, physicalHeight, reveal, rowsSeen, stepOf, toPhysical, toVirtual, type Scrolling } from './virtual';
+import {
+  clampPosition,
+  isScaled,
+  physicalHeight,
+  reveal,
+  rowsSeen,
+  stepOf,
+  toPhysical,
+  toVirtual,
+  type Scrolling,
+} from './virtual';
 
 export interface VirtualListHandle {
   reveal: (row: number) => void;

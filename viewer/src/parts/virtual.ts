@@ -60,13 +60,20 @@ export function reveal(s: Scrolling, position: number, row: number): number {
 export function stepOf(key: string, at: number, count: number, page: number): number | null {
   const to = (row: number) => clamp(row, 0, count - 1);
   switch (key) {
-    case 'ArrowDown': return to(at + 1);
-    case 'ArrowUp': return to(at - 1);
-    case 'PageDown': return to(at + page);
-    case 'PageUp': return to(at - page);
-    case 'Home': return 0;
-    case 'End': return count - 1;
-    default: return null;
+    case 'ArrowDown':
+      return to(at + 1);
+    case 'ArrowUp':
+      return to(at - 1);
+    case 'PageDown':
+      return to(at + page);
+    case 'PageUp':
+      return to(at - page);
+    case 'Home':
+      return 0;
+    case 'End':
+      return count - 1;
+    default:
+      return null;
   }
 }
 

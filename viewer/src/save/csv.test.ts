@@ -17,9 +17,15 @@ test('text cannot become a formula, negative numbers stay numbers', () => {
 });
 
 test('rows end with CRLF, the header first', () => {
-  expect(csv({ columns: ['line', 'bytes'], rows: [['a.py:1 f', 3], ['b.py:2 g', null]] })).toBe(
-    'line,bytes\r\na.py:1 f,3\r\nb.py:2 g,\r\n',
-  );
+  expect(
+    csv({
+      columns: ['line', 'bytes'],
+      rows: [
+        ['a.py:1 f', 3],
+        ['b.py:2 g', null],
+      ],
+    }),
+  ).toBe('line,bytes\r\na.py:1 f,3\r\nb.py:2 g,\r\n');
 });
 
 test('JSON has one object a row', () => {

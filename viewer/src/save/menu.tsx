@@ -62,7 +62,16 @@ export function SaveMenu({ name, items }: SaveMenuProps) {
       >
         Save
       </button>
-      <div ref={menu} id={id} class="save-menu" role="menu" aria-label={`Save ${name} as`} popover="auto" onToggle={toggled} onKeyDown={keys}>
+      <div
+        ref={menu}
+        id={id}
+        class="save-menu"
+        role="menu"
+        aria-label={`Save ${name} as`}
+        popover="auto"
+        onToggle={toggled}
+        onKeyDown={keys}
+      >
         {items.map((item) => (
           <button key={item.label} type="button" role="menuitem" tabIndex={-1} onClick={() => void save(item)}>
             {item.label}

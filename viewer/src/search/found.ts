@@ -1,6 +1,7 @@
 // What the search box looks for, and what was found.
 
 import { computed, effect, untracked } from '@preact/signals';
+import { numberAt } from '../numbers/at';
 import type { Query } from '../source/source';
 import { asked } from '../state/asked';
 import { reveal } from '../state/moves';
@@ -24,11 +25,11 @@ const answered = asked((unwanted) => {
 });
 
 /** What the query of now finds, largest first; null: not known yet. */
-export const found = computed(() => (answered.value?.query === query.value ? answered.value?.all ?? null : null));
+export const found = computed(() => (answered.value?.query === query.value ? (answered.value?.all ?? null) : null));
 
 /** Which of the matches is selected; null: none. */
 export const position = computed(() => {
-  const at = selected.value === null ? -1 : found.value?.id.indexOf(selected.value) ?? -1;
+  const at = selected.value === null ? -1 : (found.value?.id.indexOf(selected.value) ?? -1);
   return at < 0 ? null : at;
 });
 
@@ -49,8 +50,8 @@ function go(): void {
   const length = all.id.length;
   if (asked !== query.value || length === 0) return;
   const at = position.value === null ? (step > 0 ? 0 : length - 1) : (position.value + step + length) % length;
-  selected.value = all.id[at];
-  reveal(all.from[at], all.to[at]);
+  selected.value = numberAt(all.id, at);
+  reveal(numberAt(all.from, at), numberAt(all.to, at));
 }
 
 effect(() => {

@@ -13,13 +13,24 @@ const names: Names = {
   own: Uint32Array.of(0, 1, 0xffffffff, 1),
 };
 const tag = (over: Partial<Tags>): Tags => ({
-  stream: 0, pool: [0, 0], category: null, compile_context: null, user_metadata: null, ...over,
+  stream: 0,
+  pool: [0, 0],
+  category: null,
+  compile_context: null,
+  user_metadata: null,
+  ...over,
 });
 const tags = [tag({}), tag({ stream: 3, category: 'GRADIENT' }), tag({ pool: [1, 0] }), tag({ pool: null })];
 const query = (text: string) => compile(parse(text), names, tags);
 
 describe('parseSize', () => {
-  test.each([['10MiB', 10 * 2 ** 20], ['1.5 KiB', 1536], ['512mb', 512e6], ['7', 7], ['2g', 2 ** 31]])('%s', (t, n) => {
+  test.each([
+    ['10MiB', 10 * 2 ** 20],
+    ['1.5 KiB', 1536],
+    ['512mb', 512e6],
+    ['7', 7],
+    ['2g', 2 ** 31],
+  ])('%s', (t, n) => {
     expect(parseSize(t)).toBe(n);
   });
   test.each(['', 'x', '1.2.3', '5 parsecs'])('%s is none', (t) => expect(parseSize(t)).toBeNull());
@@ -45,8 +56,13 @@ describe('queries', () => {
   });
   test('address', () => expect(query('0x7f10')).toMatchObject({ address: 0x7f10, version: null }));
   test.each([
-    ['b7f064c000000_0', 0], ["b'7f064c000000_12'", 12], ['B7F064C000000_3', 3], ['7f064c000000_1', 1], ['0x7f064c000000_2', 2],
-    ['s7f064c000000_5', null], ["s'7f064c000000_5'", null],
+    ['b7f064c000000_0', 0],
+    ["b'7f064c000000_12'", 12],
+    ['B7F064C000000_3', 3],
+    ['7f064c000000_1', 1],
+    ['0x7f064c000000_2', 2],
+    ['s7f064c000000_5', null],
+    ["s'7f064c000000_5'", null],
   ])('%s is an address of memory_viz', (text, version) => {
     expect(query(text)).toMatchObject({ address: 0x7f064c000000, version, stacks: null });
   });
@@ -54,7 +70,8 @@ describe('queries', () => {
     expect(parse(text).terms).toEqual([{ kind: 'frame', field: 'any', text }]);
   });
   test('names of Python are no sizes', () => {
-    for (const name of ['<module>', '<lambda>']) expect(parse(name)).toEqual({ terms: [{ kind: 'frame', field: 'any', text: name }], unclear: [] });
+    for (const name of ['<module>', '<lambda>'])
+      expect(parse(name)).toEqual({ terms: [{ kind: 'frame', field: 'any', text: name }], unclear: [] });
   });
   test.each(['constructor:x', 'toString:1', '__proto__:2'])('%s is text', (text) => {
     expect(parse(text).terms).toEqual([{ kind: 'frame', field: 'any', text: text.toLowerCase() }]);
@@ -67,7 +84,20 @@ describe('queries', () => {
     expect(query('category:grad')?.tags).toEqual([1]);
     expect(query('stream:0 pool:1.0')?.tags).toEqual([2]);
   });
-  test.each(['>=much', '>', '>= much', '>=5parsecs', '>=1constructor', '0xzz', '0x10 0x20', '0x10_1', 'b7f064c000000_0 b7f064c000000_1', 'stream:x', 'pool:7', 'file:'])('%s is unclear', (text) => {
+  test.each([
+    '>=much',
+    '>',
+    '>= much',
+    '>=5parsecs',
+    '>=1constructor',
+    '0xzz',
+    '0x10 0x20',
+    '0x10_1',
+    'b7f064c000000_0 b7f064c000000_1',
+    'stream:x',
+    'pool:7',
+    'file:',
+  ])('%s is unclear', (text) => {
     expect(parse(text).unclear).toHaveLength(1);
   });
 });

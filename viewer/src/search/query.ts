@@ -8,6 +8,7 @@
 //   >=10MiB  <1KiB       sizes of blocks
 //   stream:3  pool:1.0  pool:default  category:gradient  context:..  metadata:..
 
+import { entryAt, numberAt } from '../numbers/at';
 import type { Found, Items, Names, Query, Tags } from '../source/source';
 
 type FrameField = 'any' | 'file' | 'function';
@@ -24,13 +25,24 @@ export interface Parsed {
   unclear: string[];
 }
 
-const UNITS = new Map(Object.entries({
-  '': 1, b: 1,
-  k: 2 ** 10, kib: 2 ** 10, kb: 1e3,
-  m: 2 ** 20, mib: 2 ** 20, mb: 1e6,
-  g: 2 ** 30, gib: 2 ** 30, gb: 1e9,
-  t: 2 ** 40, tib: 2 ** 40, tb: 1e12,
-}));
+const UNITS = new Map(
+  Object.entries({
+    '': 1,
+    b: 1,
+    k: 2 ** 10,
+    kib: 2 ** 10,
+    kb: 1e3,
+    m: 2 ** 20,
+    mib: 2 ** 20,
+    mb: 1e6,
+    g: 2 ** 30,
+    gib: 2 ** 30,
+    gb: 1e9,
+    t: 2 ** 40,
+    tib: 2 ** 40,
+    tb: 1e12,
+  }),
+);
 
 /** `1.5MiB`, `512 MB` is decimal. Null: no size. */
 export function parseSize(text: string): number | null {
@@ -39,16 +51,18 @@ export function parseSize(text: string): number | null {
   return scale === undefined ? null : Math.round(Number(value) * scale);
 }
 
-const TAG_FIELDS = new Map(Object.entries<(tags: Tags, text: string) => boolean>({
-  stream: (tags, text) => String(tags.stream) === text,
-  pool: (tags, text) => {
-    if (tags.pool === null) return text === 'none';
-    return tags.pool.join('.') === text || (text === 'default' && tags.pool[0] === 0 && tags.pool[1] === 0);
-  },
-  category: (tags, text) => (tags.category ?? 'unknown').toLowerCase().includes(text),
-  context: (tags, text) => (tags.compile_context ?? '').toLowerCase().includes(text),
-  metadata: (tags, text) => (tags.user_metadata ?? '').toLowerCase().includes(text),
-}));
+const TAG_FIELDS = new Map(
+  Object.entries<(tags: Tags, text: string) => boolean>({
+    stream: (tags, text) => String(tags.stream) === text,
+    pool: (tags, text) => {
+      if (tags.pool === null) return text === 'none';
+      return tags.pool.join('.') === text || (text === 'default' && tags.pool[0] === 0 && tags.pool[1] === 0);
+    },
+    category: (tags, text) => (tags.category ?? 'unknown').toLowerCase().includes(text),
+    context: (tags, text) => (tags.compile_context ?? '').toLowerCase().includes(text),
+    metadata: (tags, text) => (tags.user_metadata ?? '').toLowerCase().includes(text),
+  }),
+);
 
 /** Whole numbers apart, a search looks into texts, so `stream` and `pool` say how they are written. */
 const FORMS = new Map<string, [RegExp, string]>([
@@ -68,7 +82,7 @@ const NAMED = /^(?:(0x|[bs])?'?)([0-9a-f]{8,})_(\d+)'?$/i;
 
 function term(word: string): Term | string {
   // `<module>` is a function of Python.
-  const [, sign, size] = /^([<>](?:=|(?=[\s\d.]|$)))\s*(.*)$/.exec(word) ?? [];
+  const [, sign, size = ''] = /^([<>](?:=|(?=[\s\d.]|$)))\s*(.*)$/.exec(word) ?? [];
   if (sign !== undefined) {
     const bytes = parseSize(size);
     if (bytes === null) return `${word}: a size is a number with a unit, as in ${sign}10MiB`;
@@ -83,7 +97,7 @@ function term(word: string): Term | string {
     const isSegment = letter?.toLowerCase() === 's';
     return { kind: 'address', address, version: version === undefined || isSegment ? null : Number(version) };
   }
-  const [, name, value] = /^([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
+  const [, name, value = ''] = /^([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
   const field = name?.toLowerCase();
   if (field === 'file' || field === 'function' || (field !== undefined && TAG_FIELDS.has(field))) {
     const text = unquoted(value);
@@ -113,8 +127,8 @@ export function parse(text: string): Parsed {
 
 function framesWith(names: Names, field: FrameField, text: string): Uint8Array {
   const holds = (i: number) => {
-    if (field === 'file') return names.file[i].toLowerCase().includes(text);
-    if (field === 'function') return names.function[i].toLowerCase().includes(text);
+    if (field === 'file') return entryAt(names.file, i).toLowerCase().includes(text);
+    if (field === 'function') return entryAt(names.function, i).toLowerCase().includes(text);
     return `${names.label[i]}\n${names.file[i]}:${names.line[i]} ${names.function[i]}`.toLowerCase().includes(text);
   };
   return Uint8Array.from(names.label, (_, i) => (holds(i) ? 1 : 0));
@@ -125,7 +139,7 @@ function stacksWith(names: Names, frames: Uint8Array): Uint8Array {
   let at = 0;
   return Uint8Array.from(names.ends, (end) => {
     let found = 0;
-    for (; at < end; at += 1) found |= frames[names.frames[at]];
+    for (; at < end; at += 1) found |= numberAt(frames, numberAt(names.frames, at));
     return found;
   });
 }
@@ -146,7 +160,7 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
     switch (t.kind) {
       case 'frame': {
         const having = stacksWith(names, framesWith(names, t.field, t.text));
-        stacks = stacks ? stacks.map((flag, i) => flag & having[i]) : having;
+        stacks = stacks ? stacks.map((flag, i) => flag & numberAt(having, i)) : having;
         break;
       }
       case 'tags': {
@@ -175,13 +189,14 @@ export function matching(query: Query, items: Items, found: Pick<Found, 'id'> | 
   const tags = query.tags && new Set(query.tags);
   const { address, min, max } = query;
   return Uint8Array.from(items.id, (_, i) => {
-    const bytes = items.size[i];
-    const matches = (stacks === null || stacks.has(items.stack[i]))
-      && (tags === null || tags.has(items.tags[i]))
-      && (query.version === null || (found?.id.includes(items.id[i]) ?? false))
-      && (address === null || (address >= items.address[i] && address < items.address[i] + Math.max(bytes, 1)))
-      && (min === null || bytes >= min)
-      && (max === null || bytes <= max);
+    const [bytes, begin] = [numberAt(items.size, i), numberAt(items.address, i)];
+    const matches =
+      (stacks === null || stacks.has(numberAt(items.stack, i))) &&
+      (tags === null || tags.has(numberAt(items.tags, i))) &&
+      (query.version === null || (found?.id.includes(numberAt(items.id, i)) ?? false)) &&
+      (address === null || (address >= begin && address < begin + Math.max(bytes, 1))) &&
+      (min === null || bytes >= min) &&
+      (max === null || bytes <= max);
     return matches ? 1 : 0;
   });
 }

@@ -29,7 +29,9 @@ export function Boundary({ name, of, children }: BoundaryProps) {
         {name} cannot show this: {reason(error)}. That is a fault of the page, not of yours: choose something else, or ask{' '}
         <code>vramscope report FILE</code> for the same in words.
       </p>
-      <button type="button" class="button" onClick={tryAgain}>Try again</button>
+      <button type="button" class="button" onClick={tryAgain}>
+        Try again
+      </button>
     </div>
   );
 }

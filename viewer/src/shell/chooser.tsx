@@ -13,9 +13,20 @@ export function Chooser() {
     <div class="chooser">
       <label>
         <span class="visually-hidden">File</span>
-        <select class="file-select" title={recording.value.name} value={file.value}
-          onChange={(e) => choose(Number(e.currentTarget.value), 0)}>
-          {all.map((one, i) => one && <option key={i} value={i}>{baseName(one.name)}</option>)}
+        <select
+          class="file-select"
+          title={recording.value.name}
+          value={file.value}
+          onChange={(e) => choose(Number(e.currentTarget.value), 0)}
+        >
+          {all.map(
+            (one, i) =>
+              one && (
+                <option key={i} value={i}>
+                  {baseName(one.name)}
+                </option>
+              ),
+          )}
         </select>
       </label>
       {current.value && (
@@ -35,7 +46,14 @@ export function Chooser() {
 export function CloseButton() {
   if (!recording.value || !source.close) return null;
   return (
-    <button type="button" class="button" aria-label={`Close ${baseName(recording.value.name)}`}
-      title="Close this file: its memory is given back" onClick={() => void closeShown()}>Close</button>
+    <button
+      type="button"
+      class="button"
+      aria-label={`Close ${baseName(recording.value.name)}`}
+      title="Close this file: its memory is given back"
+      onClick={() => void closeShown()}
+    >
+      Close
+    </button>
   );
 }

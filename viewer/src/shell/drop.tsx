@@ -53,25 +53,41 @@ export function DropTarget() {
     };
     window.addEventListener('dragenter', over, { signal });
     window.addEventListener('dragover', over, { signal });
-    window.addEventListener('dragleave', (e) => {
-      // Leaving the window, not an element within it.
-      if (e.relatedTarget === null) dragged.value = false;
-    }, { signal });
-    window.addEventListener('drop', (e) => {
-      if (!carriesFiles(e)) return;
-      e.preventDefault();
-      dragged.value = false;
-      void open(e.dataTransfer?.files);
-    }, { signal });
+    window.addEventListener(
+      'dragleave',
+      (e) => {
+        // Leaving the window, not an element within it.
+        if (e.relatedTarget === null) dragged.value = false;
+      },
+      { signal },
+    );
+    window.addEventListener(
+      'drop',
+      (e) => {
+        if (!carriesFiles(e)) return;
+        e.preventDefault();
+        dragged.value = false;
+        void open(e.dataTransfer?.files);
+      },
+      { signal },
+    );
     return () => listeners.abort();
   }, []);
 
   if (opening.value !== null) {
-    return <div class="drop" role="status"><p>Reading {opening.value}</p></div>;
+    return (
+      <div class="drop" role="status">
+        <p>Reading {opening.value}</p>
+      </div>
+    );
   }
   if (!dragged.value) return null;
   const opens = recording.value ? 'Drop a snapshot to open it beside the others' : 'Drop a snapshot to open it';
-  return <div class="drop"><p>{source?.open ? opens : CANNOT_OPEN}</p></div>;
+  return (
+    <div class="drop">
+      <p>{source?.open ? opens : CANNOT_OPEN}</p>
+    </div>
+  );
 }
 
 export function OpenButton() {
@@ -80,12 +96,20 @@ export function OpenButton() {
   if (!recordings.value || !source.open) return null;
   return (
     <>
-      <button type="button" class="button" onClick={() => input.current?.click()}>Open</button>
-      <input ref={input} type="file" hidden multiple aria-label="Open a snapshot"
+      <button type="button" class="button" onClick={() => input.current?.click()}>
+        Open
+      </button>
+      <input
+        ref={input}
+        type="file"
+        hidden
+        multiple
+        aria-label="Open a snapshot"
         onChange={(e) => {
           const chosen = e.currentTarget;
           void open(chosen.files).then(() => (chosen.value = ''));
-        }} />
+        }}
+      />
     </>
   );
 }

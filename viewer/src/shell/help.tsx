@@ -15,11 +15,29 @@ export function Help() {
       <div class="help-body">
         <header class="help-head">
           <h2 id="help-title">Keys</h2>
-          <button type="button" class="button" onClick={() => (helpShown.value = false)}>Close</button>
+          <button type="button" class="button" onClick={() => (helpShown.value = false)}>
+            Close
+          </button>
         </header>
         <div class="help-columns">
-          <dl>{BINDINGS.map((b) => <div key={b.shown}><dt><kbd>{b.shown}</kbd></dt><dd>{b.does}</dd></div>)}</dl>
-          <dl>{GESTURES.map(([shown, does]) => <div key={shown}><dt>{shown}</dt><dd>{does}</dd></div>)}</dl>
+          <dl>
+            {BINDINGS.map((b) => (
+              <div key={b.shown}>
+                <dt>
+                  <kbd>{b.shown}</kbd>
+                </dt>
+                <dd>{b.does}</dd>
+              </div>
+            ))}
+          </dl>
+          <dl>
+            {GESTURES.map(([shown, does]) => (
+              <div key={shown}>
+                <dt>{shown}</dt>
+                <dd>{does}</dd>
+              </div>
+            ))}
+          </dl>
         </div>
       </div>
     </dialog>

@@ -25,20 +25,41 @@ interface Binding {
 const focus = (id: string) => document.getElementById(id)?.focus();
 
 export const BINDINGS: Binding[] = [
-  { keys: ['ArrowLeft', 'ArrowRight'], shown: '← →', does: 'Move along; with Shift farther', plain: true,
-    act: (e) => panBy((e.key === 'ArrowLeft' ? -1 : 1) * (e.shiftKey ? 0.5 : 0.1)) },
-  { keys: ['ArrowUp', 'ArrowDown'], shown: '↑ ↓', does: 'The moment before, the one after; with Shift by 100', plain: true,
-    act: (e) => stepMoment((e.key === 'ArrowUp' ? -1 : 1) * (e.shiftKey ? 100 : 1)) },
-  { keys: [',', '.'], shown: ', .', does: 'The same, wherever the focus is',
-    act: (e) => stepMoment(e.key === ',' ? -1 : 1) },
+  {
+    keys: ['ArrowLeft', 'ArrowRight'],
+    shown: '← →',
+    does: 'Move along; with Shift farther',
+    plain: true,
+    act: (e) => panBy((e.key === 'ArrowLeft' ? -1 : 1) * (e.shiftKey ? 0.5 : 0.1)),
+  },
+  {
+    keys: ['ArrowUp', 'ArrowDown'],
+    shown: '↑ ↓',
+    does: 'The moment before, the one after; with Shift by 100',
+    plain: true,
+    act: (e) => stepMoment((e.key === 'ArrowUp' ? -1 : 1) * (e.shiftKey ? 100 : 1)),
+  },
+  { keys: [',', '.'], shown: ', .', does: 'The same, wherever the focus is', act: (e) => stepMoment(e.key === ',' ? -1 : 1) },
   { keys: ['+', '=', '-'], shown: '+ −', does: 'Zoom in and out', act: (e) => zoom(e.key === '-' ? 1.5 : 1 / 1.5) },
   { keys: ['0', 'Home'], shown: '0, Home', does: 'Show everything', act: fit },
-  { keys: ['[', ']'], shown: '[ ]', does: 'The mark before, the next: out of memory, snapshot',
-    act: (e) => jumpToMark(e.key === '[' ? -1 : 1) },
-  { keys: VIEW_NAMES.map((_, i) => String(i + 1)), shown: `1 to ${VIEW_NAMES.length}`, does: Object.values(VIEWS).join(', '),
-    act: (e) => (view.value = VIEW_NAMES[Number(e.key) - 1] ?? view.value) },
-  { keys: ['/'], shown: '/', does: 'Search; then Enter for the next match, Shift Enter for the one before',
-    act: () => focus(SEARCH_ID) },
+  {
+    keys: ['[', ']'],
+    shown: '[ ]',
+    does: 'The mark before, the next: out of memory, snapshot',
+    act: (e) => jumpToMark(e.key === '[' ? -1 : 1),
+  },
+  {
+    keys: VIEW_NAMES.map((_, i) => String(i + 1)),
+    shown: `1 to ${VIEW_NAMES.length}`,
+    does: Object.values(VIEWS).join(', '),
+    act: (e) => (view.value = VIEW_NAMES[Number(e.key) - 1] ?? view.value),
+  },
+  {
+    keys: ['/'],
+    shown: '/',
+    does: 'Search; then Enter for the next match, Shift Enter for the one before',
+    act: () => focus(SEARCH_ID),
+  },
   { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: () => focus('timeline') },
   { keys: ['Escape'], shown: 'Esc', does: 'Clear the selection, then the search', act: clear },
   { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
@@ -61,7 +82,8 @@ export const GESTURES: [string, string][] = [
 
 const TYPING = 'input:not([type=radio], [type=checkbox], [type=range]), textarea, [contenteditable]';
 /** These use arrows themselves. */
-const OWN_ARROWS = 'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
+const OWN_ARROWS =
+  'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
 
 function pressed(e: KeyboardEvent): void {
   if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || !(e.target instanceof Element)) return;

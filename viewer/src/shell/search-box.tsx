@@ -45,17 +45,39 @@ export function SearchBox() {
   const { unclear } = parsed.value;
   return (
     <search class="search">
-      <label class="visually-hidden" for={SEARCH_ID}>Search allocations</label>
-      <input id={SEARCH_ID} type="search" value={text} placeholder="Search: function, file, 0x…, >=10MiB, stream:3"
-        autocomplete="off" spellcheck={false} aria-describedby="search-result"
-        onInput={(e) => setText(e.currentTarget.value)} onKeyDown={keys}
-        onFocus={() => setFocused(true)} onBlur={() => setFocused(false)} />
-      <span id="search-result" class="search-result" role="status"><Result /></span>
+      <label class="visually-hidden" for={SEARCH_ID}>
+        Search allocations
+      </label>
+      <input
+        id={SEARCH_ID}
+        type="search"
+        value={text}
+        placeholder="Search: function, file, 0x…, >=10MiB, stream:3"
+        autocomplete="off"
+        spellcheck={false}
+        aria-describedby="search-result"
+        onInput={(e) => setText(e.currentTarget.value)}
+        onKeyDown={keys}
+        onFocus={() => setFocused(true)}
+        onBlur={() => setFocused(false)}
+      />
+      <span id="search-result" class="search-result" role="status">
+        <Result />
+      </span>
       {focused && (text === '' || unclear.length > 0) && (
         <div class="search-help" role="note">
-          {unclear.map((reason) => <p key={reason} class="search-unclear">{reason}</p>)}
+          {unclear.map((reason) => (
+            <p key={reason} class="search-unclear">
+              {reason}
+            </p>
+          ))}
           <dl>
-            {FORMS.map(([form, meaning]) => <div key={form}><dt>{form}</dt><dd>{meaning}</dd></div>)}
+            {FORMS.map(([form, meaning]) => (
+              <div key={form}>
+                <dt>{form}</dt>
+                <dd>{meaning}</dd>
+              </div>
+            ))}
           </dl>
           <p class="quiet">Words beside each other must all hold. Enter selects the largest match, then the next.</p>
         </div>
@@ -72,8 +94,13 @@ function Result() {
   const at = position.value;
   const which = at === null ? '' : `${count(at + 1)} of `;
   return (
-    <span data-matches={all.count} data-bytes={all.bytes} title={`${count(all.count)} allocations, ${count(all.bytes)} bytes in sum over the recording`}>
-      {which}{count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)} in sum
+    <span
+      data-matches={all.count}
+      data-bytes={all.bytes}
+      title={`${count(all.count)} allocations, ${count(all.bytes)} bytes in sum over the recording`}
+    >
+      {which}
+      {count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)} in sum
       {unclear.length > 0 && <span class="search-unclear">, partly understood</span>}
     </span>
   );

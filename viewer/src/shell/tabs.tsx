@@ -1,3 +1,4 @@
+import { entryAt } from '../numbers/at';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 
 export function Tabs() {
@@ -7,15 +8,24 @@ export function Tabs() {
     if (to === undefined) return;
     e.preventDefault();
     e.stopPropagation();
-    view.value = VIEW_NAMES[(to + VIEW_NAMES.length) % VIEW_NAMES.length];
+    view.value = entryAt(VIEW_NAMES, (to + VIEW_NAMES.length) % VIEW_NAMES.length);
     document.getElementById(`tab-${view.value}`)?.focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="Views" onKeyDown={keys}>
       {VIEW_NAMES.map((v, i) => (
-        <button key={v} id={`tab-${v}`} type="button" role="tab" class="tab" title={`${VIEWS[v]} (${i + 1})`}
-          aria-selected={v === view.value} aria-controls="panel" tabIndex={v === view.value ? 0 : -1}
-          onClick={() => (view.value = v)}>
+        <button
+          key={v}
+          id={`tab-${v}`}
+          type="button"
+          role="tab"
+          class="tab"
+          title={`${VIEWS[v]} (${i + 1})`}
+          aria-selected={v === view.value}
+          aria-controls="panel"
+          tabIndex={v === view.value ? 0 : -1}
+          onClick={() => (view.value = v)}
+        >
           {VIEWS[v]}
         </button>
       ))}

@@ -1,3 +1,4 @@
+import { entryAt } from '../numbers/at';
 import { current } from '../state/recordings';
 import { THEMES, theme, type Theme } from '../style/theme';
 import { Chooser, CloseButton } from './chooser';
@@ -13,11 +14,13 @@ const ICONS: Record<Theme, string> = {
 };
 
 function ThemeButton() {
-  const next = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length];
+  const next = entryAt<Theme>(THEMES, (THEMES.indexOf(theme.value) + 1) % THEMES.length);
   const label = `Theme: ${theme.value}. Change to ${next}`;
   return (
     <button type="button" class="button icon-button" aria-label={label} title={label} onClick={() => (theme.value = next)}>
-      <svg viewBox="0 0 16 16" aria-hidden="true"><path d={ICONS[theme.value]} /></svg>
+      <svg viewBox="0 0 16 16" aria-hidden="true">
+        <path d={ICONS[theme.value]} />
+      </svg>
     </button>
   );
 }
@@ -31,7 +34,16 @@ export function TopBar() {
       <CloseButton />
       {current.value ? <SearchBox /> : <span class="spring" />}
       <ThemeButton />
-      <button type="button" class="button icon-button" aria-haspopup="dialog" aria-label="Keys" title="Keys (?)" onClick={() => (helpShown.value = true)}>?</button>
+      <button
+        type="button"
+        class="button icon-button"
+        aria-haspopup="dialog"
+        aria-label="Keys"
+        title="Keys (?)"
+        onClick={() => (helpShown.value = true)}
+      >
+        ?
+      </button>
     </div>
   );
 }

@@ -7,7 +7,9 @@ export function Trouble() {
       {trouble.value !== null && (
         <div class="trouble">
           <p>{trouble.value}</p>
-          <button type="button" class="button" onClick={() => (trouble.value = null)}>Dismiss</button>
+          <button type="button" class="button" onClick={() => (trouble.value = null)}>
+            Dismiss
+          </button>
         </div>
       )}
     </div>

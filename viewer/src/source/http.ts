@@ -1,9 +1,10 @@
 // The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
 
-import { toEvents, toFound, toLayout, toLive, toNames, toPicture, toRecording, toRegions, toSegments, type ToldRecording } from './answers';
-import { decode, type Bundle } from './bundle';
-import type { Allocation, Query, Source, Window } from './source';
-import type { ReplayDevice, ReportDevice } from './told';
+import { toNames, toRecording } from './answers';
+import { decode } from './columns';
+import type { ReportDevice } from './generated/report';
+import type * as sent from './generated/view';
+import type { Allocation, Events, Found, Layout, Live, Query, Regions, Replay, Segments, Source, Window } from './source';
 
 type Parameters = Record<string, string | number>;
 
@@ -34,8 +35,8 @@ async function json<T>(path: string, parameters?: Parameters, init?: RequestInit
   return (await (await answer(path, parameters, init)).json()) as T;
 }
 
-async function bundle<J>(path: string, parameters?: Parameters, init?: RequestInit): Promise<Bundle<J>> {
-  return decode<J>(await (await answer(path, parameters, init)).arrayBuffer());
+async function columns<T>(path: string, parameters?: Parameters, init?: RequestInit): Promise<T> {
+  return decode<T>(await (await answer(path, parameters, init)).arrayBuffer());
 }
 
 /** A question that ends when its answer is no longer wanted. */
@@ -45,31 +46,35 @@ const at = (file: number, device: number, question: string) => `api/${file}/${de
 
 function windowParameters(w: Window): Parameters {
   const { stacked, axis, from, to, width, height, low } = w;
-  const parameters: Parameters = { stacked, axis, from, to, width, height, low, fit_reserved: w.fitReserved ? 1 : 0 };
+  const parameters: Parameters = { stacked, axis, from, to, width, height, low, fit_reserved: w.fit_reserved ? 1 : 0 };
   return w.high === null ? parameters : { ...parameters, high: w.high };
 }
 
 export function http(): Source {
   return {
-    recordings: async () => (await json<(ToldRecording | null)[]>('api/recordings')).map((told) => told && toRecording(told)),
-    names: async (file) => toNames(await bundle(`api/${file}/names`)),
-    picture: async (file, device, window, unwanted) =>
-      toPicture(await bundle(at(file, device, 'picture'), windowParameters(window), until(unwanted)), window),
-    live: async (file, device, moment, unwanted) =>
-      toLive(await bundle(at(file, device, 'live'), { moment }, until(unwanted))),
-    layout: async (file, device, moment, unwanted) =>
-      toLayout(await bundle(at(file, device, 'layout'), { moment }, until(unwanted))),
-    events: async (file, device, first, count) =>
-      toEvents(await bundle(at(file, device, 'events'), { first, count })),
+    recordings: async () => (await json<(sent.Recording | null)[]>('api/recordings')).map((one) => one && toRecording(one)),
+    names: async (file) => toNames(await columns<sent.Names>(`api/${file}/names`)),
+    picture: async (file, device, window, unwanted) => ({
+      ...(await columns<sent.Picture>(at(file, device, 'picture'), windowParameters(window), until(unwanted))),
+      window,
+    }),
+    live: (file, device, moment, unwanted) => columns<Live>(at(file, device, 'live'), { moment }, until(unwanted)),
+    layout: (file, device, moment, unwanted) => columns<Layout>(at(file, device, 'layout'), { moment }, until(unwanted)),
+    events: (file, device, first, count) => columns<Events>(at(file, device, 'events'), { first, count }),
     allocation: (file, device, id) => json<Allocation>(at(file, device, 'allocation'), { id }),
-    search: async (file, device, query: Query, unwanted) => {
-      const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(query), ...until(unwanted) };
-      return toFound(await bundle(at(file, device, 'search'), {}, init));
+    search: (file, device, query: Query, unwanted) => {
+      const init = {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(query),
+        ...until(unwanted),
+      };
+      return columns<Found>(at(file, device, 'search'), {}, init);
     },
-    regions: async (file, device) => toRegions(await bundle(at(file, device, 'regions'))),
-    segments: async (file, device) => toSegments(await bundle(at(file, device, 'segments'))),
+    regions: (file, device) => columns<Regions>(at(file, device, 'regions')),
+    segments: (file, device) => columns<Segments>(at(file, device, 'segments')),
     report: (file, device, unwanted) => json<ReportDevice>(at(file, device, 'report'), {}, until(unwanted)),
-    replay: (file, device, unwanted) => json<ReplayDevice>(at(file, device, 'replay'), {}, until(unwanted)),
+    replay: (file, device, unwanted) => json<Replay>(at(file, device, 'replay'), {}, until(unwanted)),
     open: async (file) => {
       const response = await answer('api/open', { name: file.name }, { method: 'POST', body: file });
       return ((await response.json()) as { file: number }).file;

@@ -65,7 +65,10 @@ export class LocalTimeline {
     };
     const sums = (kind: ByteKind) => new RangeMax(sumOverTime(this.stacked[kind], this.moments));
     this.counters = {
-      requested: sums('requested'), allocated: sums('allocated'), active: sums('active'), reserved: sums('reserved'),
+      requested: sums('requested'),
+      allocated: sums('allocated'),
+      active: sums('active'),
+      reserved: sums('reserved'),
     };
     this.times = events.time_us.length && !Number.isNaN(events.time_us[0]) ? rising(events.time_us) : null;
   }
@@ -103,7 +106,7 @@ export class LocalTimeline {
       column[x] = shown.length - 1;
     }
     const top = (kind: ByteKind) => highest[kind].reduce((a, b) => Math.max(a, b), 0);
-    const room = window.fitReserved ? Math.max(top(stacked), top('reserved')) : top(stacked);
+    const room = window.fit_reserved ? Math.max(top(stacked), top('reserved')) : top(stacked);
     const fitted = Math.max(Math.max(room, 1) * HEADROOM, low + 1);
     const high = window.high !== null && window.high > low ? window.high : fitted;
     const { id, ...painted } = paint(this.stacked[stacked], Uint32Array.from(shown), low, high, height);

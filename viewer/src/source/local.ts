@@ -13,11 +13,10 @@ export async function local(base64: string): Promise<Source> {
   const devices = new Map<string, Device>();
   const at = (file: number, device: number): Device => {
     const key = `${file}/${device}`;
-    const known = devices.get(key) ?? new Device(packed.device(file, device));
+    const known = devices.get(key) ?? new Device(packed.unpacked(file, device));
     devices.set(key, known);
     return known;
   };
-  const told = (file: number, device: number) => packed.head.files[file]!.devices[device]!;
   return {
     recordings: async () => packed.recordings(),
     names: async (file) => packed.names(file),
@@ -26,8 +25,7 @@ export async function local(base64: string): Promise<Source> {
     layout: async (file, device, moment) => at(file, device).layout(moment),
     events: async (file, device, first, count) => {
       const { events } = at(file, device).data;
-      const slice = <T extends { subarray(from: number, to: number): T }>(column: T) =>
-        column.subarray(first, first + count);
+      const slice = <T extends { subarray(from: number, to: number): T }>(column: T) => column.subarray(first, first + count);
       return {
         first,
         action: slice(events.action),
@@ -44,8 +42,9 @@ export async function local(base64: string): Promise<Source> {
     regions: async (file, device) => at(file, device).data.regions,
     segments: async (file, device) => {
       const { ranges } = at(file, device).data;
-      const order = numbers(ranges.from.length, () => true)
-        .sort((a, b) => ranges.from[a]! - ranges.from[b]! || ranges.address[a]! - ranges.address[b]!);
+      const order = numbers(ranges.from.length, () => true).sort(
+        (a, b) => ranges.from[a]! - ranges.from[b]! || ranges.address[a]! - ranges.address[b]!,
+      );
       return {
         address: pick(ranges.address, order),
         bytes: pick(ranges.bytes, order),
@@ -55,12 +54,12 @@ export async function local(base64: string): Promise<Source> {
         kind: pick(ranges.kind, order),
         expandable: pick(ranges.expandable, order),
         stack: pick(ranges.stack, order),
-        pools: told(file, device).pools,
+        pools: packed.device(file, device).pools,
       };
     },
-    report: async (file, device) => told(file, device).report,
+    report: async (file, device) => packed.device(file, device).report,
     replay: async (file, device) => {
-      const { replay } = told(file, device);
+      const { replay } = packed.device(file, device);
       if (!replay) throw new Error('This recording cannot be replayed.');
       return replay;
     },

@@ -23,11 +23,12 @@ test('what takes long is given up for a newer one, and nobody hears of it', asyn
   const asked: number[] = [];
   const [got, failed] = [vi.fn(), vi.fn()];
   const queue = newest(
-    (n: number, unwanted) => new Promise<number>((resolve, reject) => {
-      asked.push(n);
-      if (n > 1) resolve(n);
-      else unwanted.addEventListener('abort', () => reject(new Error('given up')));
-    }),
+    (n: number, unwanted) =>
+      new Promise<number>((resolve, reject) => {
+        asked.push(n);
+        if (n > 1) resolve(n);
+        else unwanted.addEventListener('abort', () => reject(new Error('given up')));
+      }),
     got,
     failed,
   );
@@ -44,7 +45,11 @@ test('what takes long is given up for a newer one, and nobody hears of it', asyn
 
 test('what is under way at the end is given up', () => {
   const signals: AbortSignal[] = [];
-  const queue = newest((_: number, unwanted) => (signals.push(unwanted), new Promise<number>(() => {})), () => {}, () => {});
+  const queue = newest(
+    (_: number, unwanted) => (signals.push(unwanted), new Promise<number>(() => {})),
+    () => {},
+    () => {},
+  );
   queue.want(1);
   queue.stop();
   expect(signals.map((s) => s.aborted)).toEqual([true]);

@@ -1,15 +1,10 @@
-// The data inside a self-contained page: one deflated bundle. What its columns mean is described where they are written,
-// in crates/vramscope-viewer/src/packed.rs.
+// The data inside a self-contained page, deflated. What its columns mean is described where they are written, in
+// crates/vramscope-viewer/src/packed.rs.
 
-import { toNames, toRecording, toRegions, type ToldRecording } from './answers';
-import { decode, u8, type Bundle } from './bundle';
+import { toNames, toRecording } from './answers';
+import { decode } from './columns';
+import type * as sent from './generated/view';
 import { NONE, type Events, type Names, type Recording, type Regions, type Segments } from './source';
-import type { ReplayDevice, ReportDevice } from './told';
-
-interface Head {
-  recordings: ToldRecording[];
-  files: { devices: { report: ReportDevice; replay: ReplayDevice | null; pools: Segments['pools'] }[] }[];
-}
 
 /** Every allocation of a device; `NONE` as a moment: never. */
 export interface Allocations {
@@ -62,45 +57,41 @@ class Numbers {
 }
 
 export class Packed {
-  private constructor(private readonly bundle: Bundle<Head>) {}
+  private constructor(private readonly sent: sent.Packed) {}
 
   static async inflate(deflated: Uint8Array<ArrayBuffer>): Promise<Packed> {
     const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-    return new Packed(decode<Head>(await new Response(stream).arrayBuffer()));
-  }
-
-  get head(): Head {
-    return this.bundle.json;
+    return new Packed(decode<sent.Packed>(await new Response(stream).arrayBuffer()));
   }
 
   recordings(): Recording[] {
-    return this.head.recordings.map(toRecording);
+    return this.sent.recordings.map(toRecording);
   }
 
   names(file: number): Names {
-    return toNames(this.nested(`${file}/names`));
+    return toNames(this.file(file).names);
   }
 
-  device(file: number, device: number): Unpacked {
-    const column = (name: string) => u8(this.bundle, `${file}/${device}/${name}`);
-    const numbers = (name: string) => new Numbers(column(name));
-    const allocations = unpackAllocations(column, numbers);
-    return {
-      allocations,
-      events: unpackEvents(column, numbers, allocations),
-      ranges: unpackRanges(column, numbers),
-      regions: toRegions(this.nested(`${file}/${device}/regions`)),
-    };
+  /** A device as it was sent: its report, its replay, the peaks of its pools. */
+  device(file: number, device: number): sent.PackedDevice {
+    return known(this.file(file).devices[device], 'device');
   }
 
-  /** A bundle inside the bundle; its columns must begin at multiples of eight of a buffer of its own. */
-  private nested<J>(name: string): Bundle<J> {
-    return decode<J>(u8(this.bundle, name).slice().buffer);
+  unpacked(file: number, device: number): Unpacked {
+    const { allocations: packed, events, ranges, regions } = this.device(file, device);
+    const allocations = unpackAllocations(packed);
+    return { allocations, events: unpackEvents(events, allocations), ranges: unpackRanges(ranges), regions };
+  }
+
+  private file(file: number): sent.PackedFile {
+    return known(this.sent.files[file], 'file');
   }
 }
 
-type Column = (name: string) => Uint8Array;
-type Reader = (name: string) => Numbers;
+function known<T>(thing: T | undefined, what: string): T {
+  if (thing === undefined) throw new Error(`the page has no such ${what}`);
+  return thing;
+}
 
 const f64s = (length: number, value: (i: number) => number) => fill(new Float64Array(length), value);
 const u32s = (length: number, value: (i: number) => number) => fill(new Uint32Array(length), value);
@@ -122,20 +113,27 @@ const orNone = (n: number) => (n === 0 ? NONE : n - 1);
 const after = (n: number, other: number) => (n === 0 ? NONE : other + n - 1);
 const rounded = (requested: number) => Math.ceil(Math.max(requested, 1) / 512) * 512;
 
-function unpackAllocations(column: Column, numbers: Reader): Allocations {
-  const marks = column('origin');
+const numbers = (column: Uint8Array) => new Numbers(column);
+
+function unpackAllocations(packed: sent.PackedAllocations): Allocations {
+  const marks = packed.origin;
   const count = marks.length;
   const distinct: number[] = [];
-  const nextDistinct = sums(numbers('addresses'));
-  const which = numbers('address');
+  const nextDistinct = sums(numbers(packed.addresses));
+  const which = numbers(packed.address);
   const address = f64s(count, () => {
     const n = which.next();
     while (distinct.length <= n) distinct.push(nextDistinct());
     return distinct[n]!;
   });
-  const [requests, beyond, births, frees, ends] =
-    [numbers('requested'), numbers('beyond'), sums(numbers('from')), numbers('freed'), numbers('to')];
-  const [stacks, tags] = [numbers('stack'), numbers('tags')];
+  const [requests, beyond, births, frees, ends] = [
+    numbers(packed.requested),
+    numbers(packed.beyond),
+    sums(numbers(packed.from)),
+    numbers(packed.freed),
+    numbers(packed.to),
+  ];
+  const [stacks, tags] = [numbers(packed.stack), numbers(packed.tags)];
   const requested = f64s(count, () => requests.next());
   const from = u32s(count, births);
   const freed = u32s(count, (i) => after(frees.next(), from[i]!));
@@ -153,10 +151,10 @@ function unpackAllocations(column: Column, numbers: Reader): Allocations {
   };
 }
 
-function unpackEvents(column: Column, numbers: Reader, of: Allocations): AllEvents {
-  const action = column('event_action');
+function unpackEvents(packed: sent.PackedEvents, of: Allocations): AllEvents {
+  const { action } = packed;
   const count = action.length;
-  const back = numbers('event_allocation');
+  const back = numbers(packed.allocation);
   let seen = 0;
   const allocation = u32s(count, () => {
     const n = back.next();
@@ -165,8 +163,8 @@ function unpackEvents(column: Column, numbers: Reader, of: Allocations): AllEven
     seen = Math.max(seen, id + 1);
     return id;
   });
-  const hasTimes = column('event_time').length > 0;
-  const time = sums(numbers('event_time'));
+  const hasTimes = packed.time.length > 0;
+  const time = sums(numbers(packed.time));
   const origin = hasTimes ? time() : NaN;
   const events: AllEvents = {
     action,
@@ -177,17 +175,21 @@ function unpackEvents(column: Column, numbers: Reader, of: Allocations): AllEven
     tags: new Uint32Array(count),
     allocation,
   };
-  const lone = ['address', 'bytes', 'stack', 'tags'].map((name) => numbers(`lone_${name}`)) as
-    [Numbers, Numbers, Numbers, Numbers];
-  const odd = oddSizes(numbers);
-  const free = { stack: numbers('free_stack'), tags: numbers('free_tags') };
+  const lone = {
+    address: numbers(packed.lone_address),
+    bytes: numbers(packed.lone_bytes),
+    stack: numbers(packed.lone_stack),
+    tags: numbers(packed.lone_tags),
+  };
+  const odd = oddSizes(packed);
+  const free = { stack: numbers(packed.free_stack), tags: numbers(packed.free_tags) };
   for (let i = 0; i < count; i += 1) {
     const id = allocation[i]!;
     if (id === NONE) {
-      events.address[i] = lone[0].next();
-      events.bytes[i] = lone[1].next();
-      events.stack[i] = orNone(lone[2].next());
-      events.tags[i] = lone[3].next();
+      events.address[i] = lone.address.next();
+      events.bytes[i] = lone.bytes.next();
+      events.stack[i] = orNone(lone.stack.next());
+      events.tags[i] = lone.tags.next();
       continue;
     }
     events.address[i] = of.address[id]!;
@@ -200,8 +202,8 @@ function unpackEvents(column: Column, numbers: Reader, of: Allocations): AllEven
 }
 
 /** Sizes of the events that tell another than their allocation. */
-function oddSizes(numbers: Reader): Map<number, number> {
-  const [event, size] = [numbers('odd_event'), numbers('odd_bytes')];
+function oddSizes(packed: sent.PackedEvents): Map<number, number> {
+  const [event, size] = [numbers(packed.odd_event), numbers(packed.odd_bytes)];
   const sizes = new Map<number, number>();
   for (let at = 0; !event.atEnd; ) {
     at += event.signed();
@@ -210,12 +212,12 @@ function oddSizes(numbers: Reader): Map<number, number> {
   return sizes;
 }
 
-function unpackRanges(column: Column, numbers: Reader): Unpacked['ranges'] {
-  const marks = column('range_kind');
+function unpackRanges(packed: sent.PackedRanges): Unpacked['ranges'] {
+  const marks = packed.kind;
   const count = marks.length;
-  const address = sums(numbers('range_address'));
-  const [size, births, ends, tags, stacks] = ['bytes', 'from', 'to', 'tags', 'stack'].map((name) =>
-    numbers(`range_${name}`)) as [Numbers, Numbers, Numbers, Numbers, Numbers];
+  const address = sums(numbers(packed.address));
+  const [size, births, ends] = [numbers(packed.bytes), numbers(packed.from), numbers(packed.to)];
+  const [tags, stacks] = [numbers(packed.tags), numbers(packed.stack)];
   const from = u32s(count, () => births.next());
   return {
     address: f64s(count, address),

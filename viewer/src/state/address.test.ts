@@ -1,7 +1,13 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import type { Device, Recording, Source } from '../source/source';
 
-const device = { events: 100, allocations: 10, origin_us: null, duration_us: null, peaks: { allocated: { moment: 7 } } } as Device;
+const device = {
+  events: 100,
+  allocations: 10,
+  origin_us: null,
+  duration_us: null,
+  peaks: { allocated: { moment: 7 } },
+} as Device;
 const recordings = [{ devices: [device, device] }, { devices: [device] }] as Recording[];
 const source = (over: Partial<Source> = {}) => ({ recordings: async () => recordings, ...over }) as Source;
 
@@ -62,10 +68,18 @@ test('what a recording does not have is not asked for', async () => {
   const now = { file, device, moment, against, selected, setting, otherMoment };
   expect(Object.fromEntries(Object.entries(now).map(([name, of]) => [name, of.value]))).toEqual({
     // Of another device nothing is kept.
-    file: 0, device: 0, moment: null, against: null, selected: null, setting: null, otherMoment: null,
+    file: 0,
+    device: 0,
+    moment: null,
+    against: null,
+    selected: null,
+    setting: null,
+    otherMoment: null,
   });
   const there = (await page('#file=0.5&moment=1.5&against=999&selected=3.5&othermoment=4.5')).state;
-  expect([there.file, there.moment, there.against, there.selected, there.otherMoment].map((of) => of.value)).toEqual([0, 1, 100, 3, 4]);
+  expect([there.file, there.moment, there.against, there.selected, there.otherMoment].map((of) => of.value)).toEqual([
+    0, 1, 100, 3, 4,
+  ]);
 });
 
 test('the way back leads through views, files and devices, each as it was left', async () => {

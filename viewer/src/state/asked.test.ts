@@ -52,10 +52,13 @@ test('once a device, until it fails', async () => {
 
 test('what nobody waits for any more is given up, and asked for again', async () => {
   const signals: AbortSignal[] = [];
-  const of = once((_file, _device, unwanted) => new Promise<string>((_, reject) => {
-    signals.push(unwanted);
-    unwanted.addEventListener('abort', () => reject(new Error('given up')));
-  }));
+  const of = once(
+    (_file, _device, unwanted) =>
+      new Promise<string>((_, reject) => {
+        signals.push(unwanted);
+        unwanted.addEventListener('abort', () => reject(new Error('given up')));
+      }),
+  );
   const [a, b, c] = [new AbortController(), new AbortController(), new AbortController()];
   const answers = [of(0, 0, a.signal), of(0, 0, b.signal)];
   a.abort();

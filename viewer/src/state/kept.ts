@@ -38,8 +38,7 @@ export function kept<T, O extends T | null>(key: string, form: Form<T>, otherwis
 }
 
 /** The same for what belongs to the chosen device: it is forgotten when another device is chosen. */
-export const keptOfDevice = <T, O extends T | null>(key: string, form: Form<T>, otherwise: O) =>
-  kept(key, form, otherwise, true);
+export const keptOfDevice = <T, O extends T | null>(key: string, form: Form<T>, otherwise: O) => kept(key, form, otherwise, true);
 
 export function forgetDevice(): void {
   for (const field of fields) if (field.ofDevice) field.read(null);

@@ -89,7 +89,7 @@ const asking = newest(
 
 function bringMoments([first, last]: Range, share: number): void {
   const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
-  const placeOf = async (at: number) => (byTime && at > 0 ? (await source.events(f, d, at - 1, 1)).time_us[0] : at);
+  const placeOf = async (at: number) => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at);
   const places = async (): Promise<Range> => {
     const start = await placeOf(first);
     return [start, last === first ? start : await placeOf(last)];
@@ -120,4 +120,3 @@ export function jumpToMark(step: 1 | -1): void {
   const next = step > 0 ? moments.find((m) => m > at) : moments.findLast((m) => m < at);
   if (next !== undefined) chooseMoment(next);
 }
-

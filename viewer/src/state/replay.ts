@@ -23,11 +23,13 @@ export interface Overlay {
 const isChosen = computed(() => setting.value !== null);
 
 const replay = asked((unwanted) =>
-  (isChosen.value && current.value?.events ? replayOf(file.value, device.value, unwanted) : null));
+  isChosen.value && current.value?.events ? replayOf(file.value, device.value, unwanted) : null,
+);
 
 /** The line of the chosen setting, whichever view is shown. */
 export const overlay = computed<Overlay | null>(() => {
-  const [at, answer] = [setting.value, replay.value];
-  const row = at === null ? undefined : answer?.what_if[at];
-  return row === undefined ? null : { label: `reserved with ${nameOf(row.conf)}`, points: answer!.lines[at!] };
+  const at = setting.value;
+  if (at === null) return null;
+  const [row, points] = [replay.value?.device.what_if[at], replay.value?.lines[at]];
+  return row && points ? { label: `reserved with ${nameOf(row.conf)}`, points } : null;
 });

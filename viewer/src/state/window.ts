@@ -1,17 +1,21 @@
 // What the timeline shows: which bytes, along which axis, which part of it.
 
 import { computed } from '@preact/signals';
-import type { Axis, Stacked } from '../source/source';
+import type { Axis, ByteKind } from '../source/source';
 import { kept, keptOfDevice, oneOf, span as spanForm, unless } from './kept';
 import { current } from './recordings';
 
-export const stacked = kept('stacked', oneOf<Stacked>(['allocated', 'requested', 'active', 'reserved']), 'allocated');
+export const stacked = kept('stacked', oneOf<ByteKind>(['allocated', 'requested', 'active', 'reserved']), 'allocated');
 export const axis = kept('axis', oneOf<Axis>(['events', 'time']), 'events');
 
 const hundredths = (at: number) => Math.round(at * 100) / 100;
 
 /** Part of the axis that is shown; null: all. */
-export const range = keptOfDevice('range', spanForm((at) => (axis.value === 'time' ? Math.round(at) : hundredths(at))), null);
+export const range = keptOfDevice(
+  'range',
+  spanForm((at) => (axis.value === 'time' ? Math.round(at) : hundredths(at))),
+  null,
+);
 /** Bytes shown; null: what fits. */
 export const span = keptOfDevice('bytes', spanForm(Math.round), null);
 /** Whether the timeline leaves room for the reserved line. */

@@ -3,6 +3,7 @@
 // Hues stand at distances that people with red-green blindness can tell, and neighbours differ in lightness, too: no
 // meaning rests on hue alone. A colour is 0xRRGGBB.
 
+import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Names, type Tags } from '../source/source';
 
 export type Rgb = number;
@@ -68,7 +69,7 @@ const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: numbe
 const DARKER = 0.06;
 
 function swatch(index: number, dark: boolean, turn = 0, lift = 0): Rgb {
-  const [hue, lightness, chroma] = PALETTE[index % PALETTE.length];
+  const [hue, lightness, chroma] = entryAt(PALETTE, index % PALETTE.length);
   return oklch(lightness + lift - (dark ? DARKER : 0), chroma, hue + turn);
 }
 
@@ -103,7 +104,7 @@ function hashesOf(names: Names): Uint32Array {
   let at = 0;
   const hashes = names.ends.map((end) => {
     let h = 0x811c9dc5;
-    for (; at < end; at += 1) h = Math.imul(h ^ ofFrame[names.frames[at]], 0x01000193);
+    for (; at < end; at += 1) h = Math.imul(h ^ numberAt(ofFrame, numberAt(names.frames, at)), 0x01000193);
     h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
     return (h ^ (h >>> 13)) >>> 0;
   });
@@ -115,20 +116,19 @@ const isEmpty = (names: Names, stack: number) => names.ends[stack] === (stack ==
 
 export function stackColor(names: Names | undefined, stack: number, dark: boolean): Rgb {
   if (!names || stack === NONE || stack >= names.ends.length || isEmpty(names, stack)) return unknownColor(dark);
-  return hashed(hashesOf(names)[stack], dark);
+  return hashed(numberAt(hashesOf(names), stack), dark);
 }
 
 /** Powers of two from 512 B (pale) to 8 GiB (deep). */
 export function sizeColor(bytes: number, dark: boolean): Rgb {
   const step = Math.min(Math.max((Math.floor(Math.log2(Math.max(bytes, 1))) - 9) / 24, 0), 1);
-  return dark ? oklch(0.36 + 0.5 * step, 0.06 + 0.06 * step, 265 - 175 * step)
+  return dark
+    ? oklch(0.36 + 0.5 * step, 0.06 + 0.06 * step, 265 - 175 * step)
     : oklch(0.9 - 0.5 * step, 0.06 + 0.07 * step, 100 + 175 * step);
 }
 
 /** Those that PyTorch's profiler tells. */
-const CATEGORIES = [
-  'parameter', 'activation', 'optimizer_state', 'gradient', 'input', 'autograd_detail', 'temporary',
-];
+const CATEGORIES = ['parameter', 'activation', 'optimizer_state', 'gradient', 'input', 'autograd_detail', 'temporary'];
 
 export function categoryColor(category: string | null, dark: boolean): Rgb {
   if (category === null || category.toLowerCase() === 'unknown') return unknownColor(dark);

@@ -39,8 +39,21 @@ export function followTheme(): void {
 }
 
 const TOKENS = [
-  'ground', 'raised', 'sunken', 'line', 'text', 'quiet', 'accent', 'on-accent', 'bad', 'warn', 'good',
-  'requested', 'allocated', 'active', 'reserved',
+  'ground',
+  'raised',
+  'sunken',
+  'line',
+  'text',
+  'quiet',
+  'accent',
+  'on-accent',
+  'bad',
+  'warn',
+  'good',
+  'requested',
+  'allocated',
+  'active',
+  'reserved',
 ] as const;
 export type Token = (typeof TOKENS)[number];
 

@@ -6,6 +6,7 @@ import { edges } from '../draw/outline';
 import type { Pen } from '../draw/pen';
 import { textWidth } from '../draw/text-width';
 import { byteTicks, countTicks, timeTicks } from '../draw/ticks';
+import { entryAt, numberAt } from '../numbers/at';
 import { xOf, yOf, type Frame } from '../numbers/scale';
 import type { Axis, Mark, Picture, Regions } from '../source/source';
 import { momentOf } from '../state/moves';
@@ -84,7 +85,7 @@ function drawRegions(pen: Pen, { geometry: g, frame, axis, inks, dark, regions }
   for (let row = 0; row < g.bandRows; row += 1) {
     const y = g.bandTop + row * BAND_ROW;
     for (const { region, left, right } of regionsSeen(regions, axis, frame, row)) {
-      const name = regions.names[regions.name[region]];
+      const name = entryAt(regions.names, numberAt(regions.name, region));
       const gap = right - left > 3 ? 1 : 0;
       pen.fill(g.left + left, y, right - left - gap, BAND_ROW - 1, css(mix(textColor(name, dark), ground, 0.62)));
       if (right - left > 24) {
@@ -119,9 +120,15 @@ function drawOutline(pen: Pen, { geometry: g, frame, inks, outlined }: Scene): v
   const place = (x: number) => xOf(frame, window.from + (x / window.width) * (window.to - window.from));
   const height = (row: number) => yOf(frame, low + (row / window.height) * (high - low));
   const lines = edges(outlined.rows).map((edge) => ({
-    left: place(edge.left), right: place(edge.right), top: height(edge.top), bottom: height(edge.bottom),
+    left: place(edge.left),
+    right: place(edge.right),
+    top: height(edge.top),
+    bottom: height(edge.bottom),
   }));
-  for (const [thickness, color] of [[4, inks.ground], [2, inks.text]] as const) {
+  for (const [thickness, color] of [
+    [4, inks.ground],
+    [2, inks.text],
+  ] as const) {
     for (const line of lines) {
       const left = Math.max(line.left - thickness / 2, 0);
       const right = Math.min(line.right + thickness / 2, g.plotWidth);
@@ -184,9 +191,8 @@ function drawMoment(pen: Pen, scene: Scene): void {
 /** What a screen reader is told. */
 export function description(picture: Picture): string {
   const { stacked, axis, from, to } = picture.window;
-  const where = axis === 'events'
-    ? `events ${count(from)} to ${count(to)}`
-    : `${(from / 1e6).toFixed(3)} s to ${(to / 1e6).toFixed(3)} s`;
+  const where =
+    axis === 'events' ? `events ${count(from)} to ${count(to)}` : `${(from / 1e6).toFixed(3)} s to ${(to / 1e6).toFixed(3)} s`;
   const peak = picture.highest[stacked].reduce((a, b) => Math.max(a, b), 0);
   const what = stacked === 'reserved' ? 'reserved ranges' : `live allocations by ${stacked} bytes`;
   return `Timeline of ${what}, ${where}: at most ${bytes(peak)} ${stacked}, ${count(picture.items.id.length)} items.`;

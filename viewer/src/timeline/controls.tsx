@@ -20,19 +20,36 @@ export function TimelineControls() {
   const timed = current.value?.origin_us != null;
   return (
     <div class="controls" role="group" aria-label="Timeline">
-      <Select label="Stack" choices={STACKED} value={stacked.value}
-        choose={(kind) => batch(() => {
-          stacked.value = kind;
-          span.value = null;
-        })} />
-      <Select label="Along" choices={timed ? [EVENTS, TIME] : [EVENTS]} value={axis.value}
-        choose={(along) => batch(() => {
-          axis.value = along;
-          range.value = null;
-        })} />
+      <Select
+        label="Stack"
+        choices={STACKED}
+        value={stacked.value}
+        choose={(kind) =>
+          batch(() => {
+            stacked.value = kind;
+            span.value = null;
+          })
+        }
+      />
+      <Select
+        label="Along"
+        choices={timed ? [EVENTS, TIME] : [EVENTS]}
+        value={axis.value}
+        choose={(along) =>
+          batch(() => {
+            axis.value = along;
+            range.value = null;
+          })
+        }
+      />
       <Select label="Colour" choices={COLORED} value={colorBy.value} choose={(by) => (colorBy.value = by)} />
-      <button type="button" class="button" aria-pressed={withReserved.value}
-        title="Leave room for the line of reserved bytes" onClick={() => (withReserved.value = !withReserved.value)}>
+      <button
+        type="button"
+        class="button"
+        aria-pressed={withReserved.value}
+        title="Leave room for the line of reserved bytes"
+        onClick={() => (withReserved.value = !withReserved.value)}
+      >
         Fit reserved
       </button>
       <button type="button" class="button" disabled={!range.value && !span.value} title="Show everything (0)" onClick={fit}>

@@ -44,9 +44,17 @@ const STACK_HEADINGS = ['Allocated by', 'Allocated by, before recording began', 
 function Actions({ it }: { it: Allocation }) {
   return (
     <div class="details-actions">
-      <button type="button" class="button" onClick={showLife}>Show its life</button>
-      <button type="button" class="button" onClick={() => chooseMoment(it.from)}>To its start</button>
-      {it.to !== null && <button type="button" class="button" onClick={() => chooseMoment(it.to!)}>To its end</button>}
+      <button type="button" class="button" onClick={showLife}>
+        Show its life
+      </button>
+      <button type="button" class="button" onClick={() => chooseMoment(it.from)}>
+        To its start
+      </button>
+      {it.to !== null && (
+        <button type="button" class="button" onClick={() => chooseMoment(it.to!)}>
+          To its end
+        </button>
+      )}
     </div>
   );
 }
@@ -67,13 +75,31 @@ export function Details() {
       <aside class="details" aria-label="Selected allocation">
         <div class="details-empty">
           <h2>Nothing is selected</h2>
-          <p>Click an allocation to see who made it, how large it is and how long it lives. A click also chooses the moment that the other views show.</p>
+          <p>
+            Click an allocation to see who made it, how large it is and how long it lives. A click also chooses the moment that
+            the other views show.
+          </p>
           <dl class="details-hints">
-            <div><dt>Drag</dt><dd>moves along</dd></div>
-            <div><dt>Wheel</dt><dd>zooms at the pointer; with Shift, bytes</dd></div>
-            <div><dt>Alt + drag</dt><dd>shows only this part</dd></div>
-            <div><dt>Double click</dt><dd>shows everything</dd></div>
-            <div><dt>?</dt><dd>all keys</dd></div>
+            <div>
+              <dt>Drag</dt>
+              <dd>moves along</dd>
+            </div>
+            <div>
+              <dt>Wheel</dt>
+              <dd>zooms at the pointer; with Shift, bytes</dd>
+            </div>
+            <div>
+              <dt>Alt + drag</dt>
+              <dd>shows only this part</dd>
+            </div>
+            <div>
+              <dt>Double click</dt>
+              <dd>shows everything</dd>
+            </div>
+            <div>
+              <dt>?</dt>
+              <dd>all keys</dd>
+            </div>
           </dl>
         </div>
       </aside>
@@ -83,11 +109,17 @@ export function Details() {
     <aside class="details" aria-label="Selected allocation" data-selected={it.id}>
       <header class="details-head">
         <h2>{bytes(it.bytes)}</h2>
-        <button type="button" class="button" onClick={() => (selected.value = null)}>Clear</button>
+        <button type="button" class="button" onClick={() => (selected.value = null)}>
+          Clear
+        </button>
       </header>
       <Facts facts={factsOf(it, device)} />
       <Actions it={it} />
-      <StackTrace stack={it.origin === 2 ? it.free_stack ?? it.stack : it.stack} file={file.value} heading={STACK_HEADINGS[it.origin]} />
+      <StackTrace
+        stack={it.origin === 2 ? (it.free_stack ?? it.stack) : it.stack}
+        file={file.value}
+        heading={STACK_HEADINGS[it.origin] ?? 'Stack'}
+      />
       {it.origin !== 2 && it.free_stack !== null && <StackTrace stack={it.free_stack} file={file.value} heading="Freed by" />}
     </aside>
   );
@@ -99,9 +131,15 @@ export function SelectionBar() {
   if (selected.value === null || !it) return null;
   return (
     <div class="selection-bar" data-selected={it.id}>
-      <span>Selected: <b>{bytes(it.bytes)}</b> at <code>{address(it.address)}</code></span>
-      <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>Details</button>
-      <button type="button" class="link-button" onClick={() => (selected.value = null)}>Clear</button>
+      <span>
+        Selected: <b>{bytes(it.bytes)}</b> at <code>{address(it.address)}</code>
+      </span>
+      <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
+        Details
+      </button>
+      <button type="button" class="link-button" onClick={() => (selected.value = null)}>
+        Clear
+      </button>
     </div>
   );
 }

@@ -7,6 +7,7 @@ import { dashed, steps } from '../draw/paint';
 import type { Pen } from '../draw/pen';
 import { rectangles } from '../draw/rectangles';
 import { shown } from '../draw/shown';
+import { numberAt } from '../numbers/at';
 import { yOf, type Frame } from '../numbers/scale';
 import type { Drawing } from '../save/picture';
 import type { Picture } from '../source/source';
@@ -49,7 +50,7 @@ function drawStack(pen: Pen, picture: Picture, g: Geometry): void {
   const y = g.plotHeight / picture.window.height;
   for (const { item, left, right, bottom, top } of rectangles(picture)) {
     const place = [g.left + left * x, g.top + g.plotHeight - top * y, (right - left) * x, (top - bottom) * y] as const;
-    pen.fill(...place, css(color[item]));
+    pen.fill(...place, css(numberAt(color, item)));
     if (picture.items.from[item] === 0) pen.hatch(...place, 'rgba(0, 0, 0, 0.18)');
   }
 }

@@ -3,6 +3,7 @@
 import { BAND_ROW, regionAt, regionEnds, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt } from '../draw/hit';
 import { shown } from '../draw/shown';
+import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Frame } from '../numbers/scale';
 import { NONE, type Picture } from '../source/source';
 import { moment } from '../state/moment';
@@ -81,93 +82,121 @@ export function listen(surface: Surface): () => void {
   let dragged = false;
   const perPixel = (frame: Frame) => (frame.to - frame.from) / frame.width;
 
-  canvas.addEventListener('pointerdown', (e) => {
-    if (e.button !== 0) return;
-    measure();
-    const [x, y] = place(e);
-    const under = underPointer(surface, x, y);
-    const kind = e.altKey ? 'choose' : under?.kind === 'bytes' ? 'bytes' : 'pan';
-    drag = { kind, startX: x, x, y, moved: 0 };
-    canvas.setPointerCapture(e.pointerId);
-  }, { signal });
-
-  canvas.addEventListener('pointermove', (e) => {
-    const [x, y] = place(e);
-    const frame = surface.frame();
-    if (!drag || !frame) {
+  canvas.addEventListener(
+    'pointerdown',
+    (e) => {
+      if (e.button !== 0) return;
+      measure();
+      const [x, y] = place(e);
       const under = underPointer(surface, x, y);
-      canvas.style.cursor = under?.kind === 'bytes' ? 'ns-resize' : under?.kind === 'region' ? 'pointer' : '';
-      surface.hovered(under && { under, x, clientX: e.clientX, clientY: e.clientY });
-      return;
-    }
-    const [dx, dy] = [x - drag.x, y - drag.y];
-    drag.moved += Math.abs(dx) + Math.abs(dy);
-    drag.x = x;
-    drag.y = y;
-    if (drag.moved < CLICK) return;
-    surface.hovered(null);
-    if (drag.kind === 'choose') surface.choosing(ends(drag.startX, x));
-    if (drag.kind === 'bytes') zoomBytes([frame.low, frame.high], Math.exp(-dy * 0.01), frame.low);
-    if (drag.kind === 'pan') {
-      canvas.style.cursor = 'grabbing';
-      pan(-dx * perPixel(frame));
-      if (span.value) panBytes((dy * (frame.high - frame.low)) / frame.height);
-    }
-  }, { signal });
+      const kind = e.altKey ? 'choose' : under?.kind === 'bytes' ? 'bytes' : 'pan';
+      drag = { kind, startX: x, x, y, moved: 0 };
+      canvas.setPointerCapture(e.pointerId);
+    },
+    { signal },
+  );
 
-  canvas.addEventListener('pointerup', (e) => {
-    const done = drag;
-    drag = null;
-    canvas.style.cursor = '';
-    surface.choosing(null);
-    const frame = surface.frame();
-    dragged = done !== null && done.moved >= CLICK;
-    if (!frame || !dragged || done?.kind !== 'choose') return;
-    const g = surface.geometry();
-    const [left, right] = ends(done.startX, place(e)[0]);
-    showSelected([atOf(frame, left - g.left), atOf(frame, right - g.left)]);
-  }, { signal });
+  canvas.addEventListener(
+    'pointermove',
+    (e) => {
+      const [x, y] = place(e);
+      const frame = surface.frame();
+      if (!drag || !frame) {
+        const under = underPointer(surface, x, y);
+        canvas.style.cursor = under?.kind === 'bytes' ? 'ns-resize' : under?.kind === 'region' ? 'pointer' : '';
+        surface.hovered(under && { under, x, clientX: e.clientX, clientY: e.clientY });
+        return;
+      }
+      const [dx, dy] = [x - drag.x, y - drag.y];
+      drag.moved += Math.abs(dx) + Math.abs(dy);
+      drag.x = x;
+      drag.y = y;
+      if (drag.moved < CLICK) return;
+      surface.hovered(null);
+      if (drag.kind === 'choose') surface.choosing(ends(drag.startX, x));
+      if (drag.kind === 'bytes') zoomBytes([frame.low, frame.high], Math.exp(-dy * 0.01), frame.low);
+      if (drag.kind === 'pan') {
+        canvas.style.cursor = 'grabbing';
+        pan(-dx * perPixel(frame));
+        if (span.value) panBytes((dy * (frame.high - frame.low)) / frame.height);
+      }
+    },
+    { signal },
+  );
 
-  canvas.addEventListener('click', (e) => {
-    // The second of a double click is no choice, and the first was none.
-    if (e.detail > 1) return;
-    before = { moment: moment.value, selected: selected.value };
-    if (!dragged) click(underPointer(surface, ...place(e)));
-  }, { signal });
+  canvas.addEventListener(
+    'pointerup',
+    (e) => {
+      const done = drag;
+      drag = null;
+      canvas.style.cursor = '';
+      surface.choosing(null);
+      const frame = surface.frame();
+      dragged = done !== null && done.moved >= CLICK;
+      if (!frame || !dragged || done?.kind !== 'choose') return;
+      const g = surface.geometry();
+      const [left, right] = ends(done.startX, place(e)[0]);
+      showSelected([atOf(frame, left - g.left), atOf(frame, right - g.left)]);
+    },
+    { signal },
+  );
 
-  canvas.addEventListener('pointercancel', () => {
-    drag = null;
-    surface.choosing(null);
-  }, { signal });
+  canvas.addEventListener(
+    'click',
+    (e) => {
+      // The second of a double click is no choice, and the first was none.
+      if (e.detail > 1) return;
+      before = { moment: moment.value, selected: selected.value };
+      if (!dragged) click(underPointer(surface, ...place(e)));
+    },
+    { signal },
+  );
+
+  canvas.addEventListener(
+    'pointercancel',
+    () => {
+      drag = null;
+      surface.choosing(null);
+    },
+    { signal },
+  );
   canvas.addEventListener('pointerleave', () => surface.hovered(null), { signal });
 
-  canvas.addEventListener('dblclick', (e) => {
-    [moment.value, selected.value] = [before.moment, before.selected];
-    if (underPointer(surface, ...place(e))?.kind === 'bytes') span.value = null;
-    else fit();
-  }, { signal });
+  canvas.addEventListener(
+    'dblclick',
+    (e) => {
+      [moment.value, selected.value] = [before.moment, before.selected];
+      if (underPointer(surface, ...place(e))?.kind === 'bytes') span.value = null;
+      else fit();
+    },
+    { signal },
+  );
 
-  canvas.addEventListener('wheel', (e) => {
-    const frame = surface.frame();
-    if (!frame) return;
-    e.preventDefault();
-    const unit = e.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : 1;
-    const [dx, dy] = [e.deltaX * unit, e.deltaY * unit];
-    const [x, y] = place(e);
-    const g = surface.geometry();
-    const onBytes = underPointer(surface, x, y)?.kind === 'bytes';
-    if (e.shiftKey || onBytes) {
-      // Browsers turn the wheel sideways while shift is held.
-      zoomBytes([frame.low, frame.high], Math.exp((dy || dx) * 0.002), Math.max(bytesOf(frame, y - g.top), 0));
-    } else if (Math.abs(dx) > Math.abs(dy) && !e.ctrlKey) {
-      pan(dx * perPixel(frame));
-    } else {
-      // A pinch on a trackpad is a wheel with ctrl, in smaller steps.
-      zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(frame, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
-    }
-    // What it was on has moved away.
-    surface.hovered(null);
-  }, { signal, passive: false });
+  canvas.addEventListener(
+    'wheel',
+    (e) => {
+      const frame = surface.frame();
+      if (!frame) return;
+      e.preventDefault();
+      const unit = e.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : 1;
+      const [dx, dy] = [e.deltaX * unit, e.deltaY * unit];
+      const [x, y] = place(e);
+      const g = surface.geometry();
+      const onBytes = underPointer(surface, x, y)?.kind === 'bytes';
+      if (e.shiftKey || onBytes) {
+        // Browsers turn the wheel sideways while shift is held.
+        zoomBytes([frame.low, frame.high], Math.exp((dy || dx) * 0.002), Math.max(bytesOf(frame, y - g.top), 0));
+      } else if (Math.abs(dx) > Math.abs(dy) && !e.ctrlKey) {
+        pan(dx * perPixel(frame));
+      } else {
+        // A pinch on a trackpad is a wheel with ctrl, in smaller steps.
+        zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(frame, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
+      }
+      // What it was on has moved away.
+      surface.hovered(null);
+    },
+    { signal, passive: false },
+  );
 
   function ends(a: number, b: number): [number, number] {
     const { left, plotWidth } = surface.geometry();
@@ -189,6 +218,6 @@ function click(under: Under): void {
     const { picture } = under;
     // Reserved ranges are no allocations: they have no details.
     if (picture.window.stacked === 'reserved') return;
-    selected.value = under.item === null ? null : picture.items.id[under.item];
+    selected.value = under.item === null ? null : numberAt(picture.items.id, under.item);
   }
 }

@@ -29,7 +29,7 @@ function findOf(key: number): Find | null {
   switch (colorBy.value) {
     case 'stack': {
       const frame = known && readableFrames(known, key)[0];
-      const label = frame === undefined ? '' : known!.label[frame];
+      const label = frame === undefined ? '' : (known?.label[frame] ?? '');
       return quotable(label) ? { query: `"${label}"`, title: `all stacks through ${label}` } : null;
     }
     case 'size':
@@ -55,11 +55,27 @@ export function Legend() {
   const groups = picture ? largest(keys.value, picture.items, areas(picture), MOST) : [];
   return (
     <ul class="legend" aria-label="Legend">
-      {picture && linesOf(picture).filter(({ values }) => values.some((v) => !Number.isNaN(v))).map(({ kind }) => (
-        <li key={kind}><span class={`legend-line ink-${kind}`} />{kind}</li>
-      ))}
-      {overlay.value && <li><span class="legend-line legend-dashed" /><span class="legend-name">{overlay.value.label}</span></li>}
-      {picture && picture.items.from.includes(0) && <li><span class="legend-hatch" />live before recording</li>}
+      {picture &&
+        linesOf(picture)
+          .filter(({ values }) => values.some((v) => !Number.isNaN(v)))
+          .map(({ kind }) => (
+            <li key={kind}>
+              <span class={`legend-line ink-${kind}`} />
+              {kind}
+            </li>
+          ))}
+      {overlay.value && (
+        <li>
+          <span class="legend-line legend-dashed" />
+          <span class="legend-name">{overlay.value.label}</span>
+        </li>
+      )}
+      {picture?.items.from.includes(0) && (
+        <li>
+          <span class="legend-hatch" />
+          live before recording
+        </li>
+      )}
       {groups.map(({ key, share: part }) => {
         const find = findOf(key);
         const text = (
@@ -71,10 +87,16 @@ export function Legend() {
         );
         return (
           <li key={`group ${key}`}>
-            {find === null ? text : (
-              <button type="button" class="legend-button" title={`Search for ${find.title}`}
+            {find === null ? (
+              text
+            ) : (
+              <button
+                type="button"
+                class="legend-button"
+                title={`Search for ${find.title}`}
                 aria-pressed={search.value === find.query}
-                onClick={() => (search.value = search.value === find.query ? '' : find.query)}>
+                onClick={() => (search.value = search.value === find.query ? '' : find.query)}
+              >
                 {text}
               </button>
             )}

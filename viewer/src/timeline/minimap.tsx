@@ -20,10 +20,22 @@ const size = signal({ width: 0, height: 0 });
 const picture = asked((unwanted) => {
   const { width, height } = size.value;
   if (!current.value || width === 0 || height === 0) return null;
-  return source.picture(file.value, device.value, {
-    stacked: stacked.value, axis: axis.value, from: whole.value[0], to: whole.value[1],
-    width, height, low: 0, high: null, fitReserved: true,
-  }, unwanted);
+  return source.picture(
+    file.value,
+    device.value,
+    {
+      stacked: stacked.value,
+      axis: axis.value,
+      from: whole.value[0],
+      to: whole.value[1],
+      width,
+      height,
+      low: 0,
+      high: null,
+      fit_reserved: true,
+    },
+    unwanted,
+  );
 });
 
 /** Nearer to an end of the brush than this is on it. */
@@ -37,19 +49,23 @@ export function Minimap() {
     size.value = { width: Math.round(width * devicePixelRatio), height: Math.round(height * devicePixelRatio) };
   }, [width, height]);
 
-  useEffect(() => effect(() => {
-    const all = picture.value;
-    const target = canvas.current;
-    if (!all || !target) return;
-    const { width, height } = all.window;
-    target.width = width;
-    target.height = height;
-    const pixels = new Uint32Array(width * height);
-    paintStack(pixels, all, paintsOf(all.items));
-    const line = { values: all.highest.reserved, color: abgr(parse(inks.value.reserved)), thickness: 1, dashed: false };
-    if (all.window.stacked !== 'reserved') paintLine(pixels, all, line);
-    target.getContext('2d')!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
-  }), []);
+  useEffect(
+    () =>
+      effect(() => {
+        const all = picture.value;
+        const target = canvas.current;
+        if (!all || !target) return;
+        const { width, height } = all.window;
+        target.width = width;
+        target.height = height;
+        const pixels = new Uint32Array(width * height);
+        paintStack(pixels, all, paintsOf(all.items));
+        const line = { values: all.highest.reserved, color: abgr(parse(inks.value.reserved)), thickness: 1, dashed: false };
+        if (all.window.stacked !== 'reserved') paintLine(pixels, all, line);
+        target.getContext('2d')!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
+      }),
+    [],
+  );
 
   const [from, to] = whole.value;
   const place = (at: number) => ((at - from) / (to - from)) * width;
@@ -77,7 +93,13 @@ function grab(e: PointerEvent, width: number): void {
   const slack = (GRIP / width) * (to - from);
   const first = atOf(e.clientX);
   const all = start[0] <= from && start[1] >= to;
-  const fixed = all ? first : Math.abs(first - start[0]) < slack ? start[1] : Math.abs(first - start[1]) < slack ? start[0] : null;
+  const fixed = all
+    ? first
+    : Math.abs(first - start[0]) < slack
+      ? start[1]
+      : Math.abs(first - start[1]) < slack
+        ? start[0]
+        : null;
   const moving = !all && fixed === null && first > start[0] && first < start[1];
   const ordered = (a: number, b: number): Range => (a < b ? [a, b] : [b, a]);
 

@@ -2,6 +2,7 @@
 
 import { computed } from '@preact/signals';
 import { momentAt, overlayValues } from '../draw/hit';
+import { numberAt } from '../numbers/at';
 import type { Picture, Regions, Window } from '../source/source';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';
@@ -42,9 +43,17 @@ export const momentBytes = asked(async () => {
   if (!shownDevice) return null;
   const at = Math.min(restedMoment.value, shownDevice.events);
   const { highest } = await source.picture(file.value, device.value, {
-    stacked: 'allocated', axis: 'events', from: at, to: at + 1, width: 1, height: 1, low: 0, high: null, fitReserved: false,
+    stacked: 'allocated',
+    axis: 'events',
+    from: at,
+    to: at + 1,
+    width: 1,
+    height: 1,
+    low: 0,
+    high: null,
+    fit_reserved: false,
   });
-  return { moment: at, allocated: highest.allocated[0], reserved: highest.reserved[0] };
+  return { moment: at, allocated: numberAt(highest.allocated, 0), reserved: numberAt(highest.reserved, 0) };
 });
 
 /** Where a picture would fit itself to less than the overlay needs: the room that it needs. */
@@ -59,9 +68,10 @@ export function overlayLine(picture: Picture): Float64Array | null {
   if (!overlay.value) return null;
   const { axis, from, to, width } = picture.window;
   // On the axis of time a picture does not tell what moments lie beyond those that it shows.
-  const [first, last] = axis === 'events'
-    ? [Math.floor(from), Math.ceil(to) - 1]
-    : [from <= whole.value[0] ? 0 : momentAt(picture, 0), to >= whole.value[1] ? Infinity : momentAt(picture, width - 1)];
+  const [first, last] =
+    axis === 'events'
+      ? [Math.floor(from), Math.ceil(to) - 1]
+      : [from <= whole.value[0] ? 0 : momentAt(picture, 0), to >= whole.value[1] ? Infinity : momentAt(picture, width - 1)];
   return overlayValues(picture, overlay.value.points, first, last);
 }
 
@@ -75,5 +85,5 @@ export const windowOf = (width: number, height: number): Window => ({
   height,
   low: span.value?.[0] ?? 0,
   high: span.value?.[1] ?? overlayRoom.value,
-  fitReserved: withReserved.value,
+  fit_reserved: withReserved.value,
 });

@@ -59,9 +59,12 @@ export function sceneOf(geometry: Geometry, frame: Frame, picture: Picture): Sce
     against: against.value === null ? null : placeOf(picture, against.value),
     outlined: rows && { picture, rows },
     lifetime: lifetime(),
-    before: before === 0 ? null : {
-      height: (before / picture.window.height) * geometry.plotHeight,
-      label: `${bytes(start)} live before recording began`,
-    },
+    before:
+      before === 0
+        ? null
+        : {
+            height: (before / picture.window.height) * geometry.plotHeight,
+            label: `${bytes(start)} live before recording began`,
+          },
   };
 }

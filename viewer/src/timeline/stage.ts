@@ -158,10 +158,13 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
     const now = { scope, picture };
     drawn.last.value = now;
     clearTimeout(rest);
-    rest = setTimeout(() => {
-      over.setAttribute('aria-label', description(picture));
-      drawn.rested.value = now;
-    }, settled.value ? REST_MS : 0);
+    rest = setTimeout(
+      () => {
+        over.setAttribute('aria-label', description(picture));
+        drawn.rested.value = now;
+      },
+      settled.value ? REST_MS : 0,
+    );
   }
 
   return {

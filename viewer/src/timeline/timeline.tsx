@@ -48,10 +48,24 @@ export function Timeline() {
   return (
     <section class={tall.value ? 'timeline timeline-tall' : 'timeline'} aria-label="Timeline">
       <div ref={box} class="timeline-box" id="timeline" tabIndex={-1}>
-        <div ref={plot} class="timeline-plot"><canvas ref={base} aria-hidden="true" /></div>
+        <div ref={plot} class="timeline-plot">
+          <canvas ref={base} aria-hidden="true" />
+        </div>
         <canvas ref={over} class="timeline-over" role="img" aria-label="Timeline, not drawn yet." />
-        {g && hair !== null && <div class="timeline-hair" style={{ left: `${hair}px`, top: `${g.top}px`, height: `${g.plotHeight}px` }} />}
-        {g && choice && <div class="timeline-choice" style={{ left: `${choice[0]}px`, width: `${choice[1] - choice[0]}px`, top: `${g.top}px`, height: `${g.plotHeight}px` }} />}
+        {g && hair !== null && (
+          <div class="timeline-hair" style={{ left: `${hair}px`, top: `${g.top}px`, height: `${g.plotHeight}px` }} />
+        )}
+        {g && choice && (
+          <div
+            class="timeline-choice"
+            style={{
+              left: `${choice[0]}px`,
+              width: `${choice[1] - choice[0]}px`,
+              top: `${g.top}px`,
+              height: `${g.plotHeight}px`,
+            }}
+          />
+        )}
         {recordings.value && current.value?.events === 0 && (
           <p class="timeline-note">No events were recorded: this is what the file says of the moment it was made.</p>
         )}

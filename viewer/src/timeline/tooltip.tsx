@@ -3,6 +3,7 @@
 import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../live/stacks';
 import { tagFacts } from '../live/tag-facts';
+import { numberAt } from '../numbers/at';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
 import { selection } from '../state/allocation';
@@ -16,7 +17,12 @@ type Fact = [name: string, value: string];
 const FRAMES = 4;
 
 export function TimelineTooltip({ under, clientX: x, clientY: y }: Hover) {
-  if (under.kind === 'region') return <Tooltip x={x} y={y}><RegionFacts region={under.region} /></Tooltip>;
+  if (under.kind === 'region')
+    return (
+      <Tooltip x={x} y={y}>
+        <RegionFacts region={under.region} />
+      </Tooltip>
+    );
   if (under.kind !== 'plot') return null;
   return (
     <Tooltip x={x} y={y}>
@@ -34,19 +40,19 @@ function NothingHere({ picture, column, moment }: { picture: Picture; column: nu
   return (
     <>
       <p class="tooltip-title">Moment {count(moment)}</p>
-      <Facts facts={KINDS.map((kind) => [kind, bytes(picture.highest[kind][column])] as const)} />
+      <Facts facts={KINDS.map((kind) => [kind, bytes(numberAt(picture.highest[kind], column))] as const)} />
     </>
   );
 }
 
 function RegionFacts({ region }: { region: number }) {
   const all = regions.value!;
-  const facts: Fact[] = [['events', `${count(all.from[region])} to ${count(all.to[region])}`]];
-  const took = all.to_us[region] - all.from_us[region];
+  const facts: Fact[] = [['events', `${count(numberAt(all.from, region))} to ${count(numberAt(all.to, region))}`]];
+  const took = numberAt(all.to_us, region) - numberAt(all.from_us, region);
   if (Number.isFinite(took)) facts.push(['took', duration(took)]);
   return (
     <>
-      <p class="tooltip-title">{all.names[all.name[region]]}</p>
+      <p class="tooltip-title">{all.names[numberAt(all.name, region)]}</p>
       <Facts facts={facts} />
       <p class="quiet">Click to show only this region.</p>
     </>
@@ -58,25 +64,29 @@ function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
   const device = current.value;
   const known = currentNames.value;
   const reserved = window.stacked === 'reserved';
-  const tags = device?.tags[items.tags[item]];
-  const stack = items.stack[item];
+  const tags = device?.tags[numberAt(items.tags, item)];
+  const [id, stack] = [numberAt(items.id, item), numberAt(items.stack, item)];
   const facts: Fact[] = [
-    ['address', address(items.address[item])],
-    ['lives', lifetime(items.from[item], items.to[item])],
+    ['address', address(numberAt(items.address, item))],
+    ['lives', lifetime(numberAt(items.from, item), numberAt(items.to, item))],
   ];
   const asked = selection.value;
-  if (asked?.id === items.id[item] && !reserved && asked.from_us !== null && asked.to_us !== null) {
+  if (asked?.id === id && !reserved && asked.from_us !== null && asked.to_us !== null) {
     facts.push(['for', duration(asked.to_us - asked.from_us)]);
   }
   if (tags) facts.push(...tagFacts(tags));
   const frames = known ? readableFrames(known, stack) : [];
   return (
     <>
-      <p class="tooltip-title">{bytes(items.bytes[item])} {reserved ? 'reserved range' : ''}</p>
+      <p class="tooltip-title">
+        {bytes(numberAt(items.bytes, item))} {reserved ? 'reserved range' : ''}
+      </p>
       <Facts facts={facts} />
       {known && frames.length > 0 && (
         <ol class="tooltip-frames">
-          {frames.slice(0, FRAMES).map((frame, i) => <li key={i}>{known.label[frame]}</li>)}
+          {frames.slice(0, FRAMES).map((frame, i) => (
+            <li key={i}>{known.label[frame]}</li>
+          ))}
           {frames.length > FRAMES && <li class="quiet">and {frames.length - FRAMES} more</li>}
         </ol>
       )}

@@ -7,7 +7,7 @@ import { group } from '../live/group';
 import { matchingEntries } from '../live/match';
 import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
-import { Button, Empty, Segmented, Select, Waiting } from '../parts/controls';
+import { Button, Empty, Segmented, Select, Waiting, type Choice } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { SmallTimeline } from '../parts/small-timeline';
@@ -19,7 +19,7 @@ import { KINDS, NONE, type Device, type Live, type Recording } from '../source/s
 import { other, otherMoment } from '../state/compared';
 import { groupBy, type GroupBy } from '../state/grouping';
 import { moment, shownMoment } from '../state/moment';
-import { current, names, needNames, recording, recordings, source } from '../state/recordings';
+import { names, needNames, recording, recordings, source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { baseName } from '../text/path';
 import { reason } from '../text/reason';
@@ -39,18 +39,32 @@ function titleOf(r: Recording, d: Device): string {
   return r.devices.length > 1 ? `${name}, ${deviceName(d.device)}` : name;
 }
 
+/** A recording that can be compared with the one that is shown. */
+interface Other extends Choice<string> {
+  file: number;
+  device: number;
+  of: Recording;
+  recording: Device;
+}
+
 /** Every device of every file but the one that is shown. */
-function others(first: Current): { value: string; label: string }[] {
-  return (recordings.value ?? []).flatMap((r, f) =>
-    (r?.devices ?? []).flatMap((d, i) => (f === first.file && i === first.device ? [] : [{ value: `${f}.${i}`, label: titleOf(r!, d) }])),
+function others(first: Current): Other[] {
+  return (recordings.value ?? []).flatMap((of, file) =>
+    (of?.devices ?? []).flatMap((recording, device) => {
+      if (!of || (file === first.file && device === first.device)) return [];
+      return [{ value: `${file}.${device}`, label: titleOf(of, recording), file, device, of, recording }];
+    }),
   );
 }
 
 export function CompareView() {
   const first = useCurrent();
-  if (!first) return null;
+  const of = recording.value;
+  if (!first || !of) return null;
   const choices = others(first);
-  if (choices.length === 0) {
+  const wanted = other.value?.join('.');
+  const chosen = choices.find((c) => c.value === wanted) ?? choices[0];
+  if (!chosen) {
     return (
       <Empty title="There is nothing to compare with yet.">
         <p>
@@ -60,9 +74,14 @@ export function CompareView() {
       </Empty>
     );
   }
-  const wanted = other.value?.join('.');
-  const chosen = choices.find((c) => c.value === wanted) ?? choices[0];
-  return <Compare key={`${first.scope}/${chosen.value}`} first={first} choices={choices} chosen={chosen.value} />;
+  return (
+    <Compare
+      key={`${first.scope}/${chosen.value}`}
+      first={{ ...first, of, title: titleOf(of, first.recording) }}
+      choices={choices}
+      chosen={chosen}
+    />
+  );
 }
 
 /** What the pictures leave free above the highest. */
@@ -72,36 +91,34 @@ const HEADROOM = 1.04;
 const highest = (...all: Device[]) => Math.max(1, ...all.flatMap(({ peaks }) => [peaks.allocated.bytes, peaks.reserved.bytes]));
 
 interface CompareProps {
-  first: Current;
-  choices: { value: string; label: string }[];
-  chosen: string;
+  first: Side;
+  choices: Other[];
+  chosen: Other;
 }
 
-function Compare({ first, choices, chosen }: CompareProps) {
-  const [file, device] = chosen.split('.').map(Number);
-  const of = recordings.value![file]!;
-  const shown = of.devices[device];
+function Compare({ first: a, choices, chosen }: CompareProps) {
+  const { file } = chosen;
   useEffect(() => {
     needNames(file).catch((e: unknown) => (trouble.value = reason(e)));
   }, [file]);
-  const a: Side = { ...first, of: recording.value!, title: titleOf(recording.value!, first.recording) };
-  const b: Side = { file, device, scope: chosen, recording: shown, names: names.value.get(file) ?? null, of, title: titleOf(of, shown) };
+  const b: Side = { ...chosen, scope: chosen.value, names: names.value.get(file) ?? null, title: chosen.label };
   const atA = shownMoment.value;
   const atB = Math.min(otherMoment.value ?? b.recording.peaks.allocated.moment, b.recording.events);
   const high = highest(a.recording, b.recording) * HEADROOM;
-  const atPeaks = atA === current.value!.peaks.allocated.moment && atB === b.recording.peaks.allocated.moment;
+  const atPeaks = atA === a.recording.peaks.allocated.moment && atB === b.recording.peaks.allocated.moment;
   return (
-    <div class="panel compare-view" data-other={chosen}>
+    <div class="panel compare-view" data-other={chosen.value}>
       <header class="panel-head">
         <h2 class="visually-hidden">Comparison of two recordings</h2>
         <div class="toolbar">
           <Select
             label="Compare with"
             choices={choices}
-            value={chosen}
+            value={chosen.value}
             choose={(value) =>
               batch(() => {
-                other.value = value.split('.').map(Number) as [number, number];
+                const next = choices.find((c) => c.value === value);
+                if (next) other.value = [next.file, next.device];
                 otherMoment.value = null;
               })
             }
@@ -229,7 +246,8 @@ const SETTING_COLUMNS: Column<SettingRow>[] = [
 ];
 
 function settingRows(a: Recording, b: Recording): SettingRow[] {
-  const [inA, inB] = [a, b].map((r) => new Map([...r.facts, ...r.settings]));
+  const all = (r: Recording) => new Map([...r.facts, ...r.settings]);
+  const [inA, inB] = [all(a), all(b)];
   const rows = [...new Set([...inA.keys(), ...inB.keys()])].map((name) => ({
     name,
     a: inA.get(name) ?? null,

@@ -126,7 +126,10 @@ function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps
         <h2>
           {bytes(total)} allocated {momentText(live.moment, recording)}
         </h2>
-        <span class="quiet">{live.moment === peak && 'the peak of allocated bytes, '}{count(sum(live.count))} blocks</span>
+        <span class="quiet">
+          {live.moment === peak && 'the peak of allocated bytes, '}
+          {count(sum(live.count))} blocks
+        </span>
         {before && (
           <span class="compared">
             {before.moment === live.moment

@@ -6,7 +6,18 @@ import { useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { useCurrent, type Current } from '../parts/current';
 import { KINDS, type Device, type Recording } from '../source/source';
-import type { Fragmentation, Holder, Leak, Oom, Region, RegionRun, ReportDevice as Report, ReportFrame, Unusable } from '../source/told';
+import type {
+  Fragmentation,
+  Holder,
+  Leak,
+  Oom,
+  Region,
+  RegionRun,
+  ReportDevice as Report,
+  ReportFrame,
+  Unusable,
+  Why,
+} from '../source/generated/report';
 import { once } from '../state/asked';
 import { chooseMoment } from '../state/moves';
 import { view, type ViewName } from '../state/place';
@@ -26,9 +37,11 @@ function useShort<T>(all: readonly T[]): [shown: readonly T[], more: ComponentCh
   const [most, setMost] = useState(SHORT);
   const left = all.length - most;
   const more = left > 0 && (
-    <p><button type="button" class="link-button" onClick={() => setMost(most + MORE)}>
-      {left > MORE ? `${count(MORE)} of ${count(left)} more` : `${count(left)} more`}
-    </button></p>
+    <p>
+      <button type="button" class="link-button" onClick={() => setMost(most + MORE)}>
+        {left > MORE ? `${count(MORE)} of ${count(left)} more` : `${count(left)} more`}
+      </button>
+    </p>
   );
   return [all.slice(0, most), more];
 }
@@ -47,11 +60,16 @@ function Card({ title, tone, children }: { title: string; tone?: 'bad' | 'warn';
 }
 
 function Go({ to, moment, children }: { to: ViewName; moment?: number; children: ComponentChildren }) {
-  const go = () => batch(() => {
-    view.value = to;
-    if (moment !== undefined) chooseMoment(moment);
-  });
-  return <button type="button" class="link-button" onClick={go}>{children}</button>;
+  const go = () =>
+    batch(() => {
+      view.value = to;
+      if (moment !== undefined) chooseMoment(moment);
+    });
+  return (
+    <button type="button" class="link-button" onClick={go}>
+      {children}
+    </button>
+  );
 }
 
 function Bytes({ device }: { device: Device }) {
@@ -60,8 +78,17 @@ function Bytes({ device }: { device: Device }) {
       <table class="numbers">
         <thead>
           <tr>
-            <th scope="col">Bytes</th><th scope="col" class="numeric">At the start</th><th scope="col" class="numeric">Peak</th>
-            <th scope="col">Reached</th><th scope="col" class="numeric">At the end</th>
+            <th scope="col">Bytes</th>
+            <th scope="col" class="numeric">
+              At the start
+            </th>
+            <th scope="col" class="numeric">
+              Peak
+            </th>
+            <th scope="col">Reached</th>
+            <th scope="col" class="numeric">
+              At the end
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -69,11 +96,28 @@ function Bytes({ device }: { device: Device }) {
             const peak = device.peaks[kind];
             return (
               <tr key={kind}>
-                <th scope="row"><span class={`kind-dot ink-${kind}`} />{kind}</th>
-                <td class="numeric" title={exactly(device.start[kind])}>{bytes(device.start[kind])}</td>
-                <td class="numeric" data-peak={kind} data-bytes={peak.bytes} title={exactly(peak.bytes)}><b>{bytes(peak.bytes)}</b></td>
-                <td>{device.events === 0 ? '' : <Go to="moment" moment={peak.moment}>moment {count(peak.moment)}</Go>}</td>
-                <td class="numeric" data-end={kind} data-bytes={device.end[kind]} title={exactly(device.end[kind])}>{bytes(device.end[kind])}</td>
+                <th scope="row">
+                  <span class={`kind-dot ink-${kind}`} />
+                  {kind}
+                </th>
+                <td class="numeric" title={exactly(device.start[kind])}>
+                  {bytes(device.start[kind])}
+                </td>
+                <td class="numeric" data-peak={kind} data-bytes={peak.bytes} title={exactly(peak.bytes)}>
+                  <b>{bytes(peak.bytes)}</b>
+                </td>
+                <td>
+                  {device.events === 0 ? (
+                    ''
+                  ) : (
+                    <Go to="moment" moment={peak.moment}>
+                      moment {count(peak.moment)}
+                    </Go>
+                  )}
+                </td>
+                <td class="numeric" data-end={kind} data-bytes={device.end[kind]} title={exactly(device.end[kind])}>
+                  {bytes(device.end[kind])}
+                </td>
               </tr>
             );
           })}
@@ -88,7 +132,7 @@ function Bytes({ device }: { device: Device }) {
   );
 }
 
-const WHY: Record<string, string> = {
+const WHY: Record<Why, string> = {
   too_small: 'in blocks that are too small',
   other_stream: 'in blocks of other streams',
   other_size_class: 'in blocks for requests of another size class',
@@ -100,7 +144,7 @@ function UnusableList({ all }: { all: Unusable[] }) {
     <ul class="finding-list">
       {all.map((u) => (
         <li key={u.why}>
-          <b>{bytes(u.bytes)}</b> {WHY[u.why] ?? u.why} ({places(u.blocks, 'block')}, the largest {bytes(u.largest_bytes)})
+          <b>{bytes(u.bytes)}</b> {WHY[u.why]} ({places(u.blocks, 'block')}, the largest {bytes(u.largest_bytes)})
         </li>
       ))}
     </ul>
@@ -131,8 +175,12 @@ function OutOfMemory({ oom, report }: { oom: Oom; report: Report }) {
         {report.best_setting && <> {bestSetting(report.best_setting)}</>}
       </p>
       <p class="finding-links">
-        <Go to="moment" moment={at}>Who held the memory</Go>
-        <Go to="segments" moment={at}>The segments then</Go>
+        <Go to="moment" moment={at}>
+          Who held the memory
+        </Go>
+        <Go to="segments" moment={at}>
+          The segments then
+        </Go>
         <Go to="whatif">Other settings</Go>
       </p>
     </Card>
@@ -158,13 +206,19 @@ function OutOfMemories({ report }: { report: Report }) {
           <ul class="finding-rows">
             {shown.map((oom) => (
               <li key={oom.event}>
-                <Go to="moment" moment={oom.event + 1}>event {count(oom.event)}</Go>
-                <span>{bytes(oom.requested_bytes)} asked for, {bytes(oom.reserved_unused_bytes)} reserved and unused</span>
+                <Go to="moment" moment={oom.event + 1}>
+                  event {count(oom.event)}
+                </Go>
+                <span>
+                  {bytes(oom.requested_bytes)} asked for, {bytes(oom.reserved_unused_bytes)} reserved and unused
+                </span>
               </li>
             ))}
           </ul>
           {rest}
-          {report.more_ooms > 0 && <p class="quiet">{count(report.more_ooms)} later ones are marked in the timeline: the key ] goes to the next.</p>}
+          {report.more_ooms > 0 && (
+            <p class="quiet">{count(report.more_ooms)} later ones are marked in the timeline: the key ] goes to the next.</p>
+          )}
         </Card>
       )}
     </>
@@ -175,8 +229,15 @@ function OutOfMemories({ report }: { report: Report }) {
 function Floor({ floor }: { floor: number[] }) {
   const most = Math.max(...floor, 1);
   return (
-    <svg class="leak-floor" viewBox={`0 0 ${floor.length * 6} 20`} role="img" aria-label={`Fewest live, by tenths of the run: ${floor.join(', ')}`}>
-      {floor.map((n, i) => <rect key={i} x={i * 6} y={20 - (n / most) * 20} width={5} height={(n / most) * 20} />)}
+    <svg
+      class="leak-floor"
+      viewBox={`0 0 ${floor.length * 6} 20`}
+      role="img"
+      aria-label={`Fewest live, by tenths of the run: ${floor.join(', ')}`}
+    >
+      {floor.map((n, i) => (
+        <rect key={i} x={i * 6} y={20 - (n / most) * 20} width={5} height={(n / most) * 20} />
+      ))}
     </svg>
   );
 }
@@ -184,10 +245,11 @@ function Floor({ floor }: { floor: number[] }) {
 function Leaks({ leaks }: { leaks: Leak[] }) {
   const [shown, rest] = useShort(leaks);
   if (leaks.length === 0) return null;
-  const find = (leak: Leak) => batch(() => {
-    search.value = `"${frameText(leak.line)}"`;
-    view.value = 'timeline';
-  });
+  const find = (leak: Leak) =>
+    batch(() => {
+      search.value = `"${frameText(leak.line)}"`;
+      view.value = 'timeline';
+    });
   return (
     <Card title={leaks.length === 1 ? 'One line may leak' : `${count(leaks.length)} lines may leak`} tone="warn">
       <ul class="finding-rows finding-rows-tall">
@@ -214,21 +276,36 @@ function Holders({ holders, peak }: { holders: Holder[]; peak: Device['peaks']['
     <Card title={`Who held the ${bytes(peak.bytes)} at the peak`}>
       <table class="numbers">
         <thead>
-          <tr><th scope="col">Stack</th><th scope="col" class="numeric">Blocks</th><th scope="col" class="numeric">Bytes</th><th scope="col" class="numeric">Share</th></tr>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col" class="numeric">
+              Blocks
+            </th>
+            <th scope="col" class="numeric">
+              Bytes
+            </th>
+            <th scope="col" class="numeric">
+              Share
+            </th>
+          </tr>
         </thead>
         <tbody>
           {holders.slice(0, SHORT).map((holder, i) => (
             <tr key={i}>
               <td class="wide">{holderText(holder)}</td>
               <td class="numeric">{count(holder.count)}</td>
-              <td class="numeric" title={exactly(holder.bytes)}>{bytes(holder.bytes)}</td>
+              <td class="numeric" title={exactly(holder.bytes)}>
+                {bytes(holder.bytes)}
+              </td>
               <td class="numeric">{share(holder.bytes, peak.bytes)}</td>
             </tr>
           ))}
         </tbody>
       </table>
       <p class="finding-links">
-        <Go to="moment" moment={peak.moment}>{holders.length > SHORT ? `All ${count(holders.length)}, as a flame graph` : 'As a flame graph'}</Go>
+        <Go to="moment" moment={peak.moment}>
+          {holders.length > SHORT ? `All ${count(holders.length)}, as a flame graph` : 'As a flame graph'}
+        </Go>
       </p>
     </Card>
   );
@@ -245,8 +322,14 @@ function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmenta
   if (!atPeak && !atEnd) return null;
   const row = (name: string, of: (f: Fragmentation) => number, title: string) => (
     <tr>
-      <th scope="row" title={title}>{name}</th>
-      {[atPeak, atEnd].map((f, i) => <td key={i} class="numeric" title={f ? exactly(of(f)) : 'Nothing was allocated then.'}>{f ? bytes(of(f)) : '–'}</td>)}
+      <th scope="row" title={title}>
+        {name}
+      </th>
+      {[atPeak, atEnd].map((f, i) => (
+        <td key={i} class="numeric" title={f ? exactly(of(f)) : 'Nothing was allocated then.'}>
+          {f ? bytes(of(f)) : '–'}
+        </td>
+      ))}
     </tr>
   );
   const request = (atPeak ?? atEnd)!.request_bytes;
@@ -254,7 +337,15 @@ function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmenta
     <Card title="Fragmentation">
       <table class="numbers">
         <thead>
-          <tr><th scope="col">Bytes</th><th scope="col" class="numeric">At the peak</th><th scope="col" class="numeric">At the end</th></tr>
+          <tr>
+            <th scope="col">Bytes</th>
+            <th scope="col" class="numeric">
+              At the peak
+            </th>
+            <th scope="col" class="numeric">
+              At the end
+            </th>
+          </tr>
         </thead>
         <tbody>
           {row('lost to rounding', (f) => f.internal_bytes, 'allocated - requested: internal fragmentation')}
@@ -264,7 +355,9 @@ function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmenta
           {row(`usable for ${bytes(request)}`, (f) => f.usable_bytes, 'in blocks that could serve one more request of this size')}
         </tbody>
       </table>
-      <p class="finding-links"><Go to="segments">The segments</Go></p>
+      <p class="finding-links">
+        <Go to="segments">The segments</Go>
+      </p>
     </Card>
   );
 }
@@ -273,11 +366,23 @@ function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: Report['fragmenta
 function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: RegionRun }) {
   return (
     <tr class={runs === undefined ? 'quiet' : undefined}>
-      {runs === undefined ? <td class="wide">{name}</td> : <th scope="row" class="wide">{name}</th>}
+      {runs === undefined ? (
+        <td class="wide">{name}</td>
+      ) : (
+        <th scope="row" class="wide">
+          {name}
+        </th>
+      )}
       <td class="numeric">{runs === undefined ? '' : count(runs)}</td>
-      <td class="numeric" title={exactly(run.peak_allocated_bytes)}>{bytes(run.peak_allocated_bytes)}</td>
-      <td class="numeric" title={exactly(run.peak_above_start_bytes)}>{bytes(run.peak_above_start_bytes)}</td>
-      <td class="numeric" title={exactly(run.net_bytes)}>{signedBytes(run.net_bytes)}</td>
+      <td class="numeric" title={exactly(run.peak_allocated_bytes)}>
+        {bytes(run.peak_allocated_bytes)}
+      </td>
+      <td class="numeric" title={exactly(run.peak_above_start_bytes)}>
+        {bytes(run.peak_above_start_bytes)}
+      </td>
+      <td class="numeric" title={exactly(run.net_bytes)}>
+        {signedBytes(run.net_bytes)}
+      </td>
       <td class="numeric">{duration(run.us)}</td>
     </tr>
   );
@@ -285,7 +390,9 @@ function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: 
 
 /** Memory that differs; times always do. */
 const differs = (a: RegionRun, b: RegionRun) =>
-  a.peak_allocated_bytes !== b.peak_allocated_bytes || a.peak_above_start_bytes !== b.peak_above_start_bytes || a.net_bytes !== b.net_bytes;
+  a.peak_allocated_bytes !== b.peak_allocated_bytes ||
+  a.peak_above_start_bytes !== b.peak_above_start_bytes ||
+  a.net_bytes !== b.net_bytes;
 
 function Regions({ regions }: { regions: Region[] }) {
   const [shown, rest] = useShort(regions);
@@ -295,8 +402,22 @@ function Regions({ regions }: { regions: Region[] }) {
       <table class="numbers">
         <thead>
           <tr>
-            <th scope="col">Region</th><th scope="col" class="numeric">Runs</th><th scope="col" class="numeric">Peak</th>
-            <th scope="col" class="numeric">Above its start</th><th scope="col" class="numeric">Left behind</th><th scope="col" class="numeric">Time</th>
+            <th scope="col">Region</th>
+            <th scope="col" class="numeric">
+              Runs
+            </th>
+            <th scope="col" class="numeric">
+              Peak
+            </th>
+            <th scope="col" class="numeric">
+              Above its start
+            </th>
+            <th scope="col" class="numeric">
+              Left behind
+            </th>
+            <th scope="col" class="numeric">
+              Time
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -310,7 +431,9 @@ function Regions({ regions }: { regions: Region[] }) {
         </tbody>
       </table>
       {regions.some((r) => r.count > 1) && (
-        <p class="quiet">Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.</p>
+        <p class="quiet">
+          Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.
+        </p>
       )}
       {rest}
     </Card>
@@ -322,7 +445,13 @@ function Trust({ device, report }: { device: Device; report: Report }) {
   const sound = exact && device.doubts.length === 0;
   return (
     <Card title={sound ? 'The numbers are exact' : 'Some numbers may not be exact'} {...(sound ? {} : { tone: 'warn' as const })}>
-      {device.doubts.length > 0 && <ul class="finding-list">{device.doubts.map((doubt) => <li key={doubt}>{doubt}</li>)}</ul>}
+      {device.doubts.length > 0 && (
+        <ul class="finding-list">
+          {device.doubts.map((doubt) => (
+            <li key={doubt}>{doubt}</li>
+          ))}
+        </ul>
+      )}
       <p>
         {reproduced === true && 'A replay under the recorded settings gives every segment of the recording.'}
         {reproduced === false && 'A replay under the recorded settings does not give the recording.'}
@@ -337,7 +466,12 @@ function FactList({ title, facts }: { title: string; facts: [string, string][] }
   return (
     <Card title={title}>
       <dl class="facts">
-        {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value === '' ? '(empty)' : value}</dd></div>)}
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value === '' ? '(empty)' : value}</dd>
+          </div>
+        ))}
       </dl>
     </Card>
   );
@@ -363,8 +497,12 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {report && <Trust device={recording} report={report} />}
       </div>
       <div class="overview-column">
-        {report ? <Holders holders={report.holders_at_peak} peak={recording.peaks.allocated} /> : (
-          <p class="page-note" role="status">{answer.error ?? 'Reading the findings.'}</p>
+        {report ? (
+          <Holders holders={report.holders_at_peak ?? []} peak={recording.peaks.allocated} />
+        ) : (
+          <p class="page-note" role="status">
+            {answer.error ?? 'Reading the findings.'}
+          </p>
         )}
         {report && <Regions regions={report.regions} />}
         <FactList title="Allocator settings" facts={open.settings} />

@@ -4,6 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { poolName, streamName } from '../live/group';
 import { kindText } from '../live/ranges';
 import { ownLabel } from '../live/stacks';
+import { numberAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { addressColumn, bytesColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Empty, Waiting } from '../parts/controls';
@@ -42,7 +43,7 @@ function Ranges(shown: Current) {
         <div class="segments-side">
           <PoolTable segments={segments} />
           {chosen !== null && (
-            <StackTrace file={file} stack={segments.stack[chosen]} heading="Stack that reserved the chosen range" />
+            <StackTrace file={file} stack={numberAt(segments.stack, chosen)} heading="Stack that reserved the chosen range" />
           )}
         </div>
       </div>
@@ -51,16 +52,16 @@ function Ranges(shown: Current) {
 }
 
 function segmentColumns(s: Segments, tags: readonly Tags[], names: Names | null): Column<number>[] {
-  const tag = (i: number) => tags[s.tags[i]];
+  const tag = (i: number) => tags[numberAt(s.tags, i)];
   return [
-    addressColumn('address', 'Address', (i) => s.address[i]),
-    bytesColumn('reserved_bytes', 'Reserved', (i) => s.bytes[i]),
+    addressColumn('address', 'Address', (i) => numberAt(s.address, i)),
+    bytesColumn('reserved_bytes', 'Reserved', (i) => numberAt(s.bytes, i)),
     textColumn('stream', 'Stream', (i) => streamName(tag(i)?.stream ?? 0)),
     textColumn('pool', 'Pool', (i) => poolName(tag(i)?.pool ?? null)),
     textColumn('kind', 'Kind', (i) => kindText(s, i)),
-    countColumn('from_moment', 'From moment', (i) => s.from[i]),
-    countColumn('to_moment', 'To moment', (i) => (s.to[i] === NONE ? null : s.to[i])),
-    textColumn('stack', 'Reserved by', (i) => ownLabel(names, s.stack[i]), true),
+    countColumn('from_moment', 'From moment', (i) => numberAt(s.from, i)),
+    countColumn('to_moment', 'To moment', (i) => (s.to[i] === NONE ? null : numberAt(s.to, i))),
+    textColumn('stack', 'Reserved by', (i) => ownLabel(names, numberAt(s.stack, i)), true),
   ];
 }
 
@@ -76,7 +77,15 @@ function SegmentTable({ segments: s, tags, names, chosen, choose }: SegmentTable
   const rows = useMemo(() => [...s.address.keys()], [s]);
   const columns = useMemo(() => segmentColumns(s, tags, names), [s, tags, names]);
   return (
-    <Table name="segments" caption="Reserved ranges" columns={columns} rows={rows} rowKey={(i) => i} chosen={chosen} choose={choose} />
+    <Table
+      name="segments"
+      caption="Reserved ranges"
+      columns={columns}
+      rows={rows}
+      rowKey={(i) => i}
+      chosen={chosen}
+      choose={choose}
+    />
   );
 }
 

@@ -2,11 +2,12 @@
 
 import { useMemo, useRef } from 'preact/hooks';
 import { tagFacts } from '../live/tag-facts';
+import { numberAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentText, useCurrent, type Current } from '../parts/current';
-import { ACTION_NAMES, EventList, actionOf, effectOf } from '../parts/event-list';
+import { EventList, actionOf, actionWords, effectOf } from '../parts/event-list';
 import { drawnBytes } from '../parts/map/arrange';
 import { SegmentMap, type Outline } from '../parts/map/segment-map';
 import { useEventPages, type EventAt } from '../parts/pages';
@@ -78,13 +79,7 @@ function State(shown: Current) {
             <p>The file holds only the state when the snapshot was taken.</p>
           </Empty>
         ) : (
-          <EventList
-            count={recording.events}
-            pages={pages}
-            names={names}
-            chosen={event}
-            choose={(e) => chooseMoment(e + 1)}
-          />
+          <EventList count={recording.events} pages={pages} names={names} chosen={event} choose={(e) => chooseMoment(e + 1)} />
         )}
         {(it || selected.value !== null) && (
           <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
@@ -114,11 +109,11 @@ function State(shown: Current) {
 /** What the event is about, and the selected allocation. */
 function outlines({ blocks }: Layout, it: EventAt | null): Outline[] {
   const found: Outline[] = [];
-  if (it && it.page.bytes[it.at] > 0 && it.page.address[it.at] > 0) {
-    found.push({ address: it.page.address[it.at], bytes: it.page.bytes[it.at], ink: 'accent' });
+  if (it && numberAt(it.page.bytes, it.at) > 0 && numberAt(it.page.address, it.at) > 0) {
+    found.push({ address: numberAt(it.page.address, it.at), bytes: numberAt(it.page.bytes, it.at), ink: 'accent' });
   }
   const b = selected.value === null ? -1 : blocks.allocation.indexOf(selected.value);
-  if (b >= 0) found.push({ address: blocks.address[b], bytes: blocks.bytes[b], ink: 'text' });
+  if (b >= 0) found.push({ address: numberAt(blocks.address, b), bytes: numberAt(blocks.bytes, b), ink: 'text' });
   return found;
 }
 
@@ -131,22 +126,23 @@ interface EventDetailsProps {
 
 function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps) {
   const action = actionOf(page, at);
-  const own = tags[page.tags[at]];
-  const size = page.bytes[at];
+  const own = tags[numberAt(page.tags, at)];
+  const size = numberAt(page.bytes, at);
   const facts: [string, string, string?][] = [];
-  const where = page.address[at];
+  const where = numberAt(page.address, at);
   // An out of memory has what the device had free in the place of an address.
   if (action === 'oom') facts.push(['free on device', bytes(where), `${count(where)} bytes`]);
   else if (where > 0) facts.push(['address', address(where)]);
   if (size > 0) facts.push(['size', bytes(size), `${count(size)} bytes`]);
-  if (!Number.isNaN(page.time_us[at])) facts.push(['time', duration(page.time_us[at]), `${count(page.time_us[at])} us after the first event`]);
+  const time = numberAt(page.time_us, at);
+  if (!Number.isNaN(time)) facts.push(['time', duration(time), `${count(time)} us after the first event`]);
   // Events of older releases name no pool; their allocations may.
   if (own) facts.push(...tagFacts(own).filter(([name]) => own.pool !== null || name !== 'pool'));
-  const allocation = page.allocation[at];
+  const allocation = numberAt(page.allocation, at);
   return (
     <section class="fact-section" aria-label="Event">
       <h3>
-        Event {count(event)} <span class={`event-action effect-${effectOf(action)}`}>{ACTION_NAMES[action]}</span>
+        Event {count(event)} <span class={`event-action effect-${effectOf(action)}`}>{actionWords(action)}</span>
         {allocation !== NONE && selected.value !== allocation && (
           <button type="button" class="link-button" onClick={() => (selected.value = allocation)}>
             Select its allocation
@@ -154,7 +150,7 @@ function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps
         )}
       </h3>
       <Facts facts={facts} />
-      <StackTrace file={file} stack={page.stack[at]} heading="Stack of the event" />
+      <StackTrace file={file} stack={numberAt(page.stack, at)} heading="Stack of the event" />
     </section>
   );
 }

@@ -5,9 +5,9 @@ import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Button, Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
-import { doubtText } from '../parts/doubts';
 import { Table } from '../parts/table';
-import type { ReplayDevice, Tried } from '../source/told';
+import type { ReplayDevice, Tried } from '../source/generated/report';
+import type { Replay } from '../source/source';
 import { nameOf, replayOf, setting } from '../state/replay';
 import { bytes, count, signedBytes } from '../text/units';
 
@@ -39,15 +39,15 @@ function WhatIf({ file, device, scope, recording }: Current) {
   if (!replay) {
     return <Waiting error={answer.error} what="Replaying the recording under other settings. This can take some seconds." />;
   }
-  const rows: Row[] = replay.what_if.map((row, index) => ({ ...row, index }));
+  const rows: Row[] = replay.device.what_if.map((row, index) => ({ ...row, index }));
   return (
     <div class="panel whatif-view" data-settings={rows.length}>
-      <Verdict replay={replay} rows={rows} />
+      <Verdict replay={replay.device} rows={rows} />
       <div class="whatif-body">
         <SettingTable rows={rows} />
         <aside class="whatif-side" aria-label="The chosen setting, floors and doubts" tabIndex={0}>
           <Chosen row={rows.find((r) => r.index === chosen) ?? null} recorded={rows.find((r) => r.recorded) ?? null} />
-          <Floors replay={replay} />
+          <Floors replay={replay.device} />
           <Trust replay={replay} />
         </aside>
       </div>
@@ -86,7 +86,10 @@ function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
       </div>
       <p class="quiet">
         {count(replay.events)} events replayed{replay.torch ? ` by the rules of PyTorch ${replay.torch}` : ''}
-        {replay.capacity_bytes === null ? '; the size of the device is not known' : ` on a device of ${bytes(replay.capacity_bytes)}`}.
+        {replay.capacity_bytes === null
+          ? '; the size of the device is not known'
+          : ` on a device of ${bytes(replay.capacity_bytes)}`}
+        .
       </p>
     </header>
   );
@@ -151,8 +154,8 @@ function Chosen({ row, recorded }: { row: Row | null; recorded: Row | null }) {
       )}
       {change !== null && (
         <p class="quiet">
-          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} against the recorded settings. Its line in
-          the timeline is drawn over the recorded reserved bytes.
+          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} against the recorded settings. Its line in the
+          timeline is drawn over the recorded reserved bytes.
         </p>
       )}
     </section>
@@ -175,8 +178,14 @@ function CopyLine({ text }: { text: string }) {
     <div class="copy-line">
       <code ref={line}>{text}</code>
       <Button onClick={() => void copy()}>Copy</Button>
-      <span class="visually-hidden" aria-live="polite">{copied === text ? 'Copied.' : ''}</span>
-      {copied === text && <span class="quiet" aria-hidden="true">copied</span>}
+      <span class="visually-hidden" aria-live="polite">
+        {copied === text ? 'Copied.' : ''}
+      </span>
+      {copied === text && (
+        <span class="quiet" aria-hidden="true">
+          copied
+        </span>
+      )}
     </div>
   );
 }
@@ -204,14 +213,15 @@ function Floors({ replay: { floors } }: { replay: ReplayDevice }) {
 }
 
 /** How far to trust it. */
-function Trust({ replay }: { replay: ReplayDevice }) {
-  const own = replay.approximate_because;
-  const others = replay.what_if_approximate_because.filter((d) => !own.includes(d));
+function Trust({ replay: { device: replay, doubts: own, what_if_doubts: others } }: { replay: Replay }) {
   return (
     <section class="fact-section" aria-label="How far to trust it">
       <h3>
-        {replay.reproduces_recording === true ? 'Exact: the replay reproduces the recording'
-          : own.length > 0 || others.length > 0 ? 'Approximate' : 'How far to trust it'}
+        {replay.reproduces_recording === true
+          ? 'Exact: the replay reproduces the recording'
+          : own.length > 0 || others.length > 0
+            ? 'Approximate'
+            : 'How far to trust it'}
       </h3>
       {replay.reproduces_recording === true && (
         <p class="quiet">
@@ -232,7 +242,7 @@ function Reasons({ title, doubts }: { title: string | null; doubts: string[] }) 
       {title && <p>{title}</p>}
       <ul class="reasons">
         {doubts.map((d) => (
-          <li key={d}>{doubtText(d)}</li>
+          <li key={d}>{d}</li>
         ))}
       </ul>
     </>

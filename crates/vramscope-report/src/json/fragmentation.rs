@@ -5,12 +5,14 @@ use vramscope_analysis::{Fragmentation, FreeBlock, Unusable, UnusableBlocks};
 use vramscope_trace::{PoolId, SegmentKind};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentations"))]
 pub(super) struct FragmentationsJson {
     pub(super) at_peak: Option<FragmentationJson>,
     pub(super) at_end: Option<FragmentationJson>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentation"))]
 pub(super) struct FragmentationJson {
     internal_bytes: u64,
     external_bytes: u64,
@@ -24,14 +26,27 @@ pub(super) struct FragmentationJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Unusable"))]
 pub(super) struct UnusableJson {
-    why: &'static str,
+    why: WhyJson,
     bytes: u64,
     blocks: usize,
     largest_bytes: u64,
 }
 
+/// Why a free block could not serve a request.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Why"))]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WhyJson {
+    TooSmall,
+    OtherStream,
+    OtherSizeClass,
+    OtherPool,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FreeBlock"))]
 pub(super) struct FreeBlockJson {
     address: u64,
     bytes: u64,
@@ -56,10 +71,10 @@ pub(super) fn fragmentation(f: &Fragmentation) -> FragmentationJson {
 pub(super) fn unusable(f: &Fragmentation) -> Vec<UnusableJson> {
     let one = |u: &UnusableBlocks| UnusableJson {
         why: match u.why {
-            Unusable::TooSmall => "too_small",
-            Unusable::OtherStream => "other_stream",
-            Unusable::OtherSize => "other_size_class",
-            Unusable::OtherPool => "other_pool",
+            Unusable::TooSmall => WhyJson::TooSmall,
+            Unusable::OtherStream => WhyJson::OtherStream,
+            Unusable::OtherSize => WhyJson::OtherSizeClass,
+            Unusable::OtherPool => WhyJson::OtherPool,
         },
         bytes: u.bytes,
         blocks: u.blocks,

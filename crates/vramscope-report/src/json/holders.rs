@@ -6,6 +6,7 @@ use vramscope_analysis::{Holder, Origin};
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
 pub(super) struct HolderJson {
     bytes: u64,
     requested_bytes: u64,
@@ -18,14 +19,17 @@ pub(super) struct HolderJson {
     stack: Vec<FrameJson>,
     /// Of memory live before recording whose allocation was not recorded: where it was freed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     freed_at: Vec<FrameJson>,
     /// Outer frames of either that are not told, see [`MOST_FRAMES`].
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
 }
 
 /// Totals over the run of one line.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Churn"))]
 pub(super) struct ChurnJson {
     key: String,
     total_bytes: u64,

@@ -6,10 +6,12 @@ use vramscope_analysis::LeakSuspect;
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Leak"))]
 pub(super) struct LeakJson {
     line: FrameJson,
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
     stacks: usize,
     /// Fewest live allocations from each tenth of the run on.

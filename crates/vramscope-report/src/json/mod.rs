@@ -11,6 +11,8 @@ mod regions;
 mod replay;
 mod report;
 mod stacks;
+#[cfg(test)]
+mod typescript;
 mod writer;
 
 pub use check::CheckJson;

@@ -8,6 +8,7 @@ use super::holders::HolderJson;
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Oom"))]
 pub(super) struct OomJson {
     event: usize,
     time_us: Option<i64>,
@@ -29,6 +30,7 @@ pub(super) struct OomJson {
     missing_bytes: u64,
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
     /// Who held `allocated_bytes`, by line.
     holders: Vec<HolderJson>,

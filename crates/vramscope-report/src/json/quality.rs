@@ -5,6 +5,7 @@ use vramscope_analysis::Quality;
 use vramscope_trace::Action;
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Quality"))]
 pub(super) struct QualityJson {
     /// Allocated and active bytes are exact.
     exact: bool,

@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Region, RunFigures};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Region"))]
 pub(super) struct RegionJson {
     name: String,
     count: u64,
@@ -18,7 +19,8 @@ pub(super) struct RegionJson {
 
 /// One run of a region.
 #[derive(Debug, Serialize)]
-struct RunJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "RegionRun"))]
+pub(super) struct RunJson {
     peak_allocated_bytes: u64,
     peak_above_start_bytes: u64,
     net_bytes: i64,

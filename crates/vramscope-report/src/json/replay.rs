@@ -18,7 +18,8 @@ pub struct ReplayJson {
 }
 
 #[derive(Debug, Serialize)]
-struct DeviceReplayJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayDevice"))]
+pub(super) struct DeviceReplayJson {
     device: i64,
     events: usize,
     /// The release whose rules held; null where the recording is not of PyTorch.
@@ -51,21 +52,24 @@ struct DeviceReplayJson {
 }
 
 #[derive(Debug, Serialize)]
-struct RecordedJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Recorded"))]
+pub(super) struct RecordedJson {
     peak_reserved_bytes: u64,
     segments_allocated: u64,
     segments_freed: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct ReplayedJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Replayed"))]
+pub(super) struct ReplayedJson {
     #[serde(flatten)]
     outcome: OutcomeJson,
     oom: Option<ReplayOomJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct OutcomeJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Outcome"))]
+pub(super) struct OutcomeJson {
     peak_requested_bytes: u64,
     peak_allocated_bytes: u64,
     peak_active_bytes: u64,
@@ -90,7 +94,8 @@ struct OutcomeJson {
 }
 
 #[derive(Debug, Serialize)]
-struct ReplayOomJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayOom"))]
+pub(super) struct ReplayOomJson {
     /// It failed when recorded, too.
     recorded: bool,
     #[serde(flatten)]
@@ -98,7 +103,8 @@ struct ReplayOomJson {
 }
 
 #[derive(Debug, Serialize)]
-struct TriedJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Tried"))]
+pub(super) struct TriedJson {
     conf: String,
     /// These are the recorded settings.
     recorded: bool,
@@ -108,14 +114,16 @@ struct TriedJson {
 }
 
 #[derive(Debug, Serialize)]
-struct FloorsJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Floors"))]
+pub(super) struct FloorsJson {
     active_bytes: u64,
     packed_bytes: u64,
     packed_is_optimal: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct DivergenceJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Divergence"))]
+pub(super) struct DivergenceJson {
     /// Null where every event is reproduced and the layout at the end is not.
     event: Option<usize>,
     recorded: Option<SideJson>,
@@ -123,7 +131,8 @@ struct DivergenceJson {
 }
 
 #[derive(Debug, Serialize)]
-struct SideJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Side"))]
+pub(super) struct SideJson {
     /// The event's action, or the block's state.
     what: &'static str,
     address: u64,

@@ -23,7 +23,8 @@ pub struct ReportJson {
 
 /// One device of the report.
 #[derive(Debug, Serialize)]
-struct DeviceJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportDevice"))]
+pub(super) struct DeviceJson {
     device: i64,
     events: usize,
     /// The last event before the highest allocated bytes; null where nothing rose above the start.
@@ -42,9 +43,11 @@ struct DeviceJson {
     preexisting_bytes: u64,
     /// Who held `peak_allocated_bytes`, most first. With `--at` it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
     holders_at_peak: Option<Vec<HolderJson>>,
     /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
     at: Option<AtJson>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
@@ -63,7 +66,8 @@ struct DeviceJson {
 }
 
 #[derive(Debug, Serialize)]
-struct AtJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMoment"))]
+pub(super) struct AtJson {
     event: usize,
     requested_bytes: u64,
     allocated_bytes: u64,
@@ -73,7 +77,8 @@ struct AtJson {
 }
 
 #[derive(Debug, Serialize)]
-struct BestSettingJson {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "BestSetting"))]
+pub(super) struct BestSettingJson {
     conf: String,
     peak_reserved_bytes: u64,
     /// Up to the end of the recording.

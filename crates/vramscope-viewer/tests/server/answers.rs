@@ -7,31 +7,18 @@ use vramscope_viewer::{Library, Server};
 
 use crate::{Address, example, server};
 
-/// The head of a bundle, and where its columns begin.
-fn head(bundle: &[u8]) -> Value {
-    let length = u32::from_le_bytes(bundle[..4].try_into().unwrap()) as usize;
-    serde_json::from_slice(&bundle[4..4 + length]).unwrap()
+/// The head of an answer that has columns.
+fn head(answer: &[u8]) -> Value {
+    let length = u32::from_le_bytes(answer[..4].try_into().unwrap()) as usize;
+    serde_json::from_slice(&answer[4..4 + length]).unwrap()
 }
 
-/// The sum of a column of `f64`.
-fn sum(bundle: &[u8], name: &str) -> f64 {
-    let length = u32::from_le_bytes(bundle[..4].try_into().unwrap()) as usize;
-    let mut at = (4 + length).next_multiple_of(8);
-    for column in head(bundle)["columns"].as_array().unwrap() {
-        let size = match column[1].as_str().unwrap() {
-            "u8" => 1,
-            "u16" => 2,
-            "u32" => 4,
-            _ => 8,
-        };
-        let bytes = size * column[2].as_u64().unwrap() as usize;
-        if column[0] == name {
-            let values = bundle[at..at + bytes].chunks(8);
-            return values.map(|v| f64::from_le_bytes(v.try_into().unwrap())).sum();
-        }
-        at += bytes.next_multiple_of(8);
-    }
-    panic!("no column {name}");
+/// The sum of a column of `f64`, to which a member of the head refers.
+fn sum(answer: &[u8], member: &Value) -> f64 {
+    let [begin, length] = [0, 1].map(|i| member["f64"][i].as_u64().unwrap() as usize);
+    let behind = (4 + u32::from_le_bytes(answer[..4].try_into().unwrap()) as usize).next_multiple_of(8);
+    let values = answer[behind + begin..][..8 * length].chunks(8);
+    values.map(|v| f64::from_le_bytes(v.try_into().unwrap())).sum()
 }
 
 #[test]
@@ -46,18 +33,20 @@ fn the_peak_is_that_of_the_report() {
         }
         let peak = device["peaks"]["allocated"]["moment"].as_u64().unwrap();
         let live = server().get(&format!("api/{file}/0/live?moment={peak}")).body;
-        assert_eq!(sum(&live, "bytes"), report["peak_allocated_bytes"].as_f64().unwrap());
+        assert_eq!(sum(&live, &head(&live)["bytes"]), report["peak_allocated_bytes"].as_f64().unwrap());
         let layout = server().get(&format!("api/{file}/0/layout?moment={peak}")).body;
-        let counters = &head(&layout)["json"]["counters"];
-        assert_eq!(Some(sum(&layout, "segment_bytes")), counters["reserved"].as_f64());
-        assert_eq!(Some(sum(&layout, "block_bytes")), counters["active"].as_f64());
+        let told = head(&layout);
+        let counters = &told["counters"];
+        assert_eq!(Some(sum(&layout, &told["segments"]["bytes"])), counters["reserved"].as_f64());
+        assert_eq!(Some(sum(&layout, &told["blocks"]["bytes"])), counters["active"].as_f64());
     }
 }
 
 #[test]
 fn a_replay_brings_its_lines() {
     let replay: Value = serde_json::from_slice(&server().get("api/1/0/replay").body).unwrap();
-    let (rows, lines) = (replay["what_if"].as_array().unwrap(), replay["lines"].as_array().unwrap());
+    let (rows, lines) =
+        (replay["device"]["what_if"].as_array().unwrap(), replay["lines"].as_array().unwrap());
     assert_eq!(rows.len(), lines.len());
     for (row, line) in rows.iter().zip(lines) {
         let highest = line.as_array().unwrap().iter().map(|point| point[1].as_u64().unwrap()).max();
@@ -94,7 +83,7 @@ fn a_search_may_name_every_stack_of_a_long_recording() {
     let headers = ["content-type: application/json"];
     let reply = server().ask("POST", &server().path("api/0/0/search"), &headers, query.as_bytes());
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert!(head(&reply.body)["json"]["count"].as_u64().unwrap() > 100);
+    assert!(head(&reply.body)["count"].as_u64().unwrap() > 100);
 }
 
 /// The page may be there before the files are: what is dropped meanwhile takes a later place.

@@ -1,6 +1,17 @@
 import { expect, test } from 'vitest';
 import type { Layout, Tags } from '../../source/source';
-import { HEADING, LINE, arrange, blocksInOrder, drawnBytes, fittingLine, piecesBetween, placeAt, placeOfBlock, spans } from './arrange';
+import {
+  HEADING,
+  LINE,
+  arrange,
+  blocksInOrder,
+  drawnBytes,
+  fittingLine,
+  piecesBetween,
+  placeAt,
+  placeOfBlock,
+  spans,
+} from './arrange';
 import { joinExpandable } from './join';
 
 const MIB = 1 << 20;
@@ -39,13 +50,32 @@ function layoutOf(segments: number[][], blocks: number[][]): Layout {
 }
 
 const layout = layoutOf(
-  [[100, 20], [200, 2, 1], [300, 250]],
-  [[100, 4, 3], [110, 2, 2, 1], [300, 100, 100], [500, 50, 50]],
+  [
+    [100, 20],
+    [200, 2, 1],
+    [300, 250],
+  ],
+  [
+    [100, 4, 3],
+    [110, 2, 2, 1],
+    [300, 100, 100],
+    [500, 50, 50],
+  ],
 );
 
 test('groups have the sums of their segments and blocks', () => {
   const { groups } = arrange(layout, tags, 'address', 1000, 100 * MIB);
-  expect(groups.map((g) => [g.label, g.segments, g.reserved / MIB, g.allocated / MIB, g.pending / MIB, g.free / MIB, g.largestFree / MIB])).toEqual([
+  expect(
+    groups.map((g) => [
+      g.label,
+      g.segments,
+      g.reserved / MIB,
+      g.allocated / MIB,
+      g.pending / MIB,
+      g.free / MIB,
+      g.largestFree / MIB,
+    ]),
+  ).toEqual([
     ['default pool · default stream · large', 2, 270, 154, 2, 114, 100],
     ['pool 0.1 · stream 3 · large', 1, 2, 0, 0, 2, 2],
   ]);
@@ -59,9 +89,9 @@ test('segments flow in lines, and long ones wrap', () => {
     [2, 0, 100, 0, HEADING + LINE, 1000],
     [2, 100, 200, 0, HEADING + 2 * LINE, 1000],
     [2, 200, 250, 0, HEADING + 3 * LINE, 500],
-    [1, 0, 2, 0, groups[1].top + HEADING, 20],
+    [1, 0, 2, 0, (groups[1]?.top ?? NaN) + HEADING, 20],
   ]);
-  expect(arrange(layout, tags, 'size', 1000, 100 * MIB).pieces[0].segment).toBe(2);
+  expect(arrange(layout, tags, 'size', 1000, 100 * MIB).pieces[0]?.segment).toBe(2);
 });
 
 test('every place is a block, a free range or nothing', () => {
@@ -83,7 +113,13 @@ test('blocks follow each other as they are drawn', () => {
   const bySize = arrange(layout, tags, 'size', 1000, 100 * MIB);
   expect(blocksInOrder(byAddress, layout)).toEqual([0, 1, 2, 3]);
   expect(blocksInOrder(bySize, layout)).toEqual([2, 3, 0, 1]);
-  const astray = layoutOf([[100, 20]], [[110, 2, 2], [130, 2, 2]]);
+  const astray = layoutOf(
+    [[100, 20]],
+    [
+      [110, 2, 2],
+      [130, 2, 2],
+    ],
+  );
   expect(blocksInOrder(arrange(astray, tags, 'address', 1000, 100 * MIB), astray)).toEqual([0]);
   expect([0, 1, 2, 3].map((b) => placeOfBlock(byAddress, layout, b).segment)).toEqual([0, 0, 2, 2]);
   expect(placeOfBlock(byAddress, layout, 1)).toEqual(placeAt(byAddress, layout, 105, HEADING + 1));
@@ -111,7 +147,15 @@ test('a line is a power of two of bytes, and enough of them hold everything', ()
 });
 
 test('touching pieces of an expandable segment are one, so that blocks may reach over them', () => {
-  const pieces = layoutOf([[100, 20], [120, 20], [140, 20], [200, 20]], [[110, 25, 25]]);
+  const pieces = layoutOf(
+    [
+      [100, 20],
+      [120, 20],
+      [140, 20],
+      [200, 20],
+    ],
+    [[110, 25, 25]],
+  );
   pieces.segments.expandable.set([1, 1, 0, 1]);
   const { segments } = joinExpandable(pieces);
   expect([...segments.address].map((a) => a / MIB)).toEqual([100, 140, 200]);

@@ -2,9 +2,9 @@
 // ones over several lines, in groups of one pool, stream and kind.
 
 import { poolName, streamName } from '../../live/group';
-import { KIND_NAMES, UNKNOWN_KIND } from '../../live/ranges';
+import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
-import type { Layout, Tags } from '../../source/source';
+import { SEGMENT_KINDS, type Layout, type Tags } from '../../source/source';
 
 export type Order = 'address' | 'size';
 
@@ -54,7 +54,8 @@ export interface Arrangement {
 
 function groupLabel(tags: Tags | undefined, kind: number): string {
   const parts = [poolName(tags?.pool ?? null), streamName(tags?.stream ?? 0)];
-  if (kind !== UNKNOWN_KIND) parts.push(KIND_NAMES[kind]);
+  const name = SEGMENT_KINDS[kind];
+  if (name !== undefined && name !== 'unknown') parts.push(name);
   return parts.join(' · ');
 }
 
@@ -62,7 +63,7 @@ function blocksOfSegments(layout: Layout): Uint32Array {
   const { segments, blocks } = layout;
   const firsts = new Uint32Array(segments.address.length + 1);
   const { length } = blocks.address;
-  segments.address.forEach((start, s) => (firsts[s] = firstThat(0, length, (b) => blocks.address[b] >= start)));
+  segments.address.forEach((start, s) => (firsts[s] = firstThat(0, length, (b) => numberAt(blocks.address, b) >= start)));
   firsts[segments.address.length] = length;
   return firsts;
 }
@@ -70,17 +71,19 @@ function blocksOfSegments(layout: Layout): Uint32Array {
 /** Adds a segment's bytes to its group. */
 function account(group: MapGroup, layout: Layout, segment: number, firsts: Uint32Array): void {
   const { segments, blocks } = layout;
-  const end = segments.address[segment] + segments.bytes[segment];
-  let at = segments.address[segment];
-  for (let b = firsts[segment]; b < firsts[segment + 1] && blocks.address[b] < end; b++) {
-    group.largestFree = Math.max(group.largestFree, blocks.address[b] - at);
-    at = blocks.address[b] + blocks.bytes[b];
-    if (blocks.pending[b]) group.pending += blocks.bytes[b];
-    else group.allocated += blocks.bytes[b];
+  const end = numberAt(segments.address, segment) + numberAt(segments.bytes, segment);
+  let at = numberAt(segments.address, segment);
+  for (let b = numberAt(firsts, segment); b < numberAt(firsts, segment + 1); b++) {
+    const [address, bytes] = [numberAt(blocks.address, b), numberAt(blocks.bytes, b)];
+    if (address >= end) break;
+    group.largestFree = Math.max(group.largestFree, address - at);
+    at = address + bytes;
+    if (blocks.pending[b]) group.pending += bytes;
+    else group.allocated += bytes;
   }
   group.largestFree = Math.max(group.largestFree, end - at);
   group.segments += 1;
-  group.reserved += segments.bytes[segment];
+  group.reserved += numberAt(segments.bytes, segment);
   group.free = group.reserved - group.allocated - group.pending;
 }
 
@@ -89,7 +92,7 @@ function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Ui
   const groups = new Map<string, [MapGroup, number[]]>();
   const { address, bytes, kind, tags: segmentTags } = layout.segments;
   for (let s = 0; s < address.length; s++) {
-    const label = groupLabel(tags[segmentTags[s]], kind[s]);
+    const label = groupLabel(tags[numberAt(segmentTags, s)], numberAt(kind, s));
     let found = groups.get(label);
     if (!found) {
       const empty = { label, top: 0, segments: 0, reserved: 0, allocated: 0, pending: 0, free: 0, largestFree: 0 };
@@ -99,7 +102,7 @@ function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Ui
     found[1].push(s);
   }
   const all = [...groups.values()].sort((a, b) => b[0].reserved - a[0].reserved);
-  if (order === 'size') for (const [, members] of all) members.sort((a, b) => bytes[b] - bytes[a] || a - b);
+  if (order === 'size') for (const [, members] of all) members.sort((a, b) => numberAt(bytes, b) - numberAt(bytes, a) || a - b);
   return all;
 }
 
@@ -116,7 +119,7 @@ export function arrange(layout: Layout, tags: readonly Tags[], order: Order, wid
     y += HEADING;
     let x = 0;
     for (const segment of members) {
-      const bytes = layout.segments.bytes[segment];
+      const bytes = numberAt(layout.segments.bytes, segment);
       const whole = Math.max(bytes / perPixel, NARROWEST);
       if (x > 0 && x + whole > width) {
         x = 0;
@@ -149,9 +152,9 @@ export function fittingLine(reserved: number, height: number): number {
 
 /** Pieces that lie between two heights. */
 export function piecesBetween(a: Arrangement, top: number, bottom: number): Piece[] {
-  const first = firstThat(0, a.pieces.length, (p) => a.pieces[p].y >= top - LINE);
+  const first = firstThat(0, a.pieces.length, (p) => entryAt(a.pieces, p).y >= top - LINE);
   let last = first;
-  while (last < a.pieces.length && a.pieces[last].y < bottom) last += 1;
+  while (last < a.pieces.length && entryAt(a.pieces, last).y < bottom) last += 1;
   return a.pieces.slice(first, last);
 }
 
@@ -169,23 +172,23 @@ export function placeAt(a: Arrangement, layout: Layout, x: number, y: number): P
   if (!piece) return null;
   const { segments, blocks } = layout;
   const { segment } = piece;
-  const start = segments.address[segment];
+  const start = numberAt(segments.address, segment);
   const address = start + piece.from + ((x - piece.x) / piece.width) * (piece.to - piece.from);
-  const [first, end] = [a.blocks[segment], a.blocks[segment + 1]];
-  const next = firstThat(first, end, (b) => blocks.address[b] > address);
+  const [first, end] = [numberAt(a.blocks, segment), numberAt(a.blocks, segment + 1)];
+  const next = firstThat(first, end, (b) => numberAt(blocks.address, b) > address);
   const b = next - 1;
-  if (b >= first && address < blocks.address[b] + blocks.bytes[b]) {
-    return { segment, block: b, address: blocks.address[b], bytes: blocks.bytes[b] };
+  if (b >= first && address < numberAt(blocks.address, b) + numberAt(blocks.bytes, b)) {
+    return { segment, block: b, address: numberAt(blocks.address, b), bytes: numberAt(blocks.bytes, b) };
   }
-  const from = b >= first ? blocks.address[b] + blocks.bytes[b] : start;
-  const to = next < end ? blocks.address[next] : start + segments.bytes[segment];
+  const from = b >= first ? numberAt(blocks.address, b) + numberAt(blocks.bytes, b) : start;
+  const to = next < end ? numberAt(blocks.address, next) : start + numberAt(segments.bytes, segment);
   return { segment, block: null, address: from, bytes: to - from };
 }
 
 /** The place of a block. */
 export function placeOfBlock(a: Arrangement, { blocks }: Layout, block: number): Place {
-  const segment = firstThat(0, a.blocks.length - 1, (s) => a.blocks[s + 1] > block);
-  return { segment, block, address: blocks.address[block], bytes: blocks.bytes[block] };
+  const segment = firstThat(0, a.blocks.length - 1, (s) => numberAt(a.blocks, s + 1) > block);
+  return { segment, block, address: numberAt(blocks.address, block), bytes: numberAt(blocks.bytes, block) };
 }
 
 /** Blocks in the order in which they are drawn; what lies in no segment is not. */
@@ -193,8 +196,9 @@ export function blocksInOrder(a: Arrangement, { segments, blocks }: Layout): num
   const order: number[] = [];
   for (const { segment, from } of a.pieces) {
     if (from > 0) continue;
-    const end = segments.address[segment] + segments.bytes[segment];
-    for (let b = a.blocks[segment]; b < a.blocks[segment + 1] && blocks.address[b] < end; b++) order.push(b);
+    const end = numberAt(segments.address, segment) + numberAt(segments.bytes, segment);
+    const last = numberAt(a.blocks, segment + 1);
+    for (let b = numberAt(a.blocks, segment); b < last && numberAt(blocks.address, b) < end; b++) order.push(b);
   }
   return order;
 }
@@ -218,9 +222,9 @@ export function drawnBytes(layout: Layout): Layout['counters'] {
   for (const bytes of layout.segments.bytes) total.reserved += bytes;
   const { bytes, requested, pending } = layout.blocks;
   for (let b = 0; b < bytes.length; b++) {
-    total.active += bytes[b];
-    total.requested += requested[b];
-    if (!pending[b]) total.allocated += bytes[b];
+    total.active += numberAt(bytes, b);
+    total.requested += numberAt(requested, b);
+    if (!pending[b]) total.allocated += numberAt(bytes, b);
   }
   return total;
 }

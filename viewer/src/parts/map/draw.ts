@@ -2,6 +2,7 @@
 
 import type { Pen } from '../../draw/pen';
 import { textWidth, type Font } from '../../draw/text-width';
+import { numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import type { Layout } from '../../source/source';
 import { css, mix, parse, type Rgb } from '../../style/colors';
@@ -38,7 +39,7 @@ export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number):
   }
   for (const { address, bytes: size, ink } of scene.outlined) {
     for (const piece of pieces) {
-      const start = layout.segments.address[piece.segment];
+      const start = numberAt(layout.segments.address, piece.segment);
       for (const s of spans([piece], address - start, address - start + size)) {
         const [x, w] = s.width < 5 ? [s.x + s.width / 2 - 2.5, 5] : [s.x, s.width];
         pen.outline(x - 1, s.y - top - 1, w + 2, BAR + 2, inks[ink], 2);
@@ -50,15 +51,15 @@ export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number):
 function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void {
   const { layout, arrangement, inks } = scene;
   const { address, bytes: sizes, requested, pending } = layout.blocks;
-  const start = layout.segments.address[piece.segment];
+  const start = numberAt(layout.segments.address, piece.segment);
   const scale = piece.width / (piece.to - piece.from);
   const y = piece.y - top;
   const ground = parse(inks.sunken);
-  const end = arrangement.blocks[piece.segment + 1];
+  const end = numberAt(arrangement.blocks, piece.segment + 1);
   for (let b = firstBlock(scene, piece); b < end; b++) {
-    const from = address[b] - start;
+    const from = numberAt(address, b) - start;
     if (from >= piece.to) break;
-    const to = from + sizes[b];
+    const to = from + numberAt(sizes, b);
     const left = piece.x + (Math.max(from, piece.from) - piece.from) * scale;
     const right = piece.x + (Math.min(to, piece.to) - piece.from) * scale;
     const gap = right - left > SEPARATED_FROM ? 1 : 0;
@@ -70,7 +71,7 @@ function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void 
     }
     const color = scene.color(b);
     pen.fill(left, y, width, BAR, css(color));
-    const asked = piece.x + (Math.max(from + requested[b], piece.from) - piece.from) * scale;
+    const asked = piece.x + (Math.max(from + numberAt(requested, b), piece.from) - piece.from) * scale;
     if (right - asked > 0.5) pen.fill(asked, y, Math.max(left + width - asked, 0.5), BAR, css(mix(color, ground, ROUNDING_FADE)));
   }
 }
@@ -78,8 +79,12 @@ function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void 
 /** The first block of a segment that reaches into a piece. */
 function firstBlock({ layout, arrangement }: MapScene, piece: Piece): number {
   const { address, bytes: sizes } = layout.blocks;
-  const at = layout.segments.address[piece.segment] + piece.from;
-  return firstThat(arrangement.blocks[piece.segment], arrangement.blocks[piece.segment + 1], (b) => address[b] + sizes[b] > at);
+  const at = numberAt(layout.segments.address, piece.segment) + piece.from;
+  return firstThat(
+    numberAt(arrangement.blocks, piece.segment),
+    numberAt(arrangement.blocks, piece.segment + 1),
+    (b) => numberAt(address, b) + numberAt(sizes, b) > at,
+  );
 }
 
 export function groupFacts(g: MapGroup): string {

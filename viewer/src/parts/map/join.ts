@@ -1,5 +1,6 @@
 // Expandable segments are reserved in pieces, over which blocks reach: pieces that touch are one segment here.
 
+import { numberAt } from '../../numbers/at';
 import type { Layout } from '../../source/source';
 
 type SegmentColumns = Layout['segments'];
@@ -10,7 +11,7 @@ function continues(s: SegmentColumns, piece: number, before: number): boolean {
     s.expandable[before] === 1 &&
     s.tags[piece] === s.tags[before] &&
     s.kind[piece] === s.kind[before] &&
-    s.address[before] + s.bytes[before] === s.address[piece]
+    numberAt(s.address, before) + numberAt(s.bytes, before) === s.address[piece]
   );
 }
 
@@ -22,16 +23,16 @@ export function joinExpandable(layout: Layout): Layout {
   if (firsts.length === s.address.length) return layout;
   const bytes = Float64Array.from(firsts, (first, n) => {
     const last = (firsts[n + 1] ?? s.address.length) - 1;
-    return s.address[last] + s.bytes[last] - s.address[first];
+    return numberAt(s.address, last) + numberAt(s.bytes, last) - numberAt(s.address, first);
   });
   const segments: SegmentColumns = {
-    address: Float64Array.from(firsts, (i) => s.address[i]),
+    address: Float64Array.from(firsts, (i) => numberAt(s.address, i)),
     bytes,
-    tags: Uint32Array.from(firsts, (i) => s.tags[i]),
-    kind: Uint8Array.from(firsts, (i) => s.kind[i]),
-    expandable: Uint8Array.from(firsts, (i) => s.expandable[i]),
-    stack: Uint32Array.from(firsts, (i) => s.stack[i]),
-    from: Uint32Array.from(firsts, (i) => s.from[i]),
+    tags: Uint32Array.from(firsts, (i) => numberAt(s.tags, i)),
+    kind: Uint8Array.from(firsts, (i) => numberAt(s.kind, i)),
+    expandable: Uint8Array.from(firsts, (i) => numberAt(s.expandable, i)),
+    stack: Uint32Array.from(firsts, (i) => numberAt(s.stack, i)),
+    from: Uint32Array.from(firsts, (i) => numberAt(s.from, i)),
   };
   return { ...layout, segments };
 }

@@ -4,6 +4,7 @@ import { stackTitle } from '../../draw/color-keys';
 import { keys as colorKeys } from '../../draw/item-colors';
 import type { Pen } from '../../draw/pen';
 import { itemsOf, kindText, poolText } from '../../live/ranges';
+import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
@@ -111,28 +112,32 @@ export function SegmentMap(p: SegmentMapProps) {
   const click = (e: MouseEvent) => {
     const place = placeUnder(e.clientX, e.clientY);
     setWalked(null);
-    if (place?.block != null) p.choose(blocks.allocation[place.block]);
+    if (place?.block != null) p.choose(numberAt(blocks.allocation, place.block));
   };
   const walk = (steps: number) => {
     const order = blocksInOrder(arrangement, layout);
     if (order.length === 0) return;
     // From the selected block; without one the first step leads to the first. What lay here may be gone at this moment.
-    const near = walked === null
-      ? blocks.allocation.indexOf(selected.value ?? NONE)
-      : Math.min(firstThat(0, blocks.address.length, (b) => blocks.address[b] >= walked), blocks.address.length - 1);
+    const near =
+      walked === null
+        ? blocks.allocation.indexOf(selected.value ?? NONE)
+        : Math.min(
+            firstThat(0, blocks.address.length, (b) => numberAt(blocks.address, b) >= walked),
+            blocks.address.length - 1,
+          );
     const from = order.indexOf(near);
-    const next = order[Math.min(Math.max(from < 0 ? 0 : from + steps, 0), order.length - 1)];
-    setWalked(blocks.address[next]);
+    const next = entryAt(order, Math.min(Math.max(from < 0 ? 0 : from + steps, 0), order.length - 1));
+    setWalked(numberAt(blocks.address, next));
     const { segment, address: start, bytes: length } = placeOfBlock(arrangement, layout, next);
     const pieces = arrangement.pieces.filter((piece) => piece.segment === segment);
-    const begin = start - layout.segments.address[segment];
+    const begin = start - numberAt(layout.segments.address, segment);
     const y = spans(pieces, begin, begin + length)[0]?.y ?? 0;
     bringIntoSight(box.current, y - MARGIN, y + LINE);
   };
   const keys = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     if (step) walk(e.shiftKey ? step * STRIDE : step);
-    else if ((e.key === 'Enter' || e.key === ' ') && at) p.choose(blocks.allocation[blockAt]);
+    else if ((e.key === 'Enter' || e.key === ' ') && at) p.choose(numberAt(blocks.allocation, blockAt));
     else return p.keys(e);
     e.preventDefault();
     e.stopPropagation();
@@ -143,9 +148,15 @@ export function SegmentMap(p: SegmentMapProps) {
       <header class="toolbar">
         <Segmented label="Order by" choices={ORDER_CHOICES} value={order} choose={setOrder} />
         <div class="button-row" role="group" aria-label="Scale">
-          <Button label="Coarser scale" onClick={() => setZoom(zoom - 1)}>−</Button>
-          <span class="scale" title={`${bytesPerLine.toLocaleString('en-US')} bytes`}>one line is {bytes(bytesPerLine)}</span>
-          <Button label="Finer scale" disabled={!canFiner} onClick={() => setZoom(zoom + 1)}>+</Button>
+          <Button label="Coarser scale" onClick={() => setZoom(zoom - 1)}>
+            −
+          </Button>
+          <span class="scale" title={`${bytesPerLine.toLocaleString('en-US')} bytes`}>
+            one line is {bytes(bytesPerLine)}
+          </span>
+          <Button label="Finer scale" disabled={!canFiner} onClick={() => setZoom(zoom + 1)}>
+            +
+          </Button>
           {zoom !== 0 && <Button onClick={() => setZoom(0)}>Fit</Button>}
         </div>
         <Legend />
@@ -206,9 +217,18 @@ function Hovered({ pointer, placeUnder, tell }: HoveredProps) {
 function Legend() {
   return (
     <ul class="map-legend">
-      <li><span class="swatch swatch-free" />free</li>
-      <li><span class="swatch swatch-rounding" />lost to rounding</li>
-      <li><span class="swatch swatch-pending" />freed, pending</li>
+      <li>
+        <span class="swatch swatch-free" />
+        free
+      </li>
+      <li>
+        <span class="swatch swatch-rounding" />
+        lost to rounding
+      </li>
+      <li>
+        <span class="swatch swatch-pending" />
+        freed, pending
+      </li>
     </ul>
   );
 }
@@ -221,20 +241,26 @@ interface Told {
 function tell(place: Place, { segments, blocks }: Layout, { tags, names }: SegmentMapProps): Told {
   const s = place.segment;
   const segment: [string, string][] = [
-    ['segment', `${address(segments.address[s])}, ${bytes(segments.bytes[s])}`],
+    ['segment', `${address(numberAt(segments.address, s))}, ${bytes(numberAt(segments.bytes, s))}`],
     ['kind', kindText(segments, s)],
-    ['pool', poolText(tags[segments.tags[s]])],
+    ['pool', poolText(tags[numberAt(segments.tags, s)])],
   ];
   const b = place.block;
-  if (b === null) return { title: 'Free', facts: [['address', address(place.address)], ['size', bytes(place.bytes)], ...segment] };
-  const rounding = blocks.bytes[b] - blocks.requested[b];
+  if (b === null)
+    return { title: 'Free', facts: [['address', address(place.address)], ['size', bytes(place.bytes)], ...segment] };
+  const rounding = numberAt(blocks.bytes, b) - numberAt(blocks.requested, b);
   const facts: [string, string][] = [
     ['address', address(place.address)],
-    ['size', bytes(blocks.bytes[b])],
-    ['requested', rounding > 0 ? `${bytes(blocks.requested[b])}, ${bytes(rounding)} lost to rounding` : bytes(blocks.requested[b])],
+    ['size', bytes(numberAt(blocks.bytes, b))],
+    [
+      'requested',
+      rounding > 0
+        ? `${bytes(numberAt(blocks.requested, b))}, ${bytes(rounding)} lost to rounding`
+        : bytes(numberAt(blocks.requested, b)),
+    ],
   ];
   if (blocks.pending[b]) facts.push(['state', 'freed, waiting for another stream']);
-  return { title: names ? stackTitle(names, blocks.stack[b]) : 'Block', facts: [...facts, ...segment] };
+  return { title: names ? stackTitle(names, numberAt(blocks.stack, b)) : 'Block', facts: [...facts, ...segment] };
 }
 
 const told = ({ title, facts }: Told, isSelected: boolean) =>

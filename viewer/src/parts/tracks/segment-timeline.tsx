@@ -1,11 +1,12 @@
 import { useMemo, useState } from 'preact/hooks';
 import { geometryIn } from '../../draw/geometry';
-import { placeOf } from '../../draw/hit';
+import { momentAt, placeOf } from '../../draw/hit';
 import { keys as colorKeys } from '../../draw/item-colors';
 import { rimColor } from '../../draw/paints';
 import type { Pen } from '../../draw/pen';
 import { shown } from '../../draw/shown';
 import { itemsOf, kindText, poolText } from '../../live/ranges';
+import { entryAt, numberAt } from '../../numbers/at';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
 import { NONE, type Segments, type Tags } from '../../source/source';
@@ -31,9 +32,9 @@ function momentToX(width: number): (moment: number) => number {
   const [from, to] = shownRange.value;
   if (axis.value === 'events') return (moment) => ((moment - from) / (to - from)) * width;
   const picture = shown.value?.picture;
-  if (!picture || picture.window.axis !== 'time') return () => NaN;
-  const { window, column } = picture;
-  const first = picture.moment[column[0]];
+  if (picture?.window.axis !== 'time') return () => NaN;
+  const { window } = picture;
+  const first = momentAt(picture, 0);
   // Of a pixel only the highest moment is known: those past it at the ends of all lie at the ends.
   const before = window.from <= whole.value[0] ? 0 : -1;
   const after = window.to >= whole.value[1] ? width : width + 1;
@@ -56,8 +57,8 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
   const toX = momentToX(g.plotWidth);
   const ends = (i: number): [number, number] => {
     const clip = (x: number) => Math.min(Math.max(x, 0), g.plotWidth);
-    const from = clip(toX(segments.from[i]));
-    const to = segments.to[i] === NONE ? g.plotWidth : clip(toX(segments.to[i]));
+    const from = clip(toX(numberAt(segments.from, i)));
+    const to = segments.to[i] === NONE ? g.plotWidth : clip(toX(numberAt(segments.to, i)));
     return [g.left + from, g.left + Math.max(to, from + 1)];
   };
 
@@ -106,9 +107,10 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
     e.preventDefault();
     e.stopPropagation();
     const now = laid.bars.findIndex((b) => b.segment === p.chosen);
-    const next = laid.bars[Math.min(Math.max(now + step, 0), laid.bars.length - 1)];
+    const next = entryAt(laid.bars, Math.min(Math.max(now + step, 0), laid.bars.length - 1));
     const element = box.current!;
-    if (next.y < element.scrollTop || next.y + next.height > element.scrollTop + size.height) element.scrollTop = next.y - size.height / 2;
+    if (next.y < element.scrollTop || next.y + next.height > element.scrollTop + size.height)
+      element.scrollTop = next.y - size.height / 2;
     p.choose(next.segment);
   };
   const saved = drawingItems(() => ({
@@ -164,10 +166,15 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
 
 function segmentFacts(s: Segments, i: number, tags: readonly Tags[]): [string, string][] {
   return [
-    ['address', address(s.address[i])],
-    ['size', bytes(s.bytes[i])],
-    ['pool', poolText(tags[s.tags[i]])],
+    ['address', address(numberAt(s.address, i))],
+    ['size', bytes(numberAt(s.bytes, i))],
+    ['pool', poolText(tags[numberAt(s.tags, i)])],
     ['kind', kindText(s, i)],
-    ['reserved', s.to[i] === NONE ? `from moment ${count(s.from[i])} to the end` : `moments ${count(s.from[i])} to ${count(s.to[i])}`],
+    [
+      'reserved',
+      s.to[i] === NONE
+        ? `from moment ${count(numberAt(s.from, i))} to the end`
+        : `moments ${count(numberAt(s.from, i))} to ${count(numberAt(s.to, i))}`,
+    ],
   ];
 }

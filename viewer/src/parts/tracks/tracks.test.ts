@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { entryAt } from '../../numbers/at';
 import { NONE, type Segments, type Tags } from '../../source/source';
 import { HEADING, barsBetween, layTracks } from './tracks';
 
@@ -12,8 +13,8 @@ const tags: Tags[] = [
 function segmentsOf(rows: number[][]): Segments {
   const u32 = (i: number) => Uint32Array.from(rows, (r) => r[i] ?? 0);
   return {
-    address: Float64Array.from(rows, (r) => r[0] * MIB),
-    bytes: Float64Array.from(rows, (r) => r[1] * MIB),
+    address: Float64Array.from(rows, (r) => (r[0] ?? NaN) * MIB),
+    bytes: Float64Array.from(rows, (r) => (r[1] ?? NaN) * MIB),
     from: u32(2),
     to: u32(3),
     tags: u32(4),
@@ -25,28 +26,50 @@ function segmentsOf(rows: number[][]): Segments {
 }
 
 test('a place that is reserved again keeps its track, neighbours have their own', () => {
-  const { tracks } = layTracks(segmentsOf([[100, 20, 0, 5], [120, 2, 0, NONE], [100, 20, 7, NONE]]), tags);
+  const { tracks } = layTracks(
+    segmentsOf([
+      [100, 20, 0, 5],
+      [120, 2, 0, NONE],
+      [100, 20, 7, NONE],
+    ]),
+    tags,
+  );
   expect(tracks.map((t) => t.members)).toEqual([[0, 2], [1]]);
 });
 
 test('pieces of an expandable segment share a track and lie in it by address, without the gaps', () => {
   const { tracks, bars } = layTracks(
-    segmentsOf([[100, 10, 0, 9, 0, 1], [110, 10, 1, NONE, 0, 1], [900, 20, 2, NONE, 0, 1], [100, 5, 12, NONE, 0, 1]]),
+    segmentsOf([
+      [100, 10, 0, 9, 0, 1],
+      [110, 10, 1, NONE, 0, 1],
+      [900, 20, 2, NONE, 0, 1],
+      [100, 5, 12, NONE, 0, 1],
+    ]),
     tags,
   );
   expect(tracks).toHaveLength(1);
-  const { top, height } = tracks[0];
+  const { top, height } = entryAt(tracks, 0);
   expect(bars.map((b) => [b.segment, Math.round(((b.y - top) / height) * 40), Math.round((b.height / height) * 40)])).toEqual([
-    [0, 0, 10], [3, 0, 5], [1, 10, 10], [2, 20, 20],
+    [0, 0, 10],
+    [3, 0, 5],
+    [1, 10, 10],
+    [2, 20, 20],
   ]);
 });
 
 test('pools have headings of their own', () => {
-  const laid = layTracks(segmentsOf([[100, 20, 0, NONE], [200, 20, 0, NONE], [300, 2, 0, NONE, 1]]), tags);
+  const laid = layTracks(
+    segmentsOf([
+      [100, 20, 0, NONE],
+      [200, 20, 0, NONE],
+      [300, 2, 0, NONE, 1],
+    ]),
+    tags,
+  );
   expect(laid.groups.map((g) => [g.label, g.ranges])).toEqual([
     ['default pool, default stream', 2],
     ['pool 0.1, default stream', 1],
   ]);
-  expect(laid.bars[0].y).toBe(HEADING);
+  expect(laid.bars[0]?.y).toBe(HEADING);
   expect(barsBetween(laid.bars, HEADING, HEADING + 1).map((b) => b.segment)).toEqual([0]);
 });

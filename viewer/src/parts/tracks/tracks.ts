@@ -2,6 +2,7 @@
 // pieces are mapped and unmapped within it.
 
 import { poolText } from '../../live/ranges';
+import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import type { Segments, Tags } from '../../source/source';
 
@@ -52,18 +53,18 @@ function places(members: readonly number[], s: Segments): { expandable: boolean;
   let end = -1;
   for (const i of members) {
     if (s.expandable[i]) {
-      const known = expandable.get(s.kind[i]);
+      const known = expandable.get(numberAt(s.kind, i));
       if (known) known.push(i);
       else {
         const first = [i];
-        expandable.set(s.kind[i], first);
+        expandable.set(numberAt(s.kind, i), first);
         found.push({ expandable: true, members: first });
       }
       continue;
     }
-    if (s.address[i] < end) found.findLast((p) => !p.expandable)!.members.push(i);
+    if (numberAt(s.address, i) < end) found.findLast((p) => !p.expandable)!.members.push(i);
     else found.push({ expandable: false, members: [i] });
-    end = Math.max(end, s.address[i] + s.bytes[i]);
+    end = Math.max(end, numberAt(s.address, i) + numberAt(s.bytes, i));
   }
   return found;
 }
@@ -73,7 +74,8 @@ function coverage(members: readonly number[], s: Segments) {
   const ends: { from: number; to: number; before: number }[] = [];
   let total = 0;
   for (const i of members) {
-    const [from, to] = [s.address[i], s.address[i] + s.bytes[i]];
+    const from = numberAt(s.address, i);
+    const to = from + numberAt(s.bytes, i);
     const last = ends.at(-1);
     if (last && from <= last.to) {
       total += Math.max(to - last.to, 0);
@@ -86,8 +88,8 @@ function coverage(members: readonly number[], s: Segments) {
   let at = 0;
   /** Asked for by rising address. */
   const before = (address: number) => {
-    while (ends[at].to < address || (ends[at + 1]?.from ?? Infinity) <= address) at += 1;
-    return ends[at].before + address - ends[at].from;
+    while (entryAt(ends, at).to < address || (ends[at + 1]?.from ?? Infinity) <= address) at += 1;
+    return entryAt(ends, at).before + address - entryAt(ends, at).from;
   };
   return { total, before };
 }
@@ -95,7 +97,7 @@ function coverage(members: readonly number[], s: Segments) {
 export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
   const groups = new Map<string, number[]>();
   for (let i = 0; i < s.address.length; i++) {
-    const label = poolText(tags[s.tags[i]]);
+    const label = poolText(tags[numberAt(s.tags, i)]);
     const known = groups.get(label);
     if (known) known.push(i);
     else groups.set(label, [i]);
@@ -105,14 +107,14 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
   for (const [label, members] of [...groups].sort((a, b) => b[1].length - a[1].length)) {
     laid.groups.push({ label, top: y, ranges: members.length });
     y += HEADING;
-    members.sort((a, b) => s.address[a] - s.address[b] || s.from[a] - s.from[b]);
+    members.sort((a, b) => numberAt(s.address, a) - numberAt(s.address, b) || numberAt(s.from, a) - numberAt(s.from, b));
     for (const place of places(members, s)) {
       const { total, before } = coverage(place.members, s);
       const height = heightOf(total, place.expandable);
       laid.tracks.push({ ...place, top: y, height });
       for (const i of place.members) {
-        const from = (before(s.address[i]) / total) * height;
-        laid.bars.push({ segment: i, y: y + from, height: Math.max((s.bytes[i] / total) * height, 1) });
+        const from = (before(numberAt(s.address, i)) / total) * height;
+        laid.bars.push({ segment: i, y: y + from, height: Math.max((numberAt(s.bytes, i) / total) * height, 1) });
       }
       y += height + GAP;
     }
@@ -126,8 +128,9 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
 const HIGHEST = 160;
 
 export function barsBetween(bars: readonly Bar[], top: number, bottom: number): Bar[] {
-  const first = firstThat(0, bars.length, (i) => bars[i].y >= top - HIGHEST);
+  const first = firstThat(0, bars.length, (i) => entryAt(bars, i).y >= top - HIGHEST);
   const seen: Bar[] = [];
-  for (let i = first; i < bars.length && bars[i].y < bottom; i++) if (bars[i].y + bars[i].height > top) seen.push(bars[i]);
+  for (let i = first; i < bars.length && entryAt(bars, i).y < bottom; i++)
+    if (entryAt(bars, i).y + entryAt(bars, i).height > top) seen.push(entryAt(bars, i));
   return seen;
 }

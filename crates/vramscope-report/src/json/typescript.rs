@@ -1,0 +1,58 @@
+//! The TypeScript types by which the page of `vramscope view` reads reports and replays.
+
+use ts_rs::{Config, TS};
+use vramscope_testing::{committed, typescript};
+
+use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
+use super::holders::{ChurnJson, HolderJson};
+use super::leaks::LeakJson;
+use super::oom::OomJson;
+use super::quality::QualityJson;
+use super::regions::{RegionJson, RunJson};
+use super::replay::{
+    DeviceReplayJson, DivergenceJson, FloorsJson, OutcomeJson, RecordedJson, ReplayOomJson, ReplayedJson,
+    SideJson, TriedJson,
+};
+use super::report::{AtJson, BestSettingJson, DeviceJson};
+use super::stacks::FrameJson;
+
+const HEAD: &str = "// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
+// vramscope-report`. docs/json.md tells what each key means.
+";
+
+fn declared<T: TS>() -> String {
+    let config = Config::default().with_large_int("number");
+    typescript(T::docs().as_deref(), &T::decl(&config))
+}
+
+#[test]
+fn the_page_reads_what_is_written() {
+    let types = [
+        declared::<DeviceJson>(),
+        declared::<AtJson>(),
+        declared::<HolderJson>(),
+        declared::<FrameJson>(),
+        declared::<OomJson>(),
+        declared::<BestSettingJson>(),
+        declared::<UnusableJson>(),
+        declared::<WhyJson>(),
+        declared::<FreeBlockJson>(),
+        declared::<LeakJson>(),
+        declared::<FragmentationsJson>(),
+        declared::<FragmentationJson>(),
+        declared::<RegionJson>(),
+        declared::<RunJson>(),
+        declared::<ChurnJson>(),
+        declared::<QualityJson>(),
+        declared::<DeviceReplayJson>(),
+        declared::<RecordedJson>(),
+        declared::<ReplayedJson>(),
+        declared::<OutcomeJson>(),
+        declared::<ReplayOomJson>(),
+        declared::<TriedJson>(),
+        declared::<FloorsJson>(),
+        declared::<DivergenceJson>(),
+        declared::<SideJson>(),
+    ];
+    committed("viewer/src/source/generated/report.ts", &(HEAD.to_owned() + &types.concat()));
+}

@@ -1,0 +1,82 @@
+//! Files that are written by tests and committed: what a program reads of another language.
+
+use std::path::{Path, PathBuf};
+
+/// Holds a committed file, named from the root of the repository, to what it should be now. As with snapshots,
+/// `INSTA_UPDATE=always` writes it.
+///
+/// # Panics
+/// Where the two differ, or the file cannot be read or written.
+pub fn committed(path: &str, now: &str) {
+    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(2).take(1).collect();
+    let file = root.join(path);
+    let done = if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&file, now)
+    } else {
+        std::fs::read_to_string(&file).map(|is| {
+            let differs = is.lines().zip(now.lines()).find(|(is, now)| is != now);
+            assert!(is == now, "{path} differs, first here: {differs:?}; INSTA_UPDATE=always writes it");
+        })
+    };
+    if let Err(e) = done {
+        panic!("{}: {e}", file.display());
+    }
+}
+
+/// A TypeScript declaration, as the library that makes it writes it, with one member a line.
+pub fn typescript(docs: Option<&str>, declaration: &str) -> String {
+    let mut out = String::from("\n");
+    out += docs.unwrap_or_default();
+    out += "export ";
+    let (mut depth, mut rest) = (0usize, declaration);
+    while let Some(c) = rest.chars().next() {
+        if let Some(end) = rest.strip_prefix("/**").and_then(|comment| comment.find("*/")) {
+            let (comment, after) = rest.split_at(end + 5);
+            let words = comment.trim_start_matches("/**").trim_end_matches("*/").lines();
+            let words: Vec<&str> = words.map(|l| l.trim().trim_start_matches('*').trim()).collect();
+            out += &format!("/** {} */\n{:indent$}", words.join(" ").trim(), "", indent = 2 * depth);
+            rest = after.trim_start();
+            continue;
+        }
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '{' => {
+                depth += 1;
+                rest = rest.trim_start();
+                out += &format!("{{\n{:indent$}", "", indent = 2 * depth);
+            }
+            '}' => {
+                depth = depth.saturating_sub(1);
+                out.truncate(out.trim_end().len());
+                out += &format!("\n{:indent$}}}", "", indent = 2 * depth);
+            }
+            // Between members; those of tuples and of types with parameters have one bracket more.
+            ',' if depth > 0 && is_balanced(&out) => {
+                rest = rest.trim_start();
+                out += &format!(";\n{:indent$}", "", indent = 2 * depth);
+            }
+            _ => out.push(c),
+        }
+    }
+    out + "\n"
+}
+
+/// Every bracket of the last line is closed.
+fn is_balanced(written: &str) -> bool {
+    let line = written.lines().next_back().unwrap_or_default();
+    let count = |brackets: [char; 2]| line.matches(brackets[0]).count() == line.matches(brackets[1]).count();
+    count(['<', '>']) && count(['[', ']'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typescript;
+
+    #[test]
+    fn members_stand_below_each_other() {
+        let declaration = "type A<T> = { a: T, \n/**\n * Two, that is.\n */\nb: Array<[number, B<T, T>]>, c: { d: T | null, }, };";
+        let written = "\n/** A. */\nexport type A<T> = {\n  a: T;\n  /** Two, that is. */\n  b: Array<[number, B<T, T>]>;\n  c: {\n    d: T | null;\n  };\n};\n";
+        assert_eq!(typescript(Some("/** A. */\n"), declaration), written);
+        assert_eq!(typescript(None, "type K = \"a\" | \"b\";"), "\nexport type K = \"a\" | \"b\";\n");
+    }
+}

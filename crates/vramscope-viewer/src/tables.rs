@@ -1,0 +1,42 @@
+//! Names that answers tell by their position in a table. The page has the same tables
+//! (`viewer/src/source/generated/view.ts`).
+
+use vramscope_analysis::{Code, Origin};
+use vramscope_trace::{Action, SegmentKind};
+
+/// Whose code a frame is, in the page's words.
+pub(crate) const CODES: [(Code, &str); 3] =
+    [(Code::User, "user"), (Code::Library, "library"), (Code::Native, "native")];
+
+/// How an allocation is known, in the page's words; nothing where it was recorded as usual.
+pub(crate) const ORIGINS: [(Origin, &str); 3] = [
+    (Origin::Recorded, ""),
+    (Origin::EndState, "live before recording"),
+    (Origin::FreeOnly, "live before recording; where it was freed"),
+];
+
+/// Kinds of segments, in the page's words.
+pub(crate) const SEGMENT_KINDS: [(SegmentKind, &str); 3] =
+    [(SegmentKind::Small, "small"), (SegmentKind::Large, "large"), (SegmentKind::Unknown, "unknown")];
+
+pub(crate) fn code(code: Code) -> u8 {
+    position(&CODES, code)
+}
+
+pub(crate) fn kind(kind: SegmentKind) -> u8 {
+    position(&SEGMENT_KINDS, kind)
+}
+
+pub(crate) fn origin(origin: Origin) -> u8 {
+    position(&ORIGINS, origin)
+}
+
+/// The position of an action in the page's `ACTIONS`: those that PyTorch names, and one for all others.
+pub(crate) fn action(action: Action) -> u8 {
+    Action::KNOWN.iter().position(|&a| a == action).unwrap_or(Action::KNOWN.len()) as u8
+}
+
+/// Where a table names a thing.
+fn position<T: PartialEq>(table: &[(T, &str)], thing: T) -> u8 {
+    table.iter().position(|(named, _)| *named == thing).unwrap_or(table.len()) as u8
+}

@@ -1,0 +1,88 @@
+//! The TypeScript types and tables by which the page reads answers.
+
+use ts_rs::{Config, TS};
+use vramscope_testing::{committed, typescript};
+use vramscope_trace::Action;
+
+use crate::columns::{F64s, U8s, U16s, U32s};
+use crate::packed::{Packed, PackedAllocations, PackedDevice, PackedEvents, PackedFile, PackedRanges};
+use crate::protocol::{
+    Allocation, Axis, ByKind, ByteKind, Device, Events, Found, Items, Layout, LayoutBlocks, LayoutSegments,
+    Live, Mark, MarkKind, NONE, Names, Peak, Picture, PoolPeaks, Recording, Regions, Replay, SearchQuery,
+    Segments, Tags, WindowQuery,
+};
+use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
+
+const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol.rs and src/packed.rs and the tables in
+// src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
+
+import type { ReplayDevice, ReportDevice } from './report';
+
+/** Stands for \"no such thing\" in columns of numbers. */
+";
+
+fn declared<T: TS + ?Sized>() -> String {
+    let config = Config::default().with_large_int("number");
+    typescript(T::docs().as_deref(), &T::decl(&config))
+}
+
+fn table<'n>(docs: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = names.map(|n| format!("  '{n}',\n")).collect();
+    format!("\n/** {docs} */\nexport const {name} = [\n{}] as const;\n", names.concat())
+}
+
+#[test]
+fn the_page_reads_what_is_answered() {
+    let actions = Action::KNOWN.iter().chain([&Action::Unknown]).map(|a| a.name());
+    let parts = [
+        format!("{HEAD}export const NONE = {NONE};\n"),
+        table("Actions of events, as snapshots name them.", "ACTIONS", actions),
+        table("Whose code a frame is.", "CODES", CODES.iter().map(|of| of.1)),
+        table("How an allocation is known.", "ORIGINS", ORIGINS.iter().map(|of| of.1)),
+        table("Kinds of segments.", "SEGMENT_KINDS", SEGMENT_KINDS.iter().map(|of| of.1)),
+        declared::<U8s>(),
+        declared::<U16s>(),
+        declared::<U32s>(),
+        declared::<F64s>(),
+        declared::<ByKind<u64>>(),
+        declared::<Recording<'_>>(),
+        declared::<Device<'_>>(),
+        declared::<Peak>(),
+        declared::<Mark>(),
+        declared::<MarkKind>(),
+        declared::<Tags>(),
+        declared::<Names<'_>>(),
+        declared::<WindowQuery>(),
+        declared::<ByteKind>(),
+        declared::<Axis>(),
+        declared::<Picture>(),
+        declared::<Items>(),
+        declared::<Live>(),
+        declared::<Layout>(),
+        declared::<LayoutSegments>(),
+        declared::<LayoutBlocks>(),
+        declared::<Events>(),
+        declared::<Allocation>(),
+        declared::<SearchQuery>(),
+        declared::<Found>(),
+        declared::<Regions<'_>>(),
+        declared::<Segments<'_>>(),
+        declared::<PoolPeaks>(),
+        declared::<Replay>(),
+        declared::<Packed<'_>>(),
+        declared::<PackedFile<'_>>(),
+        declared::<PackedDevice<'_>>(),
+        declared::<PackedAllocations>(),
+        declared::<PackedEvents>(),
+        declared::<PackedRanges>(),
+    ];
+    committed("viewer/src/source/generated/view.ts", &parts.concat());
+}
+
+#[test]
+fn actions_are_told_by_their_positions() {
+    for (number, &known) in Action::KNOWN.iter().enumerate() {
+        assert_eq!(usize::from(action(known)), number);
+    }
+    assert_eq!(usize::from(action(Action::Unknown)), Action::KNOWN.len());
+}

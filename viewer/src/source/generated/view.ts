@@ -1,0 +1,536 @@
+// Written by the tests of crates/vramscope-viewer from the structs in src/protocol.rs and src/packed.rs and the tables in
+// src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
+
+import type { ReplayDevice, ReportDevice } from './report';
+
+/** Stands for "no such thing" in columns of numbers. */
+export const NONE = 4294967295;
+
+/** Actions of events, as snapshots name them. */
+export const ACTIONS = [
+  'alloc',
+  'free_requested',
+  'free_completed',
+  'segment_alloc',
+  'segment_free',
+  'segment_map',
+  'segment_unmap',
+  'snapshot',
+  'oom',
+  'annotate',
+  'user_defined',
+  'free',
+  'unknown',
+] as const;
+
+/** Whose code a frame is. */
+export const CODES = [
+  'user',
+  'library',
+  'native',
+] as const;
+
+/** How an allocation is known. */
+export const ORIGINS = [
+  '',
+  'live before recording',
+  'live before recording; where it was freed',
+] as const;
+
+/** Kinds of segments. */
+export const SEGMENT_KINDS = [
+  'small',
+  'large',
+  'unknown',
+] as const;
+
+/**
+ * A column of `u8`.
+ */
+export type U8s = Uint8Array;
+
+/**
+ * A column of `u16`.
+ */
+export type U16s = Uint16Array;
+
+/**
+ * A column of `u32`.
+ */
+export type U32s = Uint32Array;
+
+/**
+ * A column of `f64`.
+ */
+export type F64s = Float64Array;
+
+/**
+ * Bytes by kind. Those requested are PyTorch's sum over active blocks: where blocks wait for other streams, it can exceed
+ * what is allocated.
+ */
+export type ByKind<T> = {
+  requested: T;
+  allocated: T;
+  active: T;
+  reserved: T;
+};
+
+/**
+ * One open file.
+ */
+export type Recording = {
+  name: string;
+  /** `pickle`, `json` or `log`. */
+  format: string;
+  /** `PYTORCH_CUDA_ALLOC_CONF` as it was recorded. */
+  conf: string | null;
+  /** Facts about the file, in the order in which they are shown: their names and values. */
+  facts: Array<[string, string]>;
+  /** The same of the allocator's settings. */
+  settings: Array<[string, string]>;
+  devices: Array<Device>;
+};
+
+/**
+ * One device of a file.
+ */
+export type Device = {
+  /** Its number in the recording; -1 is the host. */
+  device: number;
+  events: number;
+  allocations: number;
+  /** When the first event happened, in microseconds since the Unix epoch; null where events have no times. */
+  origin_us: number | null;
+  /** From the first event to the last, in microseconds. */
+  duration_us: number | null;
+  peaks: ByKind<Peak>;
+  /** Bytes before the first event. */
+  start: ByKind<number>;
+  /** Bytes after the last event. */
+  end: ByKind<number>;
+  /** Allocations that were live before recording began. */
+  preexisting: number;
+  marks: Array<Mark>;
+  /** Each combination of tags once; allocations and events name theirs by its position here. */
+  tags: Array<Tags>;
+  /** The texts of `tags`, each once. */
+  tag_texts: Array<string>;
+  /** Why numbers may not be exact, a sentence each; empty where they are. */
+  doubts: Array<string>;
+};
+
+/**
+ * The highest bytes of one kind, and the first moment at which they were reached.
+ */
+export type Peak = {
+  bytes: number;
+  moment: number;
+};
+
+/**
+ * An event that deserves a mark on the axis.
+ */
+export type Mark = {
+  event: number;
+  time_us: number | null;
+  kind: MarkKind;
+  /** What was asked for in vain. */
+  bytes: number;
+};
+
+/**
+ * Why an event has a mark.
+ */
+export type MarkKind = "oom" | "snapshot";
+
+/**
+ * What an allocation or event carries beside numbers and stack. Texts are positions in the device's `tag_texts`.
+ */
+export type Tags = {
+  stream: number;
+  /** Null where the recording has no ids of pools; 0, 0 is the default pool. */
+  pool: [number, number] | null;
+  category: number | null;
+  compile_context: number | null;
+  user_metadata: number | null;
+};
+
+/**
+ * Frames and stacks of a file. Texts stand once in `texts`; frames name theirs by its position.
+ */
+export type Names = {
+  texts: Array<string>;
+  /** Of each frame its file as recorded. */
+  file: U32s;
+  /** The file as people read it. */
+  short_file: U32s;
+  function: U32s;
+  short_function: U32s;
+  line: U32s;
+  /** Whose code it is: a position in `CODES`. */
+  code: U8s;
+  /** Stack `i` has the frames from `ends[i - 1]` (0 of the first) up to `ends[i]`, innermost first. */
+  ends: U32s;
+  frames: U32s;
+  /** Of each stack the frame that names it. */
+  own: U32s;
+};
+
+/**
+ * What part of the timeline is drawn, and how large.
+ */
+export type Window = {
+  stacked: ByteKind;
+  axis: Axis;
+  /** The left and the right end on the axis. */
+  from: number;
+  to: number;
+  /** Pixels. */
+  width: number;
+  height: number;
+  /** Bytes at the bottom and at the top; without the top what is there fits. */
+  low: number;
+  high: number | null;
+  /** Where `high` is null: whether room is left for reserved bytes, too. 1 is yes in the question. */
+  fit_reserved: boolean;
+};
+
+/**
+ * A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
+ */
+export type ByteKind = "requested" | "allocated" | "active" | "reserved";
+
+/**
+ * What the timeline lies along: moments, or microseconds after the first event.
+ */
+export type Axis = "events" | "time";
+
+/**
+ * A picture of a window: each pixel column shows the moment in it at which the stacked bytes were highest, so that no
+ * peak is lost at any zoom; each row shows what covers its middle.
+ *
+ * Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]` up to `start[c + 1]`,
+ * from the bottom: run `r` shows item `item[r]` below row `end[r]`, and above the end of the run before it. Row 0 is
+ * the bottom. Above the last run nothing is live, and where the item is `NONE` nothing lies.
+ */
+export type Picture = {
+  /** Bytes at the bottom and at the top. */
+  low: number;
+  high: number;
+  /** Of each pixel column its column; `NONE` where the window reaches beyond the recording. */
+  column: U32s;
+  /** The moment that a column shows. */
+  moment: U32s;
+  start: U32s;
+  item: U32s;
+  end: U16s;
+  items: Items;
+  /** The exact highest bytes within each pixel column. */
+  highest: ByKind<F64s>;
+};
+
+/**
+ * The items of a picture: allocations, or ranges of reserved memory.
+ */
+export type Items = {
+  /** The number of the allocation or range. */
+  id: U32s;
+  address: F64s;
+  /** Bytes as they are stacked. */
+  bytes: F64s;
+  /** Bytes of the block or range, whatever is stacked. */
+  size: F64s;
+  /** The first moment at which it is there. */
+  from: U32s;
+  /** The first moment at which it is there no more; `NONE` where it stays. */
+  to: U32s;
+  stack: U32s;
+  tags: U32s;
+};
+
+/**
+ * What is allocated at a moment, added up by stack, tags and origin.
+ */
+export type Live = {
+  moment: number;
+  counters: ByKind<number>;
+  stack: U32s;
+  tags: U32s;
+  /** How they are known: a position in `ORIGINS`. */
+  origin: U8s;
+  bytes: F64s;
+  requested: F64s;
+  /** Blocks. */
+  count: U32s;
+};
+
+/**
+ * Segments and blocks at a moment, both by address. What no block covers is free.
+ */
+export type Layout = {
+  moment: number;
+  counters: ByKind<number>;
+  segments: LayoutSegments;
+  blocks: LayoutBlocks;
+};
+
+/**
+ * An expandable segment comes in the pieces in which it was mapped; blocks reach across pieces that touch.
+ */
+export type LayoutSegments = {
+  address: F64s;
+  bytes: F64s;
+  tags: U32s;
+  /** A position in `SEGMENT_KINDS`. */
+  kind: U8s;
+  /** 1 where it is. */
+  expandable: U8s;
+  stack: U32s;
+  from: U32s;
+};
+
+/**
+ * The active blocks of a layout.
+ */
+export type LayoutBlocks = {
+  allocation: U32s;
+  address: F64s;
+  bytes: F64s;
+  requested: F64s;
+  /** 1 where it was freed and waits for another stream. */
+  pending: U8s;
+  stack: U32s;
+  tags: U32s;
+  from: U32s;
+};
+
+/**
+ * Some events, in order.
+ */
+export type Events = {
+  /** The number of the first of them. */
+  first: number;
+  /** A position in `ACTIONS`. */
+  action: U8s;
+  address: F64s;
+  bytes: F64s;
+  /** NaN where it was not recorded. */
+  time_us: F64s;
+  stack: U32s;
+  tags: U32s;
+  /** The allocation that it makes or frees. */
+  allocation: U32s;
+};
+
+/**
+ * Everything about one allocation.
+ */
+export type Allocation = {
+  id: number;
+  address: number;
+  /** Which of the allocations at this address it is, from 0. */
+  version: number;
+  requested: number;
+  /** Of its block. */
+  bytes: number;
+  /** The moment after it was made; 0 of what was live before recording began. */
+  from: number;
+  /** The moment after it was freed. */
+  freed: number | null;
+  /** The moment after its memory was available again, which may be later than `freed`: other streams may use it on. */
+  to: number | null;
+  from_us: number | null;
+  freed_us: number | null;
+  to_us: number | null;
+  stack: number | null;
+  free_stack: number | null;
+  tags: number;
+  /** A position in `ORIGINS`. */
+  origin: number;
+  size_inferred: boolean;
+  /** Allocated bytes right after it was made. */
+  total: number;
+};
+
+/**
+ * What a search looks for: an allocation is found that is all of what is named. Null is any.
+ */
+export type Query = {
+  stacks: Array<number> | null;
+  tags: Array<number> | null;
+  /** An address inside of its block. */
+  address: number | null;
+  /** Which of the allocations that begin at `address`, from 0. */
+  version: number | null;
+  /** Bounds of the block's bytes, both included. */
+  min: number | null;
+  max: number | null;
+};
+
+/**
+ * Allocations that a search finds: how many, and the largest of them.
+ */
+export type Found = {
+  count: number;
+  /** Of all that were found, in sum over the recording. */
+  bytes: number;
+  id: U32s;
+  address: F64s;
+  size: F64s;
+  from: U32s;
+  to: U32s;
+  stack: U32s;
+  tags: U32s;
+};
+
+/**
+ * Annotated regions: one entry a run, outermost first.
+ */
+export type Regions = {
+  names: Array<string>;
+  /** A position in `names`. */
+  name: U32s;
+  depth: U8s;
+  /** Moments. */
+  from: U32s;
+  to: U32s;
+  from_us: F64s;
+  to_us: F64s;
+};
+
+/**
+ * Every range of memory that was reserved, by its first moment, and the highest bytes of each pool.
+ */
+export type Segments = {
+  address: F64s;
+  bytes: F64s;
+  from: U32s;
+  /** `NONE` where it is still there at the end. */
+  to: U32s;
+  tags: U32s;
+  /** A position in `SEGMENT_KINDS`. */
+  kind: U8s;
+  /** 1 where it is. */
+  expandable: U8s;
+  stack: U32s;
+  pools: Array<PoolPeaks>;
+};
+
+/**
+ * The highest reserved and active bytes of a pool on a stream.
+ */
+export type PoolPeaks = {
+  pool: [number, number] | null;
+  stream: number;
+  peak_reserved: number;
+  peak_active: number;
+};
+
+/**
+ * The recording replayed under its own settings and under others.
+ */
+export type Replay = {
+  /** The device's part of `vramscope replay --json`. */
+  device: ReplayDevice;
+  /** Reserved bytes under each of the settings tried: moment and bytes, at each change. */
+  lines: Array<Array<[number, number]>>;
+  /** Why the replay is approximate, a sentence each; empty where it is exact. */
+  doubts: Array<string>;
+  /** Why it is so under settings other than the recorded ones, beside `doubts`. */
+  what_if_doubts: Array<string>;
+};
+
+/**
+ * What a self-contained page carries.
+ */
+export type Packed = {
+  recordings: Array<Recording>;
+  files: Array<PackedFile>;
+};
+
+/**
+ * What it carries of a file beside the recording.
+ */
+export type PackedFile = {
+  names: Names;
+  devices: Array<PackedDevice>;
+};
+
+/**
+ * One device, packed.
+ */
+export type PackedDevice = {
+  /** The device's part of `vramscope report --json`. */
+  report: ReportDevice;
+  /** Null where the recording cannot be replayed. */
+  replay: Replay | null;
+  pools: Array<PoolPeaks>;
+  regions: Regions;
+  allocations: PackedAllocations;
+  events: PackedEvents;
+  ranges: PackedRanges;
+};
+
+/**
+ * Every allocation. Columns are of variable-length numbers where nothing else is said.
+ */
+export type PackedAllocations = {
+  /** Each address once: signed differences. */
+  addresses: U8s;
+  /** Positions in `addresses`. */
+  address: U8s;
+  requested: U8s;
+  /** Signed: the block's bytes beyond the request rounded up to 512 bytes. */
+  beyond: U8s;
+  /** Signed differences of moments. */
+  from: U8s;
+  /** Moments counted from `from`: 0 is never, 1 the same. */
+  freed: U8s;
+  /** Moments counted from `freed`. */
+  to: U8s;
+  /** 0 is none. */
+  stack: U8s;
+  tags: U8s;
+  /** A byte each: the position in `ORIGINS`, and 4 where the size is inferred. */
+  origin: U8s;
+};
+
+/**
+ * Every event, without what its allocation tells.
+ */
+export type PackedEvents = {
+  /** A byte each: the position in `ACTIONS`. */
+  action: U8s;
+  /** 0 is none, 1 a new one, 2 the newest, 3 the one before it ... */
+  allocation: U8s;
+  /** Signed differences of microseconds since the Unix epoch; empty where not every event has a time. */
+  time: U8s;
+  /** Events about an allocation that tell another size than it has: signed differences of their numbers, and the sizes. */
+  odd_event: U8s;
+  odd_bytes: U8s;
+  /** Of the events about an allocation that do not make it. */
+  free_stack: U8s;
+  free_tags: U8s;
+  /** Of the events about no allocation. */
+  lone_address: U8s;
+  lone_bytes: U8s;
+  lone_stack: U8s;
+  lone_tags: U8s;
+};
+
+/**
+ * Ranges of reserved memory.
+ */
+export type PackedRanges = {
+  /** Signed differences. */
+  address: U8s;
+  bytes: U8s;
+  from: U8s;
+  /** Moments counted from `from`. */
+  to: U8s;
+  tags: U8s;
+  /** A byte each: the position in `SEGMENT_KINDS`, and 4 where it is expandable. */
+  kind: U8s;
+  /** 0 is none. */
+  stack: U8s;
+};

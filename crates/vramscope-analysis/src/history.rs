@@ -458,10 +458,12 @@ impl<'t> History<'t> {
                 a.size = rounded;
                 if !leaves_rest(rounded) {
                     match layout.free_from(a.address).and_then(|free| free.checked_sub(rounded)) {
-                        Some(rest) if rest < policy.large_remainder => a.size += rest,
-                        Some(_) if policy.max_split_size.is_none_or(|max| rounded < max) => {}
-                        // A block too large to split is handed out only where it wastes little.
-                        Some(rest) if rest < policy.max_non_split_rounding => a.size += rest,
+                        Some(rest) if policy.splits(rounded, rest) => {}
+                        Some(rest)
+                            if rest < policy.large_remainder || policy.may_serve(rounded, rounded + rest) =>
+                        {
+                            a.size += rest;
+                        }
                         _ => a.size_inferred = true,
                     }
                     layout.active.insert(a.address, subject);

@@ -385,7 +385,14 @@ impl Policy {
     /// Whatever is left of the block that serves a request of `rounded` bytes is split off, down to the
     /// smallest block.
     pub fn always_splits(&self, rounded: u64) -> bool {
-        self.should_split(self.class(rounded), rounded, BLOCK_UNIT)
+        self.splits(rounded, BLOCK_UNIT)
+    }
+
+    /// Whether `remaining` bytes of a free block are split off the block that serves a request of `rounded` bytes
+    /// (`should_split`).
+    #[inline]
+    pub fn splits(&self, rounded: u64, remaining: u64) -> bool {
+        self.should_split(self.class(rounded), rounded, remaining)
     }
 
     /// Which pool of blocks serves a request of `rounded` bytes.
@@ -429,7 +436,7 @@ impl Policy {
     /// Whether a free block of `size` bytes may serve a request of `rounded` bytes, which it is large enough
     /// for (the end of `get_free_block`).
     #[inline]
-    pub(crate) fn may_serve(&self, rounded: u64, size: u64) -> bool {
+    pub fn may_serve(&self, rounded: u64, size: u64) -> bool {
         match self.max_split_size {
             None => true,
             Some(max) if rounded < max => size < max,

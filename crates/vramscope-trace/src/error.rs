@@ -76,6 +76,9 @@ pub enum ReadError {
         /// What the decompressor says.
         why: String,
     },
+    /// The program was built without the feature `zstd` of `vramscope-trace`.
+    #[error("zstd data, which this program was built without; unpack it first: zstd -d")]
+    WithoutZstd,
     /// The decompressor brings more than any recording would.
     #[error(
         "the {name} data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it first and read what comes out"

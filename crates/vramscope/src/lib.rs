@@ -12,7 +12,9 @@
 //! - `export` (feature `export`): recordings in other tools' formats
 //!
 //! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles a function as it is written.
-//! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes.
+//! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes; `flamegraph` draws line profiles;
+//! `zstd`, which is on, reads recordings that are compressed so. A program that wants only the pool depends on
+//! `vramscope-allocator`, which builds fewer than 40 crates.
 //!
 //! ```
 //! use vramscope::prelude::*;

@@ -74,6 +74,7 @@ pub(super) struct Expanded<'t, R> {
 enum Decoder<'t, R> {
     None(Whole<'t, R>),
     Gzip(Box<flate2::read::MultiGzDecoder<BufReader<Whole<'t, R>>>>),
+    #[cfg(feature = "zstd")]
     Zstd(zstd::stream::read::Decoder<'static, BufReader<Whole<'t, R>>>),
 }
 
@@ -94,7 +95,10 @@ impl<'t, R: Read> Expanded<'t, R> {
             [0x1f, 0x8b, ..] => {
                 Decoder::Gzip(Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))))
             }
+            #[cfg(feature = "zstd")]
             [0x28, 0xb5, 0x2f, 0xfd] => Decoder::Zstd(zstd::stream::read::Decoder::new(whole)?),
+            #[cfg(not(feature = "zstd"))]
+            [0x28, 0xb5, 0x2f, 0xfd] => return Err(io::Error::other(ReadError::WithoutZstd)),
             _ => Decoder::None(whole),
         };
         Ok(Self { stream, taken, limits, expanded: 0 })
@@ -104,6 +108,7 @@ impl<'t, R: Read> Expanded<'t, R> {
         match self.stream {
             Decoder::None(_) => Compression::None,
             Decoder::Gzip(_) => Compression::Gzip,
+            #[cfg(feature = "zstd")]
             Decoder::Zstd(_) => Compression::Zstd,
         }
     }
@@ -114,6 +119,7 @@ impl<R: Read> Read for Expanded<'_, R> {
         let n = match &mut self.stream {
             Decoder::None(stream) => return stream.read(out),
             Decoder::Gzip(stream) => stream.read(out)?,
+            #[cfg(feature = "zstd")]
             Decoder::Zstd(stream) => stream.read(out)?,
         };
         self.expanded += n as u64;

@@ -249,10 +249,11 @@ impl LineReport {
         writeln!(file)
     }
 
-    /// Draws a flame graph of one of the numbers, as SVG.
+    /// Draws a flame graph of one of the numbers, as SVG (feature `flamegraph`).
     ///
     /// # Errors
     /// Where `file` fails, or there is nothing to draw.
+    #[cfg(feature = "flamegraph")]
     pub fn write_flamegraph(&self, measure: Measure, file: &mut dyn Write) -> io::Result<()> {
         // What a line has beyond what its callees have. Peaks of parts may add up to more than the whole.
         let mut own: Vec<u64> = self.nodes.iter().map(|n| n.bytes(measure)).collect();

@@ -25,8 +25,3 @@ pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
 pub use text::{TextOptions, check, info, replay, report};
 pub use units::{bytes, count, counted, share, signed_bytes};
-
-/// The README's example, compiled with the tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -115,7 +115,7 @@ fn names(name: &[&str], item: &[String]) -> bool {
 fn every_name_of_ours_is_there() {
     let items = public_items();
     let commands = read("crates/vramscope-cli/src/args.rs");
-    let views = read("viewer/src/shell/names.ts");
+    let views = read("viewer/src/state/place.ts");
     let mut wrong = Vec::new();
     let mut rows = 0;
     for line in read("docs/names.md").lines().filter(|line| line.starts_with("| ")) {

@@ -294,3 +294,23 @@ fn no_folder_has_a_circle() {
     }
     assert!(told.is_empty(), "modules import each other in circles:\n{told}");
 }
+
+/// The engine runs wherever Rust does, be it in a browser: it asks the operating system for nothing.
+#[test]
+fn the_engine_needs_no_operating_system() {
+    const OF_A_SYSTEM: [&str; 9] = ["env", "fs", "io", "net", "os", "path", "process", "thread", "time"];
+    let mut told = String::new();
+    for name in ["vramscope-engine", "vramscope-basics"] {
+        let files = rust_files(&root().join("crates").join(name).join("src"));
+        assert!(!files.is_empty());
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for used in OF_A_SYSTEM.map(|module| format!("std::{module}")) {
+                if text.contains(&used) {
+                    writeln!(told, "{}: {used}", file.display()).unwrap();
+                }
+            }
+        }
+    }
+    assert!(told.is_empty(), "{told}");
+}

@@ -96,7 +96,7 @@ pub struct AtPeak {
     pub active: u64,
     /// Taken from the device.
     pub reserved: u64,
-    /// The allocation with which it was reached, by its [id](crate::Allocation::id); `None` where it was so when the
+    /// The allocation with which it was reached, by its [id](crate::Grant::id); `None` where it was so when the
     /// scope began.
     pub allocation: Option<u64>,
 }
@@ -231,7 +231,7 @@ impl Meter {
     }
 }
 
-/// Names a scope in a [`Ledger`].
+/// Names a scope in which peaks are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScopeKey(usize);
 

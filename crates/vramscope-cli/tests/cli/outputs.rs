@@ -137,9 +137,24 @@ fn kill(child: &Child, signal: &str) {
     assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
 }
 
+/// `command` with signals as a terminal gives them: what runs the tests may ignore some, as `nohup` does, and programs
+/// inherit that. Only the `env` of Linux can undo it.
+fn with_default_signals(command: &Command) -> Command {
+    let mut with = if cfg!(target_os = "linux") {
+        let mut env = Command::new("env");
+        env.arg("--default-signal").arg(command.get_program());
+        env
+    } else {
+        Command::new(command.get_program())
+    };
+    with.args(command.get_args());
+    with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    with
+}
+
 /// The status of `command` after it got `signal` while it was writing into `folder`; `None` where it was faster.
-fn interrupted(mut command: Command, folder: &TempDir, signal: &str) -> Option<ExitStatus> {
-    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+fn interrupted(command: &Command, folder: &TempDir, signal: &str) -> Option<ExitStatus> {
+    let mut child = with_default_signals(command).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while !names(folder.path()).iter().any(|name| name.ends_with(".part")) {
         assert!(start.elapsed() < LONG);
@@ -163,7 +178,7 @@ fn a_signal_leaves_nothing_half_written() {
             let folder = tempfile::tempdir().unwrap();
             let out = folder.path().join("out.csv");
             let command = vramscope(&["export", &recording, "-o", out.to_str().unwrap()]);
-            let status = interrupted(command, &folder, signal)?;
+            let status = interrupted(&command, &folder, signal)?;
             assert_eq!(names(folder.path()), [""; 0], "{signal}");
             Some(status)
         });

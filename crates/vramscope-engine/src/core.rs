@@ -19,8 +19,6 @@ pub(crate) struct Core<O> {
     pub(crate) policy: Policy,
     pub(crate) observer: O,
     driver: Mutex<Driver>,
-    /// What `driver` says is reserved, to be read without its lock.
-    reserved: AtomicU64,
     /// The age of free blocks is counted: garbage is collected.
     ages: AtomicBool,
     /// Searches in the default pool, by class.
@@ -118,7 +116,6 @@ impl<O: Observer> Core<O> {
             policy,
             observer,
             driver: Mutex::default(),
-            reserved: AtomicU64::new(0),
             ages: AtomicBool::new(false),
             searches: Default::default(),
         };
@@ -272,14 +269,13 @@ impl<O: Observer> Core<O> {
     /// Bytes taken from the device.
     #[inline]
     pub(crate) fn reserved_bytes(&self) -> u64 {
-        self.reserved.load(Ordering::Relaxed)
+        self.driver().reserved.current
     }
 
     /// A segment was there from the start: `size` bytes of it have memory. Returns its age.
     pub(crate) fn start(&self, class: Class, size: u64, expandable: bool) -> u64 {
         let mut driver = self.driver();
         driver.start(class, size, expandable, self.policy.max_split_size);
-        self.reserved.store(driver.reserved.current, Ordering::Relaxed);
         driver.next_age()
     }
 
@@ -295,7 +291,6 @@ impl<O: Observer> Core<O> {
             driver.classes[class as usize].reserved.subtract(size);
             driver.num_device_free += 1;
         }
-        self.reserved.store(driver.reserved.current, Ordering::Relaxed);
         match what.action {
             Action::SegmentAlloc => driver.meters_of(class, size, max_split).for_each(|meter| meter.add(1)),
             Action::SegmentFree => {
@@ -304,8 +299,13 @@ impl<O: Observer> Core<O> {
             _ => {}
         }
         driver.look(self.device.as_ref());
+        self.record(arena, what);
+    }
+
+    /// Something happened, of an arena by its number. The caller holds the lock under which it did.
+    pub(crate) fn record(&self, arena: u32, event: DeviceEvent<O::Stack>) {
         if self.observer.is_recording() {
-            self.observer.record(arena, what);
+            self.observer.record(arena, event);
         }
     }
 }

@@ -202,7 +202,7 @@ impl<O: Observer> Engine<O> {
         let grant = whole.arenas[asking].commit(block, size, requested, stack);
         let Whole { ledger, arenas, .. } = &mut whole;
         if ledger.has_scopes() {
-            let reserved = self.core().driver().reserved.current;
+            let reserved = self.reserved_bytes();
             ledger.note_highest(&tallies(arenas), reserved, grant.id);
         }
         Some(grant)
@@ -262,13 +262,13 @@ impl<O: Observer> Engine<O> {
         for arena in self.arenas.iter() {
             let mut arena = arena.lock();
             if let Some(key) = arena.free_block_around(address) {
-                let before = self.core().driver().reserved.current;
+                let before = self.reserved_bytes();
                 if arena.segment_of(key).expandable {
                     arena.unmap(key, None)?;
                 } else {
                     arena.release_if_whole(key, None)?;
                 }
-                return Ok(self.core().driver().reserved.current < before);
+                return Ok(self.reserved_bytes() < before);
             }
         }
         Ok(false)
@@ -449,8 +449,6 @@ impl<O: Observer> Whole<'_, O> {
             block_size: 0,
             stack: None,
         };
-        if self.core.observer.is_recording() {
-            self.core.observer.record(NO_ARENA, event);
-        }
+        self.core.record(NO_ARENA, event);
     }
 }

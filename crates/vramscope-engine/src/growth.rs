@@ -231,13 +231,15 @@ impl<'a, O: Observer> Growth<'a, O> {
         let mut driver = core.driver();
         driver.num_ooms += 1;
         let (total, limit) = (driver.reserved.current, driver.limit);
-        if core.observer.is_recording() {
-            let (action, class) = (Action::Oom, self.class);
-            let address = device_free.unwrap_or(0);
-            let event =
-                DeviceEvent { action, class, address, size: self.rounded, block_size: 0, stack: self.stack };
-            core.observer.record(self.arena.number(), event);
-        }
+        let event = DeviceEvent {
+            action: Action::Oom,
+            class: self.class,
+            address: device_free.unwrap_or(0),
+            size: self.rounded,
+            block_size: 0,
+            stack: self.stack,
+        };
+        core.record(self.arena.number(), event);
         OutOfMemory {
             device_id: core.device_id,
             requested: self.requested,

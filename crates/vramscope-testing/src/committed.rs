@@ -1,6 +1,6 @@
 //! Files that are written by tests and committed: what a program reads of another language.
 
-use std::path::{Path, PathBuf};
+use crate::book::root;
 
 /// Holds a committed file, named from the root of the repository, to what it should be now. As with snapshots,
 /// `INSTA_UPDATE=always` writes it.
@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 /// # Panics
 /// Where the two differ, or the file cannot be read or written.
 pub fn committed(path: &str, now: &str) {
-    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(2).take(1).collect();
-    let file = root.join(path);
+    let file = root().join(path);
     let done = if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&file, now)
     } else {

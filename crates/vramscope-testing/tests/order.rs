@@ -1,4 +1,4 @@
-//! Modules import in one direction: the order that `.ci/order` lists, and no circle in any folder.
+//! Modules import in one direction: no folder has a circle.
 //!
 //! A module is a file. What a file names by `crate::`, `super::` or `self::`, in imports and in code, is followed through
 //! re-exports to the file that defines it. Two files depend on each other at the folder that holds both: there the
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Item, UseTree, Visibility};
+use vramscope_testing::book::root;
 
 /// A module by its names below the crate; none is the crate's root.
 type Module = Vec<String>;
@@ -26,8 +27,6 @@ struct File {
     named: BTreeSet<Module>,
     /// Names it re-exports: the name here, and the path it stands for.
     exported: BTreeMap<String, Module>,
-    /// Paths re-exported whole.
-    globs: Vec<Module>,
 }
 
 /// All files of a crate.
@@ -146,7 +145,9 @@ impl Reader {
             UseTree::Rename(name) => {
                 self.imported(before, name.ident.to_string(), Some(name.rename.to_string()), is_export);
             }
-            UseTree::Glob(_) if is_export => self.file.globs.push(names),
+            UseTree::Glob(_) if is_export => {
+                panic!("{names:?}: name what is re-exported, or it is not followed")
+            }
             UseTree::Glob(_) => self.file.named.extend(self.whole(&names)),
         }
     }
@@ -263,10 +264,6 @@ fn circles(folder: &Folder) -> Vec<Vec<&str>> {
     found
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
 /// The crates that have modules, by name.
 fn crates() -> BTreeMap<String, Crate> {
     let mut found = BTreeMap::new();
@@ -313,4 +310,25 @@ fn the_engine_needs_no_operating_system() {
         }
     }
     assert!(told.is_empty(), "{told}");
+}
+
+/// That the tests above find what is wrong.
+#[test]
+fn a_circle_is_found() {
+    let file = |names: &[&str]| {
+        let named = names.iter().map(|path| path.split("::").map(str::to_owned).collect());
+        File { named: named.collect(), ..File::default() }
+    };
+    let module = |path: &str| -> Module {
+        path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    let mut facade = File::default();
+    facade.exported.insert("C".to_owned(), module("c::C"));
+    let files = [("", facade), ("a", file(&["b::B"])), ("b", file(&["C"])), ("c", file(&[]))];
+    let mut read = Crate { files: files.map(|(path, file)| (module(path), file)).into() };
+    let root = |read: &Crate| read.folders()[&Module::new()].clone();
+    assert!(circles(&root(&read)).is_empty());
+    // What the root re-exports is followed to the file that defines it.
+    read.files.insert(module("c"), file(&["a::A"]));
+    assert_eq!(circles(&root(&read)), [["a", "b", "c"]]);
 }

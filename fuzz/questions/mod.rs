@@ -2,12 +2,14 @@
 //! mutates snapshots. Panics, hangs and runaway memory are findings.
 
 use vramscope::analysis::{
-    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceReplay, Facts, Growth, Judged, ReplayOptions,
-    Status, Timeline, Window,
+    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceReplay, Facts, Frames, Growth, Judged, Options,
+    ReplayOptions, Status, Summary, Timeline, Window,
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
-use vramscope::report::{Advice, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
+use vramscope::report::{
+    Advice, Answers, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson,
+};
 
 /// Asks everything of `recording`.
 pub(crate) fn ask(recording: &Recording) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use vramscope_trace::{Block, PoolId, Segment};
 
 use crate::arena::Arena;
+use crate::arena::BlockKey;
 use crate::arena_key::ArenaKey;
-use crate::block::BlockKey;
 use crate::callbacks::NoCallbacks;
 use crate::device::{Device, DeviceError};
 use crate::engine::Engine;
@@ -139,7 +139,7 @@ impl CachingAllocator {
         let installed = keys.into_iter().zip(&segment.blocks).map(|(key, block)| {
             let (arena, size) = (Arc::clone(arena), block.size);
             if block.pending {
-                let number = arena.wait_to_be_told(key);
+                let number = arena.wait_for_completion(key);
                 Installed::Pending(PendingBlock { arena, number, size })
             } else {
                 Installed::Live(LiveBlock { arena, key, address: block.address, size })
@@ -167,7 +167,7 @@ impl CachingAllocator {
     /// Every segment with its blocks, in address order, as a snapshot shows them; of an expandable segment,
     /// each run of mapped addresses. No stacks are known.
     pub fn segments(&self) -> Vec<(Segment, Vec<Block>)> {
-        let whole = self.engine.whole();
+        let whole = self.engine.lock_all();
         whole.segments().iter().map(SegmentLayout::without_stacks).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::block::BlockKey;
+use crate::arena::BlockKey;
 
 /// Size, age of the segment where the policy asks for it, address.
 pub(crate) type SearchKey = (u64, u64, u64);

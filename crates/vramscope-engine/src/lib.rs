@@ -19,7 +19,6 @@
 mod address_space;
 mod arena;
 mod arena_key;
-mod block;
 mod caching_allocator;
 mod callbacks;
 mod conf;
@@ -41,14 +40,13 @@ mod unmapped;
 mod virtual_device;
 
 pub use address_space::AddressSpace;
-pub use arena::{Arena, Grant};
+pub use arena::{Arena, BlockKey, Grant};
 pub use arena_key::ArenaKey;
-pub use block::BlockKey;
 pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock};
 pub use callbacks::{AllocCallbacks, NoCallbacks};
 pub use conf::parse_conf;
 pub use device::{DEVICE_PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory, guarded};
-pub use engine::{Engine, FreeMemoryCallback, NO_ARENA, Whole};
+pub use engine::{Engine, FreeMemoryCallback, LockedEngine, NO_ARENA};
 pub use error::{AllocError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
@@ -57,7 +55,7 @@ pub use policy::{
 };
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
-pub use summary::{Counted, Metric, Summary};
+pub use summary::{Metric, PartialStat, Summary};
 pub use virtual_device::VirtualDevice;
 
 /// The README's example, compiled with the tests.

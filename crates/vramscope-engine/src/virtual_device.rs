@@ -18,11 +18,11 @@ const BASE: u64 = 0x7f00_0000_0000;
 #[derive(Debug)]
 pub struct VirtualDevice {
     capacity: u64,
-    state: Mutex<State>,
+    state: Mutex<DeviceState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DeviceState {
     /// Bytes taken, in whole pages.
     used: u64,
     /// Allocations and reserved ranges: first address to size in whole pages.
@@ -44,7 +44,7 @@ struct Range {
 impl VirtualDevice {
     /// A device of `capacity` bytes. Each allocation takes whole pages of 2 MiB of it.
     pub fn with_capacity(capacity: u64) -> Self {
-        let state = State {
+        let state = DeviceState {
             used: 0,
             ranges: BTreeMap::new(),
             addresses: AddressSpace::from_base(BASE),
@@ -79,7 +79,7 @@ fn whole_pages(size: u64) -> Result<u64, DeviceError> {
     size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })
 }
 
-impl State {
+impl DeviceState {
     /// Takes the lowest addresses that are free.
     fn place(&mut self, size: u64, mapped: Option<BTreeMap<u64, u64>>) -> Result<u64, DeviceError> {
         let size = whole_pages(size)?;

@@ -15,8 +15,8 @@ use super::{
 use crate::snapshot::MemorySnapshot;
 use crate::source::{DeviceSpec, PoolSource, SelectError};
 
-/// A [`GpuMemoryProfiler`] of one device of a pool. It is one, and can all that it can; but a pool knows all of its
-/// numbers, so that they need no `Option`: see [`OfPool`].
+/// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods; but a pool knows all of its
+/// numbers, so that the results give them without an `Option`: see [`OfPool`].
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -41,8 +41,8 @@ pub struct PoolProfiler {
     profiler: Arc<GpuMemoryProfiler>,
 }
 
-/// What a profiler of a pool says. It is a `T`, whose numbers are each an `Option`, for a source need not know them;
-/// of a pool they are known, and the methods of the same names give them as they are.
+/// A result, snapshot or summary of a [`PoolProfiler`]. It derefs to `T`, in which a number is an `Option`, because other
+/// sources may not know it. A pool knows all of them, and the methods of the same names return plain numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct OfPool<T>(T);
@@ -167,7 +167,7 @@ impl From<PoolProfiler> for Arc<GpuMemoryProfiler> {
 }
 
 impl<T> OfPool<T> {
-    /// What it is of any source.
+    /// The `T` whose numbers are options.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -181,7 +181,9 @@ impl<T> Deref for OfPool<T> {
     }
 }
 
-/// A number of a pool. [`PoolSource`] answers always, and with all of them.
+/// A number of a pool. It is always known, because [`PoolSource`] reads its numbers from the pool's own counters: it
+/// never fails, and leaves none of those that [`OfPool`] gives out. The type is shared with sources that may not know it,
+/// and so it is checked here, in one place.
 fn known<N>(number: Option<N>) -> N {
     let Some(number) = number else { unreachable!("a pool knows all of its numbers") };
     number

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use vramscope_allocator::{CapturedStack, StackRecorder};
 
-use super::looks::Peak;
+use super::source_reader::Peak;
 use crate::source::{AllocationObserver, BlockEvent};
 use vramscope_basics::lock;
 

@@ -79,7 +79,7 @@ pub(super) struct Totals {
     /// Of outermost calls that ended.
     pub(super) time: Duration,
     pub(super) calls: u64,
-    pub(super) functions: BTreeMap<Arc<str>, Function>,
+    pub(super) functions: BTreeMap<Arc<str>, FunctionTotals>,
     /// Calls that are open, on any thread.
     open: u64,
     /// The counts when the first of those began.
@@ -91,7 +91,7 @@ pub(super) struct Totals {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Function {
+pub(super) struct FunctionTotals {
     calls: u64,
     failed: u64,
     time: Duration,
@@ -168,7 +168,7 @@ impl Totals {
     }
 }
 
-impl Function {
+impl FunctionTotals {
     fn summary(&self) -> FunctionSummary {
         let (calls, time) = (self.calls.max(1) as f64, self.time.as_secs_f64());
         FunctionSummary {

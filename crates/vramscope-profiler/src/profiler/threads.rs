@@ -37,14 +37,14 @@ impl ThreadUse {
 }
 
 /// A call that is open on this thread.
-struct Open {
+struct OpenCall {
     profiler: u64,
     key: u64,
     used: ThreadUse,
 }
 
 thread_local! {
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<OpenCall>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Opens a call of a profiler on this thread, and returns how many of the same profiler it is inside of.
@@ -56,7 +56,7 @@ pub(super) fn open(profiler: u64, key: u64) -> usize {
 pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     with(|open| {
         let depth = open.iter().filter(|call| call.profiler == profiler).count();
-        open.push(Open { profiler, key, used });
+        open.push(OpenCall { profiler, key, used });
         depth
     })
     .unwrap_or(0)
@@ -69,7 +69,7 @@ pub(super) fn close(key: u64) -> Option<ThreadUse> {
 }
 
 /// None where the thread is ending.
-fn with<R>(f: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+fn with<R>(f: impl FnOnce(&mut Vec<OpenCall>) -> R) -> Option<R> {
     OPEN.try_with(|open| f(&mut open.borrow_mut())).ok()
 }
 

@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::watched::Seen;
+use super::scraped_source::Scraped;
 use crate::source::MemorySource;
 
 /// What [`text`] writes: OpenMetrics, which every Prometheus since 2.5 reads.
@@ -30,9 +30,9 @@ struct Metric {
 /// How a metric is found; `None` is what the source does not know.
 enum Value {
     /// It goes up and down.
-    Gauge(fn(&Seen) -> Option<u64>),
+    Gauge(fn(&Scraped) -> Option<u64>),
     /// It only grows, and is the source's own.
-    Counter(fn(&Seen) -> Option<u64>),
+    Counter(fn(&Scraped) -> Option<u64>),
 }
 use Value::{Counter, Gauge};
 
@@ -132,18 +132,18 @@ pub(super) fn labels(sources: &[Arc<dyn MemorySource>]) -> Vec<Labels> {
 ///
 /// # Errors
 /// Never, as far as known: a string takes whatever is written.
-pub(super) fn text(seen: Vec<(Labels, Seen)>) -> Result<String, fmt::Error> {
+pub(super) fn text(seen: Vec<(Labels, Scraped)>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("vramscope");
-    registry.register_collector(Box::new(Scrape(seen)));
+    registry.register_collector(Box::new(SourceCollector(seen)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Scrape(Vec<(Labels, Seen)>);
+struct SourceCollector(Vec<(Labels, Scraped)>);
 
-impl Collector for Scrape {
+impl Collector for SourceCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for Metric { name, help, unit, value } in &METRICS {
             let (Gauge(of) | Counter(of)) = value;

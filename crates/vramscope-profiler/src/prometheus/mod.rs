@@ -1,8 +1,8 @@
 //! An address that Prometheus scrapes.
 
 mod metrics;
+mod scraped_source;
 mod server;
-mod watched;
 
 use std::convert::Infallible;
 use std::fmt;

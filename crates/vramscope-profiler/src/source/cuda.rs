@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vramscope_allocator::{CudaDevice, Device as _};
 
-use super::{DeviceSpec, MemorySource, Polled, Reading, SelectError, SourceError, SourceInfo, Ticker};
+use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
 /// What of a GPU is in use by anyone, as the driver says (`cudaMemGetInfo`).
 ///
@@ -44,6 +44,6 @@ impl MemorySource for CudaSource {
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
-        Box::new(Polled(self))
+        Box::new(PolledTicker(self))
     }
 }

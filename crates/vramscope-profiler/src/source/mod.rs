@@ -1,6 +1,6 @@
 //! Where numbers come from.
 
-mod beside;
+mod combined;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::DeviceError;
 
-pub use beside::Beside;
+pub use combined::CombinedSource;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaSource;
 pub use device::{DeviceSpec, SelectError};
@@ -35,7 +35,7 @@ pub use process::{HostSource, ProcessMemory};
 /// | `CudaSource` | what of a GPU is in use by anyone, from the driver |
 /// | `NvmlSource` | the same, and what this process has of it, without making a context |
 /// | [`HostSource`] | the resident memory of a process |
-/// | [`Beside`] | what one source knows, and another where it does not |
+/// | [`CombinedSource`] | what one source knows, and another where it does not |
 pub trait MemorySource: Send + Sync {
     /// What it is.
     fn info(&self) -> &SourceInfo;
@@ -235,9 +235,9 @@ pub struct Tick {
 }
 
 /// Looks at a source that knows only what is now.
-pub(crate) struct Polled<S: ?Sized>(pub(crate) Arc<S>);
+pub(crate) struct PolledTicker<S: ?Sized>(pub(crate) Arc<S>);
 
-impl<S: MemorySource + ?Sized> Ticker for Polled<S> {
+impl<S: MemorySource + ?Sized> Ticker for PolledTicker<S> {
     fn tick(&mut self) -> Result<Tick, SourceError> {
         let now = self.0.read()?;
         Ok(Tick { now, high: now, high_is_exact: false })

@@ -7,7 +7,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use serde::Serialize;
 
-use super::{DeviceSpec, MemorySource, Polled, Reading, SelectError, SourceError, SourceInfo, Ticker};
+use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
 /// One GPU through NVML: what is in use by anyone, and what one process has of it.
 ///
@@ -70,7 +70,7 @@ impl MemorySource for NvmlSource {
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
-        Box::new(Polled(self))
+        Box::new(PolledTicker(self))
     }
 }
 

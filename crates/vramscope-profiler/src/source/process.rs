@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::{MemorySource, Polled, Reading, SourceError, SourceInfo, Ticker};
+use super::{MemorySource, PolledTicker, Reading, SourceError, SourceInfo, Ticker};
 
 /// Asks the system for the resident memory of one process.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl MemorySource for HostSource {
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
-        Box::new(Polled(self))
+        Box::new(PolledTicker(self))
     }
 }
 

@@ -104,9 +104,9 @@ impl Cell {
 }
 
 /// What is known of a row, by its columns' names.
-struct Known([(&'static str, Cell); COLUMNS]);
+struct KnownColumns([(&'static str, Cell); COLUMNS]);
 
-impl Serialize for Known {
+impl Serialize for KnownColumns {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let known = self.0.iter().filter(|(_, cell)| !matches!(cell, Cell::Nothing));
         to.collect_map(known.map(|(name, cell)| (name, cell)))
@@ -187,7 +187,7 @@ impl Row<'_> {
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        write_json_line(out, &Known(self.cells()))
+        write_json_line(out, &KnownColumns(self.cells()))
     }
 
     fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {

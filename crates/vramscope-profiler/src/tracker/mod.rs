@@ -3,17 +3,17 @@
 mod error;
 mod events;
 mod log;
-mod lookout;
 mod options;
 mod phase_scope;
 mod phases;
-mod state;
+mod sample_judge;
+mod shared;
 mod thresholds;
 mod timeline;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use error::TrackerError;
@@ -30,8 +30,8 @@ use crate::monitor::{Monitor, MonitorError, Sample, check};
 use crate::source::MemorySource;
 use events::write_log;
 use log::OpenLog;
-use lookout::Lookout;
-use state::{Shared, State, Thresholds, Told};
+use sample_judge::SampleJudge;
+use shared::{RegisteredCallback, Thresholds, TrackerShared, TrackerState};
 use vramscope_basics::lock;
 
 /// Called when an alert is raised, on the tracker's thread. It should not take long: meanwhile nothing is looked at. One
@@ -69,7 +69,7 @@ pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 /// - Events are kept apart from samples, so that samples do not push them out.
 /// - It watches what its source is of, another process too.
 pub struct MemoryTracker {
-    shared: Arc<Shared>,
+    shared: Arc<TrackerShared>,
     monitor: Mutex<Option<Monitor>>,
 }
 
@@ -93,7 +93,7 @@ impl MemoryTracker {
         check(options.interval)?;
         let log = options.log.as_ref().map(OpenLog::create).transpose()?;
         let statistics = TrackerStatistics { high_is_exact: true, ..TrackerStatistics::default() };
-        let state = State {
+        let state = TrackerState {
             alerts: VecDeque::new(),
             never_measured: options.thresholds.clone(),
             events: VecDeque::new(),
@@ -102,7 +102,7 @@ impl MemoryTracker {
             raised: 0,
             log,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TrackerShared {
             source: Arc::clone(&source),
             state: Mutex::new(state),
             callbacks: Mutex::default(),
@@ -111,20 +111,26 @@ impl MemoryTracker {
             max_events: options.max_events,
             max_samples: options.max_samples,
         });
-        shared.happened(EventKind::Start(source.info().name.clone()));
-        let mut lookout = Lookout::new(Arc::clone(&shared), &options);
-        let monitor = Monitor::start(source, options.interval, move |sample| lookout.see(sample))?;
+        shared.record_event(EventKind::Start(source.info().name.clone()));
+        let mut sample_judge = SampleJudge::new(Arc::clone(&shared), &options);
+        let monitor = Monitor::start(source, options.interval, move |sample| sample_judge.see(sample))?;
         Ok(Self { shared, monitor: Mutex::new(Some(monitor)) })
     }
 
     /// Looks a last time and ends, at once. What was seen stays at hand.
     pub fn stop(&self) {
-        let Some(monitor) = lock(&self.monitor).take() else { return };
+        let monitor = lock(&self.monitor).take();
+        self.end(monitor);
+    }
+
+    /// Ends the monitor, if there still is one, and records that tracking ended.
+    fn end(&self, monitor: Option<Monitor>) {
+        let Some(monitor) = monitor else { return };
         let is_here = monitor.is_of_this_process();
         monitor.stop();
         // In a forked process nothing has ended, and the log is the parent's.
         if is_here {
-            self.shared.happened(EventKind::Stop);
+            self.shared.record_event(EventKind::Stop);
         }
     }
 
@@ -136,15 +142,17 @@ impl MemoryTracker {
     /// Calls `callback` for every alert, once: now, on this thread, for those that were raised already and are kept. A
     /// panic in it is counted and goes no further.
     pub fn add_alert_callback(&self, callback: AlertCallback) {
-        lock(&self.shared.callbacks).push(Told { callback, alerts: 0 });
-        self.shared.tell();
+        lock(&self.shared.callbacks).push(RegisteredCallback { callback, alerts: 0 });
+        self.shared.call_alert_callbacks();
     }
 
     /// Calls `callback` no more. False where it was not added, or was removed before; it is told by its `Arc`, a clone
     /// of the one that was added. An alert that is being told meanwhile may still reach it.
     pub fn remove_alert_callback(&self, callback: &AlertCallback) -> bool {
         let mut callbacks = lock(&self.shared.callbacks);
-        let is_it = |told: &Told| Arc::as_ptr(&told.callback).cast::<()>() == Arc::as_ptr(callback).cast();
+        let is_it = |told: &RegisteredCallback| {
+            Arc::as_ptr(&told.callback).cast::<()>() == Arc::as_ptr(callback).cast()
+        };
         let removed = callbacks.iter().position(is_it).map(|i| callbacks.remove(i));
         drop(callbacks);
         // With nothing locked, for what it owns is code of others.
@@ -257,7 +265,7 @@ impl MemoryTracker {
     /// The error that the log file met last, such as a full disk. What it did not take is tried again with the next look,
     /// up to a MiB of it; rows beyond are lost.
     pub fn log_error(&self) -> Option<io::ErrorKind> {
-        lock(&self.shared.state).log.as_ref()?.failed
+        lock(&self.shared.state).log.as_ref()?.error()
     }
 
     /// Writes events and samples that are kept, by time.
@@ -275,6 +283,8 @@ impl MemoryTracker {
 
 impl Drop for MemoryTracker {
     fn drop(&mut self) {
-        self.stop();
+        // Without a lock: in a forked process, another thread of the parent may have held it at the fork.
+        let monitor = self.monitor.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.end(monitor);
     }
 }

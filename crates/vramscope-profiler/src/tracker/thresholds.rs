@@ -133,7 +133,7 @@ pub(super) enum Change {
 
 /// A threshold, and whether its alert is raised.
 #[derive(Debug, Clone)]
-pub(super) struct Gauge {
+pub(super) struct WatchedThreshold {
     pub(super) threshold: Threshold,
     /// A value was known, once.
     pub(super) measured: bool,
@@ -141,7 +141,7 @@ pub(super) struct Gauge {
     last: Option<Duration>,
 }
 
-impl Gauge {
+impl WatchedThreshold {
     pub(super) fn new(threshold: Threshold) -> Self {
         Self { threshold, measured: false, raised: false, last: None }
     }
@@ -166,7 +166,7 @@ impl Gauge {
 
 /// How fast the least that is allocated grows.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct GrowthRate {
     window: Duration,
     /// The least allocated, by the time since some beginning.
     seen: VecDeque<(Duration, u64)>,
@@ -175,7 +175,7 @@ pub(super) struct Growth {
 /// Looks that a window holds; where there would be more, they are further apart.
 const MOST_LOOKS: u32 = 1024;
 
-impl Growth {
+impl GrowthRate {
     pub(super) fn new(window: Duration) -> Self {
         Self { window, seen: VecDeque::new() }
     }
@@ -209,17 +209,17 @@ impl Growth {
 mod tests {
     use super::*;
 
-    fn gauge(above: f64, until: f64, seconds: u64) -> Gauge {
+    fn gauge(above: f64, until: f64, seconds: u64) -> WatchedThreshold {
         let threshold = Threshold {
             until,
             min_interval: Duration::from_secs(seconds),
             ..Threshold::new(Quantity::DevicePercent, Severity::Warning, above)
         };
-        Gauge::new(threshold)
+        WatchedThreshold::new(threshold)
     }
 
     /// The changes over values that come a second apart.
-    fn changes(gauge: &mut Gauge, values: &[f64]) -> Vec<(usize, Change)> {
+    fn changes(gauge: &mut WatchedThreshold, values: &[f64]) -> Vec<(usize, Change)> {
         let seen = values.iter().enumerate();
         seen.filter_map(|(i, &v)| gauge.see(v, Duration::from_secs(i as u64)).map(|c| (i, c))).collect()
     }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn growth_is_of_what_stays() {
         let minute = |of: &dyn Fn(u64) -> u64| {
-            let mut growth = Growth::new(Duration::from_secs(60));
+            let mut growth = GrowthRate::new(Duration::from_secs(60));
             (0..=600).filter_map(|i| growth.see(Duration::from_millis(i * 100), of(i))).last()
         };
         let mib = 1u64 << 20;
@@ -261,13 +261,13 @@ mod tests {
         let left = minute(&|i| 500 * mib + i % 10 * 10 * mib + i / 10 * mib).unwrap();
         assert!((55.0..65.0).contains(&(left / mib as f64)), "{left}");
         // Half a window is not enough.
-        let mut growth = Growth::new(Duration::from_secs(60));
+        let mut growth = GrowthRate::new(Duration::from_secs(60));
         assert_eq!((0..300).filter_map(|i| growth.see(Duration::from_millis(i * 100), 0)).count(), 0);
     }
 
     #[test]
     fn a_window_holds_few_looks() {
-        let mut growth = Growth::new(Duration::from_secs(60));
+        let mut growth = GrowthRate::new(Duration::from_secs(60));
         for i in 0..600_000 {
             growth.see(Duration::from_micros(i * 100), 0);
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::events::EventKind;
-use super::thresholds::{Alert, Change, Gauge, Growth, Quantity};
-use super::{Event, Shared, TrackerOptions, Watchdog};
+use super::thresholds::{Alert, Change, GrowthRate, Quantity, WatchedThreshold};
+use super::{Event, TrackerOptions, TrackerShared, Watchdog};
 use crate::monitor::Sample;
 use crate::snapshot::now_us;
 use crate::source::{Counts, MemorySource, Reading, SourceError};
@@ -15,12 +15,12 @@ use vramscope_basics::lock;
 const BETWEEN_WALKS: Duration = Duration::from_secs(1);
 
 /// What the tracker's thread knows.
-pub(super) struct Lookout {
-    shared: Arc<Shared>,
-    gauges: Vec<Gauge>,
+pub(super) struct SampleJudge {
+    shared: Arc<TrackerShared>,
+    thresholds: Vec<WatchedThreshold>,
     /// How often the thresholds had been changed when the gauges were made of them.
     changes: u64,
-    growth: Growth,
+    growth: GrowthRate,
     /// And when it last gave memory back.
     watchdog: Option<(Watchdog, Option<Duration>)>,
     interval: Duration,
@@ -32,13 +32,13 @@ pub(super) struct Lookout {
     walked: Option<Duration>,
 }
 
-impl Lookout {
-    pub(super) fn new(shared: Arc<Shared>, options: &TrackerOptions) -> Self {
+impl SampleJudge {
+    pub(super) fn new(shared: Arc<TrackerShared>, options: &TrackerOptions) -> Self {
         Self {
             shared,
-            gauges: options.thresholds.iter().copied().map(Gauge::new).collect(),
+            thresholds: options.thresholds.iter().copied().map(WatchedThreshold::new).collect(),
             changes: 0,
-            growth: Growth::new(options.growth_window.max(options.interval.saturating_mul(10))),
+            growth: GrowthRate::new(options.growth_window.max(options.interval.saturating_mul(10))),
             watchdog: options.watchdog.map(|watchdog| (watchdog, None)),
             interval: options.interval,
             counts: None,
@@ -63,20 +63,20 @@ impl Lookout {
         {
             let mut state = lock(&self.shared.state);
             match sample {
-                Ok(sample) => state.saw(sample, phases, self.shared.max_samples),
+                Ok(sample) => state.record_sample(sample, phases, self.shared.max_samples),
                 Err(_) => state.statistics.errors += 1,
             }
             for kind in events {
-                state.happened(Event { time_us, kind }, self.shared.max_events);
+                state.record_event(Event { time_us, kind }, self.shared.max_events);
             }
             // Most looks measure nothing that was not measured before.
-            let never = self.gauges.iter().filter(|g| !g.measured);
+            let never = self.thresholds.iter().filter(|g| !g.measured);
             if changed || never.clone().count() != state.never_measured.len() {
                 state.never_measured = never.map(|g| g.threshold).collect();
             }
-            state.write_out();
+            state.write_waiting();
         }
-        self.shared.tell();
+        self.shared.call_alert_callbacks();
     }
 
     /// Takes over thresholds that were set since the last look. One that was not changed goes on as it was.
@@ -84,12 +84,12 @@ impl Lookout {
         let thresholds = lock(&self.shared.thresholds);
         let changed = std::mem::replace(&mut self.changes, thresholds.changes) != thresholds.changes;
         if changed {
-            let mut before = std::mem::take(&mut self.gauges);
+            let mut before = std::mem::take(&mut self.thresholds);
             let gauge = |&threshold| {
                 let same = before.iter().position(|gauge| gauge.threshold == threshold);
-                same.map_or_else(|| Gauge::new(threshold), |i| before.swap_remove(i))
+                same.map_or_else(|| WatchedThreshold::new(threshold), |i| before.swap_remove(i))
             };
-            self.gauges = thresholds.now.iter().map(gauge).collect();
+            self.thresholds = thresholds.now.iter().map(gauge).collect();
         }
         changed
     }
@@ -106,16 +106,16 @@ impl Lookout {
         let at = self.start.elapsed();
         let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.see(at, bytes));
         // Asked once, only where somebody wants to know, and not too often.
-        let wanted = |g: &Gauge| g.threshold.quantity == Quantity::ExternalFragmentationPercent;
+        let wanted = |g: &WatchedThreshold| g.threshold.quantity == Quantity::ExternalFragmentationPercent;
         let is_time = self.interval >= BETWEEN_WALKS
             || self.walked.is_none_or(|walked| at.saturating_sub(walked) >= BETWEEN_WALKS);
-        let lost = if is_time && self.gauges.iter().any(wanted) {
+        let lost = if is_time && self.thresholds.iter().any(wanted) {
             self.walked = Some(at);
             lost_between_blocks(self.shared.source.as_ref(), &sample.tick.now)
         } else {
             None
         };
-        for gauge in &mut self.gauges {
+        for gauge in &mut self.thresholds {
             let value = match gauge.threshold.quantity {
                 Quantity::DevicePercent => percent_in_use(sample),
                 Quantity::ExternalFragmentationPercent => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::source::{MemorySource, Reading, Ticker};
 
 /// A source under a name of its own.
-pub(super) struct Watched {
+pub(super) struct ScrapedSource {
     source: Arc<dyn MemorySource>,
     ticker: Box<dyn Ticker>,
     /// The highest values that are known, and whether they are all there were.
@@ -15,7 +15,7 @@ pub(super) struct Watched {
 
 /// What a source says when it is asked. Nothing is known of one that fails.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Scraped {
     pub(super) up: bool,
     pub(super) now: Reading,
     /// The highest since the endpoint began.
@@ -25,18 +25,18 @@ pub(super) struct Seen {
     pub(super) inactive_split: Option<u64>,
 }
 
-impl Watched {
+impl ScrapedSource {
     pub(super) fn new(source: Arc<dyn MemorySource>) -> Self {
         let ticker = Arc::clone(&source).ticker();
         Self { source, ticker, highest: Reading::default(), is_exact: true }
     }
 
     /// Asks the source.
-    pub(super) fn look(&mut self) -> Seen {
-        let Ok(tick) = self.ticker.tick() else { return Seen::default() };
+    pub(super) fn scrape(&mut self) -> Scraped {
+        let Ok(tick) = self.ticker.tick() else { return Scraped::default() };
         self.highest = self.highest.max(tick.high).max(tick.now);
         self.is_exact &= tick.high_is_exact;
-        Seen {
+        Scraped {
             up: true,
             now: tick.now,
             peak: self.highest,

@@ -15,10 +15,10 @@ use crate::snapshot::now_us;
 use crate::source::MemorySource;
 use vramscope_basics::lock;
 
-pub(super) struct Shared {
+pub(super) struct TrackerShared {
     pub(super) source: Arc<dyn MemorySource>,
-    pub(super) state: Mutex<State>,
-    pub(super) callbacks: Mutex<Vec<Told>>,
+    pub(super) state: Mutex<TrackerState>,
+    pub(super) callbacks: Mutex<Vec<RegisteredCallback>>,
     pub(super) phases: Mutex<OpenPhases>,
     /// Those that hold from the next look on.
     pub(super) thresholds: Mutex<Thresholds>,
@@ -34,12 +34,12 @@ pub(super) struct Thresholds {
 }
 
 /// A callback, and how many alerts it was told of.
-pub(super) struct Told {
+pub(super) struct RegisteredCallback {
     pub(super) callback: AlertCallback,
     pub(super) alerts: u64,
 }
 
-pub(super) struct State {
+pub(super) struct TrackerState {
     pub(super) alerts: VecDeque<Alert>,
     /// Thresholds of which no value was ever known.
     pub(super) never_measured: Vec<Threshold>,
@@ -51,9 +51,9 @@ pub(super) struct State {
     pub(super) log: Option<OpenLog>,
 }
 
-impl Shared {
+impl TrackerShared {
     /// Tells callbacks of the alerts they were not told of.
-    pub(super) fn tell(&self) {
+    pub(super) fn call_alert_callbacks(&self) {
         loop {
             let next = {
                 let mut callbacks = lock(&self.callbacks);
@@ -76,15 +76,15 @@ impl Shared {
         }
     }
 
-    pub(super) fn happened(&self, kind: EventKind) {
+    pub(super) fn record_event(&self, kind: EventKind) {
         let mut state = lock(&self.state);
-        state.happened(Event { time_us: now_us(), kind }, self.max_events);
-        state.write_out();
+        state.record_event(Event { time_us: now_us(), kind }, self.max_events);
+        state.write_waiting();
     }
 }
 
-impl State {
-    pub(super) fn happened(&mut self, event: Event, most: usize) {
+impl TrackerState {
+    pub(super) fn record_event(&mut self, event: Event, most: usize) {
         if let Some(log) = &mut self.log {
             log.add(Row::Event(&event));
         }
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    pub(super) fn saw(&mut self, sample: Sample, phases: Arc<[Arc<PhaseScope>]>, most: usize) {
+    pub(super) fn record_sample(&mut self, sample: Sample, phases: Arc<[Arc<PhaseScope>]>, most: usize) {
         let phased = PhasedSample { sample, phases };
         if let Some(log) = &mut self.log {
             log.add(Row::Sample(&phased));
@@ -125,9 +125,9 @@ impl State {
         }
     }
 
-    pub(super) fn write_out(&mut self) {
+    pub(super) fn write_waiting(&mut self) {
         if let Some(log) = &mut self.log {
-            log.write_out();
+            log.write_waiting();
         }
     }
 }

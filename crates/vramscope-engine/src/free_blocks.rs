@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::arena::BlockKey;
 
-/// Size, age of the segment where the policy asks for it, address.
+/// The place of a free block in the order of search: its size in bytes, the age of its segment (0 where the policy does not
+/// search by age), and its address.
 pub(crate) type SearchKey = (u64, u64, u64);
 
-/// An ordered set of free blocks. The one that was added last is kept apart: most blocks are used again at
-/// once, and then the tree is not touched.
+/// A set of free blocks in the order of search. The block that was added last is kept apart from the tree, because most blocks are
+/// used again right after they were freed, and then the tree need not change.
 #[derive(Default)]
 pub(crate) struct FreeBlocks {
     tree: BTreeMap<SearchKey, BlockKey>,

@@ -1,4 +1,4 @@
-//! Addresses without memory.
+//! [`VirtualDevice`]: a device of addresses without memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -11,10 +11,10 @@ use crate::device::{DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInf
 /// Where addresses begin: below 2^47, as the CUDA driver's do.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// A device that only counts: addresses ascend, and the lowest gap that is large enough is used again, as
-/// the driver does. For replaying recordings, for tests, and for sizes no machine at hand has.
+/// A device that counts bytes and has no memory. It gives out the lowest addresses that are free, as the CUDA driver does. It is for
+/// replaying recordings, for tests, and for sizes that no machine at hand has.
 ///
-/// Streams are done at once unless a test holds them back with [`set_busy`](Self::set_busy).
+/// Work on a stream is done at once, unless a test holds it back with [`set_busy`](Self::set_busy).
 #[derive(Debug)]
 pub struct VirtualDevice {
     capacity: u64,
@@ -23,7 +23,7 @@ pub struct VirtualDevice {
 
 #[derive(Debug)]
 struct DeviceState {
-    /// Bytes taken, in whole pages.
+    /// Bytes that are taken, in whole pages.
     used: u64,
     /// Allocations and reserved ranges: first address to size in whole pages.
     ranges: BTreeMap<u64, Range>,
@@ -37,7 +37,7 @@ struct DeviceState {
 #[derive(Debug)]
 struct Range {
     size: u64,
-    /// Mapped pieces of a reserved range; `None` for an allocation.
+    /// The mapped parts of a reserved range: the size of each by its first address. `None` for an allocation.
     mapped: Option<BTreeMap<u64, u64>>,
 }
 
@@ -62,8 +62,8 @@ impl VirtualDevice {
         self
     }
 
-    /// Holds back the work of `stream`, or lets it finish. An event recorded while it is held back is done
-    /// when it is let go, or when it is waited for.
+    /// Holds back the work of `stream` where `busy`, and otherwise lets it finish. An event that is recorded meanwhile is done once
+    /// the work may finish, or once it is waited for.
     pub fn set_busy(&self, stream: u64, busy: bool) {
         let mut state = lock(&self.state);
         if busy {

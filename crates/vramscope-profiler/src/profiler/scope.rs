@@ -1,4 +1,4 @@
-//! A call while it is open.
+//! A profiled call, from its beginning to its end.
 
 use std::fmt::Display;
 use std::marker::PhantomData;

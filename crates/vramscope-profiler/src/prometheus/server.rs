@@ -1,4 +1,4 @@
-//! One path over HTTP, bounded in every way.
+//! Serves the path `/metrics` over HTTP, with bounds on connections, sizes and times.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -22,7 +22,8 @@ use super::metrics::{self, Labels};
 use super::scraped_source::{Scraped, ScrapedSource};
 use crate::source::MemorySource;
 
-/// Prometheus itself waits ten seconds. A scrape always finds a place, for whoever has not asked leaves first.
+/// Prometheus itself waits ten seconds for an answer. A scrape always finds a place, because connections that have asked nothing
+/// lose theirs first.
 const LIMITS: Limits = Limits {
     connections: 64,
     head: Duration::from_secs(10),
@@ -36,7 +37,7 @@ const LONGEST_SCRAPE: Duration = Duration::from_secs(5);
 
 pub(super) struct Server {
     sources: Vec<(Labels, Arc<Mutex<ScrapedSource>>)>,
-    /// It listens on this machine alone.
+    /// Whether it listens on a loopback address, which only this machine reaches.
     local: bool,
 }
 
@@ -105,7 +106,8 @@ async fn scrape(scraped_source: Arc<Mutex<ScrapedSource>>) -> Scraped {
     spawn_blocking(move || scraped_source.scrape()).await.unwrap_or_default()
 }
 
-/// A web page can point a name of its own at 127.0.0.1 (DNS rebinding), but then asks for that name.
+/// Whether a request asks for this machine by address or as `localhost`. A web page can make a name of its own point to
+/// 127.0.0.1 (DNS rebinding), but the browser then asks for that name.
 fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST) else { return true };
     let authority = Authority::try_from(host.as_bytes());

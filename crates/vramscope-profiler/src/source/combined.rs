@@ -6,7 +6,7 @@ use super::{
     AllocationObserver, MemorySource, Observation, Reading, SourceError, SourceInfo, Tick, Ticker, Watch,
 };
 
-/// A source, and another for what it does not know: a pool beside what NVML says of its process, say.
+/// A source together with another that fills in what the first does not know, such as a pool and NVML's numbers of its process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,15 +24,15 @@ use super::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Peaks, allocations and the cache are the first one's. Where the other one fails, what it knew is unknown; where it is
-/// gone, so are both.
+/// Peaks, allocations and the cache are those of the first source. Where the second one fails, its numbers are unknown. Where
+/// either is gone, the combined source is.
 pub struct CombinedSource {
     first: Arc<dyn MemorySource>,
     other: Arc<dyn MemorySource>,
 }
 
 impl CombinedSource {
-    /// What `first` knows, and `other` where it does not.
+    /// The numbers of `first`, and those of `other` that `first` does not know.
     pub fn new(first: Arc<dyn MemorySource>, other: Arc<dyn MemorySource>) -> Arc<Self> {
         Arc::new(Self { first, other })
     }

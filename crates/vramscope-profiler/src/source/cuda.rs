@@ -6,10 +6,10 @@ use vramscope_allocator::{CudaDevice, Device as _};
 
 use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// What of a GPU is in use by anyone, as the driver says (`cudaMemGetInfo`).
+/// The bytes of a GPU that are in use by anyone, as the driver counts them (`cudaMemGetInfo`).
 ///
-/// It makes the device's primary context, which takes some hundred MiB, unless the program has one:
-/// `NvmlSource` does without.
+/// It makes the device's primary context, which takes some hundred MiB, unless the program has one already. `NvmlSource` needs
+/// no context.
 pub struct CudaSource {
     device: CudaDevice,
     info: SourceInfo,

@@ -12,7 +12,7 @@ use crate::monitor::MonitorError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TrackerError {
-    /// A threshold that can never be crossed, or never be over.
+    /// A threshold could never be crossed, or its alert could never be over.
     #[error(
         "a threshold's marks must be numbers, `until` not above `above`, and percentages at most 100: {0:?}"
     )]

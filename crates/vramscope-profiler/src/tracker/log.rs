@@ -1,4 +1,4 @@
-//! A log file that is written while the tracker runs.
+//! The log file of a tracker, written while the tracker runs.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Phases entered and left.
+//! [`Phase`]: the guard of a phase that the program is in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a tracker has seen.
+//! What a tracker shares with its thread: events, samples, statistics, callbacks and thresholds.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,20 +20,20 @@ pub(super) struct TrackerShared {
     pub(super) state: Mutex<TrackerState>,
     pub(super) callbacks: Mutex<Vec<RegisteredCallback>>,
     pub(super) phases: Mutex<OpenPhases>,
-    /// Those that hold from the next look on.
+    /// The thresholds that hold from the next sample on.
     pub(super) thresholds: Mutex<Thresholds>,
     pub(super) max_events: usize,
     pub(super) max_samples: usize,
 }
 
-/// Thresholds, and how often they were changed.
+/// Thresholds, and how many times they were changed.
 #[derive(Default)]
 pub(super) struct Thresholds {
     pub(super) now: Vec<Threshold>,
     pub(super) changes: u64,
 }
 
-/// A callback, and how many alerts it was told of.
+/// A callback, and the number of alerts for which it was called.
 pub(super) struct RegisteredCallback {
     pub(super) callback: AlertCallback,
     pub(super) alerts: u64,
@@ -41,18 +41,18 @@ pub(super) struct RegisteredCallback {
 
 pub(super) struct TrackerState {
     pub(super) alerts: VecDeque<Alert>,
-    /// Thresholds of which no value was ever known.
+    /// Thresholds whose value was never known.
     pub(super) never_measured: Vec<Threshold>,
     pub(super) events: VecDeque<Event>,
     pub(super) samples: VecDeque<PhasedSample>,
     pub(super) statistics: TrackerStatistics,
-    /// Alerts that were raised, cleared ones too.
+    /// The number of alerts that were ever raised.
     pub(super) raised: u64,
     pub(super) log: Option<OpenLog>,
 }
 
 impl TrackerShared {
-    /// Tells callbacks of the alerts they were not told of.
+    /// Calls each callback for the alerts for which it was not called yet.
     pub(super) fn call_alert_callbacks(&self) {
         loop {
             let next = {
@@ -66,7 +66,7 @@ impl TrackerShared {
                     (Arc::clone(&told.callback), alerts.cloned().collect::<Vec<_>>())
                 })
             };
-            // With nothing locked, for it is code of others.
+            // With nothing locked, because a callback is code of the program and may use the tracker.
             let Some((callback, alerts)) = next else { return };
             for alert in alerts {
                 if catch_unwind(AssertUnwindSafe(|| callback(&alert))).is_err() {

@@ -119,7 +119,7 @@ pub(crate) struct PackedRanges {
 }
 
 /// The recordings as one answer.
-pub(crate) fn pack(recordings: &[OpenRecording<'_>]) -> Answer {
+pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
     let mut columns = Columns::default();
     let mut files = Vec::new();
     for file in recordings {
@@ -186,7 +186,7 @@ fn or_none(n: u32) -> u64 {
     u64::from(n.wrapping_add(1))
 }
 
-fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocations {
+fn allocations(device: &OpenDevice, columns: &mut Columns) -> PackedAllocations {
     let allocations = &device.history().allocations;
     // Few addresses serve many allocations: each once, then by number.
     let mut numbers: HashMap<u64, u64> = HashMap::new();
@@ -216,10 +216,10 @@ fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocati
     }
 }
 
-fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
+fn events(device: &OpenDevice, columns: &mut Columns) -> PackedEvents {
     let history = device.history();
     let allocations = &history.allocations;
-    let events = &history.device.events;
+    let events = &history.device().events;
     let subject = |event: usize| history.subject_number(event);
     let mut seen = 0;
     let subjects = Numbers::of((0..events.len()).map(|e| {
@@ -260,7 +260,7 @@ fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
     }
 }
 
-fn ranges(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedRanges {
+fn ranges(device: &OpenDevice, columns: &mut Columns) -> PackedRanges {
     let ranges = &device.history().reserved;
     PackedRanges {
         address: columns.u8(Numbers::signed(differences(ranges.iter().map(|r| r.address)))),

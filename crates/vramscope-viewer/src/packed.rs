@@ -18,7 +18,7 @@ use vramscope_analysis::{Cancel, Moment};
 use crate::answers::stack;
 use crate::columns::{Answer, Columns, U8s};
 use crate::device::OpenDevice;
-use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay};
+use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay, Report};
 use crate::recording::OpenRecording;
 use crate::tables::{action, kind, origin};
 
@@ -42,9 +42,7 @@ pub(crate) struct PackedFile<'r> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct PackedDevice<'r> {
-    /// The device's part of `vramscope report --json`.
-    #[cfg_attr(test, ts(type = "ReportDevice"))]
-    report: serde_json::Value,
+    report: Report,
     /// Null where the recording cannot be replayed.
     replay: Option<Replay>,
     pools: &'r [PoolPeaks],

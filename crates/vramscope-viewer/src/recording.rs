@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary, Timeline,
+    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, Recorder, ReplayOptions, Summary,
+    Timeline,
 };
 use vramscope_report::{
-    Advice, Answers, ReplayAnswers, ReplayJson, ReportJson, count, doubts, replay_doubts,
+    Advice, Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, Trust, count, findings,
 };
 use vramscope_trace::formats::{Compression, Format, Recording};
 use vramscope_trace::{Action, FrameId, StringId};
@@ -16,7 +17,7 @@ use vramscope_trace::{Action, FrameId, StringId};
 use crate::ViewError;
 use crate::columns::Columns;
 use crate::device::{OpenDevice, by_kind};
-use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, Replay};
+use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, OomFinding, Replay, Report};
 use crate::tables::code;
 use crate::tags::TagsOfDevice;
 
@@ -68,13 +69,14 @@ impl OpenRecording {
     /// What the page shows first: names, facts, peaks.
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
+        let recorder = Recorder::of(&self.recording);
         protocol::Recording {
             name: &self.name,
             format: self.recording.format.name(),
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
             facts: facts(&self.recording),
             settings: settings(&self.recording),
-            devices: self.devices.iter().map(OpenDevice::overview).collect(),
+            devices: self.devices.iter().map(|device| device.overview(recorder)).collect(),
         }
     }
 
@@ -120,20 +122,29 @@ impl OpenRecording {
         }
     }
 
-    /// The device's part of `vramscope report --json`.
-    pub(crate) fn report(&self, device: usize) -> Result<serde_json::Value, ViewError> {
+    /// What the report finds on a device.
+    pub(crate) fn report(&self, device: usize) -> Result<Report, ViewError> {
         let trace = &self.recording.trace;
         let position = self.device(device)?.history().position();
+        let summary = Summary::of(trace, position, &self.frames, &Options::default());
+        let could_expand = findings::could_expand(trace);
+        let ooms = summary.ooms.iter().map(|oom| OomFinding {
+            unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
+            cause: findings::oom_cause(oom, could_expand),
+        });
+        let ooms = ooms.collect();
+        let best_setting = summary.best_setting.as_ref().map(findings::best_setting);
         let answers = Answers {
             file: &self.name,
             recording: &self.recording,
             frames: &self.frames,
-            devices: vec![Summary::of(trace, position, &self.frames, &Options::default())],
+            devices: vec![summary],
             by: None,
             at: None,
             advice: ADVICE,
         };
-        Ok(first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?))
+        let device = first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?);
+        Ok(Report { device, ooms, best_setting })
     }
 
     /// The device replayed under its own settings and under others.
@@ -148,9 +159,14 @@ impl OpenRecording {
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
         let names = vramscope_report::Names { trace, frames: &self.frames };
-        // Those of the recorded settings stand first.
-        let mut doubts = replay_doubts(&replay, names.overflowed(replay.device), &ADVICE);
-        let what_if_doubts = doubts.split_off(replay.doubts.len());
+        let trust = ReplayTrust::of(&replay, names.overflowed(replay.device), &ADVICE);
+        let trust = protocol::ReplayTrust {
+            title: trust.title,
+            reproduced: trust.reproduced,
+            doubts: trust.doubts,
+            what_if_doubts: trust.what_if_doubts,
+        };
+        let (device_size, floors) = (findings::device_size(&replay, &ADVICE), findings::floors(&replay));
         let answers = ReplayAnswers {
             file: &self.name,
             recording: &self.recording,
@@ -159,7 +175,7 @@ impl OpenRecording {
             advice: ADVICE,
         };
         let device = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
-        Ok(Replay { device, lines, doubts, what_if_doubts })
+        Ok(Replay { device, lines, device_size, floors, trust })
     }
 
     pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {
@@ -176,8 +192,16 @@ enum Text {
     ShortFunction,
 }
 
-/// Whoever sees the page has the command, too.
-const ADVICE: Advice = Advice { replay: "`vramscope replay`", ..Advice::LIBRARY };
+/// Whoever sees the page has the command, too, whose options name what the page does not ask for.
+const ADVICE: Advice = Advice {
+    any_moment: "the view Moment",
+    replay: "`vramscope replay`",
+    capacity: "`vramscope replay --capacity`",
+    capacity_alone: "`vramscope replay --capacity`",
+    overhead: "`vramscope replay --overhead`",
+    release: "`vramscope replay --torch`",
+    ..Advice::LIBRARY
+};
 
 /// Rows of lists of holders: the page makes its own for any moment.
 const MOST_HOLDERS: usize = 20;
@@ -190,11 +214,13 @@ fn first_device(mut json: serde_json::Value) -> serde_json::Value {
 const MOST_MARKS: usize = 1000;
 
 impl OpenDevice {
-    fn overview(&self) -> protocol::Device<'_> {
+    fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
         let history = self.history();
         let events = &history.device().events;
         let peaks = self.timeline.peaks();
         let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
+        let overflowed = history.device().overflowed == Some(true);
+        let trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
         protocol::Device {
             device: history.device().device,
             events: events.len(),
@@ -213,7 +239,13 @@ impl OpenDevice {
             marks: self.marks(),
             tags: &self.tags.table,
             tag_texts: self.tags.texts.iter().map(|&text| history.trace().strings.get(text)).collect(),
-            doubts: doubts(&history.quality, &ADVICE),
+            trust: protocol::Trust {
+                is_exact: trust.is_exact,
+                title: trust.title,
+                doubts: trust.doubts,
+                replay: trust.replay,
+                dropped: trust.dropped,
+            },
         }
     }
 

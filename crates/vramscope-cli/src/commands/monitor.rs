@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use vramscope::profiler::{
-    CombinedSource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint,
-    Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
+    CombinedSource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource,
+    PrometheusEndpoint, Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
 };
 use vramscope::report::{Shown, bytes, count};
 

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{Capacity, DeviceReplay, Frames, ReplayOptions, Setting};
 use vramscope::report::{ReplayAnswers, ReplayJson, TextOptions, replay};
 use vramscope::trace::{Trace, conf_with};
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
 
 /// The settings to replay under, as PyTorch would take them.
 fn settings(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<ReplayOptions> {
-    let release = args.torch.unwrap_or_else(|| TorchRelease::shown_by(trace));
+    let release = args.torch.unwrap_or_else(|| trace.shown_release());
     let setting = match &args.conf {
         Some(conf) => Some(Setting::parse(conf, release).context("--conf")?),
         None => None,

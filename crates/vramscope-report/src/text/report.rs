@@ -55,8 +55,7 @@ impl Page<'_> {
         self.leaks(s);
         self.fragmentation(s);
         let settings = answers.recording.trace.settings.as_ref();
-        let could_expand =
-            settings.is_none_or(|s| s.expandable_segments.or(s.conf.expandable_segments) != Some(true));
+        let could_expand = settings.is_none_or(|s| s.in_force().expandable_segments != Some(true));
         for oom in &s.ooms {
             self.oom(s.time_us.map(|t| t.0), oom, could_expand);
         }

@@ -56,7 +56,7 @@ pub enum Format {
     Json,
     /// A recording that was written while the program ran.
     Log {
-        /// Its version: 1 or 2.
+        /// Its version: 1 to 3.
         version: u32,
     },
 }

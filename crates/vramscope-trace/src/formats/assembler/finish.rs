@@ -10,7 +10,7 @@ use crate::error::ReadError;
 use crate::events::{Events, PoolId};
 use crate::formats::DEVICES;
 use crate::notices::Notices;
-use crate::settings::{AllocatorSettings, Conf};
+use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
 impl Assembler {
@@ -74,14 +74,14 @@ impl Assembler {
 
     /// Settings with what their configuration text says.
     fn settings_with_conf(&mut self, i: u32) -> AllocatorSettings {
-        let RawSettings { settings, conf_text } = &self.settings[i as usize];
+        let RawSettings { recorded, conf_text } = &self.settings[i as usize];
         let text = conf_text.map(|id| self.trace.strings.get(id));
-        let conf = Conf::parse(text.unwrap_or_default());
+        let conf = TorchSettings::parse(text.unwrap_or_default());
         self.notices.conf = conf.as_ref().err().map(ToString::to_string);
         AllocatorSettings {
             conf_text: text.map(str::to_owned),
             conf: conf.unwrap_or_default(),
-            ..settings.clone()
+            recorded: recorded.clone(),
         }
     }
 

@@ -246,14 +246,7 @@ impl OpenDevice<'_> {
 fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let facts = Facts::of(&recording.trace);
     let (format, compression) = (recording.format, recording.compression);
-    let mut out = vec![(
-        "Format",
-        match format {
-            Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
-            Format::Json => "JSON".to_owned(),
-            Format::Log { version } => format!("log, version {version}"),
-        },
-    )];
+    let mut out = vec![("Format", format.to_string())];
     if compression != Compression::None {
         out.push(("Compressed with", compression.name().to_owned()));
     }

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     if args.overhead > 0 && capacity.is_none() && !args.find_capacity {
         bail!("--overhead is part of a device: name its size with --capacity or --gpu");
     }
-    let recording = input::read(&args.file, args.reading.limits())?;
+    let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;

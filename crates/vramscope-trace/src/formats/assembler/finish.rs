@@ -68,7 +68,6 @@ impl Assembler {
             Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
-        check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
         Ok((self.trace, self.notices))
     }
 
@@ -255,22 +254,6 @@ impl Assembler {
 fn too_many_lists() -> ReadError {
     let what = format!("has more lists than any machine has devices: at most {}", DEVICES.end);
     schema("device_traces", &what)
-}
-
-/// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
-pub(in crate::formats) fn check_sizes<'d>(
-    devices: impl Iterator<Item = &'d DeviceTrace>,
-) -> Result<(), ReadError> {
-    for d in devices {
-        let events = d.events.iter().map(|e| u128::from(e.size));
-        let segments = d.segments.iter().map(|s| u128::from(s.total_size));
-        let blocks = d.blocks.iter().flat_map(|b| [b.size, b.requested_size].map(u128::from));
-        if events.chain(segments).chain(blocks).sum::<u128>() >= 1 << 61 {
-            let path = format!("device {}", d.device);
-            return Err(schema(&path, "has sizes that sum to more than 2^61 bytes, beyond any device"));
-        }
-    }
-    Ok(())
 }
 
 fn at_byte(at: Option<u64>) -> String {

@@ -21,7 +21,6 @@ use crate::ids::{FrameId, StackId, StringId, StringListId, TagsId};
 use crate::notices::Notices;
 use crate::settings::{PowerOfTwoDivisions, TorchSettings};
 use crate::trace::Trace;
-pub(super) use finish::check_sizes;
 use value::{MOST_PLAIN, address};
 pub(super) use value::{Value, known, push_element, push_joined};
 

@@ -39,11 +39,28 @@ mod reader;
 mod settings;
 mod writer;
 
-pub(super) use reader::read;
 pub use writer::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
+use super::{Contents, Format, FormatReader, Window};
+use crate::error::ReadError;
+
+/// The reader of logs.
+#[derive(Debug)]
+pub(super) struct Log;
+
+impl FormatReader for Log {
+    fn takes(&self, start: &[u8]) -> bool {
+        start.starts_with(&MAGIC)
+    }
+
+    fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
+        let (trace, notices, version) = reader::read(stream)?;
+        Ok(Contents { trace, notices, format: Format::Log { version } })
+    }
+}
+
 /// The first bytes of a file; text, pickles and compressed files begin otherwise.
-pub(super) const MAGIC: [u8; 8] = *b"\x93vramscp";
+const MAGIC: [u8; 8] = *b"\x93vramscp";
 
 /// The version that is written. It is read, and so are those before it.
 const VERSION: u32 = 3;

@@ -14,7 +14,6 @@ use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
 use crate::formats::DEVICES;
-use crate::formats::assembler::check_sizes;
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::Notices;
@@ -42,7 +41,7 @@ const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Reads a stream that begins with [`MAGIC`]; also returns the version.
-pub(in crate::formats) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
+pub(super) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
     let mut reader = Reader { version: version(&mut window)?, ..Reader::default() };
     if reader.version > 1 {
         window.fill(8)?;
@@ -456,7 +455,6 @@ impl Reader {
         if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory) {
             self.trace.host.get_or_insert(DeviceTrace { device: -1, ..DeviceTrace::default() });
         }
-        check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
         self.trace.annotations = Some(self.annotations);
         self.notices.unclosed = !self.closed;
         Ok((self.trace, self.notices))

@@ -1,4 +1,4 @@
-//! How far numbers can be trusted, in words: the one place that has them, for every form of report and for the page.
+//! Why numbers may not be exact: the one place that words it, for every form of report and for the page.
 
 use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Quality, SkippedActions};
 use vramscope_trace::Action;
@@ -7,7 +7,7 @@ use crate::advice::{Advice, dropped, sentence};
 use crate::units::{bytes, count, counted};
 
 /// What is not exact, and why: a sentence each, none where everything is exact.
-pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
+pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     let n = |n: usize, what: &str| counted(n as u64, what);
     let mut notes = Vec::new();
     if !q.skipped.is_empty() {
@@ -26,14 +26,11 @@ pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     if q.size_mismatches > 0 {
         notes.push(format!(
             "{} not of the size the allocator's rules give; the end state was believed. The settings may have changed during the run.",
-            were(q.size_mismatches, "block")
+            counted_with(q.size_mismatches, "block", "is", "are")
         ));
     }
     if q.lost_events > 0 {
-        notes.push(format!(
-            "{} missing: an address was used again or freed twice.",
-            were(q.lost_events, "event")
-        ));
+        notes.push(lost_events(q.lost_events));
     }
     if q.end_state_disagreements > 0 {
         notes.push(format!(
@@ -44,12 +41,8 @@ pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
     }
     if q.segment_contradictions > 0 {
         notes.push(format!(
-            "{} each other or the end state; reserved bytes are approximate.",
-            if q.segment_contradictions == 1 {
-                "1 segment event contradicts".to_owned()
-            } else {
-                format!("{} segment events contradict", count(q.segment_contradictions as u64))
-            }
+            "{}; reserved bytes are approximate.",
+            segment_contradictions(q.segment_contradictions)
         ));
     }
     if q.reproduced == Some(false) {
@@ -59,17 +52,22 @@ pub fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
         ));
     }
     if q.settings_assumed {
-        notes.push("The file names no allocator settings; PyTorch's defaults were assumed.".to_owned());
+        notes.push(SETTINGS_ASSUMED.to_owned());
     }
     notes
 }
 
-/// Why the numbers of a replay may not be exact, those of other settings than the recorded ones too: a sentence each, none
-/// where all are exact. `overflowed` says that the recording itself tells of events that its ring buffer dropped.
-pub fn replay_doubts(replay: &DeviceReplay, overflowed: bool, advice: &Advice) -> Vec<String> {
-    let others = replay.what_if_doubts.iter().filter(|doubt| !replay.doubts.contains(doubt));
-    let doubts = replay.doubts.iter().chain(others);
-    doubts.map(|&doubt| of_replay(doubt, replay, overflowed, advice)).collect()
+/// Why the numbers of a replay may not be exact: a sentence each, none where all are exact. First for the settings asked
+/// for, then what holds only for others. `overflowed` says that the recording itself tells of events that its ring buffer
+/// dropped.
+pub(crate) fn replay_doubts(
+    replay: &DeviceReplay,
+    overflowed: bool,
+    advice: &Advice,
+) -> (Vec<String>, Vec<String>) {
+    let sentence = |&doubt: &Doubt| of_replay(doubt, replay, overflowed, advice);
+    let of_others = replay.what_if_doubts.iter().filter(|doubt| !replay.doubts.contains(doubt));
+    (replay.doubts.iter().map(sentence).collect(), of_others.map(sentence).collect())
 }
 
 /// One reason why numbers of a replay may not be exact, in a sentence.
@@ -77,9 +75,7 @@ fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) 
     let n = |n: usize, what: &str| counted(n as u64, what);
     match doubt {
         Doubt::Diverges => divergence(d, advice),
-        Doubt::SettingsAssumed => {
-            "The file names no allocator settings; PyTorch's defaults were taken for them.".to_owned()
-        }
+        Doubt::SettingsAssumed => SETTINGS_ASSUMED.to_owned(),
         Doubt::Skipped(action) => skipped(action),
         Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
         Doubt::Overflowed => {
@@ -88,7 +84,7 @@ fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) 
         }
         Doubt::Preexisting(blocks) => format!(
             "{} live before recording began. Where they would have lain under other settings is not known: they are asked for anew, in address order.",
-            if blocks == 1 { "1 block was".to_owned() } else { format!("{} were", n(blocks, "block")) }
+            counted_with(blocks, "block", "was", "were")
         ),
         Doubt::OtherAllocator => {
             "The recording is of another allocator than PyTorch's, which has no such settings.".to_owned()
@@ -110,12 +106,8 @@ fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) 
         Doubt::RoundedRequests => {
             "Of a request that failed only the rounded size is recorded, and these settings round otherwise.".to_owned()
         }
-        Doubt::LostEvents(events) => {
-            format!("{} missing: an address was used again or freed twice.", n(events, "event"))
-        }
-        Doubt::SegmentContradictions(events) => {
-            format!("{} do not fit each other or the end state.", n(events, "segment event"))
-        }
+        Doubt::LostEvents(events) => lost_events(events),
+        Doubt::SegmentContradictions(events) => format!("{}.", segment_contradictions(events)),
         Doubt::AssumedReleases(releases) => format!(
             "Who gave cached memory back is not recorded in {}: it is taken for the allocator where the request would have set a new record, else for the program (`empty_cache`). Stacks would tell.",
             n(releases, "case")
@@ -187,6 +179,22 @@ fn skipped(action: Action) -> String {
     .to_owned()
 }
 
-fn were(n: usize, what: &str) -> String {
-    format!("{} {}", counted(n as u64, what), if n == 1 { "is" } else { "are" })
+/// Where the file names no settings.
+const SETTINGS_ASSUMED: &str = "The file names no allocator settings; PyTorch's defaults were assumed.";
+
+/// Events that must have happened and are not in the recording, in a sentence.
+fn lost_events(events: usize) -> String {
+    let are_missing = counted_with(events, "event", "is missing", "are missing");
+    format!("{are_missing}: an address was used again or freed twice.")
+}
+
+/// Segment events that cannot all be true, as a sentence begins.
+fn segment_contradictions(events: usize) -> String {
+    let contradict = counted_with(events, "segment event", "contradicts", "contradict");
+    format!("{contradict} each other or the end state")
+}
+
+/// `1 event is missing`, `2 events are missing`: a number of things, and the verb that goes with it.
+fn counted_with(n: usize, what: &str, one: &str, many: &str) -> String {
+    format!("{} {}", counted(n as u64, what), if n == 1 { one } else { many })
 }

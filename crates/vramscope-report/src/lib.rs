@@ -4,6 +4,7 @@
 mod advice;
 mod answers;
 mod doubts;
+pub mod findings;
 mod fit;
 mod json;
 mod junit;
@@ -11,12 +12,12 @@ mod names;
 mod shown;
 mod spreadsheet;
 mod text;
+mod trust;
 mod units;
 mod verdicts;
 
 pub use advice::Advice;
 pub use answers::{Answers, CheckAnswers, ReplayAnswers};
-pub use doubts::{doubts, replay_doubts};
 pub use fit::{fit, fit_end};
 pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
 pub use junit::junit;
@@ -24,4 +25,5 @@ pub use names::Names;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
 pub use text::{TextOptions, check, info, replay, report};
+pub use trust::{ReplayTrust, Trust};
 pub use units::{bytes, count, counted, share, signed_bytes};

@@ -121,7 +121,7 @@ impl Names<'_> {
             HolderKey::File(file) => Shown::end_of(self.trace.strings.get(*file)),
             HolderKey::Module(path) => Shown::end_of(path),
             HolderKey::Pool(pool) => Shown::of(&self.pool(*pool)),
-            HolderKey::Stream(stream) => Shown::of(&self.stream(*stream)),
+            HolderKey::Stream(stream) => Shown::of(&crate::names::stream(*stream)),
         }
     }
 
@@ -132,12 +132,14 @@ impl Names<'_> {
             Some(PoolId(a, b)) => format!("private pool ({a}, {b})"),
         }
     }
-
-    pub(crate) fn stream(&self, stream: u64) -> String {
-        if stream == 0 { "default stream".to_owned() } else { format!("stream 0x{stream:x}") }
-    }
 }
 
+/// `default stream`, `stream 0x7f3a`: streams are recorded as addresses.
+pub(crate) fn stream(stream: u64) -> String {
+    if stream == 0 { "default stream".to_owned() } else { format!("stream 0x{stream:x}") }
+}
+
+/// Which of the two pools of an arena segments of this kind belong to.
 pub(crate) fn kind(kind: SegmentKind) -> &'static str {
     match kind {
         SegmentKind::Small => "small pool",

@@ -7,7 +7,7 @@ use vramscope_analysis::{
 
 use crate::advice::{self, Advice};
 use crate::answers::CheckAnswers;
-use crate::doubts;
+use crate::doubts::doubts;
 use crate::names::Names;
 use crate::units::{bytes, count, counted};
 

@@ -10,21 +10,21 @@ use crate::tags::TagsOfDevice;
 
 /// A device of a recording, ready for questions.
 #[derive(Debug)]
-pub(crate) struct OpenDevice<'r> {
-    pub(crate) timeline: Timeline<'r, 'r>,
-    pub(crate) tags: TagsOfDevice<'r>,
+pub(crate) struct OpenDevice {
+    pub(crate) timeline: Timeline,
+    pub(crate) tags: TagsOfDevice,
     /// Allocations at each address before this one, by allocation; made when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
     pools: OnceLock<Vec<PoolPeaks>>,
 }
 
-impl<'r> OpenDevice<'r> {
-    pub(crate) fn new(timeline: Timeline<'r, 'r>, tags: TagsOfDevice<'r>) -> Self {
+impl OpenDevice {
+    pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice) -> Self {
         Self { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
     }
 
-    pub(crate) fn history(&self) -> &'r History<'r> {
+    pub(crate) fn history(&self) -> &History {
         self.timeline.history()
     }
 

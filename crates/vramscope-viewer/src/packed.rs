@@ -18,7 +18,7 @@ use vramscope_analysis::{Cancel, Moment};
 use crate::answers::stack;
 use crate::columns::{Answer, Columns, U8s};
 use crate::device::OpenDevice;
-use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay};
+use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay, Report};
 use crate::recording::OpenRecording;
 use crate::tables::{action, kind, origin};
 
@@ -42,9 +42,7 @@ pub(crate) struct PackedFile<'r> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct PackedDevice<'r> {
-    /// The device's part of `vramscope report --json`.
-    #[cfg_attr(test, ts(type = "ReportDevice"))]
-    report: serde_json::Value,
+    report: Report,
     /// Null where the recording cannot be replayed.
     replay: Option<Replay>,
     pools: &'r [PoolPeaks],
@@ -119,7 +117,7 @@ pub(crate) struct PackedRanges {
 }
 
 /// The recordings as one answer.
-pub(crate) fn pack(recordings: &[OpenRecording<'_>]) -> Answer {
+pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
     let mut columns = Columns::default();
     let mut files = Vec::new();
     for file in recordings {
@@ -186,7 +184,7 @@ fn or_none(n: u32) -> u64 {
     u64::from(n.wrapping_add(1))
 }
 
-fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocations {
+fn allocations(device: &OpenDevice, columns: &mut Columns) -> PackedAllocations {
     let allocations = &device.history().allocations;
     // Few addresses serve many allocations: each once, then by number.
     let mut numbers: HashMap<u64, u64> = HashMap::new();
@@ -216,10 +214,10 @@ fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocati
     }
 }
 
-fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
+fn events(device: &OpenDevice, columns: &mut Columns) -> PackedEvents {
     let history = device.history();
     let allocations = &history.allocations;
-    let events = &history.device.events;
+    let events = &history.device().events;
     let subject = |event: usize| history.subject_number(event);
     let mut seen = 0;
     let subjects = Numbers::of((0..events.len()).map(|e| {
@@ -260,7 +258,7 @@ fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
     }
 }
 
-fn ranges(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedRanges {
+fn ranges(device: &OpenDevice, columns: &mut Columns) -> PackedRanges {
     let ranges = &device.history().reserved;
     PackedRanges {
         address: columns.u8(Numbers::signed(differences(ranges.iter().map(|r| r.address)))),

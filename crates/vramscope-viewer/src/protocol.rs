@@ -66,9 +66,23 @@ pub(crate) struct Device<'r> {
     /// Each combination of tags once; allocations and events name theirs by its position here.
     pub(crate) tags: &'r [Tags],
     /// The texts of `tags`, each once.
-    pub(crate) tag_texts: &'r [&'r str],
+    pub(crate) tag_texts: Vec<&'r str>,
+    pub(crate) trust: Trust,
+}
+
+/// How far the numbers of a device can be trusted, in the words of the report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Trust {
+    pub(crate) is_exact: bool,
+    /// The same in a few words.
+    pub(crate) title: &'static str,
     /// Why numbers may not be exact, a sentence each; empty where they are.
     pub(crate) doubts: Vec<String>,
+    /// Whether a replay under the recorded settings gave what was recorded, in a sentence.
+    pub(crate) replay: &'static str,
+    /// That the oldest events were dropped, and how to record them, in a sentence.
+    pub(crate) dropped: Option<String>,
 }
 
 /// The highest bytes of one kind, and the first moment at which they were reached.
@@ -338,6 +352,29 @@ pub(crate) struct PoolPeaks {
     pub(crate) peak_active: u64,
 }
 
+/// What the report finds on a device, as data and in sentences.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Report {
+    /// The device's part of `vramscope report --json`.
+    #[cfg_attr(test, ts(type = "ReportDevice"))]
+    pub(crate) device: serde_json::Value,
+    /// What is said of each of `ooms`, in their order.
+    pub(crate) ooms: Vec<OomFinding>,
+    /// Which setting would have served best after an out of memory.
+    pub(crate) best_setting: Option<String>,
+}
+
+/// What is said of a request that failed.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct OomFinding {
+    /// Which free blocks were of no use to the request and why, a clause each.
+    pub(crate) unusable: Vec<String>,
+    /// Why it failed.
+    pub(crate) cause: String,
+}
+
 /// The recording replayed under its own settings and under others.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -347,9 +384,24 @@ pub(crate) struct Replay {
     pub(crate) device: serde_json::Value,
     /// Reserved bytes under each of the settings tried: moment and bytes, at each change.
     pub(crate) lines: Vec<Vec<(usize, u64)>>,
+    /// How large the device is, and from where that is known, in a sentence.
+    pub(crate) device_size: String,
+    /// How little any allocator could do with, and how sure that is: two sentences.
+    pub(crate) floors: [String; 2],
+    pub(crate) trust: ReplayTrust,
+}
+
+/// How far the numbers of a replay can be trusted, in the words of the report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct ReplayTrust {
+    /// The verdict in a few words.
+    pub(crate) title: &'static str,
+    /// What the replay reproduced; null where it did not reproduce the recording.
+    pub(crate) reproduced: Option<&'static str>,
     /// Why the replay is approximate, a sentence each; empty where it is exact.
     pub(crate) doubts: Vec<String>,
-    /// Why it is so under settings other than the recorded ones, beside `doubts`.
+    /// Further reasons, which hold only for settings other than the recorded ones.
     pub(crate) what_if_doubts: Vec<String>,
 }
 

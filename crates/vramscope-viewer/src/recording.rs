@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use vramscope_analysis::{
-    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, ReplayOptions, Summary, Timeline,
+    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, Recorder, ReplayOptions, Summary,
+    Timeline,
 };
 use vramscope_report::{
-    Advice, Answers, ReplayAnswers, ReplayJson, ReportJson, count, doubts, replay_doubts,
+    Advice, Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, Trust, count, findings,
 };
 use vramscope_trace::formats::{Compression, Format, Recording};
 use vramscope_trace::{Action, FrameId, SettingKind, SettingValue, StringId, TorchSettings};
@@ -15,36 +17,18 @@ use vramscope_trace::{Action, FrameId, SettingKind, SettingValue, StringId, Torc
 use crate::ViewError;
 use crate::columns::Columns;
 use crate::device::{OpenDevice, by_kind};
-use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, Replay};
+use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, OomFinding, Replay, Report};
 use crate::tables::code;
 use crate::tags::TagsOfDevice;
 
-/// What stands before an open recording: the pairing of events, and whose code each frame is.
-pub(crate) struct Prepared<'r> {
-    name: &'r str,
-    recording: &'r Recording,
-    frames: Frames,
-    histories: Vec<History<'r>>,
-}
-
 /// A recording made ready for questions.
 #[derive(Debug)]
-pub(crate) struct OpenRecording<'r> {
-    name: &'r str,
-    recording: &'r Recording,
-    frames: &'r Frames,
-    pub(crate) devices: Vec<OpenDevice<'r>>,
-}
-
-impl<'r> Prepared<'r> {
-    /// Pairs events and follows sizes, and looks at the frames meanwhile.
-    pub(crate) fn of(name: &'r str, recording: &'r Recording) -> Self {
-        let trace = &recording.trace;
-        let devices = trace.devices.iter().filter(|d| !d.events.is_empty() || !d.segments.is_empty());
-        let histories = || devices.map(|device| History::replayed(trace, device)).collect();
-        let (frames, histories) = both(|| Frames::of(trace), histories);
-        Self { name, recording, frames, histories }
-    }
+pub(crate) struct OpenRecording {
+    name: String,
+    recording: Recording,
+    /// Whose code each frame is.
+    frames: Frames,
+    pub(crate) devices: Vec<OpenDevice>,
 }
 
 /// Does two things at one time: the first on a thread of its own, where there is one to be had.
@@ -61,27 +45,38 @@ fn both<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl
     })
 }
 
-impl<'r> OpenRecording<'r> {
-    /// Makes it ready: indexes lifetimes, and puts tags together.
-    pub(crate) fn of(prepared: &'r Prepared<'r>) -> Self {
-        let devices = prepared.histories.iter().map(|history| {
-            let (tags, timeline) = both(|| TagsOfDevice::of(history), || Timeline::of(history));
-            OpenDevice::new(timeline, tags)
-        });
-        let Prepared { name, recording, frames, .. } = prepared;
-        Self { name, recording, frames, devices: devices.collect() }
+impl OpenRecording {
+    /// Makes it ready: pairs events, follows sizes, indexes lifetimes, puts tags together, and looks at the frames meanwhile.
+    pub(crate) fn of(name: String, recording: Recording) -> Self {
+        let trace = &recording.trace;
+        let was_used = |&position: &usize| {
+            let device = &trace.devices[position];
+            !device.events.is_empty() || !device.segments.is_empty()
+        };
+        let devices = || {
+            let open = |position| {
+                let history = Arc::new(History::replayed(trace, position));
+                let (tags, timeline) =
+                    both(|| TagsOfDevice::of(&history), || Timeline::of(Arc::clone(&history)));
+                OpenDevice::new(timeline, tags)
+            };
+            (0..trace.devices.len()).filter(was_used).map(open).collect()
+        };
+        let (frames, devices) = both(|| Frames::of(trace), devices);
+        Self { name, recording, frames, devices }
     }
 
     /// What the page shows first: names, facts, peaks.
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
+        let recorder = Recorder::of(&self.recording);
         protocol::Recording {
-            name: self.name,
+            name: &self.name,
             format: self.recording.format.name(),
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
-            facts: facts(self.recording),
-            settings: settings(self.recording),
-            devices: self.devices.iter().map(OpenDevice::overview).collect(),
+            facts: facts(&self.recording),
+            settings: settings(&self.recording),
+            devices: self.devices.iter().map(|device| device.overview(recorder)).collect(),
         }
     }
 
@@ -89,7 +84,7 @@ impl<'r> OpenRecording<'r> {
     /// long name to any number of frames.
     pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
         let trace = &self.recording.trace;
-        let names = vramscope_report::Names { trace, frames: self.frames };
+        let names = vramscope_report::Names { trace, frames: &self.frames };
         let mut texts = Vec::new();
         let mut numbers: HashMap<(Text, StringId), u32> = HashMap::new();
         let mut number = |kind: Text, frame: FrameId| {
@@ -127,49 +122,63 @@ impl<'r> OpenRecording<'r> {
         }
     }
 
-    /// The device's part of `vramscope report --json`.
-    pub(crate) fn report(&self, device: usize) -> Result<serde_json::Value, ViewError> {
+    /// What the report finds on a device.
+    pub(crate) fn report(&self, device: usize) -> Result<Report, ViewError> {
         let trace = &self.recording.trace;
-        let of = self.device(device)?.history().device;
+        let position = self.device(device)?.history().position();
+        let summary = Summary::of(trace, position, &self.frames, &Options::default());
+        let could_expand = findings::could_expand(trace);
+        let ooms = summary.ooms.iter().map(|oom| OomFinding {
+            unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
+            cause: findings::oom_cause(oom, could_expand),
+        });
+        let ooms = ooms.collect();
+        let best_setting = summary.best_setting.as_ref().map(findings::best_setting);
         let answers = Answers {
-            file: self.name,
-            recording: self.recording,
-            frames: self.frames,
-            devices: vec![Summary::of(trace, of, self.frames, &Options::default())],
+            file: &self.name,
+            recording: &self.recording,
+            frames: &self.frames,
+            devices: vec![summary],
             by: None,
             at: None,
             advice: ADVICE,
         };
-        Ok(first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?))
+        let device = first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?);
+        Ok(Report { device, ooms, best_setting })
     }
 
     /// The device replayed under its own settings and under others.
     pub(crate) fn replay(&self, device: usize, cancel: &Cancel) -> Result<Replay, ViewError> {
         let trace = &self.recording.trace;
-        let of = self.device(device)?.history().device;
+        let position = self.device(device)?.history().position();
         let options = ReplayOptions { cancel: cancel.clone(), ..ReplayOptions::default() };
-        let replay = DeviceReplay::of(trace, of, self.frames, &options, &|| ())?;
+        let replay = DeviceReplay::of(trace, position, &self.frames, &options, &|| ())?;
         let lines = replay
             .tried
             .iter()
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
-        let names = vramscope_report::Names { trace, frames: self.frames };
-        // Those of the recorded settings stand first.
-        let mut doubts = replay_doubts(&replay, names.overflowed(of.device), &ADVICE);
-        let what_if_doubts = doubts.split_off(replay.doubts.len());
+        let names = vramscope_report::Names { trace, frames: &self.frames };
+        let trust = ReplayTrust::of(&replay, names.overflowed(replay.device), &ADVICE);
+        let trust = protocol::ReplayTrust {
+            title: trust.title,
+            reproduced: trust.reproduced,
+            doubts: trust.doubts,
+            what_if_doubts: trust.what_if_doubts,
+        };
+        let (device_size, floors) = (findings::device_size(&replay, &ADVICE), findings::floors(&replay));
         let answers = ReplayAnswers {
-            file: self.name,
-            recording: self.recording,
-            frames: self.frames,
+            file: &self.name,
+            recording: &self.recording,
+            frames: &self.frames,
             devices: vec![replay],
             advice: ADVICE,
         };
         let device = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
-        Ok(Replay { device, lines, doubts, what_if_doubts })
+        Ok(Replay { device, lines, device_size, floors, trust })
     }
 
-    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice<'r>, ViewError> {
+    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {
         self.devices.get(position).ok_or(ViewError::NoDevice(position))
     }
 }
@@ -183,8 +192,16 @@ enum Text {
     ShortFunction,
 }
 
-/// Whoever sees the page has the command, too.
-const ADVICE: Advice = Advice { replay: "`vramscope replay`", ..Advice::LIBRARY };
+/// Whoever sees the page has the command, too, whose options name what the page does not ask for.
+const ADVICE: Advice = Advice {
+    any_moment: "the view Moment",
+    replay: "`vramscope replay`",
+    capacity: "`vramscope replay --capacity`",
+    capacity_alone: "`vramscope replay --capacity`",
+    overhead: "`vramscope replay --overhead`",
+    release: "`vramscope replay --torch`",
+    ..Advice::LIBRARY
+};
 
 /// Rows of lists of holders: the page makes its own for any moment.
 const MOST_HOLDERS: usize = 20;
@@ -196,14 +213,16 @@ fn first_device(mut json: serde_json::Value) -> serde_json::Value {
 /// Marks shown; a program that catches out of memory may have any number.
 const MOST_MARKS: usize = 1000;
 
-impl OpenDevice<'_> {
-    fn overview(&self) -> protocol::Device<'_> {
+impl OpenDevice {
+    fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
         let history = self.history();
-        let events = &history.device.events;
+        let events = &history.device().events;
         let peaks = self.timeline.peaks();
         let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
+        let overflowed = history.device().overflowed == Some(true);
+        let trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
         protocol::Device {
-            device: history.device.device,
+            device: history.device().device,
             events: events.len(),
             allocations: history.allocations.len(),
             origin_us: self.timeline.duration().and_then(|_| events.get(0).time_us),
@@ -219,13 +238,19 @@ impl OpenDevice<'_> {
             preexisting: history.quality.preexisting,
             marks: self.marks(),
             tags: &self.tags.table,
-            tag_texts: &self.tags.texts,
-            doubts: doubts(&history.quality, &ADVICE),
+            tag_texts: self.tags.texts.iter().map(|&text| history.trace().strings.get(text)).collect(),
+            trust: protocol::Trust {
+                is_exact: trust.is_exact,
+                title: trust.title,
+                doubts: trust.doubts,
+                replay: trust.replay,
+                dropped: trust.dropped,
+            },
         }
     }
 
     fn marks(&self) -> Vec<Mark> {
-        let events = &self.history().device.events;
+        let events = &self.history().device().events;
         let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
             Action::Oom => Some((event, MarkKind::Oom)),
             Action::Snapshot => Some((event, MarkKind::Snapshot)),

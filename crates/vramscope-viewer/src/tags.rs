@@ -9,25 +9,25 @@ use crate::protocol::Tags;
 
 /// The table of a device, and which entry each of its things has.
 #[derive(Debug, Clone)]
-pub(crate) struct TagsOfDevice<'r> {
+pub(crate) struct TagsOfDevice {
     /// The first are the trace's own tags, by their ids; then those that only an end state or a segment tells.
     pub(crate) table: Vec<Tags>,
     /// Every text once, however many tags have it.
-    pub(crate) texts: Vec<&'r str>,
+    pub(crate) texts: Vec<StringId>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
     /// The entry of each reserved range.
     pub(crate) ranges: Vec<u32>,
 }
 
-impl<'r> TagsOfDevice<'r> {
-    pub(crate) fn of(history: &History<'r>) -> Self {
-        let trace = history.trace;
+impl TagsOfDevice {
+    pub(crate) fn of(history: &History) -> Self {
+        let trace = history.trace();
         let mut texts = Vec::new();
         let mut numbers: HashMap<StringId, u32> = HashMap::new();
         let mut text = |id: Option<StringId>| {
             Some(*numbers.entry(id?).or_insert_with_key(|&id| {
-                texts.push(trace.strings.get(id));
+                texts.push(id);
                 (texts.len() - 1) as u32
             }))
         };
@@ -99,7 +99,7 @@ impl Table {
 }
 
 /// Tells each allocation by its number, with the pool of the range that held it when it began.
-fn each_with_pool(history: &History<'_>, mut tell: impl FnMut(usize, Option<PoolId>)) {
+fn each_with_pool(history: &History, mut tell: impl FnMut(usize, Option<PoolId>)) {
     let ids = 0..history.allocations.len();
     if history.reserved.iter().all(|r| r.pool.is_none()) {
         return ids.for_each(|id| tell(id, None));

@@ -8,8 +8,8 @@ use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::packed::{Packed, PackedAllocations, PackedDevice, PackedEvents, PackedFile, PackedRanges};
 use crate::protocol::{
     Allocation, Axis, ByKind, ByteKind, Device, Events, Found, Items, Layout, LayoutBlocks, LayoutSegments,
-    Live, Mark, MarkKind, NONE, Names, Peak, Picture, PoolPeaks, Recording, Regions, Replay, SearchQuery,
-    Segments, Tags, WindowQuery,
+    Live, Mark, MarkKind, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Recording, Regions, Replay,
+    ReplayTrust, Report, SearchQuery, Segments, Tags, Trust, WindowQuery,
 };
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -47,6 +47,7 @@ fn the_page_reads_what_is_answered() {
         declared::<ByKind<u64>>(),
         declared::<Recording<'_>>(),
         declared::<Device<'_>>(),
+        declared::<Trust>(),
         declared::<Peak>(),
         declared::<Mark>(),
         declared::<MarkKind>(),
@@ -68,7 +69,10 @@ fn the_page_reads_what_is_answered() {
         declared::<Regions<'_>>(),
         declared::<Segments<'_>>(),
         declared::<PoolPeaks>(),
+        declared::<Report>(),
+        declared::<OomFinding>(),
         declared::<Replay>(),
+        declared::<ReplayTrust>(),
         declared::<Packed<'_>>(),
         declared::<PackedFile<'_>>(),
         declared::<PackedDevice<'_>>(),

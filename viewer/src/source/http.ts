@@ -2,9 +2,8 @@
 
 import { toNames, toRecording } from './answers';
 import { decode } from './columns';
-import type { ReportDevice } from './generated/report';
 import type * as sent from './generated/view';
-import type { Allocation, Events, Found, Layout, Live, Query, Regions, Replay, Segments, Source, Window } from './source';
+import type { Allocation, Events, Found, Layout, Live, Query, Regions, Replay, Report, Segments, Source, Window } from './source';
 
 type Parameters = Record<string, string | number>;
 
@@ -73,7 +72,7 @@ export function http(): Source {
     },
     regions: (file, device) => columns<Regions>(at(file, device, 'regions')),
     segments: (file, device) => columns<Segments>(at(file, device, 'segments')),
-    report: (file, device, unwanted) => json<ReportDevice>(at(file, device, 'report'), {}, until(unwanted)),
+    report: (file, device, unwanted) => json<Report>(at(file, device, 'report'), {}, until(unwanted)),
     replay: (file, device, unwanted) => json<Replay>(at(file, device, 'replay'), {}, until(unwanted)),
     open: async (file) => {
       const response = await answer('api/open', { name: file.name }, { method: 'POST', body: file });

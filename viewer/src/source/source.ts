@@ -6,7 +6,6 @@
 // event n - 1, so there is one moment more than there are events. Bytes are bytes; times are microseconds after the
 // device's first event. NONE stands for "no such thing" in columns of numbers.
 
-import type { ReportDevice } from './generated/report';
 import type * as sent from './generated/view';
 import type {
   Allocation,
@@ -20,6 +19,7 @@ import type {
   Query,
   Regions,
   Replay,
+  Report,
   Segments,
   Window,
 } from './generated/view';
@@ -79,7 +79,7 @@ export interface Source {
   search(file: number, device: number, query: Query, unwanted?: AbortSignal): Promise<Found>;
   regions(file: number, device: number): Promise<Regions>;
   segments(file: number, device: number): Promise<Segments>;
-  report(file: number, device: number, unwanted?: AbortSignal): Promise<ReportDevice>;
+  report(file: number, device: number, unwanted?: AbortSignal): Promise<Report>;
   replay(file: number, device: number, unwanted?: AbortSignal): Promise<Replay>;
   /** Adds a file from the disk; gives its position. Null where this source cannot (the self-contained page). */
   open: ((file: File) => Promise<number>) | null;

@@ -25,8 +25,8 @@ function when(event: number, us: number | null): string {
 function factsOf(it: Allocation, device: Device): Fact[] {
   const tags = device.tags[it.tags];
   const facts: Fact[] = [
-    ['block', bytes(it.bytes), exactly(it.bytes)],
-    ['requested', `${bytes(it.requested)}${it.size_inferred ? ' (inferred)' : ''}`, exactly(it.requested)],
+    ['block', `${bytes(it.bytes)}${it.size_inferred ? ' (inferred)' : ''}`, exactly(it.bytes)],
+    ['requested', bytes(it.requested), exactly(it.requested)],
     ['lost to rounding', bytes(it.bytes - it.requested), exactly(it.bytes - it.requested)],
     ['address', it.version === 0 ? address(it.address) : `${address(it.address)}, use ${count(it.version + 1)} of it`],
     ['allocated', it.from === 0 ? 'before recording began' : when(it.from - 1, it.from_us)],

@@ -5,9 +5,10 @@ import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Button, Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
+import { Sentence } from '../parts/sentence';
 import { Table } from '../parts/table';
-import type { ReplayDevice, Tried } from '../source/generated/report';
-import type { Replay } from '../source/source';
+import type { Tried } from '../source/generated/report';
+import type { Replay, ReplayTrust } from '../source/source';
 import { nameOf, replayOf, setting } from '../state/replay';
 import { bytes, count, signedBytes } from '../text/units';
 
@@ -42,13 +43,13 @@ function WhatIf({ file, device, scope, recording }: Current) {
   const rows: Row[] = replay.device.what_if.map((row, index) => ({ ...row, index }));
   return (
     <div class="panel whatif-view" data-settings={rows.length}>
-      <Verdict replay={replay.device} rows={rows} />
+      <Verdict replay={replay} rows={rows} />
       <div class="whatif-body">
         <SettingTable rows={rows} />
         <aside class="whatif-side" aria-label="The chosen setting, floors and doubts" tabIndex={0}>
           <Chosen row={rows.find((r) => r.index === chosen) ?? null} recorded={rows.find((r) => r.recorded) ?? null} />
-          <Floors replay={replay.device} />
-          <Trust replay={replay} />
+          <Floors replay={replay} />
+          <Trust trust={replay.trust} />
         </aside>
       </div>
     </div>
@@ -76,7 +77,8 @@ function verdictSentences(rows: Row[]): [string, string] {
   return [`${nameOf(best.conf)} would peak at ${peak} reserved`, `${change} against the recorded settings`];
 }
 
-function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
+function Verdict({ replay, rows }: { replay: Replay; rows: Row[] }) {
+  const { device } = replay;
   const [verdict, more] = verdictSentences(rows);
   return (
     <header class="panel-head">
@@ -85,11 +87,8 @@ function Verdict({ replay, rows }: { replay: ReplayDevice; rows: Row[] }) {
         {more && <span class="quiet">{more}</span>}
       </div>
       <p class="quiet">
-        {count(replay.events)} events replayed{replay.torch ? ` by the rules of PyTorch ${replay.torch}` : ''}
-        {replay.capacity_bytes === null
-          ? '; the size of the device is not known'
-          : ` on a device of ${bytes(replay.capacity_bytes)}`}
-        .
+        {count(device.events)} events replayed{device.torch ? ` by the rules of PyTorch ${device.torch}` : ''}.{' '}
+        <Sentence text={replay.device_size} />
       </p>
     </header>
   );
@@ -190,7 +189,8 @@ function CopyLine({ text }: { text: string }) {
   );
 }
 
-function Floors({ replay: { floors } }: { replay: ReplayDevice }) {
+function Floors({ replay }: { replay: Replay }) {
+  const { floors } = replay.device;
   return (
     <section class="fact-section" aria-label="Floors">
       <h3>What no setting can beat</h3>
@@ -204,45 +204,33 @@ function Floors({ replay: { floors } }: { replay: ReplayDevice }) {
           <dd>{bytes(floors.packed_bytes)}</dd>
         </div>
       </dl>
-      <p class="quiet">
-        No allocator can do with less than is in use at one time. The packing knows every lifetime in advance
-        {floors.packed_is_optimal ? ', and there is no better one.' : '; a better one may exist.'}
-      </p>
+      <p class="quiet">{replay.floors.join(' ')}</p>
     </section>
   );
 }
 
-/** How far to trust it. */
-function Trust({ replay: { device: replay, doubts: own, what_if_doubts: others } }: { replay: Replay }) {
+/** How far the numbers can be trusted, in the report's own words. */
+function Trust({ trust }: { trust: ReplayTrust }) {
   return (
     <section class="fact-section" aria-label="How far to trust it">
-      <h3>
-        {replay.reproduces_recording === true
-          ? 'Exact: the replay reproduces the recording'
-          : own.length > 0 || others.length > 0
-            ? 'Approximate'
-            : 'How far to trust it'}
-      </h3>
-      {replay.reproduces_recording === true && (
-        <p class="quiet">
-          Under its own settings the replay gives every address and every segment event
-          {replay.compared_end ? ' and the layout at the end' : ''} as they were recorded.
-        </p>
-      )}
-      <Reasons title={null} doubts={own} />
-      <Reasons title="Of settings other than the recorded ones:" doubts={others} />
+      <h3>{trust.title}</h3>
+      {trust.reproduced !== null && <p class="quiet">{trust.reproduced}</p>}
+      <Doubts title={null} doubts={trust.doubts} />
+      <Doubts title="Of settings other than the recorded ones:" doubts={trust.what_if_doubts} />
     </section>
   );
 }
 
-function Reasons({ title, doubts }: { title: string | null; doubts: string[] }) {
+function Doubts({ title, doubts }: { title: string | null; doubts: string[] }) {
   if (doubts.length === 0) return null;
   return (
     <>
       {title && <p>{title}</p>}
       <ul class="reasons">
         {doubts.map((d) => (
-          <li key={d}>{d}</li>
+          <li key={d}>
+            <Sentence text={d} />
+          </li>
         ))}
       </ul>
     </>

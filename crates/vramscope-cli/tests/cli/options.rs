@@ -26,16 +26,59 @@ fn grouping_instead_of_the_tree() {
 }
 
 #[test]
-fn any_moment_and_any_frame() {
+fn any_moment() {
     assert_cmd_snapshot!(vramscope(&[
         "report",
         "examples/training.pickle.zst",
         "--at",
         "1200",
-        "--full-stacks",
         "--top",
         "2"
     ]));
+}
+
+/// The lines of a text report that are no frames of stacks, and the frames that stand between them: a list a stack.
+fn rows_and_stacks(report: &str) -> (Vec<String>, Vec<Vec<&str>>) {
+    const FRAME: &str = "               ";
+    let (mut rows, mut stacks) = (Vec::new(), Vec::new());
+    for lines in
+        report.lines().collect::<Vec<_>>().chunk_by(|a, b| a.starts_with(FRAME) == b.starts_with(FRAME))
+    {
+        if lines[0].starts_with(FRAME) {
+            let frames: Vec<&str> = lines.iter().map(|line| &line[FRAME.len()..]).collect();
+            let [first, .., last] = frames[..] else { panic!("a stack of {frames:?}") };
+            rows.push(format!("{FRAME}{} frames, from {first} to {last}", frames.len()));
+            stacks.push(frames);
+        } else {
+            rows.extend(lines.iter().map(|&line| line.to_owned()));
+        }
+    }
+    (rows, stacks)
+}
+
+/// The snapshot has a line for each stack; its frames are those of the same report as JSON.
+#[test]
+fn full_stacks_show_every_frame() {
+    let args = ["report", "examples/training.pickle.zst", "--at", "1200", "--full-stacks", "--top", "2"];
+    let text = String::from_utf8(run(&args).stdout).unwrap();
+    let (_, sections) = text.split_once("\nWho held").unwrap();
+    let (rows, stacks) = rows_and_stacks(sections);
+    insta::assert_snapshot!(rows.join("\n"));
+
+    let report = json(&args);
+    let holders = report["devices"][0]["at"]["holders"].as_array().unwrap();
+    for (holder, stack) in holders.iter().zip(&stacks).take(2) {
+        let frames: Vec<String> = holder["stack"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|f| {
+                let [file, name] = ["filename", "name"].map(|key| f[key].as_str().unwrap());
+                format!("{file}:{} {name}", f["line"])
+            })
+            .collect();
+        assert_eq!(stack, &frames);
+    }
 }
 
 #[test]

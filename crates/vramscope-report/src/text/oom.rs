@@ -3,8 +3,9 @@
 use vramscope_analysis::OutOfMemory;
 
 use super::page::Page;
-use crate::names::{kind, unusable};
-use crate::units::{bytes, count, counted, duration};
+use crate::findings::{oom_cause, unusable_blocks};
+use crate::names::stream;
+use crate::units::{bytes, count, duration};
 
 impl Page<'_> {
     /// Why a request failed; `start` is when the recording began. Free pieces can still be made to join where
@@ -18,11 +19,7 @@ impl Page<'_> {
         let f = &oom.fragmentation;
         self.words(
             2,
-            &format!(
-                "asked for {} on the {}",
-                bytes(oom.request.bytes),
-                self.names.stream(oom.request.stream)
-            ),
+            &format!("asked for {} on the {}", bytes(oom.request.bytes), stream(oom.request.stream)),
         );
         if let Some(line) = oom.stack.and_then(|st| self.names.frames.own_frame(self.names.trace, st)) {
             let line = self.names.frame(line);
@@ -43,38 +40,9 @@ impl Page<'_> {
             self.words(4, &format!("{} in free blocks that could have served it", bytes(f.usable)));
         }
         for u in &f.unusable {
-            let text = format!(
-                "{} unusable, in {} {}; the largest is {} in the {} on the {}",
-                bytes(u.bytes),
-                counted(u.blocks as u64, "free block"),
-                unusable(u.why),
-                bytes(u.largest.size),
-                kind(u.largest.kind),
-                self.names.stream(u.largest.stream)
-            );
-            self.words(4, &text);
+            self.words(4, &unusable_blocks(u));
         }
-        if oom.at_limit {
-            let text = "The device had room for it: a limit on reserved bytes stood in the way, as `per_process_memory_fraction` sets one.";
-            self.words(2, text);
-        } else if oom.enough_in_total() {
-            let help = if could_expand {
-                "Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help."
-            } else {
-                "Pieces of fewer sizes often help."
-            };
-            let text = format!(
-                "Free and unused together are {}, more than was asked for: it failed for fragmentation, not for size. {help}",
-                bytes(oom.device_free.saturating_add(f.external))
-            );
-            self.words(2, &text);
-        } else {
-            let text = format!(
-                "Even with every unused byte in one piece, {} would have been missing: it failed for size.",
-                bytes(oom.missing())
-            );
-            self.words(2, &text);
-        }
+        self.words(2, &oom_cause(oom, could_expand));
         if !oom.holders.is_empty() {
             self.words(2, &format!("what held the {} in use:", bytes(oom.counters.allocated)));
             self.holder_rows(&oom.holders, oom.counters.allocated, self.options.top.min(5));

@@ -1,15 +1,16 @@
 //! What a replay answers, as text: whether it fits, and which setting to use.
 
 use unicode_width::UnicodeWidthStr as _;
-use vramscope_analysis::{CapacityFrom, DeviceReplay, Doubt, Outcome, Recorder, Setting, Tried};
+use vramscope_analysis::{DeviceReplay, Outcome, Recorder, Tried};
 
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice;
 use crate::answers::ReplayAnswers;
-use crate::doubts::{not_recorded, replay_doubts};
+use crate::findings::{device_size, floors, setting_name};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
+use crate::trust::ReplayTrust;
 use crate::units::{bytes, count, counted};
 
 /// What a replay answers, as text with ANSI styles.
@@ -29,15 +30,6 @@ pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
         page.device_replay(device);
     }
     page.out
-}
-
-/// The setting as a name in a sentence.
-pub(super) fn named(setting: &Setting) -> String {
-    if setting.conf.is_empty() {
-        "PyTorch's defaults".to_owned()
-    } else {
-        format!("`{}`", Shown::of(&setting.conf))
-    }
 }
 
 /// The line to paste into a shell.
@@ -76,8 +68,11 @@ impl Page<'_> {
     /// What came of the settings asked for, and whether others do better.
     fn fits(&mut self, d: &DeviceReplay) {
         let asked = &d.asked;
-        let under =
-            if d.is_what_if { format!("With {}", named(&asked.setting)) } else { "As recorded".to_owned() };
+        let under = if d.is_what_if {
+            format!("With {}", setting_name(&asked.setting))
+        } else {
+            "As recorded".to_owned()
+        };
         let peak = bytes(asked.outcome.statistics.reserved.peak);
         if d.events == 0 {
             let text = format!(
@@ -108,7 +103,7 @@ impl Page<'_> {
             }
             (None, None) => self.styled_words(GOOD, &format!("{under} this run peaks at {peak} reserved.")),
         }
-        self.device_size(d);
+        self.words(0, &device_size(d, &self.advice));
         if let Some(best) = d.best() {
             self.advice(d, best);
         } else if d.tried.len() > 1 && !d.is_what_if {
@@ -121,38 +116,10 @@ impl Page<'_> {
         }
     }
 
-    fn device_size(&mut self, d: &DeviceReplay) {
-        let text = match d.capacity {
-            None => format!(
-                "The recording does not say how large the device was: name one with {} to ask whether it fits.",
-                self.advice.capacity
-            ),
-            Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
-                "The recording ran out at a limit on reserved bytes; its device is taken for one of {}.",
-                bytes(c.total)
-            ),
-            Some((c, CapacityFrom::Recording)) => format!(
-                "The device is as the recording shows it: the allocator had {} when it first ran out.",
-                bytes(c.total)
-            ),
-            Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
-                "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which {} can name.",
-                bytes(c.total),
-                self.advice.overhead
-            ),
-            Some((c, CapacityFrom::Given)) => format!(
-                "The device has {}, of which the allocator cannot have {}.",
-                bytes(c.total),
-                bytes(c.overhead)
-            ),
-        };
-        self.words(0, &text);
-    }
-
     fn advice(&mut self, d: &DeviceReplay, best: &Tried) {
         let peak = best.outcome.statistics.reserved.peak;
         let before = d.asked.outcome.statistics.reserved.peak;
-        let setting = named(&best.setting);
+        let setting = setting_name(&best.setting);
         let text = if !d.asked.outcome.fits() {
             let known = if best.outcome.rescued > 0 { ", as far as it was recorded" } else { "" };
             format!("With {setting} it peaks at {} and fits{known}:", bytes(peak))
@@ -222,26 +189,17 @@ impl Page<'_> {
             return;
         }
         self.out.push('\n');
-        let text = format!(
-            "{} is the most in use at one time: no allocator can do with less.",
-            bytes(d.floors.active)
-        );
-        self.words(2, &text);
-        let packed = bytes(d.floors.packed);
-        let text = if d.floors.is_optimal {
-            format!("{packed} is the best packing with every lifetime known, and there is no better one.")
-        } else {
-            format!(
-                "{packed} is the best packing found with every lifetime known; a better one could save at most {}.",
-                bytes(d.floors.packed.saturating_sub(d.floors.active))
-            )
-        };
-        self.words(2, &text);
+        for text in floors(d) {
+            self.words(2, &text);
+        }
     }
 
     fn smallest(&mut self, d: &DeviceReplay, capacity: u64, outcome: &Outcome) {
-        let under =
-            if d.is_what_if { format!("with {}", named(&d.asked.setting)) } else { "as recorded".to_owned() };
+        let under = if d.is_what_if {
+            format!("with {}", setting_name(&d.asked.setting))
+        } else {
+            "as recorded".to_owned()
+        };
         if !outcome.fits() {
             self.styled_words(BAD, &format!("No device was found on which this run fits {under}."));
             return;
@@ -261,30 +219,17 @@ impl Page<'_> {
 
     /// How far to trust the numbers.
     fn exactness(&mut self, d: &DeviceReplay) {
-        if d.reproduced == Some(true) {
+        let trust = ReplayTrust::of(d, self.names.overflowed(d.device), &self.advice);
+        if let Some(text) = trust.reproduced {
             self.heading("Reproduced");
-            let text = if d.compared_end {
-                "Under its own settings the replay gives every address, every segment event and the layout at the end as they were recorded."
-            } else {
-                "Under its own settings the replay gives every address and every segment event as they were recorded. The layout at the end could not be compared."
-            };
             self.words(2, text);
         }
-        let doubts = replay_doubts(d, self.names.overflowed(d.device), &self.advice);
-        if doubts.is_empty() {
+        if trust.doubts.is_empty() && trust.what_if_doubts.is_empty() {
             return;
         }
         self.heading("What is approximate");
-        if d.reproduced.is_none() && !d.skipped.is_empty() {
-            let checked = if d.is_unchecked {
-                "Whether the replay reproduces the recording cannot be checked; its requests were followed by the allocator's rules alone."
-            } else {
-                "The replay gives every recorded address; which segments were taken or given back when is inferred."
-            };
-            self.words(2, &format!("{} {checked}", not_recorded(d.skipped)));
-        }
-        for text in doubts {
-            self.words(2, &text);
+        for text in trust.doubts.iter().chain(&trust.what_if_doubts) {
+            self.words(2, text);
         }
     }
 }

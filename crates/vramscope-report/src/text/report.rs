@@ -1,14 +1,15 @@
 //! The report on a recording: the verdict first, then a section for each question.
 
-use vramscope_analysis::{BestSetting, Recorder, Summary, Tried};
+use anstyle::Style;
+use vramscope_analysis::{BestSetting, Recorder, Summary};
 
 use super::holders::has_stacks;
 use super::page::{BAD, GOOD, Page, TextOptions};
-use super::replay;
 use crate::advice;
 use crate::answers::Answers;
-use crate::doubts;
+use crate::findings::{self, could_expand};
 use crate::names::Names;
+use crate::trust::Trust;
 use crate::units::{bytes, count, counted};
 
 /// The report on a recording as text with ANSI styles, a section for each question.
@@ -54,8 +55,7 @@ impl Page<'_> {
         self.holders(answers, s);
         self.leaks(s);
         self.fragmentation(s);
-        let settings = answers.recording.trace.settings.as_ref();
-        let could_expand = settings.is_none_or(|s| s.in_force().expandable_segments != Some(true));
+        let could_expand = could_expand(&answers.recording.trace);
         for oom in &s.ooms {
             self.oom(s.time_us.map(|t| t.0), oom, could_expand);
         }
@@ -111,36 +111,25 @@ impl Page<'_> {
                 &format!("{before} was allocated before recording began and is counted everywhere."),
             );
         }
-        if s.quality.probably_overflowed {
-            let dropped = advice::sentence(advice::dropped(self.names.overflowed(s.device)));
-            self.words(0, &format!("{dropped}: record with {} to see them.", advice::larger(self.recorder)));
+        if let Some(dropped) = self.trust_of(s).dropped {
+            self.words(0, &dropped);
         }
+    }
+
+    fn trust_of(&self, s: &Summary) -> Trust {
+        Trust::of(&s.quality, self.names.overflowed(s.device), self.recorder, &self.advice)
     }
 
     /// The setting that would have helped, in one sentence.
     fn best_setting(&mut self, best: &BestSetting) {
-        let Tried { setting, outcome } = &best.tried;
-        let setting = replay::named(setting);
-        let exact = if best.is_approximate { ", as far as can be told" } else { "" };
-        if outcome.fits() {
-            let peak = bytes(outcome.statistics.reserved.peak);
-            let end = if outcome.rescued > 0 { " as far as it was recorded" } else { "" };
-            self.styled_words(
-                GOOD,
-                &format!("With {setting} this run peaks at {peak} and fits{end}{exact}."),
-            );
-        } else {
-            let settings = counted(best.of as u64, "setting");
-            let text =
-                format!("None of {settings} tried makes it fit; it gets furthest with {setting}{exact}.");
-            self.words(0, &text);
-        }
+        let style = if best.tried.outcome.fits() { GOOD } else { Style::new() };
+        self.styled_words(style, &findings::best_setting(best));
         self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
     }
 
     /// What is not exact, and why.
     fn trust(&mut self, s: &Summary) {
-        let doubts = doubts(&s.quality, &self.advice);
+        let doubts = self.trust_of(s).doubts;
         if doubts.is_empty() {
             return;
         }

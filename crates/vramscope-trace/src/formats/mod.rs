@@ -12,6 +12,7 @@ mod window;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::thread;
 
 pub use compression::Compression;
@@ -38,7 +39,7 @@ const LONGEST_STRING: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
     /// What happened.
-    pub trace: Trace,
+    pub trace: Arc<Trace>,
     /// The form it had.
     pub format: Format,
     /// How it was compressed.
@@ -138,7 +139,7 @@ fn read_plain(
     let Some(found) = found else { return Err(other_file(window.here())) };
     let Contents { trace, notices, format } = found.read(window)?;
     check_sizes(trace.devices.iter().chain(&trace.host))?;
-    Ok(Recording { trace, format, compression, notices })
+    Ok(Recording { trace: Arc::new(trace), format, compression, notices })
 }
 
 /// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.

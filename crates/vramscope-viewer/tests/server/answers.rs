@@ -25,8 +25,9 @@ fn sum(answer: &[u8], member: &Value) -> f64 {
 fn the_peak_is_that_of_the_report() {
     let recordings: Value = serde_json::from_slice(&server().get("api/recordings").body).unwrap();
     for file in 0..2 {
-        let report: Value =
+        let answer: Value =
             serde_json::from_slice(&server().get(&format!("api/{file}/0/report")).body).unwrap();
+        let report = &answer["device"];
         let device = &recordings[file]["devices"][0];
         for kind in ["requested", "allocated", "active", "reserved"] {
             assert_eq!(device["peaks"][kind]["bytes"], report[format!("peak_{kind}_bytes")], "{kind}");

@@ -115,8 +115,22 @@ export type Device = {
   tags: Array<Tags>;
   /** The texts of `tags`, each once. */
   tag_texts: Array<string>;
+  trust: Trust;
+};
+
+/**
+ * How far the numbers of a device can be trusted, in the words of the report.
+ */
+export type Trust = {
+  is_exact: boolean;
+  /** The same in a few words. */
+  title: string;
   /** Why numbers may not be exact, a sentence each; empty where they are. */
   doubts: Array<string>;
+  /** Whether a replay under the recorded settings gave what was recorded, in a sentence. */
+  replay: string;
+  /** That the oldest events were dropped, and how to record them, in a sentence. */
+  dropped: string | null;
 };
 
 /**
@@ -427,6 +441,28 @@ export type PoolPeaks = {
 };
 
 /**
+ * What the report finds on a device, as data and in sentences.
+ */
+export type Report = {
+  /** The device's part of `vramscope report --json`. */
+  device: ReportDevice;
+  /** What is said of each of `ooms`, in their order. */
+  ooms: Array<OomFinding>;
+  /** Which setting would have served best after an out of memory. */
+  best_setting: string | null;
+};
+
+/**
+ * What is said of a request that failed.
+ */
+export type OomFinding = {
+  /** Which free blocks were of no use to the request and why, a clause each. */
+  unusable: Array<string>;
+  /** Why it failed. */
+  cause: string;
+};
+
+/**
  * The recording replayed under its own settings and under others.
  */
 export type Replay = {
@@ -434,9 +470,24 @@ export type Replay = {
   device: ReplayDevice;
   /** Reserved bytes under each of the settings tried: moment and bytes, at each change. */
   lines: Array<Array<[number, number]>>;
+  /** How large the device is, and from where that is known, in a sentence. */
+  device_size: string;
+  /** How little any allocator could do with, and how sure that is: two sentences. */
+  floors: [string, string];
+  trust: ReplayTrust;
+};
+
+/**
+ * How far the numbers of a replay can be trusted, in the words of the report.
+ */
+export type ReplayTrust = {
+  /** The verdict in a few words. */
+  title: string;
+  /** What the replay reproduced; null where it did not reproduce the recording. */
+  reproduced: string | null;
   /** Why the replay is approximate, a sentence each; empty where it is exact. */
   doubts: Array<string>;
-  /** Why it is so under settings other than the recorded ones, beside `doubts`. */
+  /** Further reasons, which hold only for settings other than the recorded ones. */
   what_if_doubts: Array<string>;
 };
 
@@ -460,8 +511,7 @@ export type PackedFile = {
  * One device, packed.
  */
 export type PackedDevice = {
-  /** The device's part of `vramscope report --json`. */
-  report: ReportDevice;
+  report: Report;
   /** Null where the recording cannot be replayed. */
   replay: Replay | null;
   pools: Array<PoolPeaks>;

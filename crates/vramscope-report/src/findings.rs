@@ -1,0 +1,122 @@
+//! Findings in words: the sentences that the text and the page both show.
+
+use vramscope_analysis::{
+    BestSetting, CapacityFrom, DeviceReplay, Doubt, OutOfMemory, Setting, Tried, UnusableBlocks,
+};
+use vramscope_trace::Trace;
+
+use crate::advice::Advice;
+use crate::names::{kind, stream, unusable};
+use crate::shown::Shown;
+use crate::units::{bytes, counted};
+
+/// Whether free pieces could still be made to join: the recorded settings do not say that segments were expandable.
+pub fn could_expand(trace: &Trace) -> bool {
+    let settings = trace.settings.as_ref();
+    settings.is_none_or(|s| s.in_force().expandable_segments != Some(true))
+}
+
+/// Why a request failed, in sentences: at a limit, for fragmentation, or for size. `could_expand` as in [`could_expand`].
+pub fn oom_cause(oom: &OutOfMemory, could_expand: bool) -> String {
+    if oom.at_limit {
+        return "The device had room for it: a limit on reserved bytes stood in the way, as `per_process_memory_fraction` sets one.".to_owned();
+    }
+    if !oom.enough_in_total() {
+        return format!(
+            "Even with every unused byte in one piece, {} would have been missing: it failed for size.",
+            bytes(oom.missing())
+        );
+    }
+    let help = if could_expand {
+        "Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help."
+    } else {
+        "Pieces of fewer sizes often help."
+    };
+    format!(
+        "Free and unused together are {}, more than was asked for: it failed for fragmentation, not for size. {help}",
+        bytes(oom.device_free.saturating_add(oom.fragmentation.external))
+    )
+}
+
+/// What free blocks were of no use to a request that failed, and why.
+pub fn unusable_blocks(u: &UnusableBlocks) -> String {
+    format!(
+        "{} unusable, in {} {}; the largest is {} in the {} on the {}",
+        bytes(u.bytes),
+        counted(u.blocks as u64, "free block"),
+        unusable(u.why),
+        bytes(u.largest.size),
+        kind(u.largest.kind),
+        stream(u.largest.stream)
+    )
+}
+
+/// The setting that would have served a run best that was out of memory, in a sentence.
+pub fn best_setting(best: &BestSetting) -> String {
+    let Tried { setting, outcome } = &best.tried;
+    let setting = setting_name(setting);
+    let exact = if best.is_approximate { ", as far as can be told" } else { "" };
+    if outcome.fits() {
+        let peak = bytes(outcome.statistics.reserved.peak);
+        let end = if outcome.rescued > 0 { " as far as it was recorded" } else { "" };
+        format!("With {setting} this run peaks at {peak} and fits{end}{exact}.")
+    } else {
+        let settings = counted(best.of as u64, "setting");
+        format!("None of {settings} tried makes it fit; it gets furthest with {setting}{exact}.")
+    }
+}
+
+/// A setting as a name in a sentence.
+pub(crate) fn setting_name(setting: &Setting) -> String {
+    if setting.conf.is_empty() {
+        "PyTorch's defaults".to_owned()
+    } else {
+        format!("`{}`", Shown::of(&setting.conf))
+    }
+}
+
+/// How large the device of a replay is, and from where that is known, in a sentence.
+pub fn device_size(d: &DeviceReplay, advice: &Advice) -> String {
+    match d.capacity {
+        None => format!(
+            "The recording does not say how large the device was: name one with {} to ask whether it fits.",
+            advice.capacity
+        ),
+        Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
+            "The recording ran out at a limit on reserved bytes; its device is taken for one of {}.",
+            bytes(c.total)
+        ),
+        Some((c, CapacityFrom::Recording)) => format!(
+            "The device is as the recording shows it: the allocator had {} when it first ran out.",
+            bytes(c.total)
+        ),
+        Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
+            "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which {} can name.",
+            bytes(c.total),
+            advice.overhead
+        ),
+        Some((c, CapacityFrom::Given)) => format!(
+            "The device has {}, of which the allocator cannot have {}.",
+            bytes(c.total),
+            bytes(c.overhead)
+        ),
+    }
+}
+
+/// How little any allocator could do with, and how sure that is: a sentence for the bytes in use at one time, and one for
+/// the best packing.
+pub fn floors(d: &DeviceReplay) -> [String; 2] {
+    let active = bytes(d.floors.active);
+    let packed = bytes(d.floors.packed);
+    [
+        format!("{active} is the most in use at one time: no allocator can do with less."),
+        if d.floors.is_optimal {
+            format!("{packed} is the best packing with every lifetime known, and there is no better one.")
+        } else {
+            format!(
+                "{packed} is the best packing found with every lifetime known; a better one could save at most {}.",
+                bytes(d.floors.packed.saturating_sub(d.floors.active))
+            )
+        },
+    ]
+}

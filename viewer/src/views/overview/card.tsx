@@ -1,0 +1,61 @@
+// What the cards of the overview share: their frame, links into other views, and lists that show a few rows at first.
+
+import { batch } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { ReportFrame } from '../../source/generated/report';
+import { chooseMoment } from '../../state/moves';
+import { view, type ViewName } from '../../state/place';
+import { baseName } from '../../text/path';
+import { count } from '../../text/units';
+
+/** Rows that a list shows at first. */
+export const FIRST_ROWS = 8;
+/** Rows that each click on "more" adds. */
+const MORE_ROWS = 100;
+
+/** The first rows of a list, and the button that shows more of them; false where all are shown. */
+export function useFirstRows<T>(all: readonly T[]): [shown: readonly T[], more: ComponentChildren] {
+  const [most, setMost] = useState(FIRST_ROWS);
+  const left = all.length - most;
+  const more = left > 0 && (
+    <p>
+      <button type="button" class="link-button" onClick={() => setMost(most + MORE_ROWS)}>
+        {left > MORE_ROWS ? `${count(MORE_ROWS)} of ${count(left)} more` : `${count(left)} more`}
+      </button>
+    </p>
+  );
+  return [all.slice(0, most), more];
+}
+
+/** `1 block`, `2 blocks`. */
+export const counted = (n: number, one: string, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
+
+/** `train.py:12 forward`. */
+export const frameText = (frame: ReportFrame) => `${baseName(frame.filename)}:${frame.line} ${frame.name}`;
+
+/** `1,234 bytes`: the title of a cell that shows bytes rounded. */
+export const exactBytes = (n: number) => `${count(n)} bytes`;
+
+export function Card({ title, tone, children }: { title: string; tone?: 'bad' | 'warn'; children: ComponentChildren }) {
+  return (
+    <section class={tone ? `card card-${tone}` : 'card'}>
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** A link into another view, and to a moment there. */
+export function ViewLink({ to, moment, children }: { to: ViewName; moment?: number; children: ComponentChildren }) {
+  const go = () =>
+    batch(() => {
+      view.value = to;
+      if (moment !== undefined) chooseMoment(moment);
+    });
+  return (
+    <button type="button" class="link-button" onClick={go}>
+      {children}
+    </button>
+  );
+}

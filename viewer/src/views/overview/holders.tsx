@@ -1,0 +1,53 @@
+// Who held the memory at the peak.
+
+import type { Holder } from '../../source/generated/report';
+import type { Device } from '../../source/source';
+import { bytes, count, share } from '../../text/units';
+import { Card, FIRST_ROWS, ViewLink, exactBytes, frameText } from './card';
+
+export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device['peaks']['allocated'] }) {
+  return (
+    <Card title={`Who held the ${bytes(peak.bytes)} at the peak`}>
+      <table class="numbers">
+        <thead>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col" class="numeric">
+              Blocks
+            </th>
+            <th scope="col" class="numeric">
+              Bytes
+            </th>
+            <th scope="col" class="numeric">
+              Share
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {holders.slice(0, FIRST_ROWS).map((holder, i) => (
+            <tr key={i}>
+              <td class="wide">{holderText(holder)}</td>
+              <td class="numeric">{count(holder.count)}</td>
+              <td class="numeric" title={exactBytes(holder.bytes)}>
+                {bytes(holder.bytes)}
+              </td>
+              <td class="numeric">{share(holder.bytes, peak.bytes)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="finding-links">
+        <ViewLink to="moment" moment={peak.moment}>
+          {holders.length > FIRST_ROWS ? `All ${count(holders.length)}, as a flame graph` : 'As a flame graph'}
+        </ViewLink>
+      </p>
+    </Card>
+  );
+}
+
+/** The innermost Python frame, and the group that it belongs to. */
+function holderText(holder: Holder): string {
+  const inner = holder.stack.find((frame) => frame.filename.endsWith('.py'));
+  const key = inner && frameText(inner) !== holder.key ? `${frameText(inner)} ‹ ${holder.key}` : holder.key;
+  return holder.preexisting ? `${key} (live before recording)` : key;
+}

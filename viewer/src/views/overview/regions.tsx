@@ -1,0 +1,84 @@
+// Annotated regions: what one run of each took.
+
+import { Fragment } from 'preact';
+import type { Region, RegionRun } from '../../source/generated/report';
+import { bytes, count, duration, signedBytes } from '../../text/units';
+import { Card, exactBytes, useFirstRows } from './card';
+
+/** A row for one run of a region. The typical run names the region and counts its runs; the first and the largest stand below. */
+function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: RegionRun }) {
+  return (
+    <tr class={runs === undefined ? 'quiet' : undefined}>
+      {runs === undefined ? (
+        <td class="wide">{name}</td>
+      ) : (
+        <th scope="row" class="wide">
+          {name}
+        </th>
+      )}
+      <td class="numeric">{runs === undefined ? '' : count(runs)}</td>
+      <td class="numeric" title={exactBytes(run.peak_allocated_bytes)}>
+        {bytes(run.peak_allocated_bytes)}
+      </td>
+      <td class="numeric" title={exactBytes(run.peak_above_start_bytes)}>
+        {bytes(run.peak_above_start_bytes)}
+      </td>
+      <td class="numeric" title={exactBytes(run.net_bytes)}>
+        {signedBytes(run.net_bytes)}
+      </td>
+      <td class="numeric">{duration(run.us)}</td>
+    </tr>
+  );
+}
+
+/** Whether two runs took different memory. Their times are not compared: no two are the same. */
+const differs = (a: RegionRun, b: RegionRun) =>
+  a.peak_allocated_bytes !== b.peak_allocated_bytes ||
+  a.peak_above_start_bytes !== b.peak_above_start_bytes ||
+  a.net_bytes !== b.net_bytes;
+
+export function RegionsCard({ regions }: { regions: Region[] }) {
+  const [shown, rest] = useFirstRows(regions);
+  if (regions.length === 0) return null;
+  return (
+    <Card title="Annotated regions">
+      <table class="numbers">
+        <thead>
+          <tr>
+            <th scope="col">Region</th>
+            <th scope="col" class="numeric">
+              Runs
+            </th>
+            <th scope="col" class="numeric">
+              Peak
+            </th>
+            <th scope="col" class="numeric">
+              Above its start
+            </th>
+            <th scope="col" class="numeric">
+              Left behind
+            </th>
+            <th scope="col" class="numeric">
+              Time
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map((r) => (
+            <Fragment key={r.name}>
+              <RegionFigures name={r.name} runs={r.count} run={r.typical} />
+              {differs(r.first, r.typical) && <RegionFigures name="the first" run={r.first} />}
+              {differs(r.largest, r.typical) && <RegionFigures name="the largest" run={r.largest} />}
+            </Fragment>
+          ))}
+        </tbody>
+      </table>
+      {regions.some((r) => r.count > 1) && (
+        <p class="quiet">
+          Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.
+        </p>
+      )}
+      {rest}
+    </Card>
+  );
+}

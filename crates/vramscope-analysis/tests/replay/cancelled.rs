@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Axis, ByteKind, Cancel, DeviceReplay, Frames, History, ReplayError, ReplayOptions, Timeline, Window,
+    Axis, ByteKind, Cancel, DeviceReplay, Frames, History, Options, ReplayError, ReplayOptions, Summary,
+    Timeline, Window,
 };
 
 use crate::{MIB, alloc, free, recording};
@@ -45,4 +46,25 @@ fn a_picture_that_is_cancelled_is_not_drawn() {
     assert_eq!(timeline.view_unless(&window, &cancel), Some(timeline.view(&window)));
     cancel.clone().cancel();
     assert_eq!(timeline.view_unless(&window, &cancel), None);
+}
+
+#[test]
+fn a_history_and_a_report_that_are_cancelled_are_not_made() {
+    // The blocks are gone by the end, and what lay behind them is not known: a replay is asked for their sizes.
+    let mut events: Vec<_> = (1..=200).flat_map(|n| [alloc(n, n * MIB + 1), free(n)]).collect();
+    events.push(
+        serde_json::json!({"action": "oom", "addr": 0, "size": 1u64 << 40, "stream": 0, "device_free": MIB}),
+    );
+    let trace = recording(&events, &[]);
+    let frames = Frames::of(&trace);
+    let cancel = Cancel::default();
+    let history = History::replayed_unless(&trace, 0, &cancel).unwrap();
+    assert_eq!(history.quality, History::replayed(&trace, 0).quality);
+    let ask = |cancel: &Cancel| Summary::of_history_unless(&history, &frames, &Options::default(), cancel);
+    let answered = ask(&cancel).unwrap();
+    assert_eq!(answered.peaks, Summary::of(&trace, 0, &frames, &Options::default()).peaks);
+    assert!(answered.best_setting.is_some());
+    cancel.cancel();
+    assert!(History::replayed_unless(&trace, 0, &cancel).is_none());
+    assert!(ask(&cancel).is_none());
 }

@@ -47,7 +47,8 @@ fn both<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl
 
 impl OpenRecording {
     /// Makes it ready: pairs events, follows sizes, indexes lifetimes, puts tags together, and looks at the frames meanwhile.
-    pub(crate) fn of(name: String, recording: Recording) -> Self {
+    /// `None` where the file was closed meanwhile.
+    pub(crate) fn of(name: String, recording: Recording, closed: &Cancel) -> Option<Self> {
         let trace = &recording.trace;
         let was_used = |&position: &usize| {
             let device = &trace.devices[position];
@@ -55,15 +56,15 @@ impl OpenRecording {
         };
         let devices = || {
             let open = |position| {
-                let history = Arc::new(History::replayed(trace, position));
+                let history = Arc::new(History::replayed_unless(trace, position, closed)?);
                 let (tags, timeline) =
                     both(|| TagsOfDevice::of(&history), || Timeline::of(Arc::clone(&history)));
-                OpenDevice::new(timeline, tags)
+                Some(OpenDevice::new(timeline, tags))
             };
-            (0..trace.devices.len()).filter(was_used).map(open).collect()
+            (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
         };
         let (frames, devices) = both(|| Frames::of(trace), devices);
-        Self { name, recording, frames, devices }
+        Some(Self { frames, devices: devices?, name, recording })
     }
 
     /// What the page shows first: names, facts, peaks.
@@ -123,10 +124,11 @@ impl OpenRecording {
     }
 
     /// What the report finds on a device.
-    pub(crate) fn report(&self, device: usize) -> Result<Report, ViewError> {
+    pub(crate) fn report(&self, device: usize, cancel: &Cancel) -> Result<Report, ViewError> {
         let trace = &self.recording.trace;
-        let position = self.device(device)?.history().position();
-        let summary = Summary::of(trace, position, &self.frames, &Options::default());
+        let history = self.device(device)?.history();
+        let summary = Summary::of_history_unless(history, &self.frames, &Options::default(), cancel)
+            .ok_or(ViewError::Unwanted)?;
         let could_expand = findings::could_expand(trace);
         let ooms = summary.ooms.iter().map(|oom| OomFinding {
             unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),

@@ -5,6 +5,7 @@
 
 use crate::arena::Locked;
 use crate::block::{Block, BlockKey, BlockState};
+use crate::core::ReservedAddresses;
 use crate::device::DeviceError;
 use crate::observer::Observer;
 use crate::policy::Class;
@@ -107,7 +108,7 @@ impl<O: Observer> Locked<'_, O> {
         rounded: u64,
         stack: Option<O::Stack>,
     ) -> Result<BlockKey, DeviceError> {
-        let (address, size, age) = self.arena.core().reserve(class)?;
+        let ReservedAddresses { address, size, age } = self.arena.core().reserve(class)?;
         if size < rounded {
             self.arena.core().release(address, size)?;
             return Err(DeviceError::OutOfMemory { size: rounded });

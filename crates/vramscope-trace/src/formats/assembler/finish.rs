@@ -13,6 +13,14 @@ use crate::notices::Notices;
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
+/// A segment of the end state.
+struct SegmentOfDevice {
+    /// The device's number.
+    device: i64,
+    segment: Segment,
+    blocks: Vec<Block>,
+}
+
 impl Assembler {
     /// The trace, where `root` is a snapshot.
     pub(in crate::formats) fn finish(mut self, root: Value) -> Result<(Trace, Notices), ReadError> {
@@ -47,7 +55,7 @@ impl Assembler {
                 DeviceTrace { device, events, overflowed, max_entries, ..DeviceTrace::default() },
             );
         }
-        for (device, segment, blocks) in self.end_state(root.segments, "segments")? {
+        for SegmentOfDevice { device, segment, blocks } in self.end_state(root.segments, "segments")? {
             let new = || DeviceTrace { device, ..DeviceTrace::default() };
             devices.entry(device).or_insert_with(new).push_segment(segment, blocks);
         }
@@ -55,7 +63,9 @@ impl Assembler {
             let runs: Vec<_> = host_traces.into_iter().flatten().collect();
             let events = self.take_events(&runs);
             let mut host = DeviceTrace { device: -1, events, ..DeviceTrace::default() };
-            for (_, segment, blocks) in self.end_state(root.host_segments, "host_segments")? {
+            for SegmentOfDevice { segment, blocks, .. } in
+                self.end_state(root.host_segments, "host_segments")?
+            {
                 host.push_segment(segment, blocks);
             }
             self.trace.host = Some(host);
@@ -170,12 +180,8 @@ impl Assembler {
         events
     }
 
-    /// Segments in address order, each with its device and its blocks.
-    fn end_state(
-        &mut self,
-        segments: Option<Value>,
-        path: &str,
-    ) -> Result<Vec<(i64, Segment, Vec<Block>)>, ReadError> {
+    /// Segments in address order.
+    fn end_state(&mut self, segments: Option<Value>, path: &str) -> Result<Vec<SegmentOfDevice>, ReadError> {
         let mut ids = Vec::new();
         for (i, &v) in self.items_under(segments, path)?.iter().enumerate() {
             let at = || format!("{path}[{i}]");
@@ -195,7 +201,7 @@ impl Assembler {
             }
             let (device, segment, blocks) = (raw.device, raw.segment.clone(), raw.blocks);
             let blocks = self.blocks_of(blocks, &segment, &path)?;
-            out.push((device, segment, blocks));
+            out.push(SegmentOfDevice { device, segment, blocks });
         }
         Ok(out)
     }

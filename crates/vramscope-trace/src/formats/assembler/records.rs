@@ -44,7 +44,7 @@ impl Assembler {
                     }
                     Err(what) => return Ok(Err(what)),
                 },
-                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| tags.forward_frames = l),
+                Some(FORWARD_FRAMES) => self.string_list(&mut tags.forward_frames, v)?,
                 _ => {
                     self.unknown_key("trace entries", key);
                     Some(())
@@ -137,7 +137,7 @@ impl Assembler {
                     }
                     Err(what) => return Ok(Err(what)),
                 },
-                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| forward_frames = l),
+                Some(FORWARD_FRAMES) => self.string_list(&mut forward_frames, v)?,
                 Some(HISTORY) => {
                     history = self.newest_history(v);
                     Some(())
@@ -203,7 +203,7 @@ impl Assembler {
                     }
                     Err(what) => return Ok(Err(what)),
                 },
-                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| segment.forward_frames = l),
+                Some(FORWARD_FRAMES) => self.string_list(&mut segment.forward_frames, v)?,
                 Some(BLOCKS) => {
                     blocks = v;
                     Some(())
@@ -371,20 +371,29 @@ impl Assembler {
         })
     }
 
-    fn as_string_list(&mut self, v: Value) -> Result<Option<Option<StringListId>>, TableFull> {
-        let list = match v {
-            Value::None => return Ok(Some(None)),
-            Value::EmptyList => return Ok(Some(Some(self.trace.string_lists.intern(Vec::new())?))),
-            Value::List(id) => id,
-            _ => return Ok(None),
+    /// Sets a list of strings, or that there is none; `None` where the value is something else.
+    fn string_list(&mut self, slot: &mut Option<StringListId>, v: Value) -> Result<Option<()>, TableFull> {
+        let id = match v {
+            Value::None => {
+                *slot = None;
+                return Ok(Some(()));
+            }
+            Value::EmptyList => Some(self.trace.string_lists.intern(Vec::new())?),
+            Value::List(list) => self.interned_list(list)?,
+            _ => None,
         };
+        Ok(id.map(|id| *slot = Some(id)))
+    }
+
+    /// A list that holds nothing but strings, each list put together once.
+    fn interned_list(&mut self, list: u32) -> Result<Option<StringListId>, TableFull> {
         if let Some(&known) = self.string_lists.get(&list) {
-            return Ok(known.map(Some));
+            return Ok(known);
         }
         let strings: Option<Vec<StringId>> = self.list_items(list).iter().map(|&v| as_string(v)).collect();
         let id = strings.map(|s| self.trace.string_lists.intern(s)).transpose()?;
         self.string_lists.insert(list, id);
-        Ok(id.map(Some))
+        Ok(id)
     }
 
     fn as_pool(&self, v: Value) -> Option<PoolId> {

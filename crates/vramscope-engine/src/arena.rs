@@ -12,8 +12,10 @@
 mod block;
 mod blocks;
 mod expandable;
+mod free_blocks;
 mod requests;
 mod segments;
+mod unmapped;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,13 +28,13 @@ pub use block::BlockKey;
 use crate::arena_key::ArenaKey;
 use crate::core::Core;
 use crate::device::{DeviceError, guarded};
-use crate::free_blocks::FreeBlocks;
 use crate::layout::{BlockLayout, SegmentLayout};
 use crate::observer::Observer;
 use crate::pending::Pending;
 use crate::statistics::Tally;
-use crate::unmapped::UnmappedBlocks;
 use block::{Block, BlockState, Segment};
+use free_blocks::FreeBlocks;
+use unmapped::UnmappedBlocks;
 
 /// The memory of one pool on one stream. It lives as long as its engine, or a block in use, refers to it.
 pub struct Arena<O: Observer> {

@@ -167,6 +167,15 @@ impl DeviceAccounts {
     }
 }
 
+/// Addresses that were reserved for an expandable segment, without memory behind them.
+pub(crate) struct ReservedAddresses {
+    pub(crate) address: u64,
+    /// Bytes, in whole pages.
+    pub(crate) size: u64,
+    /// The number of the segment in the order in which segments were taken from the device.
+    pub(crate) age: u64,
+}
+
 impl<O: Observer> Core<O> {
     /// The core of an engine on `device`, whose number is `device_id`, by the rules of `policy`.
     ///
@@ -321,13 +330,13 @@ impl<O: Observer> Core<O> {
     }
 
     /// Reserves addresses for an expandable segment: nine eighths of the device, in whole pages
-    /// (`ExpandableSegment`, PyTorch). Returns address, size and age.
-    pub(crate) fn reserve(&self, class: Class) -> Result<(u64, u64, u64), DeviceError> {
+    /// (`ExpandableSegment`, PyTorch).
+    pub(crate) fn reserve(&self, class: Class) -> Result<ReservedAddresses, DeviceError> {
         let page = self.policy.page_size(class);
         let total = self.device.memory_info()?.total;
         let size = total.saturating_add(total / 8).checked_next_multiple_of(page).unwrap_or(total);
         let address = self.virtual_memory()?.reserve(size)?;
-        Ok((address, size, self.accounts().next_age()))
+        Ok(ReservedAddresses { address, size, age: self.accounts().next_age() })
     }
 
     /// Gives the addresses of an expandable segment back.

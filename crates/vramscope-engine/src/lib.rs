@@ -21,12 +21,10 @@ mod arena;
 mod arena_key;
 mod caching_allocator;
 mod callbacks;
-mod conf;
 mod core;
 mod device;
 mod engine;
 mod error;
-mod free_blocks;
 mod growth;
 mod layout;
 mod observer;
@@ -36,7 +34,6 @@ mod start;
 mod statistics;
 mod summary;
 mod table;
-mod unmapped;
 mod virtual_device;
 
 pub use address_space::AddressSpace;
@@ -44,19 +41,17 @@ pub use arena::{Arena, BlockKey, Grant};
 pub use arena_key::ArenaKey;
 pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock};
 pub use callbacks::{AllocCallbacks, NoCallbacks};
-pub use conf::parse_conf;
 pub use device::{DEVICE_PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory, guarded};
 pub use engine::{Engine, FreeMemoryCallback, LockedEngine, NO_ARENA};
 pub use error::{AllocError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
-pub use policy::{
-    Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease,
-};
+pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes};
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
 pub use summary::{Metric, PartialStat, Summary};
 pub use virtual_device::VirtualDevice;
+pub use vramscope_trace::TorchRelease;
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

@@ -10,7 +10,7 @@ use crate::policy::Class;
 pub struct BlockKey(NonZeroU32);
 
 impl BlockKey {
-    pub(crate) fn new(index: usize) -> Self {
+    pub(super) fn new(index: usize) -> Self {
         Self(u32::try_from(index + 1).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState};
-use crate::free_blocks::SearchKey;
+use crate::arena::free_blocks::SearchKey;
 use crate::observer::Observer;
 use crate::policy::SearchOrder;
 

@@ -2,8 +2,8 @@
 
 use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState, Segment};
+use crate::arena::free_blocks::FreeBlocks;
 use crate::device::DeviceError;
-use crate::free_blocks::FreeBlocks;
 use crate::observer::Observer;
 use crate::policy::Class;
 

@@ -8,14 +8,14 @@
 //! A request grows a segment in the first run that holds it. Asking every unmapped block would cost as much as there
 //! are holes, for each request; here a tree of them knows the longest run below each of its nodes.
 
-use crate::arena::BlockKey;
+use crate::arena::block::BlockKey;
 
 /// The addresses of an unmapped block and its free neighbours: the first byte, and the byte behind the last.
 type Reach = (u64, u64);
 
 /// An ordered set of unmapped blocks by address, in which the first run of a length is found in logarithmic time. It
 /// is a treap: a search tree by address, and a heap by random priority, which keeps it balanced.
-pub(crate) struct UnmappedBlocks {
+pub(super) struct UnmappedBlocks {
     nodes: Vec<Node>,
     vacant: Vec<Link>,
     root: Link,
@@ -88,7 +88,7 @@ impl Default for UnmappedBlocks {
 
 impl UnmappedBlocks {
     /// Adds a block whose neighbours are not looked at yet: it is stale until [`set_reach`](Self::set_reach).
-    pub(crate) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
+    pub(super) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
         self.stale.push(address);
         // xorshift64
         self.random ^= self.random << 13;
@@ -113,17 +113,17 @@ impl UnmappedBlocks {
     }
 
     /// Notes that the reach of the block at `address` must be measured again before the next search.
-    pub(crate) fn mark_stale(&mut self, address: u64) {
+    pub(super) fn mark_stale(&mut self, address: u64) {
         self.stale.push(address);
     }
 
     /// The addresses of the blocks whose reach must be measured again; the list is empty afterwards.
-    pub(crate) fn take_stale(&mut self) -> Vec<u64> {
+    pub(super) fn take_stale(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.stale)
     }
 
     /// Removes the block that begins at `address`, if there is one.
-    pub(crate) fn remove(&mut self, address: u64) {
+    pub(super) fn remove(&mut self, address: u64) {
         let (below, rest) = self.split(self.root, address);
         let (found, above) = match address.checked_add(1) {
             Some(behind) => self.split(rest, behind),
@@ -136,12 +136,12 @@ impl UnmappedBlocks {
     }
 
     /// The block that begins at `address`.
-    pub(crate) fn get(&self, address: u64) -> Option<BlockKey> {
+    pub(super) fn get(&self, address: u64) -> Option<BlockKey> {
         self.from(address).filter(|node| node.address == address).map(|node| node.key)
     }
 
     /// Notes the reach of the block at `address`.
-    pub(crate) fn set_reach(&mut self, address: u64, reach: Reach) {
+    pub(super) fn set_reach(&mut self, address: u64, reach: Reach) {
         self.set_below(self.root, address, reach);
     }
 
@@ -158,7 +158,7 @@ impl UnmappedBlocks {
     }
 
     /// The first block of the lowest run of at least `size` bytes.
-    pub(crate) fn first_of(&self, size: u64) -> Option<BlockKey> {
+    pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
         let mut at = self.node(self.root).filter(|root| root.runs.longest >= size)?;
         loop {
             let left = self.node(at.left).map(|left| left.runs);
@@ -193,7 +193,7 @@ impl UnmappedBlocks {
 
     /// Every block, in address order.
     #[cfg(test)]
-    pub(crate) fn keys(&self) -> Vec<BlockKey> {
+    pub(super) fn keys(&self) -> Vec<BlockKey> {
         let mut nodes: Vec<&Node> = Vec::new();
         let mut next = self.from(0);
         while let Some(node) = next {

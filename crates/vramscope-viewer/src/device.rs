@@ -13,7 +13,7 @@ use crate::tags::TagsOfDevice;
 pub(crate) struct OpenDevice<'r> {
     pub(crate) timeline: Timeline<'r, 'r>,
     pub(crate) tags: TagsOfDevice<'r>,
-    /// Allocations at each address before this one, by allocation; made when first asked for.
+    /// For each allocation, how many before it had the same address; counted when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
     pools: OnceLock<Vec<PoolPeaks>>,
@@ -28,7 +28,7 @@ impl<'r> OpenDevice<'r> {
         self.timeline.history()
     }
 
-    /// How many allocations lay at each allocation's address before it.
+    /// For each allocation, how many before it had the same address.
     pub(crate) fn versions(&self) -> &[u32] {
         self.versions.get_or_init(|| {
             let mut seen: HashMap<u64, u32> = HashMap::new();
@@ -41,7 +41,7 @@ impl<'r> OpenDevice<'r> {
         })
     }
 
-    /// The highest reserved and active bytes of each pool on each stream.
+    /// The highest reserved and active bytes of each pool on each stream, sorted by pool and stream.
     pub(crate) fn pools(&self) -> &[PoolPeaks] {
         self.pools.get_or_init(|| self.count_pools())
     }
@@ -54,7 +54,7 @@ impl<'r> OpenDevice<'r> {
             peak: u64,
         }
         let history = self.history();
-        // Of each thing its tags, whether it is a reserved range, and its bytes.
+        // Reserved ranges and allocations in one list, each with its tags, whether it is a range, and its bytes.
         let ranges = history.reserved.iter().zip(&self.tags.ranges);
         let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (tags, true, r.size)));
         let allocations = history.allocations.iter().zip(&self.tags.allocations);
@@ -81,7 +81,7 @@ impl<'r> OpenDevice<'r> {
     }
 }
 
-/// The same numbers as the page reads them.
+/// Counters in the form in which they are sent.
 pub(crate) fn by_kind(c: Counters) -> ByKind<u64> {
     ByKind { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
 }

@@ -4,7 +4,7 @@
 //!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
 //!   open_file.rs   its threads: it lives on them           |
 //!        |                                                |
-//!   answers.rs     answers to what the page asks       page.rs    served, or with the data inside
+//!   answers.rs     answers to the page's questions     page.rs    served, or with the data inside
 //!        |                                                |
 //!        +------------------> server.rs <-----------------+       guard.rs   who may ask
 //! ```

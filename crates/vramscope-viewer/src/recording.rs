@@ -20,7 +20,7 @@ use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, OomFinding, Rep
 use crate::tables::code;
 use crate::tags::TagsOfDevice;
 
-/// What stands before an open recording: the pairing of events, and whose code each frame is.
+/// What an open recording refers to: its histories, and whose code each frame is.
 pub(crate) struct Prepared<'r> {
     name: &'r str,
     recording: &'r Recording,
@@ -38,18 +38,18 @@ pub(crate) struct OpenRecording<'r> {
 }
 
 impl<'r> Prepared<'r> {
-    /// Pairs events and follows sizes, and looks at the frames meanwhile.
+    /// Makes the histories, and finds out whose code the frames are on another thread meanwhile.
     pub(crate) fn of(name: &'r str, recording: &'r Recording) -> Self {
         let trace = &recording.trace;
         let devices = trace.devices.iter().filter(|d| !d.events.is_empty() || !d.segments.is_empty());
         let histories = || devices.map(|device| History::replayed(trace, device)).collect();
-        let (frames, histories) = both(|| Frames::of(trace), histories);
+        let (frames, histories) = at_once(|| Frames::of(trace), histories);
         Self { name, recording, frames, histories }
     }
 }
 
-/// Does two things at one time: the first on a thread of its own, where there is one to be had.
-fn both<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl FnOnce() -> B) -> (A, B) {
+/// Runs both at the same time, the first on a thread of its own. Where the system has no thread to give, one after the other.
+fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
         let other = std::thread::Builder::new().spawn_scoped(scope, first);
         let second = second();
@@ -63,17 +63,17 @@ fn both<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl
 }
 
 impl<'r> OpenRecording<'r> {
-    /// Makes it ready: indexes lifetimes, and puts tags together.
+    /// Makes it ready: indexes the lifetimes and puts the tags together of each device.
     pub(crate) fn of(prepared: &'r Prepared<'r>) -> Self {
         let devices = prepared.histories.iter().map(|history| {
-            let (tags, timeline) = both(|| TagsOfDevice::of(history), || Timeline::of(history));
+            let (tags, timeline) = at_once(|| TagsOfDevice::of(history), || Timeline::of(history));
             OpenDevice::new(timeline, tags)
         });
         let Prepared { name, recording, frames, .. } = prepared;
         Self { name, recording, frames, devices: devices.collect() }
     }
 
-    /// What the page shows first: names, facts, peaks.
+    /// What the page asks for first: facts about the file, and the peaks of its devices.
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
         let recorder = Recorder::of(self.recording);
@@ -87,26 +87,27 @@ impl<'r> OpenRecording<'r> {
         }
     }
 
-    /// Names of frames, and stacks made of them. Every text is sent once, and frames refer to it: a file may give one
-    /// long name to any number of frames.
+    /// The names of frames, and the stacks. Every text is sent once and frames refer to it, for a file may give one long name to any
+    /// number of frames.
     pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
         let trace = &self.recording.trace;
         let names = vramscope_report::Names { trace, frames: self.frames };
         let mut texts = Vec::new();
-        let mut numbers: HashMap<(Text, StringId), u32> = HashMap::new();
-        let mut number = |kind: Text, frame: FrameId| {
+        let mut numbers: HashMap<(FrameText, StringId), u32> = HashMap::new();
+        let mut number = |kind: FrameText, frame: FrameId| {
             let of = trace.frames.get(frame);
-            let string = if matches!(kind, Text::File | Text::ShortFile) { of.filename } else { of.name };
+            let string =
+                if matches!(kind, FrameText::File | FrameText::ShortFile) { of.filename } else { of.name };
             *numbers.entry((kind, string)).or_insert_with(|| {
                 texts.push(match kind {
-                    Text::File | Text::Function => Cow::Borrowed(trace.strings.get(string)),
-                    Text::ShortFile => names.file(frame).into(),
-                    Text::ShortFunction => names.function(frame).into(),
+                    FrameText::File | FrameText::Function => Cow::Borrowed(trace.strings.get(string)),
+                    FrameText::ShortFile => names.file(frame).into(),
+                    FrameText::ShortFunction => names.function(frame).into(),
                 });
                 (texts.len() - 1) as u32
             })
         };
-        let columns = [Text::File, Text::ShortFile, Text::Function, Text::ShortFunction]
+        let columns = [FrameText::File, FrameText::ShortFile, FrameText::Function, FrameText::ShortFunction]
             .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
         let [file, short_file, function, short_function] = columns;
         let mut end = 0;
@@ -190,9 +191,9 @@ impl<'r> OpenRecording<'r> {
     }
 }
 
-/// What a text of a frame is.
+/// The texts of a frame: file and function, each as recorded, and as reports shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Text {
+enum FrameText {
     File,
     ShortFile,
     Function,
@@ -210,14 +211,15 @@ const ADVICE: Advice = Advice {
     ..Advice::LIBRARY
 };
 
-/// Rows of lists of holders: the page makes its own for any moment.
+/// The most holders in the report: the page itself groups what is live at any moment.
 const MOST_HOLDERS: usize = 20;
 
+/// The only device of a report as JSON.
 fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
 }
 
-/// Marks shown; a program that catches out of memory may have any number.
+/// The most marks of a device: a program that catches out of memory errors may have any number.
 const MOST_MARKS: usize = 1000;
 
 impl OpenDevice<'_> {
@@ -275,6 +277,7 @@ impl OpenDevice<'_> {
     }
 }
 
+/// Facts about the file: their names and values.
 fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let facts = Facts::of(&recording.trace);
     let (format, compression) = (recording.format, recording.compression);
@@ -321,7 +324,7 @@ fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// `1 MiB: 4, 2 MiB: 8`, only what is on.
+/// The divisions of each power of two, as `1 MiB: 4, 2 MiB: 8`; `off` where there is none.
 fn divisions(of: vramscope_trace::PowerOfTwoDivisions) -> String {
     let on = of.0.iter().enumerate().filter(|&(_, &n)| n > 0);
     let parts: Vec<String> =

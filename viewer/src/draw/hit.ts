@@ -24,7 +24,7 @@ export function itemAt(picture: Picture, x: number, row: number): number | null 
 /** The moment that a pixel column shows; NaN where it shows none. */
 export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x] ?? NONE] ?? NaN;
 
-/** Where on the axis a moment is; null where the picture does not show it: on the axis of time it knows only the moments that it shows. */
+/** Where on the axis a moment is. On the axis of time a picture knows only the moments between its ends: null for others. */
 export function placeOf(picture: Picture, moment: number): number | null {
   const { axis, from, to, width } = picture.window;
   if (axis === 'events') return moment + 0.5;

@@ -1,4 +1,5 @@
-// Expandable segments are reserved in pieces, and a block may reach over several. So pieces that touch are joined before they are drawn.
+// Expandable segments are reserved in pieces, and a block may reach over several. So pieces that touch are joined before they
+// are drawn.
 
 import { numberAt } from '../../numbers/at';
 import type { Layout } from '../../source/source';

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use vramscope::trace::formats::{read, write_pickle};
@@ -12,11 +13,12 @@ fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [input, output, times] = args.as_slice() else { bail!("usage: repeat IN OUT TIMES") };
     let times: u64 = times.parse().context("TIMES is a number")?;
-    let mut trace = read(File::open(input).context("IN")?, &mut |_| {})?.trace;
+    let mut recording = read(File::open(input).context("IN")?, &mut |_| {})?;
+    let trace = Arc::make_mut(&mut recording.trace);
     for device in &mut trace.devices {
         device.events = repeated(device, times);
     }
-    write_pickle(&trace, File::create(output).context("OUT")?)?;
+    write_pickle(trace, File::create(output).context("OUT")?)?;
     Ok(())
 }
 

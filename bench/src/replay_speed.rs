@@ -39,10 +39,10 @@ fn main() -> anyhow::Result<()> {
             })
             .collect()
     };
-    let history = History::of(&trace, device);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history)?;
     let whole = time(&|| {
-        let history = History::of(&trace, device);
+        let history = History::of(&trace, 0);
         anyhow::ensure!(Replay::of(&history)?.reproduction.divergence.is_none(), "not reproduced");
         Ok(())
     })?;

@@ -1,6 +1,8 @@
 //! Every question that can be asked of a recording, and what must hold of any: for the fuzz targets, and for the test that
 //! mutates snapshots. Panics, hangs and runaway memory are findings.
 
+use std::sync::Arc;
+
 use vramscope::analysis::{
     Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceReplay, Facts, Growth, Judged, ReplayOptions,
     Status, Timeline, Window,
@@ -22,12 +24,12 @@ pub(crate) fn ask(recording: &Recording) {
         holds == (0, 0, None, None)
     };
     let was_there = |d: &DeviceTrace| trace.devices.iter().any(|known| known.device == d.device);
-    again.trace.devices.retain(|d| was_there(d) || !is_empty(d));
+    Arc::make_mut(&mut again.trace).devices.retain(|d| was_there(d) || !is_empty(d));
     assert!(again.trace == *trace, "written and read again it says something else");
 
     let frames = Frames::of(trace);
     let devices: Vec<Summary> =
-        trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
+        (0..trace.devices.len()).map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
     for s in &devices {
         let held: u64 = s.holders.iter().map(|h| h.bytes).sum();
         assert_eq!(held, s.counters.allocated, "holders sum to what is allocated");
@@ -50,11 +52,11 @@ pub(crate) fn ask(recording: &Recording) {
     is_json(&InfoJson::new("fuzz", recording, &facts));
     budgets(recording, &frames);
     let mut replays = Vec::new();
-    for device in &trace.devices {
-        draw(trace, device);
+    for position in 0..trace.devices.len() {
+        draw(trace, position);
         let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
         let options = ReplayOptions { capacity, ..ReplayOptions::default() };
-        let Ok(replayed) = DeviceReplay::of(trace, device, &frames, &options, &|| {}) else { continue };
+        let Ok(replayed) = DeviceReplay::of(trace, position, &frames, &options, &|| {}) else { continue };
         assert!(replayed.floors.active <= replayed.floors.packed);
         for tried in &replayed.tried {
             let s = tried.outcome.statistics;
@@ -87,8 +89,8 @@ fn budgets(recording: &Recording, frames: &Frames) {
     for kind in ByteKind::ALL {
         budgets.extend([Budget::Peak(kind, 0), Budget::Growth(kind, Growth::Bytes(0))]);
     }
-    let check = |device| {
-        let judged = Judged { trace, device, frames };
+    let check = |position| {
+        let judged = Judged { trace, position, frames };
         let check = BudgetCheck::of(judged, Some(judged), &budgets);
         for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
             let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
@@ -101,7 +103,7 @@ fn budgets(recording: &Recording, frames: &Frames) {
         recording,
         frames,
         baseline: Some("fuzz"),
-        devices: trace.devices.iter().map(check).collect(),
+        devices: (0..trace.devices.len()).map(check).collect(),
         only_in_baseline: Vec::new(),
         advice: Advice::default(),
     };
@@ -112,8 +114,8 @@ fn budgets(recording: &Recording, frames: &Frames) {
 }
 
 /// Every format and table; what stands in the folded stacks sums to what is allocated.
-fn export(trace: &Trace, frames: &Frames, allocated: u64) {
-    let source = Source { trace, frames, devices: trace.devices.iter().collect() };
+fn export(trace: &Arc<Trace>, frames: &Frames, allocated: u64) {
+    let source = Source { trace, frames, devices: (0..trace.devices.len()).collect() };
     let write = |format, table| {
         let mut out = Vec::new();
         let options = ExportOptions { table, ..ExportOptions::default() };
@@ -141,9 +143,9 @@ fn export(trace: &Trace, frames: &Frames, allocated: u64) {
 }
 
 /// The whole timeline and a part of it, along both axes.
-fn draw(trace: &Trace, device: &DeviceTrace) {
-    let history = History::of(trace, device);
-    let timeline = Timeline::of(&history);
+fn draw(trace: &Arc<Trace>, position: usize) {
+    let history = Arc::new(History::of(trace, position));
+    let timeline = Timeline::of(Arc::clone(&history));
     for (axis, whole) in
         [(Axis::Events, timeline.moments() as f64), (Axis::Time, timeline.duration().unwrap_or(0) as f64)]
     {

@@ -1,6 +1,8 @@
 //! Budgets: whether a recording keeps to what was agreed, or to what an earlier recording took.
 
-use vramscope_trace::{Action, DeviceTrace, Trace};
+use std::sync::Arc;
+
+use vramscope_trace::{Action, Trace};
 
 use crate::counters::{Peak, Peaks};
 use crate::frames::Frames;
@@ -48,9 +50,9 @@ impl Growth {
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'t> {
     /// The recording.
-    pub trace: &'t Trace,
-    /// The device.
-    pub device: &'t DeviceTrace,
+    pub trace: &'t Arc<Trace>,
+    /// The device's position in [`Trace::devices`].
+    pub position: usize,
     /// Whose code the recording's frames are.
     pub frames: &'t Frames,
 }
@@ -165,10 +167,10 @@ impl BudgetCheck {
         let new = Side::of(judged);
         let old = baseline.map(Side::of);
         Self {
-            device: judged.device.device,
-            events: judged.device.events.len(),
+            device: new.history.device().device,
+            events: new.history.device().events.len(),
             verdicts: budgets.iter().map(|&budget| new.verdict(old.as_ref(), budget)).collect(),
-            ooms: judged.device.events.actions().iter().filter(|&&a| a == Action::Oom).count(),
+            ooms: new.history.device().events.actions().iter().filter(|&&a| a == Action::Oom).count(),
             quality: new.history.quality,
             baseline_quality: old.map(|old| old.history.quality),
         }
@@ -182,14 +184,14 @@ impl BudgetCheck {
 
 /// One of the two recordings that are compared.
 struct Side<'t> {
-    history: History<'t>,
+    history: History,
     peaks: Peaks,
     frames: &'t Frames,
 }
 
 impl<'t> Side<'t> {
     fn of(judged: Judged<'t>) -> Self {
-        let history = History::replayed(judged.trace, judged.device);
+        let history = History::replayed(judged.trace, judged.position);
         Self { peaks: history.peaks(), history, frames: judged.frames }
     }
 
@@ -254,13 +256,13 @@ impl<'t> Side<'t> {
     }
 
     fn was_used(&self) -> bool {
-        let device = self.history.device;
+        let device = self.history.device();
         !device.events.is_empty() || !device.segments.is_empty()
     }
 
     /// The end state is all there is.
     fn lacks_history(&self) -> Option<Unknown> {
-        (self.was_used() && self.history.device.events.is_empty()).then_some(Unknown::NoHistory)
+        (self.was_used() && self.history.device().events.is_empty()).then_some(Unknown::NoHistory)
     }
 
     /// What was recorded does not reach back to the beginning.
@@ -274,7 +276,7 @@ impl<'t> Side<'t> {
 
     /// Something was live, and no allocation was recorded with its stack.
     fn lacks_stacks(&self) -> Option<Unknown> {
-        let History { trace, allocations, .. } = &self.history;
+        let (trace, allocations) = (self.history.trace(), &self.history.allocations);
         let mut recorded = allocations.iter().filter(|a| a.origin == Origin::Recorded);
         let any = recorded.any(|a| a.stack.is_some_and(|s| !trace.stacks.get(s).is_empty()));
         (!any && !allocations.is_empty()).then_some(Unknown::NoStacks)
@@ -297,7 +299,7 @@ impl<'t> Side<'t> {
         HighWater { peak, allocated: self.history.counters_at(peak.moment).allocated, exact }
     }
 
-    fn at(&self, high: HighWater) -> HistoryAt<'_, 't> {
+    fn at(&self, high: HighWater) -> HistoryAt<'_> {
         HistoryAt { history: &self.history, frames: self.frames, moment: high.peak.moment }
     }
 }

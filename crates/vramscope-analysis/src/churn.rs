@@ -7,7 +7,7 @@ use crate::holders::{By, Holder, group};
 /// Recorded allocations of the whole run that `takes` accepts, by group, most bytes first: `bytes`, `requested`
 /// and `count` are totals over time, not what was live together.
 pub fn churn(
-    history: &History<'_>,
+    history: &History,
     frames: &Frames,
     by: By,
     takes: impl Fn(&&Allocation) -> bool,

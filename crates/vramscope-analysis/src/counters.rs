@@ -64,8 +64,8 @@ impl Peaks {
 }
 
 /// Walks a history and knows the counters at each moment, from [`Moment::START`] to the end.
-pub struct Walk<'h, 't> {
-    history: &'h History<'t>,
+pub struct Walk<'h> {
+    history: &'h History,
     now: Counters,
     next: usize,
     unrecorded: usize,
@@ -73,9 +73,9 @@ pub struct Walk<'h, 't> {
     reserved: Changes<u64>,
 }
 
-impl<'t> History<'t> {
+impl History {
     /// The counters at every moment, in order, beginning before the first event.
-    pub fn walk(&self) -> Walk<'_, 't> {
+    pub fn walk(&self) -> Walk<'_> {
         let mut now = Counters::default();
         for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
             now.active += a.size;
@@ -114,7 +114,7 @@ impl<'t> History<'t> {
     }
 }
 
-impl Walk<'_, '_> {
+impl Walk<'_> {
     /// Reserved bytes come and go up to `now`.
     #[inline]
     fn reserve_until(&mut self, now: Moment) {
@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
     }
 }
 
-impl Iterator for Walk<'_, '_> {
+impl Iterator for Walk<'_> {
     type Item = (Moment, Counters);
 
     #[inline]
@@ -138,7 +138,7 @@ impl Iterator for Walk<'_, '_> {
         }
         let event = self.next - 1;
         let history = self.history;
-        if event >= history.device.events.len() {
+        if event >= history.device().events.len() {
             return None;
         }
         self.next += 1;

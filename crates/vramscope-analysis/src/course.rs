@@ -23,13 +23,13 @@ const SHARES: usize = 240;
 
 impl Course {
     /// Walks `history` twice: how far the active bytes fall can be told only once it is known how far they rise.
-    pub(crate) fn of(history: &History<'_>) -> Self {
-        let runs = region_runs(history.trace, history.device);
-        let mut spans = Spans::of(&runs, history.device).filter(|_| !runs.is_empty());
+    pub(crate) fn of(history: &History) -> Self {
+        let runs = region_runs(history.trace(), history.device());
+        let mut spans = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty());
         let last = leaks::last_allocation(history);
         let rises_until = last.map_or(0, |last| last + 2);
         let (mut peaks, mut rise) = (Peaks::default(), Rise::default());
-        let moments = history.device.events.len() + 1;
+        let moments = history.device().events.len() + 1;
         let shares = moments.min(SHARES);
         let mut timeline = vec![Counters::default(); shares];
         let mut walk = history.walk();

@@ -89,12 +89,12 @@ pub struct Fragmentation {
 
 impl Fragmentation {
     /// The fragmentation at `moment`, told for one more `request`.
-    pub fn at(history: &History<'_>, moment: Moment, request: Request) -> Self {
+    pub fn at(history: &History, moment: Moment, request: Request) -> Self {
         Self::in_layout(history, &Layout::at(history, moment), request)
     }
 
     /// The fragmentation of a layout of `history`, told for one more `request`.
-    pub(crate) fn in_layout(history: &History<'_>, layout: &Layout<'_>, request: Request) -> Self {
+    pub(crate) fn in_layout(history: &History, layout: &Layout<'_>, request: Request) -> Self {
         let requested: u64 = layout.allocated().map(|a| a.requested).sum();
         let free = layout.free_blocks();
         Self::of(layout.moment(), layout.counters(), requested, &free, request, &history.policy)
@@ -150,13 +150,13 @@ impl Fragmentation {
 }
 
 /// The largest request of the recording: what fragmentation is told for where nothing failed.
-pub fn largest_request(history: &History<'_>) -> Option<Request> {
-    let events = &history.device.events;
+pub fn largest_request(history: &History) -> Option<Request> {
+    let events = &history.device().events;
     let sizes = events.actions().iter().zip(events.sizes()).enumerate();
     let allocs = sizes.filter(|&(_, (&action, _))| action == Action::Alloc);
     let recorded = allocs.max_by_key(|&(_, (_, &size))| size).map(|(event, _)| {
         let e = events.get(event);
-        let tags = history.trace.tags.get(e.tags);
+        let tags = history.trace().tags.get(e.tags);
         Request { bytes: history.policy.round_size(e.size), stream: tags.stream, pool: tags.pool }
     });
     recorded.or_else(|| {

@@ -49,8 +49,8 @@ pub enum Place {
 
 /// A recording at a moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HistoryAt<'h, 't> {
-    pub(crate) history: &'h History<'t>,
+pub(crate) struct HistoryAt<'h> {
+    pub(crate) history: &'h History,
     pub(crate) frames: &'h Frames,
     pub(crate) moment: Moment,
 }
@@ -74,7 +74,7 @@ struct LineBytes {
 type Lines = BTreeMap<u32, LineBytes>;
 
 /// The lines that hold more of the allocated bytes at `new` than at `old`, those that grew most first.
-pub(crate) fn grown(new: HistoryAt<'_, '_>, old: HistoryAt<'_, '_>) -> Vec<Grown> {
+pub(crate) fn grown(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<Grown> {
     let mut texts = Texts { whole_paths: share_a_file(new, old), numbers: HashMap::new() };
     let mut before = texts.functions(old);
     let mut grown = Vec::new();
@@ -101,9 +101,9 @@ pub(crate) fn grown(new: HistoryAt<'_, '_>, old: HistoryAt<'_, '_>) -> Vec<Grown
 }
 
 /// Some file of the user's is in both.
-fn share_a_file(a: HistoryAt<'_, '_>, b: HistoryAt<'_, '_>) -> bool {
+fn share_a_file(a: HistoryAt<'_>, b: HistoryAt<'_>) -> bool {
     let [a, b] = [a, b].map(|at| {
-        let trace = at.history.trace;
+        let trace = at.history.trace();
         let users = trace.frames.iter().filter(|&(id, _)| at.frames.code(id) == Code::User);
         let files: HashSet<StringId> = users.map(|(_, f)| f.filename).collect();
         files.into_iter().map(|file| trace.strings.get(file)).collect::<HashSet<&str>>()
@@ -119,8 +119,8 @@ struct Texts {
 
 impl Texts {
     /// What the lines of each function hold.
-    fn functions(&mut self, at: HistoryAt<'_, '_>) -> BTreeMap<FunctionText, Lines> {
-        let trace = at.history.trace;
+    fn functions(&mut self, at: HistoryAt<'_>) -> BTreeMap<FunctionText, Lines> {
+        let trace = at.history.trace();
         let mut known: HashMap<(StringId, Option<Code>), usize> = HashMap::new();
         let mut functions: BTreeMap<FunctionText, Lines> = BTreeMap::new();
         for holder in holders_at(at.history, at.frames, at.moment, By::Line) {

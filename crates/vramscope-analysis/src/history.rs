@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use vramscope_engine::Policy;
@@ -120,13 +121,12 @@ impl Quality {
     }
 }
 
-/// A device's recording, followed from the first event to the last.
+/// A device's recording, followed from the first event to the last. It shares the trace with whoever else holds it, so that
+/// it can be kept, and sent to another thread.
 #[derive(Debug, Clone)]
-pub struct History<'t> {
-    /// The recording.
-    pub trace: &'t Trace,
-    /// The device.
-    pub device: &'t DeviceTrace,
+pub struct History {
+    trace: Arc<Trace>,
+    position: usize,
     /// Every allocation, in order of first appearance.
     pub allocations: Vec<Allocation>,
     /// Every range the allocator held, by address and time.
@@ -144,19 +144,26 @@ pub struct History<'t> {
 
 const NOTHING: u32 = u32::MAX;
 
-impl<'t> History<'t> {
-    /// Follows the recording of one device, under the rules it shows.
-    pub fn of(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
-        Self::under(Policy::recorded(trace), trace, device)
+impl History {
+    /// Follows the recording of the device at `position` in [`Trace::devices`], under the rules it shows.
+    ///
+    /// # Panics
+    /// Where the trace has no device there.
+    pub fn of(trace: &Arc<Trace>, position: usize) -> Self {
+        Self::under(Policy::recorded(trace), trace, position)
     }
 
-    /// Follows the recording of one device that was made under `policy`.
-    pub fn under(policy: Policy, trace: &'t Trace, device: &'t DeviceTrace) -> Self {
+    /// As [`of`](Self::of), of a recording that was made under `policy`.
+    ///
+    /// # Panics
+    /// Where the trace has no device there.
+    pub fn under(policy: Policy, trace: &Arc<Trace>, position: usize) -> Self {
+        let device = &trace.devices[position];
         let reserved = Reserved::of(trace, device, &policy);
         let skipped = SkippedActions::of(device, &policy, &reserved);
         let mut this = Self {
-            trace,
-            device,
+            trace: Arc::clone(trace),
+            position,
             allocations: Vec::new(),
             reserved: reserved.ranges,
             policy,
@@ -169,9 +176,9 @@ impl<'t> History<'t> {
             subjects: Vec::with_capacity(device.events.len()),
             unrecorded: Vec::new(),
         };
-        let latest = this.match_events();
+        let latest = this.match_events(trace, device);
         this.unrecorded.sort_unstable();
-        this.join_end_state(&latest);
+        this.join_end_state(device, &latest);
         this.follow_sizes();
         this.forget_explained();
         this.quality.lifetimes_inferred = this.has_inferred_lifetimes();
@@ -181,9 +188,26 @@ impl<'t> History<'t> {
         this
     }
 
+    /// The recording.
+    #[inline]
+    pub fn trace(&self) -> &Arc<Trace> {
+        &self.trace
+    }
+
+    /// The device's position in [`Trace::devices`].
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The device.
+    #[inline]
+    pub fn device(&self) -> &DeviceTrace {
+        &self.trace.devices[self.position]
+    }
+
     /// A replay could tell what the layout alone does not: sizes of blocks, or whether segment events were left out.
     pub(crate) fn asks_for_replay(&self) -> bool {
-        let actions = self.device.events.actions();
+        let actions = self.device().events.actions();
         let may_lack_segments = self.quality.preexisting == 0
             && !self.quality.skipped.segments()
             && !(self.allocations.is_empty()
@@ -255,7 +279,7 @@ impl<'t> History<'t> {
 
     /// The last moment of the recording.
     pub fn end(&self) -> Moment {
-        match self.device.events.len() {
+        match self.device().events.len() {
             0 => Moment::START,
             n => Moment::after(n - 1),
         }
@@ -267,8 +291,8 @@ impl<'t> History<'t> {
     }
 
     /// Pairs each free with its allocation by address; returns the latest allocation at each address.
-    fn match_events(&mut self) -> HashMap<u64, u32> {
-        let events = &self.device.events;
+    fn match_events(&mut self, trace: &Trace, device: &DeviceTrace) -> HashMap<u64, u32> {
+        let events = &device.events;
         let records_requests = events.actions().contains(&Action::FreeRequested);
         // Where completions were left out, frees are taken for completed where they were requested, as most are.
         let completes_at_once = self.quality.skipped.contains(Action::FreeCompleted);
@@ -277,7 +301,7 @@ impl<'t> History<'t> {
             let now = Moment::after(number);
             let (freed, to) = match e.action {
                 Action::Alloc => {
-                    let tags = self.trace.tags.get(e.tags);
+                    let tags = trace.tags.get(e.tags);
                     let id = self.push(Allocation {
                         address: e.address,
                         requested: e.size,
@@ -338,7 +362,7 @@ impl<'t> History<'t> {
                         to,
                         stack: e.stack,
                         tags: Some(e.tags),
-                        stream: self.trace.tags.get(e.tags).stream,
+                        stream: trace.tags.get(e.tags).stream,
                         origin: Origin::FreeOnly,
                         size_inferred: false,
                     });
@@ -361,9 +385,9 @@ impl<'t> History<'t> {
     }
 
     /// Adds what lives at the end and was never mentioned; notes where trace and end state disagree.
-    fn join_end_state(&mut self, latest: &HashMap<u64, u32>) {
-        for segment in &self.device.segments {
-            for block in self.device.blocks_of(segment).iter().filter(|b| b.state.is_active()) {
+    fn join_end_state(&mut self, device: &DeviceTrace, latest: &HashMap<u64, u32>) {
+        for segment in &device.segments {
+            for block in device.blocks_of(segment).iter().filter(|b| b.state.is_active()) {
                 match latest.get(&block.address).map(|&id| &mut self.allocations[id as usize]) {
                     None => {
                         let pending = block.state == BlockState::ActivePendingFree;
@@ -389,7 +413,7 @@ impl<'t> History<'t> {
                 }
             }
         }
-        if self.device.segments.is_empty() {
+        if device.segments.is_empty() {
             return;
         }
         // What the end state knows of has its size by now.
@@ -505,23 +529,24 @@ impl<'t> History<'t> {
             return false;
         }
         let began_empty = self.quality.preexisting == 0 && !self.quality.probably_overflowed;
-        began_empty && !self.device.events.actions().iter().any(is_of_segments)
+        began_empty && !self.device().events.actions().iter().any(is_of_segments)
     }
 
     /// Most releases leave no mark. But what was live before the first event, in a recording that holds a
     /// round number of events or annotations older than any event, has most likely fallen out.
     fn looks_overflowed(&self) -> bool {
-        let n = self.device.events.len();
-        if let Some(overflowed) = self.device.overflowed {
+        let device = self.device();
+        let n = device.events.len();
+        if let Some(overflowed) = device.overflowed {
             return overflowed;
         }
-        if self.device.max_entries.is_some_and(|most| n as u64 >= most) {
+        if device.max_entries.is_some_and(|most| n as u64 >= most) {
             return true;
         }
         if self.quality.preexisting == 0 || n == 0 {
             return false;
         }
-        let first = self.device.events.get(0).time_us;
+        let first = device.events.get(0).time_us;
         let annotated = self.trace.annotations.iter().flatten().find_map(|a| a.time_us);
         let older = matches!((annotated, first), (Some(a), Some(e)) if a < e);
         // Sizes that people give a ring buffer; of a few events alone, nothing can be told.

@@ -70,14 +70,14 @@ pub enum HolderKey {
 }
 
 /// The groups at `moment`, largest first. Their bytes sum to the allocated bytes at that moment.
-pub fn holders_at(history: &History<'_>, frames: &Frames, moment: Moment, by: By) -> Vec<Holder> {
+pub fn holders_at(history: &History, frames: &Frames, moment: Moment, by: By) -> Vec<Holder> {
     let layout = Layout::at(history, moment);
     group(history, frames, layout.allocated(), Some(&layout), by)
 }
 
 /// Groups some allocations, largest group first. Pools that were not recorded are those of `layout`.
 pub(crate) fn group<'h>(
-    history: &'h History<'_>,
+    history: &'h History,
     frames: &Frames,
     allocations: impl Iterator<Item = &'h Allocation>,
     layout: Option<&Layout<'_>>,
@@ -85,7 +85,7 @@ pub(crate) fn group<'h>(
 ) -> Vec<Holder> {
     match by {
         By::Pool => {
-            let recorded = |a: &Allocation| history.trace.tags.get(a.tags?).pool;
+            let recorded = |a: &Allocation| history.trace().tags.get(a.tags?).pool;
             let around = |a: &Allocation| layout?.range_around(a.address)?.pool;
             gather(allocations.map(|a| {
                 let pool = recorded(a).or_else(|| around(a));
@@ -107,13 +107,13 @@ pub(crate) fn group<'h>(
 
 /// Groups what is grouped by stack. A path may be long, and many lines share it: until the end a module is one of its
 /// frames, and the path of each file is made once.
-fn by_module(history: &History<'_>, frames: &Frames, stacks: Vec<Holder>) -> Vec<Holder> {
+fn by_module(history: &History, frames: &Frames, stacks: Vec<Holder>) -> Vec<Holder> {
     let mut of_file: HashMap<(StringId, bool), FrameId> = HashMap::new();
     let mut of_module: HashMap<String, FrameId> = HashMap::new();
     let parts = stacks.into_iter().map(|h| {
         let key = match code_key(history, frames, h.stack, By::Line) {
             HolderKey::Line(id) => {
-                let file = history.trace.frames.get(id).filename;
+                let file = history.trace().frames.get(id).filename;
                 // A path is shortened by whose code it is.
                 let path = of_file.entry((file, frames.code(id) == Code::User));
                 HolderKey::Line(
@@ -135,16 +135,16 @@ fn by_module(history: &History<'_>, frames: &Frames, stacks: Vec<Holder>) -> Vec
 }
 
 /// The dotted path of a frame's file.
-fn module(history: &History<'_>, frames: &Frames, id: FrameId) -> String {
-    let path = frames.short_path(history.trace, id);
+fn module(history: &History, frames: &Frames, id: FrameId) -> String {
+    let path = frames.short_path(history.trace(), id);
     let path = path.strip_suffix(".py").unwrap_or(&path);
     let path = path.strip_suffix("/__init__").unwrap_or(path);
     path.trim_start_matches('/').replace('/', ".")
 }
 
-fn by_stack<'h>(history: &'h History<'_>, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
+fn by_stack<'h>(history: &'h History, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
     gather(allocations.map(|a| {
-        let stack = a.stack.filter(|&s| !history.trace.stacks.get(s).is_empty());
+        let stack = a.stack.filter(|&s| !history.trace().stacks.get(s).is_empty());
         let key = stack.map_or(HolderKey::NoStack, HolderKey::Stack);
         Holder { stack, ..Holder::of(a, Some(a.origin), key) }
     }))
@@ -185,8 +185,8 @@ impl Holder {
 }
 
 /// What allocations with this stack share by line, function or file.
-fn code_key(history: &History<'_>, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
-    let trace = history.trace;
+fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
+    let trace = history.trace();
     let Some(id) = stack.and_then(|s| frames.own_frame(trace, s)) else { return HolderKey::NoStack };
     let frame = trace.frames.get(id);
     match by {

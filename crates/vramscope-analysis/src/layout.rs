@@ -42,13 +42,13 @@ pub struct FreeBlock {
 
 impl<'h> Layout<'h> {
     /// The layout at `moment`.
-    pub fn at(history: &'h History<'_>, moment: Moment) -> Self {
+    pub fn at(history: &'h History, moment: Moment) -> Self {
         let [layout] = Self::at_each(history, [moment]);
         layout
     }
 
     /// The layouts at some few moments, for the price of one: every allocation is looked at once.
-    pub(crate) fn at_each<const N: usize>(history: &'h History<'_>, moments: [Moment; N]) -> [Self; N] {
+    pub(crate) fn at_each<const N: usize>(history: &'h History, moments: [Moment; N]) -> [Self; N] {
         let allocations = history.allocations.as_slice();
         let mut layouts = moments.map(|moment| {
             let ranges = history.reserved.iter().filter(|r| r.lives_at(moment)).collect();

@@ -92,7 +92,7 @@ impl Rise {
 }
 
 /// Lines whose live allocations keep growing through the run, most bytes first.
-pub fn leak_suspects(history: &History<'_>, frames: &Frames) -> Vec<LeakSuspect> {
+pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let Some(last) = last_allocation(history) else { return Vec::new() };
     let mut rise = Rise::default();
     history.walk().take(last + 2).for_each(|(_, c)| rise.see(c.active));
@@ -100,18 +100,18 @@ pub fn leak_suspects(history: &History<'_>, frames: &Frames) -> Vec<LeakSuspect>
 }
 
 /// The event of the last allocation: what follows only takes down.
-pub(crate) fn last_allocation(history: &History<'_>) -> Option<usize> {
-    history.device.events.actions().iter().rposition(|&a| a == Action::Alloc)
+pub(crate) fn last_allocation(history: &History) -> Option<usize> {
+    history.device().events.actions().iter().rposition(|&a| a == Action::Alloc)
 }
 
 /// The suspects of a run that repeats, by what its stacks have live.
-pub(crate) fn suspects(history: &History<'_>, frames: &Frames, tallies: Tallies) -> Vec<LeakSuspect> {
+pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> Vec<LeakSuspect> {
     let mut by_line: HashMap<FrameId, LeakSuspect> = HashMap::new();
     let mut growing: Vec<(StackId, Tally)> = Vec::new();
     growing.extend(tallies.into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
     growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes), *stack));
     for (stack, t) in growing {
-        let Some(line) = frames.own_frame(history.trace, stack) else { continue };
+        let Some(line) = frames.own_frame(history.trace(), stack) else { continue };
         let floor = floor(&t);
         let suspect = by_line.entry(line).or_insert_with(|| LeakSuspect {
             line,
@@ -138,7 +138,7 @@ pub(crate) fn suspects(history: &History<'_>, frames: &Frames, tallies: Tallies)
 }
 
 /// What each stack has live at its lowest in each window up to event `last`.
-pub(crate) fn tally(history: &History<'_>, last: usize) -> Tallies {
+pub(crate) fn tally(history: &History, last: usize) -> Tallies {
     let mut tallies = Tallies::new();
     let mut unrecorded = 0;
     let end = Moment::after(last);
@@ -177,7 +177,7 @@ pub(crate) fn tally(history: &History<'_>, last: usize) -> Tallies {
 }
 
 /// Active bytes fall again and again up to event `last`, and all those falls together are no less than the whole rise.
-pub(crate) fn repeats(history: &History<'_>, last: usize, rise: Rise) -> bool {
+pub(crate) fn repeats(history: &History, last: usize, rise: Rise) -> bool {
     let rise = rise.highest.saturating_sub(rise.lowest);
     let mut falls: [Falls; SMALLEST_FALL] =
         std::array::from_fn(|halvings| Falls::of((rise >> (halvings + 1)).max(1)));
@@ -214,8 +214,8 @@ impl Falls {
 }
 
 /// The stack that allocated it, where that was recorded.
-fn alloc_stack(history: &History<'_>, a: &Allocation) -> Option<StackId> {
-    a.stack.filter(|&s| !a.is_preexisting() && !history.trace.stacks.get(s).is_empty())
+fn alloc_stack(history: &History, a: &Allocation) -> Option<StackId> {
+    a.stack.filter(|&s| !a.is_preexisting() && !history.trace().stacks.get(s).is_empty())
 }
 
 fn floor(t: &Tally) -> [u64; WINDOWS] {

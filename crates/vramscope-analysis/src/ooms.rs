@@ -14,17 +14,17 @@ use crate::out_of_memory::{OutOfMemory, is_at_limit};
 pub const MOST_EXPLAINED: usize = 20;
 
 /// The out-of-memory events of a recording, oldest first: the first [`MOST_EXPLAINED`], and how many more.
-pub fn ooms(history: &History<'_>, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
-    let actions = history.device.events.actions().iter().enumerate();
+pub fn ooms(history: &History, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
+    let actions = history.device().events.actions().iter().enumerate();
     let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
     let explained =
         events.by_ref().take(MOST_EXPLAINED).map(|event| explain(history, frames, event)).collect();
     (explained, events.count())
 }
 
-fn explain(history: &History<'_>, frames: &Frames, event: usize) -> OutOfMemory {
-    let e = history.device.events.get(event);
-    let tags = history.trace.tags.get(e.tags);
+fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
+    let e = history.device().events.get(event);
+    let tags = history.trace().tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
     let layout = Layout::at(history, Moment::after(event));
     OutOfMemory {

@@ -64,9 +64,9 @@ impl RunFigures {
 }
 
 /// The regions of a device in order of their first end. What [`region_runs`] leaves out is left out here.
-pub fn regions(history: &History<'_>) -> Vec<Region> {
-    let runs = region_runs(history.trace, history.device);
-    let Some(mut spans) = Spans::of(&runs, history.device).filter(|_| !runs.is_empty()) else {
+pub fn regions(history: &History) -> Vec<Region> {
+    let runs = region_runs(history.trace(), history.device());
+    let Some(mut spans) = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
         return Vec::new();
     };
     history.walk().for_each(|(moment, c)| spans.see(moment, c.allocated));
@@ -74,10 +74,10 @@ pub fn regions(history: &History<'_>) -> Vec<Region> {
 }
 
 /// The regions behind `runs`, whose spans saw the allocated bytes at every moment.
-pub(crate) fn regions_of(history: &History<'_>, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
+pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
     for (run, Seen { before, highest: peak, after }) in runs.iter().zip(spans.seen()) {
-        let name = without_number(history.trace.strings.get(run.name));
+        let name = without_number(history.trace().strings.get(run.name));
         let order = found.len();
         let (_, region, each) =
             found.entry(name.to_owned()).or_insert_with(|| (order, Region::named(name), Vec::new()));

@@ -1,15 +1,20 @@
 //! Histories that know what a replay finds out: what puts a [`History`] and a [`Replay`] together stands above both.
 
-use vramscope_trace::{DeviceTrace, Trace};
+use std::sync::Arc;
+
+use vramscope_trace::Trace;
 
 use crate::history::History;
 use crate::replay::Replay;
 
-impl<'t> History<'t> {
+impl History {
     /// As [`of`](Self::of), with the block sizes of a [`Replay`] in place of those that the layout alone does not
     /// tell, where it reproduces the recording.
-    pub fn replayed(trace: &'t Trace, device: &'t DeviceTrace) -> Self {
-        let mut history = Self::of(trace, device);
+    ///
+    /// # Panics
+    /// Where the trace has no device at `position`.
+    pub fn replayed(trace: &Arc<Trace>, position: usize) -> Self {
+        let mut history = Self::of(trace, position);
         if !history.asks_for_replay() {
             return history;
         }

@@ -1,6 +1,7 @@
 //! Every question about one device, answered together.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use regex::Regex;
 use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
@@ -101,9 +102,13 @@ pub struct EndState {
 }
 
 impl Summary {
-    /// Answers every question about `device`. `frames` are those of `trace`.
-    pub fn of(trace: &Trace, device: &DeviceTrace, frames: &Frames, options: &Options) -> Self {
-        let history = History::replayed(trace, device);
+    /// Answers every question about the device at `position` in [`Trace::devices`]. `frames` are those of `trace`.
+    ///
+    /// # Panics
+    /// Where the trace has no device at `position`.
+    pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &Options) -> Self {
+        let history = History::replayed(trace, position);
+        let device = history.device();
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
         // The course of the counters on one core, what each stack did on another.
@@ -168,8 +173,8 @@ impl Summary {
 const WORTH_A_THREAD: usize = 10_000;
 
 /// Asks two questions of `history`, at once where it is long.
-fn join<A, B: Send>(history: &History<'_>, a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
-    if history.device.events.len() < WORTH_A_THREAD {
+fn join<A, B: Send>(history: &History, a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
+    if history.device().events.len() < WORTH_A_THREAD {
         return (a(), b());
     }
     std::thread::scope(|scope| {

@@ -13,7 +13,7 @@
 //!      "frames": [{"name": "step", "filename": "train.py", "line": 3}]}]]}"#;
 //! let trace = formats::read(&snapshot[..], &mut |_| {}).unwrap().trace;
 //! let frames = Frames::of(&trace);
-//! let source = Source { trace: &trace, frames: &frames, devices: trace.devices.iter().collect() };
+//! let source = Source { trace: &trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
 //! let mut out = Vec::new();
 //! write(&source, Format::Folded, &Options::default(), &mut out)?;
 //! assert_eq!(String::from_utf8(out).unwrap(), "train.py:3 step 1024\n");

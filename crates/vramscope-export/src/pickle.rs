@@ -17,10 +17,10 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
         let host = whole.host.iter();
         return Ok(whole.devices.iter().chain(host).map(|d| d.events.len() as u64).sum());
     }
-    let is_kept = |device: i64| device < 0 || source.devices.iter().any(|d| d.device == device);
+    let is_kept = |device: i64| device < 0 || source.devices().any(|d| d.device == device);
     let annotations = whole.annotations.as_ref();
     let part = Trace {
-        devices: source.devices.iter().map(|&d| d.clone()).collect(),
+        devices: source.devices().cloned().collect(),
         host: None,
         annotations: annotations.map(|a| a.iter().filter(|a| is_kept(a.device)).copied().collect()),
         settings: whole.settings.clone(),
@@ -53,7 +53,7 @@ mod tests {
     fn one_device_alone_keeps_its_number() {
         let trace = testing::two_devices();
         let frames = Frames::of(&trace);
-        let source = Source { trace: &trace, frames: &frames, devices: vec![&trace.devices[1]] };
+        let source = Source { trace: &trace, frames: &frames, devices: vec![1] };
         let mut pickle = Vec::new();
         let written = write(&source, Format::Pickle, &Options::default(), &mut pickle).unwrap();
         assert_eq!(written.rows, 1);

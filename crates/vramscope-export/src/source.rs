@@ -1,5 +1,7 @@
 //! What is exported.
 
+use std::sync::Arc;
+
 use vramscope_analysis::{Frames, History, Moment};
 use vramscope_report::Names;
 use vramscope_trace::{DeviceTrace, Trace};
@@ -8,17 +10,21 @@ use vramscope_trace::{DeviceTrace, Trace};
 #[derive(Debug, Clone)]
 pub struct Source<'r> {
     /// The recording.
-    pub trace: &'r Trace,
+    pub trace: &'r Arc<Trace>,
     /// Whose code its frames are.
     pub frames: &'r Frames,
-    /// The devices, all of them of `trace`.
-    pub devices: Vec<&'r DeviceTrace>,
+    /// The positions of the devices in [`Trace::devices`].
+    pub devices: Vec<usize>,
 }
 
 impl<'r> Source<'r> {
     /// The history of each device, one after the other: only one is held at a time.
-    pub(crate) fn histories(&self) -> impl Iterator<Item = History<'r>> + '_ {
-        self.devices.iter().map(|device| History::replayed(self.trace, device))
+    pub(crate) fn histories(&self) -> impl Iterator<Item = History> + '_ {
+        self.devices.iter().map(|&position| History::replayed(self.trace, position))
+    }
+
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &'r DeviceTrace> + '_ {
+        self.devices.iter().map(|&position| &self.trace.devices[position])
     }
 
     pub(crate) fn names(&self) -> Names<'r> {
@@ -27,6 +33,6 @@ impl<'r> Source<'r> {
 }
 
 /// The moment to look at: after event `at`, or the peak of allocated bytes.
-pub(crate) fn moment(history: &History<'_>, at: Option<usize>) -> Moment {
+pub(crate) fn moment(history: &History, at: Option<usize>) -> Moment {
     at.map_or_else(|| history.peaks().allocated.moment, Moment::after)
 }

@@ -1,21 +1,23 @@
 //! Recordings for tests.
 
+use std::sync::Arc;
+
 use vramscope_analysis::Frames;
 use vramscope_trace::{Event, Trace, formats};
 
 use crate::{Format, Options, Source, Written, write};
 
 /// Reads a snapshot written as JSON.
-pub(crate) fn read(snapshot: &serde_json::Value) -> Trace {
+pub(crate) fn read(snapshot: &serde_json::Value) -> Arc<Trace> {
     formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
 }
 
 /// One live allocation with `depth` frames of the user's.
-pub(crate) fn deep_stack(depth: usize) -> Trace {
+pub(crate) fn deep_stack(depth: usize) -> Arc<Trace> {
     deep_stack_in("a.py", depth)
 }
 
-fn deep_stack_in(file: &str, depth: usize) -> Trace {
+fn deep_stack_in(file: &str, depth: usize) -> Arc<Trace> {
     let frames: Vec<_> =
         (0..depth).map(|i| serde_json::json!({"name": "f", "filename": file, "line": i})).collect();
     let event = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0, "frames": frames});
@@ -23,16 +25,16 @@ fn deep_stack_in(file: &str, depth: usize) -> Trace {
 }
 
 /// `count` live allocations of one stack with `depth` frames, none of them the user's.
-pub(crate) fn deep_stack_of_many(depth: usize, count: u64) -> Trace {
+pub(crate) fn deep_stack_of_many(depth: usize, count: u64) -> Arc<Trace> {
     let mut trace = deep_stack_in("a.cpp", depth);
-    let events = &mut trace.devices[0].events;
+    let events = &mut Arc::make_mut(&mut trace).devices[0].events;
     let first = events.get(0);
     (1..count).for_each(|i| events.push(Event { address: first.address + 512 * i, ..first }));
     trace
 }
 
 /// Two devices, one with hostile names, every kind of event and times, the other with a stack and no more.
-pub(crate) fn two_devices() -> Trace {
+pub(crate) fn two_devices() -> Arc<Trace> {
     let hostile = "a;b\"\\<&>\u{1b}[31m\n=1+1, 'x' 12";
     let frames = serde_json::json!([
         {"name": hostile, "filename": "/home/user/train.py", "line": 7},
@@ -72,7 +74,7 @@ pub(crate) fn two_devices() -> Trace {
 }
 
 /// Texts that a spreadsheet would calculate, and one that is a number.
-pub(crate) fn formulas() -> Trace {
+pub(crate) fn formulas() -> Arc<Trace> {
     let texts =
         ["=cmd|'/c calc'!A0", "+1+1", "-2+3", "@SUM(1)", "  =1", "\t=1", "\r=1", "a;=1+1", "a; +1", "-1.5"];
     let event = |(i, text): (usize, &str)| {
@@ -85,9 +87,9 @@ pub(crate) fn formulas() -> Trace {
 }
 
 /// Exports `trace` whole.
-pub(crate) fn export(trace: &Trace, format: Format, options: &Options) -> (Vec<u8>, Written) {
+pub(crate) fn export(trace: &Arc<Trace>, format: Format, options: &Options) -> (Vec<u8>, Written) {
     let frames = Frames::of(trace);
-    let source = Source { trace, frames: &frames, devices: trace.devices.iter().collect() };
+    let source = Source { trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
     let mut out = Vec::new();
     let written = write(&source, format, options, &mut out).unwrap();
     assert_eq!(written.bytes, out.len() as u64);
@@ -95,6 +97,6 @@ pub(crate) fn export(trace: &Trace, format: Format, options: &Options) -> (Vec<u
 }
 
 /// Exports `trace` whole, as text.
-pub(crate) fn text(trace: &Trace, format: Format) -> String {
+pub(crate) fn text(trace: &Arc<Trace>, format: Format) -> String {
     String::from_utf8(export(trace, format, &Options::default()).0).unwrap()
 }

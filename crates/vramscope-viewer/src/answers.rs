@@ -68,7 +68,7 @@ fn moment(m: Moment) -> u32 {
     m.index() as u32
 }
 
-impl OpenDevice<'_> {
+impl OpenDevice {
     pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Answer {
         let window = Window::try_from(query)?;
         if window.axis == Axis::Time && self.timeline.duration().is_none() {
@@ -202,7 +202,7 @@ impl OpenDevice<'_> {
 
     pub(crate) fn events(&self, first: usize, count: usize) -> Answer {
         let history = self.history();
-        let all = &history.device.events;
+        let all = &history.device().events;
         let first = first.min(all.len());
         let numbers = first..first.saturating_add(count.min(MOST_EVENTS)).min(all.len());
         let events = || numbers.clone().map(|i| all.get(i));
@@ -229,7 +229,7 @@ impl OpenDevice<'_> {
         let history = self.history();
         match history.subject_number(event) {
             Some(id) if history.allocations[id].from == Moment::after(event) => self.tags.allocations[id],
-            _ => history.device.events.get(event).tags.index() as u32,
+            _ => history.device().events.get(event).tags.index() as u32,
         }
     }
 
@@ -255,7 +255,7 @@ impl OpenDevice<'_> {
             freed_us: freed.and_then(time),
             to_us: end(a.to).and_then(time),
             stack: a.stack.map(StackId::index),
-            free_stack: free_event.and_then(|e| history.device.events.get(e).stack).map(StackId::index),
+            free_stack: free_event.and_then(|e| history.device().events.get(e).stack).map(StackId::index),
             tags: self.tags.allocations[id],
             origin: origin(a.origin),
             size_inferred: a.size_inferred,
@@ -316,21 +316,21 @@ impl OpenDevice<'_> {
 
     pub(crate) fn regions(&self, columns: &mut Columns) -> Regions<'_> {
         let history = self.history();
-        let mut runs = region_runs(history.trace, history.device);
+        let mut runs = region_runs(history.trace(), history.device());
         runs.sort_by_key(|r| (r.start_us, r.depth));
-        let times = event_times(history.device).unwrap_or_default();
+        let times = event_times(history.device()).unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         let mut index = HashMap::new();
         let name: Vec<u32> = runs
             .iter()
             .map(|s| {
                 *index.entry(s.name).or_insert_with(|| {
-                    names.push(history.trace.strings.get(s.name));
+                    names.push(history.trace().strings.get(s.name));
                     (names.len() - 1) as u32
                 })
             })
             .collect();
-        let origin = history.device.events.iter().next().and_then(|e| e.time_us).unwrap_or(0);
+        let origin = history.device().events.iter().next().and_then(|e| e.time_us).unwrap_or(0);
         let since = |t: i64| t.saturating_sub(origin) as f64;
         Regions {
             names,

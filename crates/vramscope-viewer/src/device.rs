@@ -3,28 +3,31 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use vramscope_analysis::{Change, Changes, Counters, History, Moment, Timeline};
+use vramscope_analysis::{Change, Changes, Counters, History, Moment, Peak, Recorder, Timeline};
+use vramscope_report::Trust;
+use vramscope_trace::Action;
 
-use crate::protocol::{ByKind, PoolPeaks};
+use crate::advice::ADVICE;
+use crate::protocol::{self, ByKind, Mark, MarkKind, PoolPeaks};
 use crate::tags::TagsOfDevice;
 
 /// A device of a recording, ready for questions.
 #[derive(Debug)]
-pub(crate) struct OpenDevice<'r> {
-    pub(crate) timeline: Timeline<'r, 'r>,
-    pub(crate) tags: TagsOfDevice<'r>,
+pub(crate) struct OpenDevice {
+    pub(crate) timeline: Timeline,
+    pub(crate) tags: TagsOfDevice,
     /// For each allocation, how many before it had the same address; counted when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
     pools: OnceLock<Vec<PoolPeaks>>,
 }
 
-impl<'r> OpenDevice<'r> {
-    pub(crate) fn new(timeline: Timeline<'r, 'r>, tags: TagsOfDevice<'r>) -> Self {
+impl OpenDevice {
+    pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice) -> Self {
         Self { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
     }
 
-    pub(crate) fn history(&self) -> &'r History<'r> {
+    pub(crate) fn history(&self) -> &History {
         self.timeline.history()
     }
 
@@ -78,6 +81,65 @@ impl<'r> OpenDevice<'r> {
             peak_active: active.peak,
         });
         rows.collect()
+    }
+}
+
+/// The most marks of a device: a program that catches out of memory errors may have any number.
+const MOST_MARKS: usize = 1000;
+
+impl OpenDevice {
+    /// What the page asks for first of a device: its peaks, its marks, and how far its numbers can be trusted.
+    pub(crate) fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
+        let history = self.history();
+        let events = &history.device().events;
+        let peaks = self.timeline.peaks();
+        let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
+        let overflowed = history.device().overflowed == Some(true);
+        let trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
+        protocol::Device {
+            device: history.device().device,
+            events: events.len(),
+            allocations: history.allocations.len(),
+            origin_us: self.timeline.duration().and_then(|_| events.get(0).time_us),
+            duration_us: self.timeline.duration(),
+            peaks: ByKind {
+                requested: peak(peaks.requested),
+                allocated: peak(peaks.allocated),
+                active: peak(peaks.active),
+                reserved: peak(peaks.reserved),
+            },
+            start: by_kind(self.timeline.counters_at(Moment::START)),
+            end: by_kind(self.timeline.counters_at(history.end())),
+            preexisting: history.quality.preexisting,
+            marks: self.marks(),
+            tags: &self.tags.table,
+            tag_texts: self.tags.texts.iter().map(|&text| history.trace().strings.get(text)).collect(),
+            trust: protocol::Trust {
+                is_exact: trust.is_exact,
+                title: trust.title,
+                doubts: trust.doubts,
+                replay: trust.replay,
+                dropped: trust.dropped,
+            },
+        }
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let events = &self.history().device().events;
+        let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
+            Action::Oom => Some((event, MarkKind::Oom)),
+            Action::Snapshot => Some((event, MarkKind::Snapshot)),
+            _ => None,
+        });
+        marked
+            .take(MOST_MARKS)
+            .map(|(event, kind)| Mark {
+                event,
+                time_us: self.timeline.time_of(Moment::after(event)),
+                kind,
+                bytes: events.get(event).size,
+            })
+            .collect()
     }
 }
 

@@ -1,12 +1,11 @@
 //! An open file, and the threads that answer questions about it.
 //!
-//! What was read and what is computed from it refer to each other, so both live on the stack of one thread. Scoped threads within
-//! it answer questions. When the file is closed all of them end, and its memory is free.
+//! The threads share the recording. When the file is closed they end, and its memory is free.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
 use tokio::sync::oneshot;
@@ -14,7 +13,7 @@ use vramscope_analysis::Cancel;
 use vramscope_trace::formats::Recording;
 
 use crate::ViewError;
-use crate::recording::{OpenRecording, Prepared};
+use crate::recording::OpenRecording;
 
 /// How long a question takes to answer. Slow questions wait for each other and never keep quick ones waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub(crate) enum Pace {
 /// How many threads answer questions of each pace.
 const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];
 
-type Job = Box<dyn FnOnce(&OpenRecording<'_>) + Send>;
+type Job = Box<dyn FnOnce(&OpenRecording) + Send>;
 
 /// An open recording. It is closed, and its memory given back, when it is dropped; questions under way are finished before.
 #[derive(Debug)]
@@ -45,20 +44,18 @@ impl OpenFile {
     pub fn open(name: String, recording: Recording) -> io::Result<Self> {
         let (quick, quick_jobs) = channel();
         let (slow, slow_jobs) = channel();
-        let jobs = [Mutex::new(quick_jobs), Mutex::new(slow_jobs)];
-        let live = move || {
-            let prepared = Prepared::of(&name, &recording);
-            let open = OpenRecording::of(&prepared);
-            std::thread::scope(|scope| {
-                for (jobs, (_, at_once)) in jobs.iter().zip(AT_ONCE) {
-                    for _ in 0..at_once {
-                        // Where the system has no more threads, those that there are answer all questions.
-                        Builder::new().spawn_scoped(scope, || answer(&open, jobs)).ok();
-                    }
+        let prepare = move || {
+            let open = Arc::new(OpenRecording::of(name, recording));
+            for (jobs, (_, at_once)) in [quick_jobs, slow_jobs].into_iter().zip(AT_ONCE) {
+                let jobs = Arc::new(Mutex::new(jobs));
+                for _ in 0..at_once {
+                    let (open, jobs) = (Arc::clone(&open), Arc::clone(&jobs));
+                    // Where there are no threads to be had, the receiver is dropped, and who asks is told.
+                    Builder::new().spawn(move || answer(&open, &jobs)).ok();
                 }
-            });
+            }
         };
-        Builder::new().name("vramscope-file".to_owned()).spawn(live)?;
+        Builder::new().name("vramscope-file".to_owned()).spawn(prepare)?;
         Ok(Self { quick, slow })
     }
 
@@ -69,7 +66,7 @@ impl OpenFile {
     pub(crate) async fn ask<A: Send + 'static>(
         &self,
         pace: Pace,
-        answer: impl FnOnce(&OpenRecording<'_>, &Cancel) -> Result<A, ViewError> + Send + 'static,
+        answer: impl FnOnce(&OpenRecording, &Cancel) -> Result<A, ViewError> + Send + 'static,
     ) -> Result<A, ViewError> {
         let cancel = Cancel::default();
         let _cancel_on_drop = CancelOnDrop(cancel.clone());
@@ -99,7 +96,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// Answers questions until the file is closed.
-fn answer(open: &OpenRecording<'_>, jobs: &Mutex<Receiver<Job>>) {
+fn answer(open: &OpenRecording, jobs: &Mutex<Receiver<Job>>) {
     loop {
         // One thread waits for the next question and holds the lock; the others wait for the lock.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -120,7 +120,7 @@ pub(crate) struct PackedRanges {
 ///
 /// # Errors
 /// Where a report cannot be made, or the names take more than 4 GiB.
-pub(crate) fn pack(recordings: &[OpenRecording<'_>]) -> Answer {
+pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
     let mut columns = Columns::default();
     let mut files = Vec::new();
     for file in recordings {
@@ -187,7 +187,7 @@ fn or_none(n: u32) -> u64 {
     u64::from(n.wrapping_add(1))
 }
 
-fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocations {
+fn allocations(device: &OpenDevice, columns: &mut Columns) -> PackedAllocations {
     let allocations = &device.history().allocations;
     // Many allocations share few addresses, so each address is written once, and allocations name it by its number.
     let mut numbers: HashMap<u64, u64> = HashMap::new();
@@ -217,10 +217,10 @@ fn allocations(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedAllocati
     }
 }
 
-fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
+fn events(device: &OpenDevice, columns: &mut Columns) -> PackedEvents {
     let history = device.history();
     let allocations = &history.allocations;
-    let events = &history.device.events;
+    let events = &history.device().events;
     let subject = |event: usize| history.subject_number(event);
     let mut seen = 0;
     let subjects = Varints::of((0..events.len()).map(|e| {
@@ -261,7 +261,7 @@ fn events(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedEvents {
     }
 }
 
-fn ranges(device: &OpenDevice<'_>, columns: &mut Columns) -> PackedRanges {
+fn ranges(device: &OpenDevice, columns: &mut Columns) -> PackedRanges {
     let ranges = &device.history().reserved;
     PackedRanges {
         address: columns.u8(Varints::signed(differences(ranges.iter().map(|r| r.address)))),

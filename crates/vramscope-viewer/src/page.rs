@@ -15,7 +15,7 @@ use vramscope_trace::formats::Recording;
 
 use crate::ViewError;
 use crate::packed::pack;
-use crate::recording::{OpenRecording, Prepared};
+use crate::recording::OpenRecording;
 
 /// A file of the page.
 struct Asset {
@@ -66,9 +66,8 @@ impl Asset {
 ///
 /// # Errors
 /// Where an answer cannot be written out.
-pub fn self_contained(recordings: &[(String, Recording)]) -> Result<String, ViewError> {
-    let prepared: Vec<_> = recordings.iter().map(|(name, r)| Prepared::of(name, r)).collect();
-    let open: Vec<_> = prepared.iter().map(OpenRecording::of).collect();
+pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, ViewError> {
+    let open: Vec<_> = recordings.into_iter().map(|(name, r)| OpenRecording::of(name, r)).collect();
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&pack(&open)?)?;
     let data = STANDARD.encode(deflated.finish()?);

@@ -66,7 +66,7 @@ pub(crate) struct Device<'r> {
     /// Each combination of tags once; allocations and events name theirs by its position here.
     pub(crate) tags: &'r [Tags],
     /// The texts of `tags`, each once.
-    pub(crate) tag_texts: &'r [&'r str],
+    pub(crate) tag_texts: Vec<&'r str>,
     pub(crate) trust: Trust,
 }
 

@@ -1,51 +1,27 @@
 //! A recording made ready for the page.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use vramscope_analysis::{
-    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Peak, Recorder, ReplayOptions, Summary,
-    Timeline,
+    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Recorder, ReplayOptions, Summary, Timeline,
 };
-use vramscope_report::{
-    Advice, Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, Trust, count, findings,
-};
+use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, count, findings};
 use vramscope_trace::formats::{Compression, Format, Recording};
-use vramscope_trace::{Action, FrameId, StringId};
 
 use crate::ViewError;
-use crate::columns::Columns;
-use crate::device::{OpenDevice, by_kind};
-use crate::protocol::{self, ByKind, Mark, MarkKind, NONE, Names, OomFinding, Replay, Report};
-use crate::tables::code;
+use crate::advice::ADVICE;
+use crate::device::OpenDevice;
+use crate::protocol::{self, OomFinding, Replay, Report};
 use crate::tags::TagsOfDevice;
-
-/// What an open recording refers to: its histories, and whose code each frame is.
-pub(crate) struct Prepared<'r> {
-    name: &'r str,
-    recording: &'r Recording,
-    frames: Frames,
-    histories: Vec<History<'r>>,
-}
 
 /// A recording made ready for questions.
 #[derive(Debug)]
-pub(crate) struct OpenRecording<'r> {
-    name: &'r str,
-    recording: &'r Recording,
-    frames: &'r Frames,
-    pub(crate) devices: Vec<OpenDevice<'r>>,
-}
-
-impl<'r> Prepared<'r> {
-    /// Makes the histories, and finds out whose code the frames are on another thread meanwhile.
-    pub(crate) fn of(name: &'r str, recording: &'r Recording) -> Self {
-        let trace = &recording.trace;
-        let devices = trace.devices.iter().filter(|d| !d.events.is_empty() || !d.segments.is_empty());
-        let histories = || devices.map(|device| History::replayed(trace, device)).collect();
-        let (frames, histories) = at_once(|| Frames::of(trace), histories);
-        Self { name, recording, frames, histories }
-    }
+pub(crate) struct OpenRecording {
+    name: String,
+    pub(crate) recording: Recording,
+    /// Whose code each frame is.
+    pub(crate) frames: Frames,
+    pub(crate) devices: Vec<OpenDevice>,
 }
 
 /// Runs both at the same time, the first on a thread of its own. Where the system has no thread to give, one after the other.
@@ -62,79 +38,46 @@ fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: i
     })
 }
 
-impl<'r> OpenRecording<'r> {
-    /// Makes it ready: indexes the lifetimes and puts the tags together of each device.
-    pub(crate) fn of(prepared: &'r Prepared<'r>) -> Self {
-        let devices = prepared.histories.iter().map(|history| {
-            let (tags, timeline) = at_once(|| TagsOfDevice::of(history), || Timeline::of(history));
-            OpenDevice::new(timeline, tags)
-        });
-        let Prepared { name, recording, frames, .. } = prepared;
-        Self { name, recording, frames, devices: devices.collect() }
+impl OpenRecording {
+    /// Makes it ready: the history, the lifetimes and the tags of each device; whose code the frames are is found out meanwhile.
+    pub(crate) fn of(name: String, recording: Recording) -> Self {
+        let trace = &recording.trace;
+        let was_used = |&position: &usize| {
+            let device = &trace.devices[position];
+            !device.events.is_empty() || !device.segments.is_empty()
+        };
+        let devices = || {
+            let open = |position| {
+                let history = Arc::new(History::replayed(trace, position));
+                let (tags, timeline) =
+                    at_once(|| TagsOfDevice::of(&history), || Timeline::of(Arc::clone(&history)));
+                OpenDevice::new(timeline, tags)
+            };
+            (0..trace.devices.len()).filter(was_used).map(open).collect()
+        };
+        let (frames, devices) = at_once(|| Frames::of(trace), devices);
+        Self { name, recording, frames, devices }
     }
 
     /// What the page asks for first: facts about the file, and the peaks of its devices.
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
-        let recorder = Recorder::of(self.recording);
+        let recorder = Recorder::of(&self.recording);
         protocol::Recording {
-            name: self.name,
+            name: &self.name,
             format: self.recording.format.name(),
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
-            facts: facts(self.recording),
-            settings: settings(self.recording),
+            facts: facts(&self.recording),
+            settings: settings(&self.recording),
             devices: self.devices.iter().map(|device| device.overview(recorder)).collect(),
-        }
-    }
-
-    /// The names of frames, and the stacks. Every text is sent once and frames refer to it, for a file may give one long name to any
-    /// number of frames.
-    pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
-        let trace = &self.recording.trace;
-        let names = vramscope_report::Names { trace, frames: self.frames };
-        let mut texts = Vec::new();
-        let mut numbers: HashMap<(FrameText, StringId), u32> = HashMap::new();
-        let mut number = |kind: FrameText, frame: FrameId| {
-            let of = trace.frames.get(frame);
-            let string =
-                if matches!(kind, FrameText::File | FrameText::ShortFile) { of.filename } else { of.name };
-            *numbers.entry((kind, string)).or_insert_with(|| {
-                texts.push(match kind {
-                    FrameText::File | FrameText::Function => Cow::Borrowed(trace.strings.get(string)),
-                    FrameText::ShortFile => names.file(frame).into(),
-                    FrameText::ShortFunction => names.function(frame).into(),
-                });
-                (texts.len() - 1) as u32
-            })
-        };
-        let columns = [FrameText::File, FrameText::ShortFile, FrameText::Function, FrameText::ShortFunction]
-            .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
-        let [file, short_file, function, short_function] = columns;
-        let mut end = 0;
-        let ends = trace.stacks.iter().map(|(_, stack)| {
-            end += stack.len() as u32;
-            end
-        });
-        let own = trace.stacks.iter().map(|(id, _)| self.frames.own_frame(trace, id));
-        Names {
-            texts,
-            file: answer.u32(file),
-            short_file: answer.u32(short_file),
-            function: answer.u32(function),
-            short_function: answer.u32(short_function),
-            line: answer.u32(trace.frames.iter().map(|(_, f)| f.line)),
-            code: answer.u8(trace.frames.iter().map(|(id, _)| code(self.frames.code(id)))),
-            ends: answer.u32(ends),
-            frames: answer.u32(trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32))),
-            own: answer.u32(own.map(|f| f.map_or(NONE, |f| f.index() as u32))),
         }
     }
 
     /// What the report finds on a device.
     pub(crate) fn report(&self, device: usize) -> Result<Report, ViewError> {
         let trace = &self.recording.trace;
-        let of = self.device(device)?.history().device;
-        let summary = Summary::of(trace, of, self.frames, &Options::default());
+        let position = self.device(device)?.history().position();
+        let summary = Summary::of(trace, position, &self.frames, &Options::default());
         let could_expand = findings::could_expand(trace);
         let ooms = summary.ooms.iter().map(|oom| OomFinding {
             unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
@@ -143,9 +86,9 @@ impl<'r> OpenRecording<'r> {
         let ooms = ooms.collect();
         let best_setting = summary.best_setting.as_ref().map(findings::best_setting);
         let answers = Answers {
-            file: self.name,
-            recording: self.recording,
-            frames: self.frames,
+            file: &self.name,
+            recording: &self.recording,
+            frames: &self.frames,
             devices: vec![summary],
             by: None,
             at: None,
@@ -158,16 +101,16 @@ impl<'r> OpenRecording<'r> {
     /// The device replayed under its own settings and under others.
     pub(crate) fn replay(&self, device: usize, cancel: &Cancel) -> Result<Replay, ViewError> {
         let trace = &self.recording.trace;
-        let of = self.device(device)?.history().device;
+        let position = self.device(device)?.history().position();
         let options = ReplayOptions { cancel: cancel.clone(), ..ReplayOptions::default() };
-        let replay = DeviceReplay::of(trace, of, self.frames, &options, &|| ())?;
+        let replay = DeviceReplay::of(trace, position, &self.frames, &options, &|| ())?;
         let lines = replay
             .tried
             .iter()
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
-        let names = vramscope_report::Names { trace, frames: self.frames };
-        let trust = ReplayTrust::of(&replay, names.overflowed(of.device), &ADVICE);
+        let names = vramscope_report::Names { trace, frames: &self.frames };
+        let trust = ReplayTrust::of(&replay, names.overflowed(replay.device), &ADVICE);
         let trust = protocol::ReplayTrust {
             title: trust.title,
             reproduced: trust.reproduced,
@@ -176,9 +119,9 @@ impl<'r> OpenRecording<'r> {
         };
         let (device_size, floors) = (findings::device_size(&replay, &ADVICE), findings::floors(&replay));
         let answers = ReplayAnswers {
-            file: self.name,
-            recording: self.recording,
-            frames: self.frames,
+            file: &self.name,
+            recording: &self.recording,
+            frames: &self.frames,
             devices: vec![replay],
             advice: ADVICE,
         };
@@ -186,30 +129,10 @@ impl<'r> OpenRecording<'r> {
         Ok(Replay { device, lines, device_size, floors, trust })
     }
 
-    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice<'r>, ViewError> {
+    pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {
         self.devices.get(position).ok_or(ViewError::NoDevice(position))
     }
 }
-
-/// The texts of a frame: file and function, each as recorded, and as reports shorten them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum FrameText {
-    File,
-    ShortFile,
-    Function,
-    ShortFunction,
-}
-
-/// Whoever sees the page has the command, too, whose options name what the page does not ask for.
-const ADVICE: Advice = Advice {
-    any_moment: "the view Moment",
-    replay: "`vramscope replay`",
-    capacity: "`vramscope replay --capacity`",
-    capacity_alone: "`vramscope replay --capacity`",
-    overhead: "`vramscope replay --overhead`",
-    release: "`vramscope replay --torch`",
-    ..Advice::LIBRARY
-};
 
 /// The most holders in the report: the page itself groups what is live at any moment.
 const MOST_HOLDERS: usize = 20;
@@ -217,64 +140,6 @@ const MOST_HOLDERS: usize = 20;
 /// The only device of a report as JSON.
 fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
-}
-
-/// The most marks of a device: a program that catches out of memory errors may have any number.
-const MOST_MARKS: usize = 1000;
-
-impl OpenDevice<'_> {
-    fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
-        let history = self.history();
-        let events = &history.device.events;
-        let peaks = self.timeline.peaks();
-        let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
-        let overflowed = history.device.overflowed == Some(true);
-        let trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
-        protocol::Device {
-            device: history.device.device,
-            events: events.len(),
-            allocations: history.allocations.len(),
-            origin_us: self.timeline.duration().and_then(|_| events.get(0).time_us),
-            duration_us: self.timeline.duration(),
-            peaks: ByKind {
-                requested: peak(peaks.requested),
-                allocated: peak(peaks.allocated),
-                active: peak(peaks.active),
-                reserved: peak(peaks.reserved),
-            },
-            start: by_kind(self.timeline.counters_at(Moment::START)),
-            end: by_kind(self.timeline.counters_at(history.end())),
-            preexisting: history.quality.preexisting,
-            marks: self.marks(),
-            tags: &self.tags.table,
-            tag_texts: &self.tags.texts,
-            trust: protocol::Trust {
-                is_exact: trust.is_exact,
-                title: trust.title,
-                doubts: trust.doubts,
-                replay: trust.replay,
-                dropped: trust.dropped,
-            },
-        }
-    }
-
-    fn marks(&self) -> Vec<Mark> {
-        let events = &self.history().device.events;
-        let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
-            Action::Oom => Some((event, MarkKind::Oom)),
-            Action::Snapshot => Some((event, MarkKind::Snapshot)),
-            _ => None,
-        });
-        marked
-            .take(MOST_MARKS)
-            .map(|(event, kind)| Mark {
-                event,
-                time_us: self.timeline.time_of(Moment::after(event)),
-                kind,
-                bytes: events.get(event).size,
-            })
-            .collect()
-    }
 }
 
 /// Facts about the file: their names and values.

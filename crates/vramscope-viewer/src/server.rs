@@ -190,7 +190,7 @@ struct Name {
 
 /// A route that answers a question about one device.
 fn of_device<Q: DeserializeOwned + Send + 'static>(
-    answer: fn(&OpenDevice<'_>, Q, &Cancel) -> Answer,
+    answer: fn(&OpenDevice, Q, &Cancel) -> Answer,
 ) -> MethodRouter<AppState> {
     get(
         async move |State(library): State<Arc<Library>>,
@@ -205,7 +205,7 @@ fn of_device<Q: DeserializeOwned + Send + 'static>(
 }
 
 /// A route that answers a slow question about one device, for which its whole file is needed.
-fn of_file(answer: fn(&OpenRecording<'_>, usize, &Cancel) -> Answer) -> MethodRouter<AppState> {
+fn of_file(answer: fn(&OpenRecording, usize, &Cancel) -> Answer) -> MethodRouter<AppState> {
     get(async move |State(library): State<Arc<Library>>, Path((file, device)): Path<(usize, usize)>| {
         let file = library.file(file).await?;
         file.ask(Pace::Slow, move |f, cancel| answer(f, device, cancel)).await.map(bytes)
@@ -226,7 +226,7 @@ async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, Vie
 
 async fn names(State(library): State<Arc<Library>>, Path(file): Path<usize>) -> Result<Response, ViewError> {
     let file = library.file(file).await?;
-    let names = |f: &OpenRecording<'_>, _: &Cancel| {
+    let names = |f: &OpenRecording, _: &Cancel| {
         let mut columns = Columns::default();
         let names = f.names(&mut columns);
         columns.behind(&names)

@@ -9,25 +9,25 @@ use crate::protocol::Tags;
 
 /// The table of a device, and the entries of its allocations and reserved ranges.
 #[derive(Debug, Clone)]
-pub(crate) struct TagsOfDevice<'r> {
+pub(crate) struct TagsOfDevice {
     /// First the trace's own tags, by their ids; behind them those that are known only from the end state or from a segment.
     pub(crate) table: Vec<Tags>,
     /// Each text once, however many tags have it.
-    pub(crate) texts: Vec<&'r str>,
+    pub(crate) texts: Vec<StringId>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
     /// The entry of each reserved range.
     pub(crate) ranges: Vec<u32>,
 }
 
-impl<'r> TagsOfDevice<'r> {
-    pub(crate) fn of(history: &History<'r>) -> Self {
-        let trace = history.trace;
+impl TagsOfDevice {
+    pub(crate) fn of(history: &History) -> Self {
+        let trace = history.trace();
         let mut texts = Vec::new();
         let mut numbers: HashMap<StringId, u32> = HashMap::new();
         let mut text = |id: Option<StringId>| {
             Some(*numbers.entry(id?).or_insert_with_key(|&id| {
-                texts.push(trace.strings.get(id));
+                texts.push(id);
                 (texts.len() - 1) as u32
             }))
         };
@@ -102,7 +102,7 @@ impl TagTable {
 }
 
 /// Visits each allocation by its number, with the pool of the reserved range in which it lay when it began.
-fn for_each_with_pool(history: &History<'_>, mut visit: impl FnMut(usize, Option<PoolId>)) {
+fn for_each_with_pool(history: &History, mut visit: impl FnMut(usize, Option<PoolId>)) {
     let ids = 0..history.allocations.len();
     if history.reserved.iter().all(|r| r.pool.is_none()) {
         return ids.for_each(|id| visit(id, None));

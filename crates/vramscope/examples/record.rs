@@ -94,7 +94,7 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
     }
     let recording = formats::read(std::fs::File::open(file)?, &mut |_| {})?;
     let frames = Frames::of(&recording.trace);
-    let devices = recording.trace.devices.iter();
+    let devices = 0..recording.trace.devices.len();
     let name = file.display().to_string();
     let answers = Answers {
         file: &name,

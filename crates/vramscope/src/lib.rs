@@ -23,7 +23,7 @@
 //!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []},
 //!     {"action": "free_completed", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]]}"#;
 //! let recording = formats::read(&snapshot[..], &mut |_| {})?;
-//! let history = History::of(&recording.trace, &recording.trace.devices[0]);
+//! let history = History::of(&recording.trace, 0);
 //! let peaks = history.peaks();
 //! assert_eq!(peaks.requested.bytes, 1000);
 //! assert_eq!(peaks.allocated.bytes, 1024);

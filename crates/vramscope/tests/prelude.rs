@@ -208,8 +208,9 @@ fn a_history_is_recorded_and_asked() {
     formats::write_pickle(&recorded, &mut file).unwrap();
     let read: Result<Recording, ReadError> = formats::read(&file[..], &mut |_| {});
     let recording = read.unwrap();
-    let device: &DeviceTrace = &recording.trace.devices[0];
-    let history = History::of(&recording.trace, device);
+    let history = History::of(&recording.trace, 0);
+    let device: &DeviceTrace = history.device();
+    assert_eq!(device.events.len(), recording.trace.devices[0].events.len());
     let frames = Frames::of(&recording.trace);
     let peak: analysis::Peak = history.peaks().allocated;
     let moment: Moment = peak.moment;
@@ -220,7 +221,7 @@ fn a_history_is_recorded_and_asked() {
     }
     assert!(leak_suspects(&history, &frames).is_empty());
     let options = Options { at: None, by: Some(By::Function), ..analysis::Options::default() };
-    let summary = Summary::of(&recording.trace, device, &frames, &options);
+    let summary = Summary::of(&recording.trace, 0, &frames, &options);
     let answers = Answers {
         file: "run.pickle",
         recording: &recording,

@@ -150,7 +150,7 @@ fn dropping(file: &Path) {
         drop(pool);
         let recording = formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap();
         assert_eq!(recording.notices, vramscope_trace::Notices::default());
-        let ends = recording.trace.annotations.unwrap().len();
+        let ends = recording.trace.annotations.as_ref().unwrap().len();
         assert_eq!((recording.trace.devices[0].segments.len(), ends), (0, 2));
     }
 }

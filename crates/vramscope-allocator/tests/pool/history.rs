@@ -271,7 +271,7 @@ fn a_dump_reads_back_as_the_snapshot() {
         let mut pickle = Vec::new();
         formats::write_pickle(&trace, &mut pickle).unwrap();
         let read = formats::read(&pickle[..], &mut |_| {}).unwrap();
-        assert_eq!(read.trace, trace);
+        assert_eq!(*read.trace, trace);
         assert_eq!(read.notices, vramscope_trace::Notices::default());
         drop(kept);
     }
@@ -391,7 +391,7 @@ fn one_device_stops_and_the_other_goes_on() {
     let trace = read(&file).trace;
     let events: Vec<usize> = trace.devices.iter().map(|d| d.events.len()).collect();
     assert_eq!(events, [5, 0]);
-    assert_eq!(trace.annotations.unwrap().len(), 2);
+    assert_eq!(trace.annotations.as_ref().unwrap().len(), 2);
 }
 
 #[test]

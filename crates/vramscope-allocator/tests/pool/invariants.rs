@@ -154,8 +154,8 @@ fn recount(device: &DeviceTrace) -> [(u64, u64); 2] {
 
 /// Peaks of allocated and active bytes as the analysis of a recording finds them, which knows what was asked
 /// for and where, and follows the layout.
-fn analysed_peaks(trace: &Trace) -> (u64, u64) {
-    let history = History::of(trace, &trace.devices[0]);
+fn analysed_peaks(trace: &Arc<Trace>) -> (u64, u64) {
+    let history = History::of(trace, 0);
     let peaks = history.peaks();
     (peaks.allocated.bytes, peaks.active.bytes)
 }
@@ -170,8 +170,8 @@ fn is_told(policy: &Policy, s: &Statistics) -> bool {
 }
 
 /// The recording, replayed under its own settings, is what was recorded, to the last segment event and block.
-fn check_replay(trace: &Trace, s: &Statistics, was_reset: bool) {
-    let history = History::of(trace, &trace.devices[0]);
+fn check_replay(trace: &Arc<Trace>, s: &Statistics, was_reset: bool) {
+    let history = History::of(trace, 0);
     let replay = Replay::of(&history).unwrap();
     assert_eq!(replay.reproduction.divergence, None);
     let replayed = replay.reproduction.outcome.statistics;
@@ -272,7 +272,7 @@ proptest! {
         for (scope, peak) in &scopes {
             prop_assert_eq!(scope.peaks().allocated, *peak);
         }
-        let trace = pool.snapshot().unwrap();
+        let trace = Arc::new(pool.snapshot().unwrap());
         let (device, s) = (&trace.devices[0], pool.statistics());
         check_layout(device, &live, pending);
         check_current(device, &live, &s);
@@ -321,8 +321,8 @@ proptest! {
         let start = pool.statistics();
         pool.reset_peak_stats();
         run(after);
-        let (trace, s) = (pool.snapshot().unwrap(), pool.statistics());
-        let history = History::of(&trace, &trace.devices[0]);
+        let (trace, s) = (Arc::new(pool.snapshot().unwrap()), pool.statistics());
+        let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         let replayed = replay.reproduction.outcome.statistics;
         // Large blocks that were freed meanwhile may have been larger than was asked for.
@@ -391,7 +391,7 @@ proptest! {
             }
         });
         let live = shared.into_inner().unwrap();
-        let trace = pool.snapshot().unwrap();
+        let trace = Arc::new(pool.snapshot().unwrap());
         let (device, s) = (&trace.devices[0], pool.statistics());
         check_layout(device, &live, true);
         check_current(device, &live, &s);

@@ -86,7 +86,7 @@ mod data {
         wrong
     }
 
-    fn read(path: &Path) -> Trace {
+    fn read(path: &Path) -> Arc<Trace> {
         formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
     }
 

@@ -9,7 +9,7 @@ use vramscope_trace::{Trace, formats};
 use crate::{MIB, torch};
 
 /// A program in which releases choose differently: of two free segments the younger lies lower.
-fn dump(release: TorchRelease) -> Trace {
+fn dump(release: TorchRelease) -> Arc<Trace> {
     let gpu = Arc::new(VirtualDevice::with_capacity(256 * MIB));
     let pool = MemoryPool::new(&torch("", release), vec![gpu]).unwrap();
     pool.record_memory_history(&HistoryOptions::default()).unwrap();
@@ -29,12 +29,12 @@ fn dump(release: TorchRelease) -> Trace {
     formats::read(&file[..], &mut |_| {}).unwrap().trace
 }
 
-fn replay(trace: &Trace) -> DeviceReplay {
+fn replay(trace: &Arc<Trace>) -> DeviceReplay {
     let frames = Frames::of(trace);
-    DeviceReplay::of(trace, &trace.devices[0], &frames, &ReplayOptions::default(), &|| {}).unwrap()
+    DeviceReplay::of(trace, 0, &frames, &ReplayOptions::default(), &|| {}).unwrap()
 }
 
-fn assert_is_of(trace: &Trace, (major, minor): (u32, u32)) {
+fn assert_is_of(trace: &Arc<Trace>, (major, minor): (u32, u32)) {
     let replay = replay(trace);
     let release = TorchRelease::new(major, minor);
     assert_eq!(replay.divergence, None, "{release}");
@@ -55,7 +55,7 @@ fn the_release_that_reproduces_a_recording_is_the_one_that_is_named() {
     for (release, named) in [((2, 11), (2, 11)), ((2, 13), (2, 15)), ((2, 15), (2, 15))] {
         let release = TorchRelease::new(release.0, release.1);
         let mut trace = dump(release);
-        trace.settings = None;
+        Arc::make_mut(&mut trace).settings = None;
         let replay = replay(&trace);
         assert_eq!(replay.release, Some(TorchRelease::new(named.0, named.1)), "{release}");
         assert_eq!(replay.divergence, None, "{release}");
@@ -63,6 +63,6 @@ fn the_release_that_reproduces_a_recording_is_the_one_that_is_named() {
     let mut trace = dump(TorchRelease::new(2, 13));
     assert!(trace.settings.as_ref().unwrap().max_round_threshold.is_none());
     assert_eq!(replay(&trace).rules, "PyTorch 2.15");
-    trace.settings.as_mut().unwrap().max_round_threshold = Some(-1);
+    Arc::make_mut(&mut trace).settings.as_mut().unwrap().max_round_threshold = Some(-1);
     assert_eq!(replay(&trace).rules, "PyTorch 2.15");
 }

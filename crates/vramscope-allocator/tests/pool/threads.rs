@@ -150,11 +150,10 @@ fn recordings_tell_the_threads_apart() {
     let streams: Vec<u64> = trace.devices[0].segments.iter().map(|s| s.stream).collect();
     assert!(streams.len() == 2 && streams[0] != streams[1], "{streams:?}");
     assert!(streams.iter().all(|s| (1 << 52..1 << 53).contains(s)), "{streams:?}");
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     assert_eq!(history.peaks().allocated.bytes, pool.statistics().allocated.peak);
     let frames = Frames::of(&trace);
-    let replay =
-        DeviceReplay::of(&trace, &trace.devices[0], &frames, &ReplayOptions::default(), &|| {}).unwrap();
+    let replay = DeviceReplay::of(&trace, 0, &frames, &ReplayOptions::default(), &|| {}).unwrap();
     assert_eq!(replay.divergence, None);
     drop(kept);
 }

@@ -1,7 +1,9 @@
 //! Everything a replay of one device is asked for, answered together.
 
+use std::sync::Arc;
+
 use vramscope_engine::{Policy, TorchRelease};
-use vramscope_trace::{Action, DeviceTrace, Trace};
+use vramscope_trace::{Action, Trace};
 
 use super::capacity::Capacity;
 use super::divergence::Divergence;
@@ -107,20 +109,23 @@ pub struct DeviceReplay {
 }
 
 impl DeviceReplay {
-    /// Answers `options` for one device. `frames` are those of `trace`; `done` is told of each replay, on any
-    /// thread.
+    /// Answers `options` for the device at `position` in [`Trace::devices`]. `frames` are those of `trace`; `done` is told
+    /// of each replay, on any thread.
     ///
     /// # Errors
     /// See [`ReplayError`].
+    ///
+    /// # Panics
+    /// Where the trace has no device at `position`.
     pub fn of(
-        trace: &Trace,
-        device: &DeviceTrace,
+        trace: &Arc<Trace>,
+        position: usize,
         frames: &Frames,
         options: &ReplayOptions,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
         let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
-        let history = History::under(Policy::recorded_by(trace, release), trace, device);
+        let history = History::under(Policy::recorded_by(trace, release), trace, position);
         // Lifetimes are packed by nobody's rules, so that need not wait for a replay.
         std::thread::scope(|scope| {
             let packing = scope.spawn(|| pack_history(&history, &options.cancel));
@@ -131,13 +136,13 @@ impl DeviceReplay {
 
     /// The answer; `packing` waits for the packing of the history.
     fn of_history(
-        history: &History<'_>,
+        history: &History,
         frames: &Frames,
         options: &ReplayOptions,
         packing: impl FnOnce() -> Option<Packing>,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
-        let (trace, device, cancel) = (history.trace, history.device, &options.cancel);
+        let (trace, device, cancel) = (history.trace(), history.device(), &options.cancel);
         let mut replay = match options.release {
             Some(_) => Replay::of_known_release_unless(history, cancel)?,
             None => Replay::of_unless(history, cancel)?,

@@ -49,7 +49,7 @@ pub enum Doubt {
     RoundedRequests,
 }
 
-impl Replay<'_, '_> {
+impl Replay<'_> {
     /// Why the numbers under `policy` may not be exact on a device of this size.
     pub fn doubts(&self, policy: &Policy, capacity: Option<Capacity>) -> Vec<Doubt> {
         let quality = &self.history.quality;
@@ -59,7 +59,7 @@ impl Replay<'_, '_> {
         let collects = self.policy.garbage_collection_threshold.is_some();
         let has_limit = policy.memory_fraction.is_some() || (is_recorded && collects);
         let rounds = self.policy.roundup_power2_divisions != PowerOfTwoDivisions::default();
-        let fails = self.history.device.events.actions().contains(&Action::Oom);
+        let fails = self.history.device().events.actions().contains(&Action::Oom);
         let some = |n: usize, doubt: fn(usize) -> Doubt| (n > 0).then(|| doubt(n));
         [
             (self.reproduction.divergence.is_some() && !self.is_unchecked()).then_some(Doubt::Diverges),

@@ -17,7 +17,7 @@ use crate::layout::FreeBlock;
 use crate::moment::Moment;
 use crate::out_of_memory::{OutOfMemory, is_at_limit};
 
-impl Replay<'_, '_> {
+impl Replay<'_> {
     /// Why the first request that fails under these rules fails; `None` where none does.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Replay<'_, '_> {
 
 /// Explains the failure at which a run stands.
 fn explain(
-    history: &History<'_>,
+    history: &History,
     frames: &Frames,
     policy: &Policy,
     run: &Run<'_>,
@@ -55,7 +55,7 @@ fn explain(
     let moment = Moment::after(failure.event);
     let free = free_blocks(&run.allocator);
     let event =
-        (failure.event < history.device.events.len()).then(|| history.device.events.get(failure.event));
+        (failure.event < history.device().events.len()).then(|| history.device().events.get(failure.event));
     OutOfMemory {
         event: failure.event,
         time_us: event.and_then(|e| e.time_us),
@@ -70,7 +70,7 @@ fn explain(
 }
 
 /// What is handed out, in blocks of the size that they have in the replay.
-fn live(history: &History<'_>, run: &Run<'_>, event: usize) -> Vec<Allocation> {
+fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
     let program: &Program = run.program;
     let mut holder = vec![NOTHING; program.slots];
     for start in &program.start {

@@ -19,7 +19,7 @@ pub(super) struct FirstUses(BTreeMap<u64, u32>);
 impl FirstUses {
     /// None where an event says that a segment was taken. Segments in which something was live before the first event
     /// were there, too.
-    pub(super) fn of(history: &History<'_>) -> Self {
+    pub(super) fn of(history: &History) -> Self {
         let ranges = &history.reserved;
         if history.quality.segment_contradictions > 0 || ranges.iter().any(|r| r.from != Moment::START) {
             return Self::default();
@@ -46,11 +46,7 @@ impl FirstUses {
 
     /// The segment that the replay used where it parts from the recording, and that the recording first used later: its
     /// first byte, and the event.
-    pub(super) fn used_later(
-        &self,
-        history: &History<'_>,
-        divergence: Option<Divergence>,
-    ) -> Option<(u64, u32)> {
+    pub(super) fn used_later(&self, history: &History, divergence: Option<Divergence>) -> Option<(u64, u32)> {
         let Some(Divergence::Event { event, replayed: Some(at), .. }) = divergence else { return None };
         let (&address, &first_use) = self.0.range(..=at.address).next_back()?;
         let is_around = |r: &ReservedRange| r.address == address && at.address < r.end();

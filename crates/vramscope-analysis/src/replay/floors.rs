@@ -38,14 +38,14 @@ impl Floors {
 
 /// Packs every allocation of a history, and each request that failed for the moment at which it was made.
 /// `None` where the answer is no longer wanted.
-pub(super) fn pack_history(history: &History<'_>, cancel: &Cancel) -> Option<Packing> {
+pub(super) fn pack_history(history: &History, cancel: &Cancel) -> Option<Packing> {
     let block = |bytes: u64| bytes.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX);
     let served = history.allocations.iter().map(|a| Item {
         from: a.from.index() as u32,
         to: a.freed.index() as u32,
         size: block(a.requested),
     });
-    let events = &history.device.events;
+    let events = &history.device().events;
     let failed = events.actions().iter().enumerate().filter(|&(_, &action)| action == Action::Oom);
     let failed = failed.map(|(event, _)| {
         let from = Moment::after(event).index() as u32;

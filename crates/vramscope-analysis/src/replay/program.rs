@@ -47,10 +47,10 @@ pub(super) struct Step {
 
 impl Step {
     /// Bytes asked for, where it is a request; rounded, where it failed in the recording.
-    pub(super) fn size(&self, history: &History<'_>) -> u64 {
+    pub(super) fn size(&self, history: &History) -> u64 {
         match self.kind {
             StepKind::Malloc => history.allocations[self.subject as usize].requested,
-            StepKind::Oom => history.device.events.sizes()[self.event as usize],
+            StepKind::Oom => history.device().events.sizes()[self.event as usize],
             _ => 0,
         }
     }
@@ -111,13 +111,13 @@ impl Reading {
 
 impl Program {
     /// The requests behind a history, some of them read otherwise than is likely.
-    pub(super) fn of(history: &History<'_>, readings: &Readings) -> Self {
+    pub(super) fn of(history: &History, readings: &Readings) -> Self {
         Builder::new(history, readings).build()
     }
 }
 
-struct Builder<'h, 't> {
-    history: &'h History<'t>,
+struct Builder<'h> {
+    history: &'h History,
     readings: &'h Readings,
     program: Program,
     arena_index: HashMap<(PoolId, u64), u16>,
@@ -139,8 +139,8 @@ struct Builder<'h, 't> {
     has_stacks_of_frees: bool,
 }
 
-impl<'h, 't> Builder<'h, 't> {
-    fn new(history: &'h History<'t>, readings: &'h Readings) -> Self {
+impl<'h> Builder<'h> {
+    fn new(history: &'h History, readings: &'h Readings) -> Self {
         let n = history.allocations.len();
         let program = Program { steps: Vec::with_capacity(n * 2), ..Program::default() };
         let gone = history.reserved.iter().filter(|r| r.to != Moment::NEVER);
@@ -166,7 +166,7 @@ impl<'h, 't> Builder<'h, 't> {
         self.start();
         let history = self.history;
         let (mut unrecorded, mut ids) = (0, Vec::new());
-        for (number, &action) in history.device.events.actions().iter().enumerate() {
+        for (number, &action) in history.device().events.actions().iter().enumerate() {
             let (now, event) = (Moment::after(number), number as u32);
             self.pools.advance(now);
             if is_growth(action) || is_release(action) {
@@ -259,7 +259,7 @@ impl<'h, 't> Builder<'h, 't> {
         let a = self.allocation(id);
         let Some(freed) = a.freed.event() else { return true };
         let Some(to) = a.to.event().filter(|&to| to <= freed + 1) else { return true };
-        let events = &self.history.device.events;
+        let events = &self.history.device().events;
         let stacks = events.get(freed).stack.zip(events.get(to).stack);
         stacks.is_some_and(|(requested, completed)| requested != completed)
     }
@@ -271,8 +271,8 @@ impl<'h, 't> Builder<'h, 't> {
 
     fn fail(&mut self, event: u32) {
         self.close_window(Some(event));
-        let e = self.history.device.events.get(event as usize);
-        let tags = self.history.trace.tags.get(e.tags);
+        let e = self.history.device().events.get(event as usize);
+        let tags = self.history.trace().tags.get(e.tags);
         let arena = self.arena(tags.pool.unwrap_or_default(), tags.stream);
         self.push(Step { kind: StepKind::Oom, arena, slot: NOTHING, event, subject: NOTHING });
         self.complete_late();
@@ -304,7 +304,7 @@ impl<'h, 't> Builder<'h, 't> {
 
     fn arena_of(&mut self, id: u32) -> u16 {
         let a = self.allocation(id);
-        let named = a.tags.and_then(|tags| self.history.trace.tags.get(tags).pool);
+        let named = a.tags.and_then(|tags| self.history.trace().tags.get(tags).pool);
         let pool = named.or_else(|| self.pools.at(a.address)).unwrap_or_default();
         self.arena(pool, a.stream)
     }
@@ -329,7 +329,7 @@ impl<'h, 't> Builder<'h, 't> {
     /// The segment events since the last request or free belong to `request`, whose allocator may have given
     /// memory back; where what comes is none, the program itself did, or so much of them as is not inside.
     fn close_window(&mut self, request: Option<u32>) {
-        let events = &self.history.device.events;
+        let events = &self.history.device().events;
         let failed = request.is_some_and(|r| events.actions()[r as usize] == Action::Oom);
         if self.window.is_empty() && !failed {
             return self.complete_at_once();
@@ -425,7 +425,7 @@ impl<'h, 't> Builder<'h, 't> {
     /// The release was made inside the request and not by the program before it. A recording does not say
     /// when `empty_cache` was called, but all that happens inside a request has the request's stack.
     fn is_inside(&mut self, release: u32, request: u32, wanted: u64) -> bool {
-        let events = &self.history.device.events;
+        let events = &self.history.device().events;
         let stack = |e: u32| events.get(e as usize).stack;
         if let (Some(own), Some(requests)) = (stack(release), stack(request)) {
             // Under `context="alloc"` what the program gives back shows where it was taken, which may be the
@@ -464,8 +464,8 @@ impl<'h, 't> Builder<'h, 't> {
 
     /// The program gave cached memory back: all, or that of one private pool.
     fn push_explicit(&mut self, first: u32, releases: &[u32]) {
-        let events = &self.history.device.events;
-        let pool_of = |r: u32| self.history.trace.tags.get(events.get(r as usize).tags).pool;
+        let events = &self.history.device().events;
+        let pool_of = |r: u32| self.history.trace().tags.get(events.get(r as usize).tags).pool;
         let pool = pool_of(first).filter(|&p| p != PoolId::default());
         let pool = pool.filter(|&pool| releases.iter().all(|&r| pool_of(r) == Some(pool)));
         let (kind, arena) = match pool {
@@ -476,15 +476,15 @@ impl<'h, 't> Builder<'h, 't> {
     }
 }
 
-fn reserved_at_start(history: &History<'_>) -> u64 {
+fn reserved_at_start(history: &History) -> u64 {
     let ranges = history.reserved.iter().filter(|r| r.from == Moment::START);
     ranges.fold(0, |sum, r| sum.saturating_add(r.size))
 }
 
-fn peak_reserved(history: &History<'_>) -> u64 {
+fn peak_reserved(history: &History) -> u64 {
     let start = reserved_at_start(history);
     let (mut now, mut peak) = (start, start);
-    for (_, e) in segment_events(history.device) {
+    for (_, e) in segment_events(history.device()) {
         if is_growth(e.action) {
             now = now.saturating_add(e.size);
             peak = peak.max(now);
@@ -496,8 +496,8 @@ fn peak_reserved(history: &History<'_>) -> u64 {
 }
 
 /// Some free has another stack than its allocation: it was recorded with `context="all"`.
-fn has_stacks_of_frees(history: &History<'_>) -> bool {
-    let events = &history.device.events;
+fn has_stacks_of_frees(history: &History) -> bool {
+    let events = &history.device().events;
     let frees = events.actions().iter().enumerate().filter(|&(_, &a)| a == Action::FreeRequested);
     let stacks = frees.map(|(i, _)| (history.subject(i).and_then(|a| a.stack), events.get(i).stack));
     stacks.into_iter().any(|(alloc, free)| alloc.is_some() && free.is_some() && alloc != free)

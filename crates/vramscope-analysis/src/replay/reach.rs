@@ -15,7 +15,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    pub(super) fn of(history: &History<'_>, program: &Program) -> Self {
+    pub(super) fn of(history: &History, program: &Program) -> Self {
         let asked = history.allocations.iter().map(|a| a.requested);
         let failed =
             program.steps.iter().filter(|step| step.kind == StepKind::Oom).map(|step| step.size(history));

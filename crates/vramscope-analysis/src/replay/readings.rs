@@ -18,17 +18,17 @@ use crate::history::History;
 /// The most requests of a recording that are read otherwise than is likely.
 const MOST_AMBIGUOUS: usize = 16;
 
-impl<'h, 't> Replay<'h, 't> {
+impl<'h> Replay<'h> {
     /// Runs the recording behind `history` again.
     ///
     /// # Errors
     /// See [`ReplayError`].
-    pub fn of(history: &'h History<'t>) -> Result<Self, ReplayError> {
+    pub fn of(history: &'h History) -> Result<Self, ReplayError> {
         Self::of_unless(history, &Cancel::default())
     }
 
     /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
-    pub(crate) fn of_unless(history: &'h History<'t>, cancel: &Cancel) -> Result<Self, ReplayError> {
+    pub(crate) fn of_unless(history: &'h History, cancel: &Cancel) -> Result<Self, ReplayError> {
         let program = Arc::new(Program::of(history, &Readings::new()));
         let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
         if best.gets_to() < usize::MAX
@@ -47,12 +47,12 @@ impl<'h, 't> Replay<'h, 't> {
     ///
     /// # Errors
     /// See [`ReplayError`].
-    pub fn of_known_release(history: &'h History<'t>) -> Result<Self, ReplayError> {
+    pub fn of_known_release(history: &'h History) -> Result<Self, ReplayError> {
         Self::of_known_release_unless(history, &Cancel::default())
     }
 
     pub(super) fn of_known_release_unless(
-        history: &'h History<'t>,
+        history: &'h History,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
         let program = Arc::new(Program::of(history, &Readings::new()));
@@ -117,7 +117,7 @@ impl<'h, 't> Replay<'h, 't> {
     /// first, as long as the replay then gets further.
     /// `program` is the likely one.
     fn reproducing(
-        history: &'h History<'t>,
+        history: &'h History,
         policy: &Policy,
         program: Arc<Program>,
         cancel: &Cancel,
@@ -152,13 +152,13 @@ impl<'h, 't> Replay<'h, 't> {
         match self.reproduction.divergence {
             None => usize::MAX,
             Some(Divergence::Event { event, .. }) => event,
-            Some(Divergence::EndState { .. }) => self.history.device.events.len(),
+            Some(Divergence::EndState { .. }) => self.history.device().events.len(),
         }
     }
 
     /// One reading, followed as far as it agrees with the recording.
     fn reading(
-        history: &'h History<'t>,
+        history: &'h History,
         policy: &Policy,
         program: Arc<Program>,
         first_uses: FirstUses,

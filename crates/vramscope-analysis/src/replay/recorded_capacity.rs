@@ -7,7 +7,7 @@ use super::runs::Replay;
 use crate::moment::Moment;
 use crate::out_of_memory::is_at_limit;
 
-impl Replay<'_, '_> {
+impl Replay<'_> {
     /// How much memory the recorded allocator could have: what it held and what the device had free when it
     /// first ran out; `None` where it never did.
     pub fn recorded_capacity(&self) -> Option<Capacity> {
@@ -15,7 +15,7 @@ impl Replay<'_, '_> {
             // What was reserved then is not known.
             return None;
         }
-        let events = &self.history.device.events;
+        let events = &self.history.device().events;
         let event = events.actions().iter().position(|&a| a == Action::Oom)?;
         let oom = events.get(event);
         let reserved = self.history.counters_at(Moment::after(event)).reserved;
@@ -32,7 +32,7 @@ impl Replay<'_, '_> {
 
     /// The recording first ran out of memory at a limit on reserved bytes: the device had more than was asked for.
     pub(super) fn ran_into_limit(&self) -> bool {
-        let events = &self.history.device.events;
+        let events = &self.history.device().events;
         let first = events.actions().iter().position(|&a| a == Action::Oom).map(|event| events.get(event));
         first.is_some_and(|oom| is_at_limit(&self.policy, oom.size, oom.address))
     }

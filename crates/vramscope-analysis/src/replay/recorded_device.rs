@@ -75,10 +75,10 @@ struct SegmentEvent {
 }
 
 impl RecordedDevice {
-    pub(super) fn new(history: &History<'_>, first_uses: &FirstUses, capacity: Option<Capacity>) -> Self {
-        let mut recorded: Vec<SegmentEvent> = segment_events(history.device)
+    pub(super) fn new(history: &History, first_uses: &FirstUses, capacity: Option<Capacity>) -> Self {
+        let mut recorded: Vec<SegmentEvent> = segment_events(history.device())
             .map(|(i, e)| {
-                let Tags { stream, pool, .. } = history.trace.tags.get(e.tags);
+                let Tags { stream, pool, .. } = history.trace().tags.get(e.tags);
                 let is_small = history.policy.kind_of_segment(e.size) == SegmentKind::Small;
                 SegmentEvent {
                     event: i as u32,
@@ -219,7 +219,7 @@ impl RecordedDevice {
 
 /// The device's size, as far as expandable segments show it: each reserves nine eighths of the device in
 /// addresses, so two of them begin at least as far apart.
-fn shown_total(history: &History<'_>, recorded: &[SegmentEvent]) -> u64 {
+fn shown_total(history: &History, recorded: &[SegmentEvent]) -> u64 {
     let mut arenas: Vec<Arena> = Vec::new();
     let mut bases: Vec<u64> = Vec::new();
     for r in recorded.iter().filter(|r| r.happened.action == Action::SegmentMap) {

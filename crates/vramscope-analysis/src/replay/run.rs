@@ -58,7 +58,7 @@ enum Slot {
 /// The requests of a program on their way through an allocator.
 pub(super) struct Run<'p> {
     pub(super) program: &'p Program,
-    history: &'p History<'p>,
+    history: &'p History,
     /// A run ends where its answer is no longer wanted.
     cancel: Cancel,
     /// Also a failure that the recorded program lived through ends the run.
@@ -81,7 +81,7 @@ pub(super) struct Run<'p> {
 impl<'p> Run<'p> {
     pub(super) fn new(
         program: &'p Program,
-        history: &'p History<'p>,
+        history: &'p History,
         allocator: CachingAllocator,
         cancel: Cancel,
     ) -> Self {
@@ -205,11 +205,11 @@ impl<'p> Run<'p> {
     pub(super) fn follow(
         &mut self,
         device: &RecordedDevice,
-        history: &History<'_>,
+        history: &History,
         sizes: &mut dyn FnMut(u32, u64),
     ) -> bool {
         let steps = &self.program.steps;
-        let end = history.device.events.len();
+        let end = history.device().events.len();
         let mut follows = true;
         for (i, step) in steps.iter().enumerate() {
             let subject = step.subject;
@@ -279,7 +279,7 @@ impl<'p> Run<'p> {
         true
     }
 
-    fn arena_of(&self, step: &Step, history: &History<'_>) -> Arena {
+    fn arena_of(&self, step: &Step, history: &History) -> Arena {
         let (pool, stream) = self.program.arenas[step.arena as usize];
         let policy = &history.policy;
         let is_small = policy.kind(policy.round_size(step.size(history))) == SegmentKind::Small;
@@ -329,7 +329,7 @@ impl<'p> Run<'p> {
                 match step.kind {
                     StepKind::EmptyCache => self.allocator.empty_cache().ok(),
                     StepKind::ReleaseAt => {
-                        let address = self.history.device.events.get(step.event as usize).address;
+                        let address = self.history.device().events.get(step.event as usize).address;
                         self.allocator.release_at(address).map(drop).ok()
                     }
                     _ => self.allocator.empty_pool(pool).ok(),

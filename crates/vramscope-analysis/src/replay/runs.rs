@@ -26,7 +26,7 @@ use crate::skipped::SkippedActions;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let file = std::fs::File::open("snapshot.pickle")?;
 /// let trace = vramscope_trace::formats::read(file, &mut |_| {})?.trace;
-/// let history = History::of(&trace, &trace.devices[0]);
+/// let history = History::of(&trace, 0);
 /// let replay = Replay::of(&history)?;
 /// assert!(replay.reproduction.divergence.is_none());
 ///
@@ -37,8 +37,8 @@ use crate::skipped::SkippedActions;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Replay<'h, 't> {
-    pub(super) history: &'h History<'t>,
+pub struct Replay<'h> {
+    pub(super) history: &'h History,
     pub(super) cancel: Cancel,
     pub(super) program: Arc<Program>,
     pub(super) start: Start,
@@ -75,7 +75,7 @@ pub struct Reproduction {
 /// How large a device is taken for where no size is given: 16 TiB, more than any recording needs.
 pub(super) const UNBOUNDED: u64 = 1 << 44;
 
-impl<'h> Replay<'h, '_> {
+impl<'h> Replay<'h> {
     /// Runs the recording's requests under other rules or on a device of another size. Under the recorded
     /// rules they get the recorded addresses, as long as the device has room.
     ///
@@ -166,7 +166,7 @@ impl<'h> Replay<'h, '_> {
         self.still_wanted()?;
         // Trace and end state are copied one after the other: where they disagree, neither can be had.
         let comparable =
-            !self.history.device.segments.is_empty() && self.history.quality.end_state_disagreements == 0;
+            !self.history.device().segments.is_empty() && self.history.quality.end_state_disagreements == 0;
         let mut divergence = device.divergence();
         let compared_end = comparable && divergence.is_none();
         if compared_end {
@@ -182,7 +182,7 @@ impl<'h> Replay<'h, '_> {
 
     /// Where the layout at the end is not the recorded one.
     fn end_state_differs(&self, run: &Run<'_>) -> Option<Divergence> {
-        let recorded = &self.history.device;
+        let recorded = &self.history.device();
         let replayed = run.allocator.segments();
         let replayed = replayed.iter().flat_map(|(segment, blocks)| {
             blocks.iter().map(|b| EndBlock {

@@ -27,7 +27,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) fn of(history: &History<'_>, program: &Program, first_uses: &FirstUses) -> Self {
+    pub(super) fn of(history: &History, program: &Program, first_uses: &FirstUses) -> Self {
         let was_there = |r: &&ReservedRange| r.from == Moment::START && first_uses.get(r.address).is_none();
         let ranges = history.reserved.iter().filter(was_there);
         let segments = segments(ranges);
@@ -124,7 +124,7 @@ fn segments<'h>(ranges: impl Iterator<Item = &'h ReservedRange>) -> Vec<StartSeg
 
 /// Asks anew for what was live before the first event, in address order: where it would have lain under other
 /// settings is not known. False where there is no memory for it.
-pub(super) fn request_start(run: &mut Run<'_>, history: &History<'_>, program: &Program) -> bool {
+pub(super) fn request_start(run: &mut Run<'_>, history: &History, program: &Program) -> bool {
     for start in &program.start {
         let StartStep { subject, slot, arena } = *start;
         let step = Step { kind: StepKind::Malloc, arena, slot, event: 0, subject };

@@ -34,10 +34,10 @@ pub struct BestSetting {
 
 impl BestSetting {
     /// Tries settings on the recording behind `history`; `None` where nothing is known of its device.
-    pub fn of(history: &History<'_>) -> Option<Self> {
+    pub fn of(history: &History) -> Option<Self> {
         let replay = Replay::of(history).ok()?;
         let capacity = replay.recorded_capacity()?;
-        let recorded = history.trace.settings.clone().unwrap_or_default();
+        let recorded = history.trace().settings.clone().unwrap_or_default();
         let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
         let tried = replay.try_settings(settings, Some(capacity), &|| {}).ok()?.into_iter().next()?;
@@ -67,7 +67,7 @@ pub(super) fn best_first(tried: &mut [Tried]) {
     tried.sort_by_cached_key(|t| (t.outcome.rank(), t.setting.conf.len(), t.setting.conf.clone()));
 }
 
-impl Replay<'_, '_> {
+impl Replay<'_> {
     /// Replays under each of `settings`, on as many threads as there are cores, and returns what came of
     /// them, the best first. `done` is told of each that is done, on any thread.
     ///

@@ -4,18 +4,17 @@ use vramscope_trace::{DeviceTrace, Events};
 
 use crate::times::rising_times;
 
-/// Microseconds of each event after the first, never falling.
+/// Microseconds of each event after the first, never falling. It is asked together with the events that it was made of.
 #[derive(Debug, Clone)]
-pub(super) struct Clock<'t> {
-    events: &'t Events,
+pub(super) struct Clock {
     first: i64,
     /// Where the recorder's clock stepped back: times that do not. Most recordings need no copy.
     mended: Option<Vec<i64>>,
 }
 
-impl<'t> Clock<'t> {
+impl Clock {
     /// `None` where there are no events, or the time of one is not known.
-    pub(super) fn of(device: &'t DeviceTrace) -> Option<Self> {
+    pub(super) fn of(device: &DeviceTrace) -> Option<Self> {
         let events = &device.events;
         let first = events.times().next()??;
         let (mut is_whole, mut rises) = (true, true);
@@ -24,29 +23,29 @@ impl<'t> Clock<'t> {
             rises &= rising == time;
         }
         let mended = if is_whole && !rises { rising_times(device).collect() } else { None };
-        is_whole.then_some(Self { events, first, mended })
+        is_whole.then_some(Self { first, mended })
     }
 
     /// Of event number `i`.
-    pub(super) fn get(&self, i: usize) -> Option<i64> {
+    pub(super) fn get(&self, events: &Events, i: usize) -> Option<i64> {
         let time = match &self.mended {
             Some(times) => times.get(i).copied(),
-            None => self.events.time(i),
+            None => events.time(i),
         };
         time.map(|time| time.saturating_sub(self.first))
     }
 
     /// Of the last event.
-    pub(super) fn last(&self) -> i64 {
-        self.events.len().checked_sub(1).and_then(|last| self.get(last)).unwrap_or_default()
+    pub(super) fn last(&self, events: &Events) -> i64 {
+        events.len().checked_sub(1).and_then(|last| self.get(events, last)).unwrap_or_default()
     }
 
     /// How many events come before the first that is not `before`.
-    pub(super) fn partition_point(&self, before: impl Fn(i64) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.events.len());
+    pub(super) fn partition_point(&self, events: &Events, before: impl Fn(i64) -> bool) -> usize {
+        let (mut low, mut high) = (0, events.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.get(middle).is_some_and(&before) {
+            if self.get(events, middle).is_some_and(&before) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -80,11 +79,12 @@ mod tests {
         for (times, expected) in [(&[10, 12, 12, 30], [0, 2, 2, 20]), (&[10, 30, 12, 40], [0, 20, 20, 30])] {
             let device = device(&times.map(Some));
             let clock = Clock::of(&device).unwrap();
-            assert_eq!([0, 1, 2, 3].map(|i| clock.get(i).unwrap()), expected);
-            assert_eq!((clock.get(4), clock.last()), (None, expected[3]));
+            assert_eq!([0, 1, 2, 3].map(|i| clock.get(&device.events, i).unwrap()), expected);
+            assert_eq!((clock.get(&device.events, 4), clock.last(&device.events)), (None, expected[3]));
             for t in 0..42 {
                 let before = |time: i64| time <= t;
-                assert_eq!(clock.partition_point(before), expected.partition_point(|&time| before(time)));
+                let found = clock.partition_point(&device.events, before);
+                assert_eq!(found, expected.partition_point(|&time| before(time)));
             }
         }
     }

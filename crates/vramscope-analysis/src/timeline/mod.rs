@@ -5,9 +5,10 @@ mod clock;
 mod lifetimes;
 mod picture;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 pub use picture::{NO_COLUMN, Picture};
+use vramscope_trace::Events;
 
 use clock::Clock;
 use lifetimes::Lifetimes;
@@ -102,8 +103,8 @@ impl View {
 
 /// A history made ready for drawing.
 #[derive(Debug, Clone)]
-pub struct Timeline<'h, 't> {
-    history: &'h History<'t>,
+pub struct Timeline {
+    history: Arc<History>,
     /// Each kind of bytes at every moment, in the order of [`ByteKind::ALL`].
     counters: [RangeMax; 4],
     /// Of allocations until their blocks are available again; made when first asked for.
@@ -111,21 +112,21 @@ pub struct Timeline<'h, 't> {
     /// Of allocations until their owner gave them back.
     allocated: Lifetimes,
     reserved: Lifetimes,
-    clock: Option<Clock<'t>>,
+    clock: Option<Clock>,
 }
 
-impl<'h, 't> Timeline<'h, 't> {
+impl Timeline {
     /// Makes `history` ready for drawing: time and memory grow with the number of events.
-    pub fn of(history: &'h History<'t>) -> Self {
-        let moments = history.device.events.len() + 1;
-        let allocations = (0u32..).zip(&history.allocations);
-        let ranges = (0u32..).zip(&history.reserved);
+    pub fn of(history: Arc<History>) -> Self {
+        let moments = history.device().events.len() + 1;
         // What lives when on one core, how much on another.
-        std::thread::scope(|scope| {
-            let lifetimes = scope.spawn(move || {
+        let (counters, (allocated, reserved, clock)) = std::thread::scope(|scope| {
+            let lifetimes = scope.spawn(|| {
+                let allocations = (0u32..).zip(&history.allocations);
+                let ranges = (0u32..).zip(&history.reserved);
                 let allocated = Lifetimes::of(allocations.map(|(id, a)| (id, a.from, a.freed)), moments);
                 let reserved = Lifetimes::of(ranges.map(|(id, r)| (id, r.from, r.to)), moments);
-                (allocated, reserved, Clock::of(history.device))
+                (allocated, reserved, Clock::of(history.device()))
             });
             let bits = history.allocations.iter().map(|a| [a.requested, a.size]);
             let [requested, block] = bits.fold([0; 2], |[r, b], [requested, size]| [r | requested, b | size]);
@@ -140,16 +141,20 @@ impl<'h, 't> Timeline<'h, 't> {
             let first = scope.spawn(|| [requested, allocated].map(RangeMax::new));
             let [third, fourth] = [active, reserved].map(RangeMax::new);
             let [first, second] = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let counters = [first, second, third, fourth];
             let lifetimes = lifetimes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let (allocated, reserved, clock) = lifetimes;
-            Self { history, counters, active: OnceLock::new(), allocated, reserved, clock }
-        })
+            ([first, second, third, fourth], lifetimes)
+        });
+        Self { history, counters, active: OnceLock::new(), allocated, reserved, clock }
     }
 
     /// The history that is drawn.
-    pub fn history(&self) -> &'h History<'t> {
-        self.history
+    #[inline]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    fn events(&self) -> &Events {
+        &self.history.device().events
     }
 
     /// How many moments the recording has: one more than events.
@@ -198,12 +203,12 @@ impl<'h, 't> Timeline<'h, 't> {
 
     /// Microseconds from the first event to the moment's; `None` without recorded times, and before the first event.
     pub fn time_of(&self, moment: Moment) -> Option<i64> {
-        self.clock.as_ref()?.get(moment.event()?)
+        self.clock.as_ref()?.get(self.events(), moment.event()?)
     }
 
     /// Microseconds from the first event to the last, where times were recorded.
     pub fn duration(&self) -> Option<i64> {
-        self.clock.as_ref().map(Clock::last)
+        self.clock.as_ref().map(|clock| clock.last(self.events()))
     }
 
     /// Draws a window.
@@ -249,7 +254,7 @@ impl<'h, 't> Timeline<'h, 't> {
             (room.max(1) as f64 * HEADROOM).max(window.low + 1.0)
         };
         let high = window.high.filter(|&high| high > window.low).unwrap_or_else(fitted);
-        let history = self.history;
+        let history = &self.history;
         let bytes: &dyn Fn(u32) -> u64 = match window.stacked {
             ByteKind::Requested => &|id| history.allocations[id as usize].requested,
             ByteKind::Allocated | ByteKind::Active => &|id| history.allocations[id as usize].size,
@@ -265,13 +270,14 @@ impl<'h, 't> Timeline<'h, 't> {
         let last = self.moments() - 1;
         match (axis, &self.clock) {
             (Axis::Time, Some(clock)) => {
-                let end = clock.last();
+                let events = self.events();
+                let end = clock.last(events);
                 if to < 0.0 || from > end as f64 {
                     return None;
                 }
                 // What happened at the very first moment of all is seen in the first pixel.
-                let first = if from <= 0.0 { 0 } else { clock.partition_point(|t| t as f64 <= from) };
-                Some((first, clock.partition_point(|t| t as f64 <= to)))
+                let first = if from <= 0.0 { 0 } else { clock.partition_point(events, |t| t as f64 <= from) };
+                Some((first, clock.partition_point(events, |t| t as f64 <= to)))
             }
             _ => {
                 let first = from.floor().max(0.0);

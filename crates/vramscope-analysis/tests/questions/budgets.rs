@@ -1,5 +1,7 @@
 //! Which budgets are kept, which are not, and which nobody can tell.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use vramscope_analysis::{
     Budget, BudgetCheck, ByteKind, Frames, Growth, Holder, Judged, Measured, Place, Status, Unknown,
@@ -17,25 +19,25 @@ const ALLOCATED: ByteKind = ByteKind::Allocated;
 const RESERVED: ByteKind = ByteKind::Reserved;
 
 /// The verdicts on device 0, alone or compared with that of `baseline`.
-fn check(trace: &Trace, baseline: Option<&Trace>, budgets: &[Budget]) -> BudgetCheck {
+fn check(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budgets: &[Budget]) -> BudgetCheck {
     let frames = Frames::of(trace);
-    let judged = Judged { trace, device: &trace.devices[0], frames: &frames };
+    let judged = Judged { trace, position: 0, frames: &frames };
     let Some(old) = baseline else { return BudgetCheck::of(judged, None, budgets) };
     let frames = Frames::of(old);
-    BudgetCheck::of(judged, Some(Judged { trace: old, device: &old.devices[0], frames: &frames }), budgets)
+    BudgetCheck::of(judged, Some(Judged { trace: old, position: 0, frames: &frames }), budgets)
 }
 
-fn status(trace: &Trace, baseline: Option<&Trace>, budget: Budget) -> Status {
+fn status(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budget: Budget) -> Status {
     check(trace, baseline, &[budget]).verdicts[0].status
 }
 
 /// A recording of allocations, each by its line and size.
-fn lines(lines: &[(u32, u64)]) -> Trace {
+fn lines(lines: &[(u32, u64)]) -> Arc<Trace> {
     code(&lines.iter().map(|&(line, size)| ("/home/user/train.py", line, "step", size)).collect::<Vec<_>>())
 }
 
 /// A recording of allocations, each by file, line, function and size.
-fn code(lines: &[(&str, u32, &str, u64)]) -> Trace {
+fn code(lines: &[(&str, u32, &str, u64)]) -> Arc<Trace> {
     let alloc = |(i, &(file, line, name, size)): (usize, &(&str, u32, &str, u64))| {
         let mut e = event("alloc", (i as u64 + 1) * MIB, size);
         e["frames"] = json!([{"name": name, "filename": file, "line": line}]);
@@ -45,13 +47,13 @@ fn code(lines: &[(&str, u32, &str, u64)]) -> Trace {
 }
 
 /// The end state alone, of one allocated block.
-fn without_history(bytes: u64) -> Trace {
+fn without_history(bytes: u64) -> Arc<Trace> {
     let block = [(0x10_0000, bytes, bytes, "active_allocated")];
     recording(Vec::new(), vec![segment(0x10_0000, 2 * MIB, "small", &block)], defaults())
 }
 
 /// What grew: the line or the function's largest line, bytes, and what it was.
-fn grown(new: &Trace, old: &Trace) -> Vec<(String, u64, u64)> {
+fn grown(new: &Arc<Trace>, old: &Arc<Trace>) -> Vec<(String, u64, u64)> {
     let check = check(new, Some(old), &[Budget::Growth(ALLOCATED, Growth::Bytes(0))]);
     let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("it is of growth") };
     let name = |place| match place {
@@ -240,8 +242,8 @@ fn the_end_alone_tells_what_is_exceeded_and_not_what_is_kept() {
 }
 
 /// The same recording, told to have dropped its oldest events.
-fn overflowed(mut trace: Trace) -> Trace {
-    trace.devices[0].overflowed = Some(true);
+fn overflowed(mut trace: Arc<Trace>) -> Arc<Trace> {
+    Arc::make_mut(&mut trace).devices[0].overflowed = Some(true);
     trace
 }
 
@@ -343,8 +345,8 @@ fn each_device_has_verdicts_of_its_own() {
     let snapshot = json!({"segments": [], "device_traces": [events(KIB), events(3 * KIB)], "allocator_settings": defaults()});
     let trace = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
     let frames = Frames::of(&trace);
-    let checks = trace.devices.iter().map(|device| {
-        let judged = Judged { trace: &trace, device, frames: &frames };
+    let checks = (0..trace.devices.len()).map(|position| {
+        let judged = Judged { trace: &trace, position, frames: &frames };
         let check = BudgetCheck::of(judged, None, &[Budget::Peak(ALLOCATED, 2 * KIB)]);
         (check.device, check.keeps_all())
     });

@@ -110,7 +110,7 @@ proptest! {
         prop_assume!(kept.is_empty() || kept.iter().any(|e| e["action"] == "free_requested") || !kept.iter().any(|e| e["action"] == "free_completed"));
 
         let trace = recording(kept.to_vec(), end_state(states.last().unwrap()), defaults());
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         let frames = Frames::of(&trace);
         let walked: Vec<(Moment, Counters)> = history.walk().collect();
         prop_assert_eq!(walked.len(), kept.len() + 1);
@@ -136,7 +136,7 @@ proptest! {
         let events = events.into_iter().map(|(action, at, size)| event(ACTIONS[action], at << 20, size << 20)).collect();
         let blocks: Vec<_> = blocks.into_iter().map(|(at, state)| (at << 20, 1 << 20, 100, STATES[state])).collect();
         let trace = recording(events, vec![segment(0, 12 << 20, "large", &blocks)], defaults());
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         for (moment, walked) in history.walk() {
             let counted = history.counters_at(moment);
             prop_assert_eq!(walked, counted);
@@ -155,7 +155,7 @@ fn what_the_trace_and_the_end_state_disagree_about_is_counted() {
     ];
     let end = segment(SEGMENT, SEGMENT, "small", &[(SEGMENT, 512, 100, "active_allocated")]);
     let trace = recording(events, vec![end], defaults());
-    let quality = History::of(&trace, &trace.devices[0]).quality;
+    let quality = History::of(&trace, 0).quality;
     assert_eq!((quality.end_state_disagreements, quality.end_state_disagreement_bytes), (2, 612));
 }
 
@@ -164,7 +164,7 @@ fn missing_frees_are_counted_and_do_not_pile_up() {
     let events =
         vec![event("alloc", SEGMENT, 512), event("alloc", SEGMENT, 1024), event("alloc", SEGMENT, 512)];
     let trace = recording(events, Vec::new(), defaults());
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     assert_eq!(history.quality.lost_events, 2);
     assert_eq!(history.peaks().allocated.bytes, 1024);
     assert!(!history.quality.sizes_exact());
@@ -174,14 +174,14 @@ fn missing_frees_are_counted_and_do_not_pile_up() {
 fn a_ring_buffer_that_overflowed_is_suspected() {
     let free = |i: u64| event("free_completed", SEGMENT + i * 512, 512);
     let overflowed = recording((0..200).map(free).collect(), Vec::new(), defaults());
-    assert!(History::of(&overflowed, &overflowed.devices[0]).quality.probably_overflowed);
+    assert!(History::of(&overflowed, 0).quality.probably_overflowed);
     for few_or_odd in [1, 64, 201] {
         let late = recording((0..few_or_odd).map(free).collect(), Vec::new(), defaults());
-        assert!(!History::of(&late, &late.devices[0]).quality.probably_overflowed, "{few_or_odd}");
+        assert!(!History::of(&late, 0).quality.probably_overflowed, "{few_or_odd}");
     }
 
     let snapshot =
         serde_json::json!({"segments": [], "device_traces": [[]], "trace_alloc_overflowed": [true]});
     let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
-    assert!(History::of(&told, &told.devices[0]).quality.probably_overflowed);
+    assert!(History::of(&told, 0).quality.probably_overflowed);
 }

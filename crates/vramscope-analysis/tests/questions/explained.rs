@@ -29,7 +29,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
         private,
     ];
     let trace = recording(vec![with(oom, "time_us", json!(5))], segments, defaults());
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let (explained, more) = ooms(&history, &Frames::of(&trace));
     let [oom] = explained.as_slice() else { panic!("one out of memory") };
     assert_eq!((more, oom.device_free, oom.request.bytes), (0, 7 * MIB, 12 * MIB));
@@ -56,7 +56,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
 fn fragmentation_is_two_numbers() {
     let blocks = [(BASE, 512, 10, "active_allocated"), (BASE + 1024, 1024, 1000, "active_pending_free")];
     let trace = recording(Vec::new(), vec![segment(BASE, 2 * MIB, "small", &blocks)], defaults());
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let f = Fragmentation::at(&history, history.end(), Request { bytes: 512, stream: 0, pool: None });
     assert_eq!((f.internal, f.external), (502, 2 * MIB - 1536));
     assert_eq!((f.usable, f.free_blocks), (2 * MIB - 1536, 2));
@@ -74,7 +74,7 @@ fn pieces_of_an_expandable_segment_join() {
     ];
     let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "expandable_segments": true});
     let trace = recording(events, Vec::new(), settings);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let request = Request { bytes: 30 * MIB, stream: 0, pool: None };
     let at = |event| Fragmentation::at(&history, vramscope_analysis::Moment::after(event), request);
     assert_eq!((at(2).usable, at(2).free_blocks), (36 * MIB, 1));
@@ -90,7 +90,7 @@ fn holders_by_every_key_sum_to_the_peak() {
     events.push(at_line("free", BASE + 99 * MIB, 600, 3));
     let trace = recording(events, Vec::new(), defaults());
     let frames = Frames::of(&trace);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let peak = history.peaks().allocated;
     for by in [By::Stack, By::Line, By::Function, By::File, By::Module, By::Pool, By::Stream] {
         let holders = holders_at(&history, &frames, peak.moment, by);
@@ -99,7 +99,7 @@ fn holders_by_every_key_sum_to_the_peak() {
     }
     let module = &holders_at(&history, &frames, peak.moment, By::Module)[0].key;
     assert_eq!(*module, HolderKey::Module("train".to_owned()));
-    let summary = Summary::of(&trace, &trace.devices[0], &frames, &Options::default());
+    let summary = Summary::of(&trace, 0, &frames, &Options::default());
     assert_eq!(summary.tree.roots.iter().map(|&n| summary.tree.nodes[n].bytes).sum::<u64>(), peak.bytes);
 }
 
@@ -124,7 +124,7 @@ fn regions_know_their_peak_and_what_they_left_behind() {
         region("END", "never began", 61), region("START", "never ended", 62),
     ]});
     let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
-    let regions = regions(&History::of(&trace, &trace.devices[0]));
+    let regions = regions(&History::of(&trace, 0));
     let told: Vec<_> = regions
         .iter()
         .map(|r| (r.name.as_str(), r.count, r.peak, r.peak_above_start, r.net, r.total_us))

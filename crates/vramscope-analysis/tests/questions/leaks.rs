@@ -39,7 +39,7 @@ impl Program {
     /// The suspected lines.
     fn suspects(self) -> Vec<u32> {
         let trace = recording(self.events, Vec::new(), defaults());
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         let suspects = leak_suspects(&history, &Frames::of(&trace));
         suspects.iter().map(|s| trace.frames.get(s.line).line).collect()
     }

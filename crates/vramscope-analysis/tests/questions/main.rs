@@ -10,12 +10,14 @@ mod sizes;
 mod skipped;
 mod timeline;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use vramscope_trace::Trace;
 use vramscope_trace::formats;
 
 /// A recording of one device.
-fn recording(events: Vec<Value>, segments: Vec<Value>, settings: Value) -> Trace {
+fn recording(events: Vec<Value>, segments: Vec<Value>, settings: Value) -> Arc<Trace> {
     let snapshot = json!({"segments": segments, "device_traces": [events], "allocator_settings": settings});
     formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
 }

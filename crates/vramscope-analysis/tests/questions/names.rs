@@ -1,5 +1,7 @@
 //! Texts without end, which many frames share: what is asked of a recording looks at each of them once.
 
+use std::sync::Arc;
+
 use regex::Regex;
 use vramscope_analysis::{By, Frames, HolderKey, Options, Summary};
 use vramscope_trace::{Event, Events, Frame, Trace};
@@ -13,9 +15,10 @@ const FRAMES: u32 = 20_000;
 const LONG: usize = 1 << 20;
 
 /// Allocations, each at a line of its own of one function.
-fn sharing(filename: &str, name: &str) -> Trace {
+fn sharing(filename: &str, name: &str) -> Arc<Trace> {
     let allocations = (0..FRAMES).map(|i| at_line("alloc", 512 * (u64::from(i) + 1), 512, 1)).collect();
-    let mut trace = recording(allocations, Vec::new(), defaults());
+    let mut recorded = recording(allocations, Vec::new(), defaults());
+    let trace = Arc::make_mut(&mut recorded);
     let first = trace.frames.iter().next().unwrap().1;
     let [filename, name] = [filename, name].map(|text| trace.strings.intern(text).unwrap());
     let mut events = Events::default();
@@ -25,11 +28,11 @@ fn sharing(filename: &str, name: &str) -> Trace {
         events.push(Event { stack, ..event });
     }
     trace.devices[0].events = events;
-    trace
+    recorded
 }
 
-fn ask(trace: &Trace, options: &Options) -> Summary {
-    Summary::of(trace, &trace.devices[0], &Frames::of(trace), options)
+fn ask(trace: &Arc<Trace>, options: &Options) -> Summary {
+    Summary::of(trace, 0, &Frames::of(trace), options)
 }
 
 #[test]

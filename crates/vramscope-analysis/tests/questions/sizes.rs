@@ -12,7 +12,7 @@ const BASE: u64 = 1 << 30;
 /// The block sizes of the allocations of a trace, in order.
 fn sizes(events: Vec<Value>, settings: Value) -> Vec<u64> {
     let trace = recording(events, Vec::new(), settings);
-    History::of(&trace, &trace.devices[0]).allocations.iter().map(|a| a.size).collect()
+    History::of(&trace, 0).allocations.iter().map(|a| a.size).collect()
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_segment_that_came_back_at_the_same_address_is_another() {
         event("alloc", BASE, 29 * MIB),
     ];
     let trace = recording(events, Vec::new(), defaults());
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     assert_eq!(history.allocations[1].size, 30 * MIB);
     assert!(history.quality.sizes_exact());
     let peaks = history.peaks();
@@ -108,7 +108,7 @@ fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
     let events = vec![free(0, 4), free(4, 4), free(9, 9)];
     let end = segment(BASE, 20 * MIB, "large", &[]);
     let trace = recording(events, vec![end], defaults());
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let sizes: Vec<(u64, bool)> =
         history.allocations.iter().map(|a| (a.size / MIB, a.size_inferred)).collect();
     assert_eq!(sizes, [(4, false), (5, false), (9, true)]);
@@ -130,7 +130,7 @@ fn an_allocation_tells_where_the_block_before_it_ends() {
         ],
     );
     let trace = recording(events, vec![end], defaults());
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     assert_eq!(history.allocations[1].size, 16 * MIB + MIB / 2);
     assert!(history.quality.sizes_exact());
 }

@@ -1,6 +1,7 @@
 //! Recordings of which kinds of events were left out.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use vramscope_analysis::{DeviceReplay, Frames, History, Peaks, ReplayOptions};
 use vramscope_trace::{Action, Events, Trace, formats};
@@ -9,31 +10,31 @@ use Action::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, Seg
 
 const SEGMENTS: [Action; 4] = [SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap];
 
-fn example(name: &str) -> Trace {
+fn example(name: &str) -> Arc<Trace> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
 }
 
 /// The recording without these kinds of events.
-fn without(trace: &Trace, kinds: &[Action]) -> Trace {
+fn without(trace: &Arc<Trace>, kinds: &[Action]) -> Arc<Trace> {
     let mut trace = trace.clone();
-    for device in &mut trace.devices {
+    for device in &mut Arc::make_mut(&mut trace).devices {
         device.events = device.events.iter().filter(|e| !kinds.contains(&e.action)).collect::<Events>();
     }
     trace
 }
 
-fn skipped(trace: &Trace) -> Vec<Action> {
-    History::replayed(trace, &trace.devices[0]).quality.skipped.iter().collect()
+fn skipped(trace: &Arc<Trace>) -> Vec<Action> {
+    History::replayed(trace, 0).quality.skipped.iter().collect()
 }
 
-fn peaks(trace: &Trace) -> Peaks {
-    History::replayed(trace, &trace.devices[0]).peaks()
+fn peaks(trace: &Arc<Trace>) -> Peaks {
+    History::replayed(trace, 0).peaks()
 }
 
-fn replay(trace: &Trace) -> DeviceReplay {
+fn replay(trace: &Arc<Trace>) -> DeviceReplay {
     let options = ReplayOptions::default();
-    DeviceReplay::of(trace, &trace.devices[0], &Frames::of(trace), &options, &|| {}).unwrap()
+    DeviceReplay::of(trace, 0, &Frames::of(trace), &options, &|| {}).unwrap()
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn completions_left_out_do_not_pile_memory_up() {
     assert_eq!(skipped(&trace), [FreeCompleted]);
     assert_eq!(peaks(&trace).allocated.bytes, peaks(&whole).allocated.bytes);
     assert_eq!(peaks(&trace).active.bytes, peaks(&whole).active.bytes);
-    assert!(!History::replayed(&trace, &trace.devices[0]).quality.sizes_exact());
+    assert!(!History::replayed(&trace, 0).quality.sizes_exact());
 }
 
 /// Out of memory gives segments back; allocations in those lie nowhere then.
@@ -103,7 +104,7 @@ fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
 #[test]
 fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before() {
     let mut late = example("oom.pickle");
-    let device = &mut late.devices[0];
+    let device = &mut Arc::make_mut(&mut late).devices[0];
     let n = device.events.len();
     device.events = device.events.iter().skip(n / 4).collect();
     assert_eq!(replay(&late).reproduced, Some(true));
@@ -116,14 +117,14 @@ fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before
 #[test]
 fn segments_that_the_end_state_lacks_are_not_said_to_be_freed() {
     let mut trace = without(&example("leak.pickle"), &SEGMENTS);
-    trace.devices[0].segments.truncate(2);
+    Arc::make_mut(&mut trace).devices[0].segments.truncate(2);
     assert_eq!(skipped(&trace), []);
 }
 
 #[test]
 fn a_recording_without_a_segment_event_says_so() {
     let whole = example("leak.pickle");
-    let says = |trace: &Trace| History::replayed(trace, &trace.devices[0]).quality.no_segment_events;
+    let says = |trace: &Arc<Trace>| History::replayed(trace, 0).quality.no_segment_events;
     assert!(!says(&whole));
     assert!(says(&without(&whole, &SEGMENTS)));
     assert!(says(&without(&whole, &[&SEGMENTS[..], &[FreeRequested]].concat())));
@@ -137,7 +138,7 @@ fn without_allocations_nothing_is_called_exact() {
     for kinds in [vec![Alloc], vec![Alloc, FreeRequested, FreeCompleted]] {
         let trace = without(&whole, &kinds);
         assert!(skipped(&trace).contains(&Alloc));
-        assert!(!History::replayed(&trace, &trace.devices[0]).quality.sizes_exact());
+        assert!(!History::replayed(&trace, 0).quality.sizes_exact());
         assert_eq!(replay(&trace).reproduced, None);
     }
     assert!(skipped(&without(&whole, &[FreeRequested, FreeCompleted])).contains(&FreeRequested));
@@ -149,6 +150,6 @@ fn kinds_that_need_not_have_happened_are_not_missed() {
     let whole = example("leak.pickle");
     let n = whole.devices[0].events.len();
     let mut late = whole.clone();
-    late.devices[0].events = whole.devices[0].events.iter().skip(n - n / 4).collect();
+    Arc::make_mut(&mut late).devices[0].events = whole.devices[0].events.iter().skip(n - n / 4).collect();
     assert_eq!(skipped(&late), []);
 }

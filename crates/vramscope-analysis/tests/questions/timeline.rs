@@ -1,5 +1,7 @@
 //! Pictures of the timeline, each pixel against what the history says.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use vramscope_analysis::{Allocation, Axis, ByteKind, History, Moment, NO_COLUMN, Timeline, Window};
 
@@ -7,8 +9,8 @@ use crate::counters::{end_state, simulate, step};
 use crate::{defaults, recording};
 
 /// Moments that a pixel column covers, found by asking each.
-fn covered(history: &History<'_>, axis: Axis, from: f64, to: f64) -> Vec<usize> {
-    let events = &history.device.events;
+fn covered(history: &History, axis: Axis, from: f64, to: f64) -> Vec<usize> {
+    let events = &history.device().events;
     let time = |event: usize| (events.get(event).time_us.unwrap() - events.get(0).time_us.unwrap()) as f64;
     let begins = |moment: usize| match (axis, moment) {
         (Axis::Events, _) => moment as f64,
@@ -46,7 +48,7 @@ fn bytes_of(kind: ByteKind, a: &Allocation) -> u64 {
     if kind == ByteKind::Requested { a.requested } else { a.size }
 }
 
-fn value(history: &History<'_>, kind: ByteKind, moment: usize) -> u64 {
+fn value(history: &History, kind: ByteKind, moment: usize) -> u64 {
     let c = history.counters_at(Moment::from_index(moment));
     [c.requested, c.allocated, c.active, c.reserved][kind as usize]
 }
@@ -69,8 +71,8 @@ proptest! {
             event["time_us"] = now.into();
         }
         let trace = recording(events, end_state(states.last().unwrap()), defaults());
-        let history = History::of(&trace, &trace.devices[0]);
-        let timeline = Timeline::of(&history);
+        let history = Arc::new(History::of(&trace, 0));
+        let timeline = Timeline::of(Arc::clone(&history));
 
         let (axis, stacked) = (if by_time { Axis::Time } else { Axis::Events }, ByteKind::ALL[kind]);
         let whole = if by_time { timeline.duration().unwrap() as f64 } else { timeline.moments() as f64 }.max(1.0);

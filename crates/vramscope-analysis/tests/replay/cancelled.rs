@@ -1,5 +1,7 @@
 //! Questions that nobody waits for any more end without an answer.
 
+use std::sync::Arc;
+
 use vramscope_analysis::{
     Axis, ByteKind, Cancel, DeviceReplay, Frames, History, ReplayError, ReplayOptions, Timeline, Window,
 };
@@ -12,8 +14,7 @@ fn a_replay_that_is_cancelled_has_no_answer() {
     let trace = recording(&events, &[]);
     let frames = Frames::of(&trace);
     let options = ReplayOptions::default();
-    let answer =
-        |done: &(dyn Fn() + Sync)| DeviceReplay::of(&trace, &trace.devices[0], &frames, &options, done);
+    let answer = |done: &(dyn Fn() + Sync)| DeviceReplay::of(&trace, 0, &frames, &options, done);
     assert!(answer(&|| {}).is_ok());
     // While the table of settings is being made.
     let cancelled = answer(&|| options.cancel.cancel());
@@ -27,8 +28,8 @@ fn a_replay_that_is_cancelled_has_no_answer() {
 fn a_picture_that_is_cancelled_is_not_drawn() {
     let events: Vec<_> = (1..=20).map(|n| alloc(n, n * MIB)).collect();
     let trace = recording(&events, &[]);
-    let history = History::of(&trace, &trace.devices[0]);
-    let timeline = Timeline::of(&history);
+    let history = Arc::new(History::of(&trace, 0));
+    let timeline = Timeline::of(history);
     let window = Window {
         stacked: ByteKind::Allocated,
         axis: Axis::Events,

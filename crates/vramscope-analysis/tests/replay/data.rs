@@ -1,6 +1,7 @@
 //! Real PyTorch ran these programs and counted; replays must count the same.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, pack};
@@ -12,7 +13,7 @@ use crate::data;
 /// Recordings of only a part of their run.
 const PARTIAL: [&str; 3] = ["late", "max-entries", "context_state"];
 
-fn read(path: &Path) -> Trace {
+fn read(path: &Path) -> Arc<Trace> {
     formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
 }
 
@@ -51,7 +52,7 @@ fn differences(outcome: &Outcome, truth: &Value) -> Vec<String> {
 }
 
 /// Two ways to the size of a block: what the layout leaves for it, and what the allocator cuts for it.
-fn sizes_differ(history: &History<'_>, replay: &Replay<'_, '_>) -> Option<String> {
+fn sizes_differ(history: &History, replay: &Replay<'_>) -> Option<String> {
     let sizes = history.allocations.iter().zip(&replay.reproduction.sizes);
     let mut recorded = sizes.filter(|(a, _)| !a.is_preexisting());
     let (a, size) = recorded.find(|(a, size)| a.size != **size)?;
@@ -71,8 +72,8 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
     for truth in &truths {
         let file = text(truth, "file");
         let trace = read(&folder.join(file));
-        for device in &trace.devices {
-            let history = History::of(&trace, device);
+        for (position, device) in trace.devices.iter().enumerate() {
+            let history = History::of(&trace, position);
             let replay = Replay::of(&history).unwrap();
             if let Some(divergence) = replay.reproduction.divergence {
                 wrong.push(format!("{file} {}: {divergence:?}", device.device));
@@ -106,7 +107,7 @@ fn what_if_is_what_pytorch_did() {
         .filter(|t| whole(t) && text(t, "conf").is_empty() && t["oom"].is_null() && t["mem_mb"].is_null())
     {
         let trace = read(&folder.join(text(base, "file")));
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         let release = vramscope_engine::TorchRelease::shown_by(&trace);
         for truth in truths.iter().filter(|t| whole(t) && key(t) == key(base)) {
@@ -131,8 +132,8 @@ fn recordings_of_real_gpus_are_reproduced() {
         for file in std::fs::read_dir(folder).unwrap() {
             let path = file.unwrap().path();
             let trace = read(&path);
-            for device in &trace.devices {
-                let history = History::of(&trace, device);
+            for position in 0..trace.devices.len() {
+                let history = History::of(&trace, position);
                 let replay = Replay::of(&history).unwrap();
                 assert_eq!(replay.reproduction.divergence, None, "{}", path.display());
                 let ours = replay.reproduction.outcome.statistics;

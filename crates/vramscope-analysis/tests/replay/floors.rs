@@ -31,7 +31,7 @@ proptest! {
         let trace = recording(&events, &[]);
         let frames = Frames::of(&trace);
         let answer =
-            DeviceReplay::of(&trace, &trace.devices[0], &frames, &ReplayOptions::default(), &|| {}).unwrap();
+            DeviceReplay::of(&trace, 0, &frames, &ReplayOptions::default(), &|| {}).unwrap();
         prop_assert!(answer.tried.len() > 8);
         prop_assert!(answer.floors.active <= answer.floors.packed);
         for tried in &answer.tried {
@@ -47,7 +47,7 @@ proptest! {
     #[test]
     fn a_device_that_is_one_page_smaller_than_the_smallest_is_too_small(events in program()) {
         let trace = recording(&events, &[]);
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         for expandable_segments in [false, true] {
             let mut policy = replay.policy.clone();

@@ -6,6 +6,8 @@ mod data;
 mod floors;
 mod rules;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use vramscope_trace::{Trace, formats};
 
@@ -27,7 +29,7 @@ fn empty_cache(n: u64) -> Value {
 }
 
 /// A recording under default settings, with segments of one block each at the end.
-fn recording(events: &[Value], segments: &[(u64, u64)]) -> Trace {
+fn recording(events: &[Value], segments: &[(u64, u64)]) -> Arc<Trace> {
     let segment = |&(address, size): &(u64, u64)| {
         let block =
             json!({"address": address, "size": size, "requested_size": size, "state": "active_allocated"});

@@ -3,6 +3,8 @@
 //! Recordings here say only what was asked for: their addresses and segments are made up, so what a replay counts
 //! comes from the rules alone. Names are those of `c10/cuda/CUDACachingAllocator.cpp`, 2.11.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use vramscope_analysis::{Capacity, Doubt, Frames, History, Outcome, Replay};
 use vramscope_engine::{Allocator, Policy, TorchRelease, parse_conf};
@@ -31,7 +33,7 @@ fn under(events: &[Value], conf: &str, mib: u64) -> Outcome {
 
 fn under_release(events: &[Value], conf: &str, mib: u64, release: (u32, u32)) -> Outcome {
     let trace = recording(events, &[]);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let capacity = Capacity { total: mib * MIB, overhead: 0 };
     let policy = not_the_recorded(conf, release);
@@ -315,7 +317,7 @@ fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
         event["frames"] = frames(name);
         event
     };
-    let trace = |who: &str| -> Trace {
+    let trace = |who: &str| -> Arc<Trace> {
         let segment = |action: &str, addr: u64, size: u64| json!({"action": action, "addr": addr, "size": size, "stream": 0});
         let base = 64 * MIB;
         let events = [
@@ -331,7 +333,7 @@ fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
     };
     for (who, retries, freed) in [("c", 0, 0), ("empty_cache", 0, 1)] {
         let trace = trace(who);
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         assert_eq!(replay.reproduction.divergence, None, "{who}");
         // On a large device the retry does not happen, and what the program did does.
@@ -353,7 +355,7 @@ fn at(name: &str, action: &str, addr: u64, size: u64) -> Value {
 fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
     // synchronize_and_free_events: another stream still uses 30 MiB when 30 are asked for, on a full device.
     let base = 64 * MIB;
-    let trace = |freed: &str, who: &str| -> Trace {
+    let trace = |freed: &str, who: &str| -> Arc<Trace> {
         let events = [
             at("a", "segment_alloc", base, 30 * MIB),
             at("a", "alloc", base, 30 * MIB),
@@ -368,7 +370,7 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
     // The completion has the stack of the request that waits, or all have one stack, as in a backward pass.
     for (freed, who) in [("b", "c"), ("backward", "backward")] {
         let trace = trace(freed, who);
-        let history = History::of(&trace, &trace.devices[0]);
+        let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         assert_eq!(replay.reproduction.divergence, None, "{who}");
         let s = replay.reproduction.outcome.statistics;
@@ -401,8 +403,8 @@ fn what_is_given_back_before_a_wait_was_available_before_it() {
     ];
     let mut trace = recording(&events, &[(c, 100 * MIB)]);
     let conf = parse_conf("max_split_size_mb:21", TorchRelease::new(2, 11)).unwrap();
-    trace.settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
-    let history = History::of(&trace, &trace.devices[0]);
+    Arc::make_mut(&mut trace).settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     assert_eq!(replay.reproduction.divergence, None);
     let s = replay.reproduction.outcome.statistics;
@@ -423,7 +425,7 @@ fn a_failure_is_explained_by_the_layout_of_the_replay() {
         alloc(6, 10 * MIB),
     ];
     let trace = recording(&events, &[]);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let frames = Frames::of(&trace);
     let policy = not_the_recorded("", (2, 11));
@@ -441,7 +443,7 @@ fn a_failure_is_explained_by_the_layout_of_the_replay() {
 #[test]
 fn the_smallest_device_is_found_to_the_page() {
     let trace = recording(&[alloc(1, 30 * MIB), free(1), alloc(2, 40 * MIB)], &[]);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let policy = not_the_recorded("", (2, 11));
     let (bytes, outcome) = replay.smallest_capacity(&policy, 6 * MIB, &|| {}).unwrap();
@@ -449,7 +451,7 @@ fn the_smallest_device_is_found_to_the_page() {
 }
 
 /// A recording that begins with one block of 50 MiB in a segment of its own.
-fn late() -> Trace {
+fn late() -> Arc<Trace> {
     let base = 1 << 40;
     recording(&[alloc(1, 3 * MIB), free(1)], &[(base, 50 * MIB)])
 }
@@ -457,7 +459,7 @@ fn late() -> Trace {
 #[test]
 fn what_was_live_before_recording_must_have_room_too() {
     let trace = late();
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let on = |mib: u64| {
         let capacity = Some(Capacity { total: mib * MIB, overhead: 0 });
@@ -485,7 +487,7 @@ fn the_whole_device_is_no_limit() {
 #[test]
 fn a_limit_of_unknown_size_is_doubted() {
     let trace = recording(&[alloc(1, 3 * MIB)], &[]);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let limited = policy("per_process_memory_fraction:0.5", (2, 11));
     assert!(replay.doubts(&limited, None).contains(&Doubt::UnknownLimit));
@@ -496,7 +498,7 @@ fn a_limit_of_unknown_size_is_doubted() {
 #[test]
 fn a_failure_at_a_limit_is_not_told_as_fragmentation() {
     let trace = recording(&[alloc(1, 30 * MIB), alloc(2, 30 * MIB)], &[]);
-    let history = History::of(&trace, &trace.devices[0]);
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let explain = |fraction: &str, mib: u64| {
         let policy = policy(&format!("per_process_memory_fraction:{fraction}"), (2, 11));
@@ -525,8 +527,8 @@ fn collections_of_a_recording_are_not_repeated_under_other_settings() {
     let mut trace = recording(&events, &[(base, 30 * MIB)]);
     let conf = "garbage_collection_threshold:0.1,per_process_memory_fraction:0.5";
     let conf = parse_conf(conf, TorchRelease::new(2, 11)).unwrap();
-    trace.settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
-    let history = History::of(&trace, &trace.devices[0]);
+    Arc::make_mut(&mut trace).settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
+    let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     assert_eq!(replay.reproduction.divergence, None);
     assert_eq!(replay.reproduction.outcome.statistics.segments_freed, 1);

@@ -27,18 +27,20 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     }
     let recording = input::read(&args.file, args.reading.limits())?;
     let name = input::name(&args.file);
-    let devices = super::devices(&name, &recording.trace, args.device)?;
-    if !devices.iter().any(|d| was_used(d)) {
+    let trace = &recording.trace;
+    let devices = super::devices(&name, trace, args.device)?;
+    if !devices.iter().any(|&d| was_used(&trace.devices[d])) {
         bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
     }
     let old = baseline.map(|file| OpenBaseline::read(file, args.reading.limits())).transpose()?;
-    let frames = Frames::of(&recording.trace);
+    let frames = Frames::of(trace);
     let budgets = budgets(args);
-    let check_device = |device| {
-        let judged = Judged { trace: &recording.trace, device, frames: &frames };
-        BudgetCheck::of(judged, old.as_ref().and_then(|old| old.device(device.device)), &budgets)
+    let check_device = |position: usize| {
+        let judged = Judged { trace, position, frames: &frames };
+        let number = trace.devices[position].device;
+        BudgetCheck::of(judged, old.as_ref().and_then(|old| old.device(number)), &budgets)
     };
-    let numbers: Vec<i64> = recording.trace.devices.iter().map(|d| d.device).collect();
+    let numbers: Vec<i64> = trace.devices.iter().map(|d| d.device).collect();
     let only_in_baseline = old
         .iter()
         .flat_map(|old| &old.recording.trace.devices)
@@ -107,8 +109,8 @@ impl OpenBaseline {
 
     fn device(&self, number: i64) -> Option<Judged<'_>> {
         let trace = &self.recording.trace;
-        let device = trace.devices.iter().find(|d| d.device == number)?;
-        Some(Judged { trace, device, frames: &self.frames })
+        let position = trace.devices.iter().position(|d| d.device == number)?;
+        Some(Judged { trace, position, frames: &self.frames })
     }
 }
 

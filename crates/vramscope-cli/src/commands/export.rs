@@ -35,9 +35,9 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let name = input::name(&args.file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;
-    super::check_event(&name, &devices, args.at)?;
+    super::check_event(&name, trace, &devices, args.at)?;
     let options = Options { at: args.at, table: args.what.map(Into::into).unwrap_or_default() };
-    let numbers = devices.iter().map(|d| d.device).collect();
+    let numbers = devices.iter().map(|&d| trace.devices[d].device).collect();
     let frames = Frames::of(trace);
     let source = Source { trace, frames: &frames, devices };
 

@@ -14,7 +14,7 @@ pub(crate) mod view;
 
 use anyhow::bail;
 use terminal_size::{Width, terminal_size_of};
-use vramscope::trace::{DeviceTrace, Trace};
+use vramscope::trace::Trace;
 
 use crate::say::{print_json, print_text};
 
@@ -32,10 +32,10 @@ fn stdout() -> std::io::Stdout {
     std::io::stdout()
 }
 
-/// The devices of a recording that the user asked for: one or all.
-fn devices<'t>(name: &str, trace: &'t Trace, only: Option<i64>) -> anyhow::Result<Vec<&'t DeviceTrace>> {
-    let devices: Vec<&DeviceTrace> =
-        trace.devices.iter().filter(|d| only.is_none_or(|n| d.device == n)).collect();
+/// The positions of the devices of a recording that the user asked for: one or all.
+fn devices(name: &str, trace: &Trace, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
+    let is_asked_for = |&position: &usize| only.is_none_or(|n| trace.devices[position].device == n);
+    let devices: Vec<usize> = (0..trace.devices.len()).filter(is_asked_for).collect();
     if let (Some(asked), true) = (only, devices.is_empty()) {
         let known: Vec<String> = trace.devices.iter().map(|d| d.device.to_string()).collect();
         bail!(
@@ -47,8 +47,8 @@ fn devices<'t>(name: &str, trace: &'t Trace, only: Option<i64>) -> anyhow::Resul
 }
 
 /// Complains where no device has as many events as `--at` asks for.
-fn check_event(name: &str, devices: &[&DeviceTrace], at: Option<usize>) -> anyhow::Result<()> {
-    let longest = devices.iter().map(|d| d.events.len()).max().unwrap_or(0);
+fn check_event(name: &str, trace: &Trace, devices: &[usize], at: Option<usize>) -> anyhow::Result<()> {
+    let longest = devices.iter().map(|&d| trace.devices[d].events.len()).max().unwrap_or(0);
     if let Some(at) = at.filter(|&at| at >= longest) {
         bail!("{name}: has no event {at}; its events are numbered from 0 and there are {longest}");
     }

@@ -12,7 +12,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let trace = &recording.trace;
     let name = input::name(&args.file);
     let devices = super::devices(&name, trace, args.device)?;
-    super::check_event(&name, &devices, args.at)?;
+    super::check_event(&name, trace, &devices, args.at)?;
     let frames = Frames::of(trace);
     let options = Options { at: args.at, by: args.by.map(Into::into), filter: args.filter.clone() };
     let answers = Answers {

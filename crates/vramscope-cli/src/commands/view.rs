@@ -35,7 +35,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
         .map(|file| read(file, args.reading.limits()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let output = Output::named(out)?;
-    let page = self_contained(&recordings)?;
+    let page = self_contained(recordings)?;
     output.write_whole(page.as_bytes())?;
     if args.json {
         return super::print_json(

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use insta_cmd::assert_cmd_snapshot;
 use serde_json::Value;
@@ -54,7 +55,7 @@ impl Exports {
         self.devices().iter().map(|d| d[key].as_u64().unwrap()).sum()
     }
 
-    fn trace(&self) -> Trace {
+    fn trace(&self) -> Arc<Trace> {
         let file = fs::File::open(root().join(&self.file)).unwrap();
         formats::read(file, &mut |_| {}).unwrap().trace
     }

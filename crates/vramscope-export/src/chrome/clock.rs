@@ -30,7 +30,7 @@ impl Clock {
     /// Recorded times where every event of every device has one; devices share the axis.
     pub(super) fn of(source: &Source<'_>) -> Self {
         let mut origin: Option<i64> = None;
-        for &device in &source.devices {
+        for device in source.devices() {
             let Some(times) = event_times(device) else { return Self::EventNumbers };
             let starts = region_runs(source.trace, device).into_iter().map(|r| r.start_us);
             origin = times.first().copied().into_iter().chain(starts).chain(origin).min();

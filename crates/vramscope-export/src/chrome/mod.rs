@@ -65,11 +65,11 @@ struct Writer<'r, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    fn device(&mut self, history: &History<'_>) -> Result<(), ExportError> {
-        let device = history.device.device;
+    fn device(&mut self, history: &History) -> Result<(), ExportError> {
+        let device = history.device().device;
         // Number 0 is the idle process to some viewers.
         let pid = device.saturating_add(1);
-        let times = self.clock.times(history.device);
+        let times = self.clock.times(history.device());
         self.name("process_name", pid, None, &format!("device {device}"))?;
         let sort = SortArgs { sort_index: device };
         self.put(&Record { args: Some(sort), ..Record::new("M", "process_sort_index", pid, 0) })?;
@@ -89,12 +89,12 @@ impl<W: Write> Writer<'_, W> {
         self.put(&Record { tid, args: Some(NameArgs { name }), ..Record::new("M", what, pid, 0) })
     }
 
-    fn regions(&mut self, history: &History<'_>, pid: i64) -> io::Result<()> {
+    fn regions(&mut self, history: &History, pid: i64) -> io::Result<()> {
         if !self.clock.is_recorded() {
             return Ok(());
         }
-        let trace = history.trace;
-        let placed = lanes::place(region_runs(trace, history.device));
+        let trace = history.trace();
+        let placed = lanes::place(region_runs(trace, history.device()));
         let lanes = placed.iter().filter_map(|(lane, _)| *lane).max().map_or(0, |last| last + 1);
         for lane in 0..lanes {
             let name = if lane == 0 { "regions".to_owned() } else { format!("regions {}", lane + 1) };
@@ -118,7 +118,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// One counter for each kind of bytes, a value wherever it changes.
-    fn counters(&mut self, history: &History<'_>, pid: i64, times: &Times) -> io::Result<()> {
+    fn counters(&mut self, history: &History, pid: i64, times: &Times) -> io::Result<()> {
         let of = |c: &Counters| {
             [
                 ("requested bytes", c.requested),
@@ -158,14 +158,8 @@ impl<W: Write> Writer<'_, W> {
         self.slice("segment", &name, pid, (times.at(r.from), times.at(r.to)), r.stack, Some(args))
     }
 
-    fn allocation(
-        &mut self,
-        history: &History<'_>,
-        a: &Allocation,
-        pid: i64,
-        times: &Times,
-    ) -> io::Result<()> {
-        let tags = a.tags.map(|t| history.trace.tags.get(t));
+    fn allocation(&mut self, history: &History, a: &Allocation, pid: i64, times: &Times) -> io::Result<()> {
+        let tags = a.tags.map(|t| history.trace().tags.get(t));
         let name = self.labels.own_frame(a.stack);
         let stack = a.stack.map(|s| self.labels.users_stack(s));
         let text = |id| Some(self.labels.text(id)).filter(|t| !t.is_empty());
@@ -205,15 +199,15 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// What is neither an allocation nor a segment: out of memory, snapshots, remarks.
-    fn instants(&mut self, history: &History<'_>, pid: i64, times: &Times) -> Result<(), ExportError> {
-        let trace = history.trace;
-        for (number, &action) in history.device.events.actions().iter().enumerate() {
+    fn instants(&mut self, history: &History, pid: i64, times: &Times) -> Result<(), ExportError> {
+        let trace = history.trace();
+        for (number, &action) in history.device().events.actions().iter().enumerate() {
             let (Action::Oom | Action::Snapshot | Action::Annotate | Action::UserDefined | Action::Unknown) =
                 action
             else {
                 continue;
             };
-            let e = history.device.events.get(number);
+            let e = history.device().events.get(number);
             let tags = trace.tags.get(e.tags);
             let text = |id| self.labels.text(id);
             let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(text);

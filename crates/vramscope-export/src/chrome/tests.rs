@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::lanes::LANES;
 use crate::{Format, testing};
 
-fn trace(of: &vramscope_trace::Trace) -> Value {
+fn trace(of: &std::sync::Arc<vramscope_trace::Trace>) -> Value {
     serde_json::from_str(&testing::text(of, Format::Chrome)).unwrap()
 }
 

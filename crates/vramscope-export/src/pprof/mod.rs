@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use prost::Message as _;
 use vramscope_analysis::{Allocation, History, Layout, Moment, Origin, event_times};
-use vramscope_trace::{FrameId, PoolId, StackId, StringId};
+use vramscope_trace::{DeviceTrace, FrameId, PoolId, StackId, StringId};
 
 use crate::error::ExportError;
 use crate::labels::{self, Labels, NO_STACK};
@@ -104,9 +104,9 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// Writes the samples of one device; returns their number.
-    fn device(&mut self, history: &History<'_>, at: Option<usize>) -> Result<u64, ExportError> {
+    fn device(&mut self, history: &History, at: Option<usize>) -> Result<u64, ExportError> {
         let moment = moment(history, at);
-        let device = history.device.device;
+        let device = history.device().device;
         let mut note = Profile::default();
         let when = match moment.event() {
             Some(event) => format!("after event {event}"),
@@ -234,16 +234,16 @@ impl<W: Write> Writer<'_, W> {
 
 /// The first and the last recorded time of any device, in microseconds.
 fn span(source: &Source<'_>) -> Option<(i64, i64)> {
-    let of = |device| {
+    let of = |device: &DeviceTrace| {
         let times = event_times(device)?;
         Some((*times.first()?, *times.last()?))
     };
-    let spans = source.devices.iter().filter_map(|&device| of(device));
+    let spans = source.devices().filter_map(of);
     spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Every allocation, grouped, in order of first appearance.
-fn samples(history: &History<'_>, moment: Moment) -> Vec<(Key, Values)> {
+fn samples(history: &History, moment: Moment) -> Vec<(Key, Values)> {
     let layout = Layout::at(history, moment);
     let mut index: HashMap<Key, usize> = HashMap::new();
     let mut samples: Vec<(Key, Values)> = Vec::new();
@@ -252,7 +252,7 @@ fn samples(history: &History<'_>, moment: Moment) -> Vec<(Key, Values)> {
         if !in_use && a.origin != Origin::Recorded {
             continue;
         }
-        let recorded = |a: &Allocation| history.trace.tags.get(a.tags?).pool;
+        let recorded = |a: &Allocation| history.trace().tags.get(a.tags?).pool;
         let around = || layout.range_around(a.address).filter(|_| in_use)?.pool;
         let pool = recorded(a).or_else(around);
         let key = Key { origin: a.origin, stack: a.stack, stream: a.stream, pool, size: a.size };

@@ -1,6 +1,7 @@
 //! What a profile holds. The tests of the command open it with protobuf's own library.
 
 use std::io::Read as _;
+use std::sync::Arc;
 
 use prost::Message as _;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
@@ -11,14 +12,14 @@ use super::proto::Profile;
 use crate::{Format, Options, testing};
 
 /// The bytes of a profile, and how many samples it is said to have.
-fn plain(trace: &Trace, options: &Options) -> (Vec<u8>, u64) {
+fn plain(trace: &Arc<Trace>, options: &Options) -> (Vec<u8>, u64) {
     let (bytes, written) = testing::export(trace, Format::Pprof, options);
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
     (plain, written.rows)
 }
 
-fn profile(trace: &Trace, options: &Options) -> Profile {
+fn profile(trace: &Arc<Trace>, options: &Options) -> Profile {
     let (bytes, samples) = plain(trace, options);
     let profile = Profile::decode(&bytes[..]).unwrap();
     assert_eq!(samples as usize, profile.sample.len());
@@ -83,7 +84,7 @@ fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
 fn every_device_has_a_label_that_no_reader_drops() {
     let mut trace = testing::two_devices();
     assert_eq!(numbers(&profile(&trace, &Options::default()), "device"), [0, 0, 1]);
-    trace.devices[0].device = -1;
+    Arc::make_mut(&mut trace).devices[0].device = -1;
     assert_eq!(numbers(&profile(&trace, &Options::default()), "device"), [-1, -1, 1]);
 }
 

@@ -38,15 +38,15 @@ pub(crate) fn origin(origin: Origin) -> &'static str {
     }
 }
 
-pub(super) fn rows(history: &History<'_>, sink: &mut dyn Sink) -> Result<u64, ExportError> {
+pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
     let end = Layout::at(history, history.end());
     for (number, a) in history.allocations.iter().enumerate() {
-        let tags = a.tags.map(|t| history.trace.tags.get(t));
+        let tags = a.tags.map(|t| history.trace().tags.get(t));
         // Of what is there at the end, the segments know the pool.
         let at_end = || end.range_around(a.address).filter(|_| a.is_active_at(history.end()))?.pool;
         let row: [Value; COLUMNS.len()] = [
-            Value::Signed(history.device.device),
+            Value::Signed(history.device().device),
             Value::Unsigned(number as u64),
             Value::Unsigned(a.address),
             Value::Unsigned(a.requested),

@@ -32,19 +32,19 @@ pub(super) const COLUMNS: [Column; 23] = [
     Column::maybe("stack", Kind::Text),
 ];
 
-pub(super) fn rows(history: &History<'_>, sink: &mut dyn Sink) -> Result<u64, ExportError> {
+pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
     // The counters at moment n + 1 are those after event n.
     let after = history.walk().skip(1);
-    for (number, (event, (_, counters))) in history.device.events.iter().zip(after).enumerate() {
-        let tags = history.trace.tags.get(event.tags);
+    for (number, (event, (_, counters))) in history.device().events.iter().zip(after).enumerate() {
+        let tags = history.trace().tags.get(event.tags);
         let Counters { requested, allocated, active, reserved } = counters;
         let id = history.subject_number(number);
         let subject = history.subject(number);
         let is_oom = event.action == Action::Oom;
         let named = tags.unknown_action.filter(|_| event.action == Action::Unknown);
         let row: [Value; COLUMNS.len()] = [
-            Value::Signed(history.device.device),
+            Value::Signed(history.device().device),
             Value::Unsigned(number as u64),
             Value::or_null(event.time_us, Value::Signed),
             named.map_or(Value::Word(event.action.name()), Value::Text),
@@ -70,5 +70,5 @@ pub(super) fn rows(history: &History<'_>, sink: &mut dyn Sink) -> Result<u64, Ex
         ];
         sink.row(&row)?;
     }
-    Ok(history.device.events.len() as u64)
+    Ok(history.device().events.len() as u64)
 }

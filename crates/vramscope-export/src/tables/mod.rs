@@ -133,8 +133,8 @@ struct Times(Option<Vec<i64>>);
 
 impl Times {
     /// Times that never fall, so that no lifetime is negative.
-    fn of(history: &History<'_>) -> Self {
-        Self(event_times(history.device))
+    fn of(history: &History) -> Self {
+        Self(event_times(history.device()))
     }
 
     fn at(&self, moment: Moment) -> Option<i64> {

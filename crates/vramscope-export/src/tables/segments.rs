@@ -33,11 +33,11 @@ pub(crate) fn kind(kind: SegmentKind) -> &'static str {
     }
 }
 
-pub(super) fn rows(history: &History<'_>, sink: &mut dyn Sink) -> Result<u64, ExportError> {
+pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
     for r in &history.reserved {
         let row: [Value; COLUMNS.len()] = [
-            Value::Signed(history.device.device),
+            Value::Signed(history.device().device),
             Value::Unsigned(r.address),
             Value::Unsigned(r.size),
             Value::Bool(r.from == Moment::START),

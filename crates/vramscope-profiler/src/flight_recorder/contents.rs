@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::Serialize;
 use vramscope_allocator::MemoryPool;
@@ -31,7 +32,7 @@ impl Contents {
             write(&mut out).map(|()| out.out)
         };
         let recording = pool.snapshot().map_err(io::Error::other).map(|trace| Recording {
-            trace,
+            trace: Arc::new(trace),
             format: Format::Pickle { protocol: 4 },
             compression: Compression::None,
             notices: Notices::default(),
@@ -66,7 +67,7 @@ const ADVICE: Advice = Advice { any_moment: "`--at EVENT`", replay: "`vramscope 
 fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     let trace = &recording.trace;
     let frames = Frames::of(trace);
-    let devices = trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default()));
+    let devices = (0..trace.devices.len()).map(|d| Summary::of(trace, d, &frames, &Options::default()));
     let answers = Answers {
         file: SNAPSHOT,
         recording,

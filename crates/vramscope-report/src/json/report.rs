@@ -196,7 +196,7 @@ mod tests {
         let frames = Frames::of(&recording.trace);
         let trace = &recording.trace;
         let devices =
-            trace.devices.iter().map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
+            (0..trace.devices.len()).map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
         let answers = Answers {
             file: "f",
             recording: &recording,

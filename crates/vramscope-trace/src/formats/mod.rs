@@ -11,6 +11,7 @@ mod window;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::thread;
 
 pub use compression::Compression;
@@ -35,7 +36,7 @@ const LONGEST_STRING: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
     /// What happened.
-    pub trace: Trace,
+    pub trace: Arc<Trace>,
     /// The form it had.
     pub format: Format,
     /// How it was compressed.
@@ -160,7 +161,7 @@ fn read_plain(mut window: Window<'_>, compression: Compression) -> Result<Record
         }
         _ => return Err(other_file(window.here())),
     };
-    Ok(Recording { trace, format, compression, notices })
+    Ok(Recording { trace: Arc::new(trace), format, compression, notices })
 }
 
 /// Names a file of another kind by how it begins.

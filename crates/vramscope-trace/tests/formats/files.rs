@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 
 use vramscope_trace::formats::{self, Compression, ReadLimits, Recording};
 use vramscope_trace::{Event, ReadError, Trace};
@@ -11,8 +12,8 @@ use crate::{everything, read, read_json};
 
 /// A recording of `events` events as a pickle.
 fn pickle(events: usize) -> Vec<u8> {
-    let mut trace: Trace = read_json(&everything()).trace;
-    let device = &mut trace.devices[0];
+    let mut trace: Arc<Trace> = read_json(&everything()).trace;
+    let device = &mut Arc::make_mut(&mut trace).devices[0];
     let some: Vec<Event> = device.events.iter().filter(|e| e.size < 1 << 30).collect();
     device.events = some
         .iter()

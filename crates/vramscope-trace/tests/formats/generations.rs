@@ -73,7 +73,7 @@ fn the_oldest_form_is_a_list_of_segments() {
     assert_eq!((first.address, first.requested_size), (1000, 300));
     assert!(first.stack.is_some());
     assert_eq!((second.address, second.requested_size), (1512, 1024));
-    assert_eq!((t.settings, t.annotations), (None, None));
+    assert_eq!((&t.settings, &t.annotations), (&None, &None));
 }
 
 #[test]

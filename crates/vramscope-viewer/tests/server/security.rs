@@ -177,7 +177,7 @@ fn hostile_names_cannot_leave_their_place_in_a_page() {
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": evil},
     });
     let recording = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap();
-    let page = self_contained(&[(evil.to_owned(), recording)]).unwrap();
+    let page = self_contained(vec![(evil.to_owned(), recording)]).unwrap();
     let data = page.split("id=\"recording\">").nth(1).unwrap().split("</script>").next().unwrap();
     assert!(data.len() > 100 && data.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)));
     assert!(!page.contains("document.title='broken'") && !page.contains("onerror=alert"));

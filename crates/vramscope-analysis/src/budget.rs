@@ -14,12 +14,12 @@ use crate::ooms::ooms;
 use crate::out_of_memory::OutOfMemory;
 use crate::timeline::ByteKind;
 
-/// What each device of a recording is held to.
+/// A limit that each device of a recording must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Budget {
-    /// The peak of these bytes is at most so many.
+    /// The peak of this kind of bytes is at most this many bytes.
     Peak(ByteKind, u64),
-    /// The peak of these bytes is above the baseline's by no more than this.
+    /// The peak of this kind of bytes exceeds the baseline's by no more than this.
     Growth(ByteKind, Growth),
     /// No line is suspected of a leak; see [`leak_suspects`].
     NoLeaks,
@@ -30,14 +30,14 @@ pub enum Budget {
 /// By how much a peak may exceed the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Growth {
-    /// By so many bytes.
+    /// By this many bytes.
     Bytes(u64),
-    /// By so many percent of the baseline's peak: 5.0 is five percent.
+    /// By this share of the baseline's peak, in percent: 5.0 is five percent.
     Percent(f64),
 }
 
 impl Growth {
-    /// In bytes, over a baseline of so many: whole ones, rounded down.
+    /// The bytes by which a peak may exceed one of `baseline` bytes, rounded down.
     pub fn over(self, baseline: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -46,7 +46,7 @@ impl Growth {
     }
 }
 
-/// One device of a recording: to be judged, or to be compared with.
+/// One device of a recording: the one that is checked, or the baseline that it is compared with.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'t> {
     /// The recording.
@@ -70,11 +70,11 @@ pub struct BudgetCheck {
     pub ooms: usize,
     /// How far the numbers can be trusted.
     pub quality: Quality,
-    /// How far those of the baseline can; `None` where it has no such device, or there is none.
+    /// How far the numbers of the baseline can be trusted; `None` where there is no baseline, or it lacks the device.
     pub baseline_quality: Option<Quality>,
 }
 
-/// How a device stands to one budget, and the evidence.
+/// Whether a device keeps one budget, and the evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Whether the budget is kept.
@@ -101,13 +101,13 @@ pub enum Unknown {
     NoHistory,
     /// No allocation was recorded with its stack.
     NoStacks,
-    /// The baseline has no such device.
+    /// The baseline lacks the device.
     NoBaseline,
     /// Only the end state of the baseline was recorded.
     NoBaselineHistory,
     /// The oldest events were probably dropped ([`Quality::probably_overflowed`]): what they did is not known.
     EventsDropped,
-    /// Those of the baseline probably were: its peak may have been higher.
+    /// The oldest events of the baseline were probably dropped: its peak may have been higher.
     BaselineEventsDropped,
 }
 
@@ -133,9 +133,9 @@ pub enum Measured {
         growth: Growth,
         /// The peak.
         peak: HighWater,
-        /// The baseline's; `None` where it has no such device.
+        /// The same peak of the baseline; `None` where the baseline lacks the device.
         baseline: Option<HighWater>,
-        /// Lines that hold more at the one than at the other, those that grew most first.
+        /// Lines that hold more at this peak than at the baseline's, those that grew most first.
         lines: Vec<Grown>,
     },
     /// Of [`Budget::NoLeaks`]: lines that leak, most bytes first.
@@ -161,7 +161,7 @@ pub struct HighWater {
 }
 
 impl BudgetCheck {
-    /// Holds a device to `budgets`. `baseline` is the same device of the recording that [`Budget::Growth`] compares
+    /// Checks a device against `budgets`. `baseline` is the same device of the recording that [`Budget::Growth`] compares
     /// with; `None` where that recording lacks it.
     pub fn of(judged: Judged<'_>, baseline: Option<Judged<'_>>, budgets: &[Budget]) -> Self {
         let new = Side::of(judged);

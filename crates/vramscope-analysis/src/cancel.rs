@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A word from whoever asked that the answer is no longer wanted.
+/// Tells a question that its answer is no longer wanted.
 ///
-/// Clones are one and the same: what one of them is told, all know. Questions that may take seconds look at it every
-/// few thousand steps, and end without an answer once it is cancelled.
+/// Clones share one state: cancelling one cancels all. Questions that may take seconds look at it every few thousand steps,
+/// and end without an answer once it is cancelled.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 

@@ -4,8 +4,8 @@ use crate::changes::{Change, Changes};
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
-/// Four of the five kinds of bytes at one moment. The fifth, what the driver says is gone, is recorded
-/// only with an out-of-memory event.
+/// Four of the five kinds of bytes at one moment. The fifth, device used, is what the driver
+/// says is in use by anybody; it is recorded only with an out-of-memory event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes that callers asked for, of all active blocks: PyTorch's `requested_bytes`.
@@ -48,7 +48,7 @@ impl Default for Peaks {
 }
 
 impl Peaks {
-    /// The counters at the next moment.
+    /// Takes in the counters at the next moment.
     #[inline]
     pub(crate) fn see(&mut self, moment: Moment, c: Counters) {
         let raise = |peak: &mut Peak, bytes| {

@@ -1,5 +1,6 @@
 //! What a walk from the first moment to the last says, asked all at once.
 
+use crate::cancel::Cancel;
 use crate::counters::{Counters, Peaks};
 use crate::history::History;
 use crate::leaks::{self, Rise};
@@ -22,8 +23,9 @@ pub(crate) struct Course {
 const SHARES: usize = 240;
 
 impl Course {
-    /// Walks `history` twice: how far the active bytes fall can be told only once it is known how far they rise.
-    pub(crate) fn of(history: &History) -> Self {
+    /// Walks `history` twice: how far the active bytes fall can be told only once it is known how far they rise. Where the
+    /// answers are no longer wanted they are not whole.
+    pub(crate) fn of(history: &History, cancel: &Cancel) -> Self {
         let runs = region_runs(history.trace(), history.device());
         let mut spans = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty());
         let last = leaks::last_allocation(history);
@@ -36,6 +38,9 @@ impl Course {
         for (number, share) in timeline.iter_mut().enumerate() {
             // Moment `m` is in share `m * shares / moments`.
             let border = |share: usize| (share * moments).div_ceil(shares);
+            if cancel.is_cancelled() {
+                break;
+            }
             for (moment, c) in walk.by_ref().take(border(number + 1) - border(number)) {
                 peaks.see(moment, c);
                 if moment.index() < rises_until {
@@ -52,9 +57,11 @@ impl Course {
         }
         Self {
             peaks,
-            regions: spans.map_or_else(Vec::new, |spans| regions_of(history, &runs, spans)),
+            regions: spans
+                .filter(|_| !cancel.is_cancelled())
+                .map_or_else(Vec::new, |spans| regions_of(history, &runs, spans)),
             timeline,
-            repeats: last.is_some_and(|last| leaks::repeats(history, last, rise)),
+            repeats: !cancel.is_cancelled() && last.is_some_and(|last| leaks::repeats(history, last, rise)),
         }
     }
 }

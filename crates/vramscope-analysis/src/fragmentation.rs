@@ -64,7 +64,8 @@ pub struct UnusableBlocks {
     pub largest: FreeBlock,
 }
 
-/// How much of the reserved memory is of no use at a moment, two numbers that are never one ratio.
+/// How much of the reserved memory is of no use at a moment: inside of blocks and between them, in bytes. The two have
+/// different remedies, and are not put together into one ratio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fragmentation {
     /// The moment that all these numbers are of.

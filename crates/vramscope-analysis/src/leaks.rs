@@ -25,11 +25,11 @@ use crate::moment::Moment;
 /// How many windows of the same number of events a run is cut into.
 pub const WINDOWS: usize = 10;
 
-/// Of ten steps from point to point, those in which the floor must rise. Not all: a step of the program may be as long as a
-/// window.
+/// Of ten steps from one window to the next, those in which the floor must rise. Not all: a step of the program may be as
+/// long as a window.
 const MUST_RISE_OF_TEN: usize = 7;
 
-/// A fall counts where it is at least the whole rise halved so many times: smaller ones are noise.
+/// A fall counts where it is at least the whole rise divided by two to this power: smaller ones are noise.
 const SMALLEST_FALL: usize = 7;
 
 /// The fewest falls that show that a run repeats itself.
@@ -44,7 +44,7 @@ pub struct LeakSuspect {
     pub stack: StackId,
     /// How many stacks that end in this line grew.
     pub stacks: usize,
-    /// Live allocations that these stacks never fell below again, by window: the floor.
+    /// The floor of each window: the fewest live allocations that these stacks have in it or in any later window.
     pub floor: [u64; WINDOWS],
     /// In how many windows the floor rose.
     pub rises: usize,
@@ -83,7 +83,7 @@ impl Default for Rise {
 }
 
 impl Rise {
-    /// The active bytes at the next moment.
+    /// Takes in the active bytes at the next moment.
     #[inline]
     pub(crate) fn see(&mut self, active: u64) {
         self.lowest = self.lowest.min(active);
@@ -99,7 +99,7 @@ pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     if repeats(history, last, rise) { suspects(history, frames, tally(history, last)) } else { Vec::new() }
 }
 
-/// The event of the last allocation: what follows only takes down.
+/// The event of the last allocation: after it the program only frees.
 pub(crate) fn last_allocation(history: &History) -> Option<usize> {
     history.device().events.actions().iter().rposition(|&a| a == Action::Alloc)
 }
@@ -226,8 +226,9 @@ fn floor(t: &Tally) -> [u64; WINDOWS] {
     floor
 }
 
-/// The floor rises in most steps from point to point, and late at least half as fast as early. The first step does
-/// not count for that: much is made once at the beginning.
+/// Whether a floor, one value a window, keeps rising: it rises in most steps from one window to the next, and in the second
+/// half of the run by at least half as much as in the first. The first window is left out of the halves: much is made once
+/// at the beginning.
 pub fn keeps_growing(floor: &[u64]) -> bool {
     let (Some(&second), Some(&last)) = (floor.get(1), floor.last()) else { return false };
     let middle = floor[floor.len() / 2];
@@ -235,7 +236,7 @@ pub fn keeps_growing(floor: &[u64]) -> bool {
     rises(floor) * 10 >= (floor.len() - 1) * MUST_RISE_OF_TEN && late.saturating_mul(2) >= early
 }
 
-/// In how many steps from point to point a floor rises.
+/// In how many steps from one window to the next a floor rises.
 pub fn rises(floor: &[u64]) -> usize {
     floor.array_windows().filter(|[a, b]| b > a).count()
 }

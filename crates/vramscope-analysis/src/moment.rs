@@ -15,7 +15,7 @@ pub struct Moment(u32);
 impl Moment {
     /// The moment before the first event.
     pub const START: Self = Self(0);
-    /// After every event: the end of what still lives.
+    /// Later than every event: where the lifetime of what still lives at the end of the recording ends.
     pub const NEVER: Self = Self(u32::MAX);
 
     /// The moment right after event number `event`, counted from 0.

@@ -26,7 +26,7 @@ pub struct Region {
     pub total_us: i64,
     /// The first run, in which much happens that never does again.
     pub first: RunFigures,
-    /// Of each figure that of the run in the middle: half of the runs have no less, half no more.
+    /// Of each figure the median over all runs.
     pub typical: RunFigures,
     /// Of each figure the largest of any run.
     pub largest: RunFigures,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vramscope_trace::Trace;
 
+use crate::cancel::Cancel;
 use crate::history::History;
 use crate::replay::Replay;
 
@@ -14,14 +15,26 @@ impl History {
     /// # Panics
     /// Where the trace has no device at `position`.
     pub fn replayed(trace: &Arc<Trace>, position: usize) -> Self {
-        let mut history = Self::of(trace, position);
-        if !history.asks_for_replay() {
-            return history;
+        Self::of(trace, position).with_sizes_of_replay(&Cancel::default())
+    }
+
+    /// As [`replayed`](Self::replayed); `None` where the history is no longer wanted.
+    ///
+    /// # Panics
+    /// Where the trace has no device at `position`.
+    pub fn replayed_unless(trace: &Arc<Trace>, position: usize, cancel: &Cancel) -> Option<Self> {
+        let history = Self::of(trace, position).with_sizes_of_replay(cancel);
+        (!cancel.is_cancelled()).then_some(history)
+    }
+
+    fn with_sizes_of_replay(mut self, cancel: &Cancel) -> Self {
+        if !self.asks_for_replay() {
+            return self;
         }
-        let found = Replay::of(&history).map(|replay| (replay.skipped, replay.reproduction));
+        let found = Replay::of_unless(&self, cancel).map(|replay| (replay.skipped, replay.reproduction));
         if let Ok((skipped, reproduction)) = found {
-            history.learn(skipped, reproduction.divergence.is_none(), &reproduction.sizes);
+            self.learn(skipped, reproduction.divergence.is_none(), &reproduction.sizes);
         }
-        history
+        self
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use regex::Regex;
 use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
 
+use crate::cancel::Cancel;
 use crate::churn::churn;
 use crate::counters::{Counters, Peaks};
 use crate::course::Course;
@@ -107,30 +108,46 @@ impl Summary {
     /// # Panics
     /// Where the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &Options) -> Self {
-        let history = History::replayed(trace, position);
-        let device = history.device();
+        Self::answer(&History::replayed(trace, position), frames, options, &Cancel::default())
+    }
+
+    /// Answers every question about the device of `history`; `None` where the answers are no longer wanted. `frames` are those
+    /// of the history's trace.
+    pub fn of_history_unless(
+        history: &History,
+        frames: &Frames,
+        options: &Options,
+        cancel: &Cancel,
+    ) -> Option<Self> {
+        let answers = Self::answer(history, frames, options, cancel);
+        (!cancel.is_cancelled()).then_some(answers)
+    }
+
+    /// The answers; once they are no longer wanted, what would take long is left out.
+    fn answer(history: &History, frames: &Frames, options: &Options, cancel: &Cancel) -> Self {
+        let (trace, device) = (history.trace(), history.device());
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
         // The course of the counters on one core, what each stack did on another.
         let (course, (churn, tallies)) = join(
-            &history,
-            || Course::of(&history),
+            history,
+            || Course::of(history, cancel),
             || {
-                let last = leaks::last_allocation(&history);
-                let tallies = last.map(|last| leaks::tally(&history, last)).unwrap_or_default();
-                (churn(&history, frames, By::Line, takes), tallies)
+                let last = leaks::last_allocation(history);
+                let tallies = last.map(|last| leaks::tally(history, last)).unwrap_or_default();
+                (churn(history, frames, By::Line, takes), tallies)
             },
         );
         let Course { peaks, regions, timeline, repeats } = course;
-        let mut leaks = if repeats { leaks::suspects(&history, frames, tallies) } else { Vec::new() };
+        let mut leaks = if repeats { leaks::suspects(history, frames, tallies) } else { Vec::new() };
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
         let ((ooms, more_ooms), request) =
-            join(&history, || ooms(&history, frames), || largest_request(&history));
-        let best_setting = if ooms.is_empty() { None } else { BestSetting::of(&history) };
-        let [layout, start, end] = Layout::at_each(&history, [moment, Moment::START, history.end()]);
-        let held = |by| group(&history, frames, layout.allocated().filter(takes), Some(&layout), by);
+            join(history, || ooms(history, frames), || largest_request(history));
+        let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };
+        let [layout, start, end] = Layout::at_each(history, [moment, Moment::START, history.end()]);
+        let held = |by| group(history, frames, layout.allocated().filter(takes), Some(&layout), by);
         let by_stack = held(By::Stack);
         let tree = call_tree(trace, frames, &by_stack);
         let counters = layout.counters();
@@ -139,8 +156,8 @@ impl Summary {
             None | Some(By::Stack) => by_stack,
             Some(by) => held(by),
         };
-        let all = |by| group(&history, frames, layout.allocated(), Some(&layout), by);
-        let fragmentation = |layout| request.map(|r| Fragmentation::in_layout(&history, layout, r));
+        let all = |by| group(history, frames, layout.allocated(), Some(&layout), by);
+        let fragmentation = |layout| request.map(|r| Fragmentation::in_layout(history, layout, r));
         Self {
             device: device.device,
             events: device.events.len(),

@@ -95,6 +95,15 @@ impl Driver {
     }
 }
 
+/// Addresses that were reserved for an expandable segment, without memory behind them.
+pub(crate) struct ReservedAddresses {
+    pub(crate) address: u64,
+    /// Bytes, in whole pages.
+    pub(crate) size: u64,
+    /// The place of the segment in the order in which segments came.
+    pub(crate) age: u64,
+}
+
 impl<O: Observer> Core<O> {
     /// # Errors
     /// Where the policy wants expandable segments and the device has none, or the device does not answer.
@@ -224,13 +233,13 @@ impl<O: Observer> Core<O> {
     }
 
     /// Reserves addresses for an expandable segment: nine eighths of the device, in whole pages
-    /// (`ExpandableSegment`, PyTorch). Returns address, size and age.
-    pub(crate) fn reserve(&self, class: Class) -> Result<(u64, u64, u64), DeviceError> {
+    /// (`ExpandableSegment`, PyTorch).
+    pub(crate) fn reserve(&self, class: Class) -> Result<ReservedAddresses, DeviceError> {
         let page = self.policy.page_size(class);
         let total = self.device.memory_info()?.total;
         let size = total.saturating_add(total / 8).checked_next_multiple_of(page).unwrap_or(total);
         let address = self.virtual_memory()?.reserve(size)?;
-        Ok((address, size, self.driver().next_age()))
+        Ok(ReservedAddresses { address, size, age: self.driver().next_age() })
     }
 
     /// Gives the addresses of an expandable segment back.

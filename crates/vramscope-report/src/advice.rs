@@ -14,21 +14,21 @@ use vramscope_analysis::{Recorder, Unknown};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advice {
-    /// What shows what is live at another moment than the peak.
+    /// How to see what is live at a moment other than the peak.
     pub any_moment: &'static str,
-    /// What compares settings and sizes of devices, and says where a recording is not reproduced.
+    /// How to compare settings and sizes of devices, and to see where a recording is not reproduced.
     pub replay: &'static str,
-    /// How the size of the device is named.
+    /// How to give the size of the device, with its other parts.
     pub capacity: &'static str,
-    /// The shortest way to name it.
+    /// How to give the size of the device and nothing else.
     pub capacity_alone: &'static str,
-    /// How the part of the device is named that the allocator cannot have.
+    /// How to give the bytes of the device that the allocator cannot have, for contexts and other processes.
     pub overhead: &'static str,
-    /// How the release of PyTorch is named whose rules hold.
+    /// How to choose the release of PyTorch whose rules are followed.
     pub release: &'static str,
-    /// How one device is chosen.
+    /// How to choose one device.
     pub device: &'static str,
-    /// What makes an out of memory a finding of a check.
+    /// How to let a check fail where a request for memory failed.
     pub no_oom: &'static str,
     /// What stands before the name of a budget where it is set, as in `--max-peak 40GiB`.
     pub budget_prefix: &'static str,
@@ -43,7 +43,7 @@ impl Advice {
         capacity_alone: "`ReplayOptions::capacity`",
         overhead: "`Capacity::overhead`",
         release: "`ReplayOptions::release`",
-        device: "`Judged::device`",
+        device: "`Judged::position`",
         no_oom: "`Budget::NoOoms`",
         budget_prefix: "",
     };

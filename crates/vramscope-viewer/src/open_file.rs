@@ -34,6 +34,14 @@ type Job = Box<dyn FnOnce(&OpenRecording) + Send>;
 pub struct OpenFile {
     quick: Sender<Job>,
     slow: Sender<Job>,
+    /// Told to the thread that makes the recording ready.
+    closed: Cancel,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.closed.cancel();
+    }
 }
 
 impl OpenFile {
@@ -44,8 +52,10 @@ impl OpenFile {
     pub fn open(name: String, recording: Recording) -> io::Result<Self> {
         let (quick, quick_jobs) = channel();
         let (slow, slow_jobs) = channel();
+        let closed = Cancel::default();
+        let is_closed = closed.clone();
         let prepare = move || {
-            let open = Arc::new(OpenRecording::of(name, recording));
+            let Some(open) = OpenRecording::of(name, recording, &is_closed).map(Arc::new) else { return };
             for (jobs, (_, at_once)) in [quick_jobs, slow_jobs].into_iter().zip(AT_ONCE) {
                 let jobs = Arc::new(Mutex::new(jobs));
                 for _ in 0..at_once {
@@ -56,7 +66,7 @@ impl OpenFile {
             }
         };
         Builder::new().name("vramscope-file".to_owned()).spawn(prepare)?;
-        Ok(Self { quick, slow })
+        Ok(Self { quick, slow, closed })
     }
 
     /// Asks a question, which is answered on a thread of the file. Dropping the future cancels the question.

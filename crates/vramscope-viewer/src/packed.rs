@@ -128,7 +128,7 @@ pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
         let mut devices = Vec::new();
         for (position, device) in file.devices.iter().enumerate() {
             devices.push(PackedDevice {
-                report: file.report(position)?,
+                report: file.report(position, &Cancel::default())?,
                 replay: file.replay(position, &Cancel::default()).ok(),
                 pools: device.pools(),
                 regions: device.regions(&mut columns),

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use sha2::{Digest as _, Sha256};
+use vramscope_analysis::Cancel;
 use vramscope_trace::formats::Recording;
 
 use crate::ViewError;
@@ -67,7 +68,8 @@ impl Asset {
 /// # Errors
 /// Where an answer cannot be written out.
 pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, ViewError> {
-    let open: Vec<_> = recordings.into_iter().map(|(name, r)| OpenRecording::of(name, r)).collect();
+    let open = recordings.into_iter().filter_map(|(name, r)| OpenRecording::of(name, r, &Cancel::default()));
+    let open: Vec<_> = open.collect();
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&pack(&open)?)?;
     let data = STANDARD.encode(deflated.finish()?);

@@ -7,6 +7,7 @@ use vramscope_analysis::{
 };
 use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, count, findings};
 use vramscope_trace::formats::{Compression, Format, Recording};
+use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 
 use crate::ViewError;
 use crate::advice::ADVICE;
@@ -40,7 +41,8 @@ fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: i
 
 impl OpenRecording {
     /// Makes it ready: the history, the lifetimes and the tags of each device; whose code the frames are is found out meanwhile.
-    pub(crate) fn of(name: String, recording: Recording) -> Self {
+    /// `None` where the file was closed before it was ready.
+    pub(crate) fn of(name: String, recording: Recording, closed: &Cancel) -> Option<Self> {
         let trace = &recording.trace;
         let was_used = |&position: &usize| {
             let device = &trace.devices[position];
@@ -48,15 +50,15 @@ impl OpenRecording {
         };
         let devices = || {
             let open = |position| {
-                let history = Arc::new(History::replayed(trace, position));
+                let history = Arc::new(History::replayed_unless(trace, position, closed)?);
                 let (tags, timeline) =
                     at_once(|| TagsOfDevice::of(&history), || Timeline::of(Arc::clone(&history)));
-                OpenDevice::new(timeline, tags)
+                Some(OpenDevice::new(timeline, tags))
             };
-            (0..trace.devices.len()).filter(was_used).map(open).collect()
+            (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
         };
         let (frames, devices) = at_once(|| Frames::of(trace), devices);
-        Self { name, recording, frames, devices }
+        Some(Self { frames, devices: devices?, name, recording })
     }
 
     /// What the page asks for first: facts about the file, and the peaks of its devices.
@@ -74,10 +76,11 @@ impl OpenRecording {
     }
 
     /// What the report finds on a device.
-    pub(crate) fn report(&self, device: usize) -> Result<Report, ViewError> {
+    pub(crate) fn report(&self, device: usize, cancel: &Cancel) -> Result<Report, ViewError> {
         let trace = &self.recording.trace;
-        let position = self.device(device)?.history().position();
-        let summary = Summary::of(trace, position, &self.frames, &Options::default());
+        let history = self.device(device)?.history();
+        let summary = Summary::of_history_unless(history, &self.frames, &Options::default(), cancel)
+            .ok_or(ViewError::Unwanted)?;
         let could_expand = findings::could_expand(trace);
         let ooms = summary.ooms.iter().map(|oom| OomFinding {
             unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
@@ -146,14 +149,7 @@ fn first_device(mut json: serde_json::Value) -> serde_json::Value {
 fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let facts = Facts::of(&recording.trace);
     let (format, compression) = (recording.format, recording.compression);
-    let mut out = vec![(
-        "Format",
-        match format {
-            Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
-            Format::Json => "JSON".to_owned(),
-            Format::Log { version } => format!("log, version {version}"),
-        },
-    )];
+    let mut out = vec![("Format", format.to_string())];
     if compression != Compression::None {
         out.push(("Compressed with", compression.name().to_owned()));
     }
@@ -172,21 +168,19 @@ fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
 /// Every setting the file has, as PyTorch names it.
 fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
     let Some(s) = &recording.trace.settings else { return Vec::new() };
-    let size = |n: i64| if n < 0 { "unlimited".to_owned() } else { vramscope_report::bytes(n as u64) };
-    let all = [
-        ("PYTORCH_CUDA_ALLOC_CONF", s.conf_text.clone()),
-        ("max_split_size", s.max_split_size.map(size)),
-        ("garbage_collection_threshold", s.garbage_collection_threshold.map(|v| v.to_string())),
-        ("expandable_segments", s.expandable_segments.map(|v| v.to_string())),
-        ("pinned_num_register_threads", s.pinned_num_register_threads.map(|v| v.to_string())),
-        ("release_lock_on_cudamalloc", s.release_lock_on_cudamalloc.map(|v| v.to_string())),
-        ("pinned_use_cuda_host_register", s.pinned_use_cuda_host_register.map(|v| v.to_string())),
-        ("graph_capture_record_stream_reuse", s.graph_capture_record_stream_reuse.map(|v| v.to_string())),
-        ("max_round_threshold", s.max_round_threshold.map(size)),
-        ("max_cached_size", s.max_cached_size.map(size)),
-        ("roundup_power2_divisions", s.roundup_power2_divisions.map(divisions)),
-    ];
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    let recorded = TorchSettings::ALL.iter().filter_map(|setting| {
+        let value = match setting.get(&s.recorded)? {
+            SettingValue::Int(n) if setting.kind != SettingKind::Bytes => n.to_string(),
+            SettingValue::Int(n) => u64::try_from(n).map_or("unlimited".to_owned(), vramscope_report::bytes),
+            SettingValue::Float(x) => x.to_string(),
+            SettingValue::Bool(b) => b.to_string(),
+            SettingValue::Divisions(of) => divisions(of),
+            SettingValue::Word(text) => text.to_owned(),
+        };
+        Some((setting.recorded?, value))
+    });
+    let conf = s.conf_text.clone().map(|text| ("PYTORCH_CUDA_ALLOC_CONF", text));
+    conf.into_iter().chain(recorded).collect()
 }
 
 /// The divisions of each power of two, as `1 MiB: 4, 2 MiB: 8`; `off` where there is none.

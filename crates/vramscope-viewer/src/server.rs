@@ -147,7 +147,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
         )
         .route("/segments", of_device(|d, _: NoParameters, _| d.segments()))
         .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
-        .route("/report", of_file(|file, device, _| json(&file.report(device)?)))
+        .route("/report", of_file(|file, device, cancel| json(&file.report(device, cancel)?)))
         .route("/replay", of_file(|file, device, cancel| json(&file.replay(device, cancel)?)));
     let api = Router::new()
         .route("/recordings", get(recordings))

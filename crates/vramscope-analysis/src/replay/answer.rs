@@ -42,9 +42,9 @@ pub struct ReplayOptions {
 /// Where a device's size comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityFrom {
-    /// Whoever asks gave it.
+    /// It was given with the question.
     Given,
-    /// It is what the allocator had when the recording ran out of memory.
+    /// The recording ran out of memory: it is what the allocator had then.
     Recording,
 }
 
@@ -96,7 +96,7 @@ pub struct DeviceReplay {
     pub compared_end: bool,
     /// Settings compared, the best first. The recorded ones are among them.
     pub tried: Vec<Tried>,
-    /// How little any allocator could do with.
+    /// The least memory that any allocator could do with.
     pub floors: Floors,
     /// The smallest device, in bytes, where that was asked for, and what comes of it.
     pub smallest: Option<(u64, Outcome)>,
@@ -124,9 +124,9 @@ impl DeviceReplay {
         options: &ReplayOptions,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
-        let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
+        let release = options.release.unwrap_or_else(|| trace.shown_release());
         let history = History::under(Policy::recorded_by(trace, release), trace, position);
-        // Lifetimes are packed by nobody's rules, so that need not wait for a replay.
+        // Packing follows no allocator's rules, so that it need not wait for a replay.
         std::thread::scope(|scope| {
             let packing = scope.spawn(|| pack_history(&history, &options.cancel));
             let packing = || packing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -149,7 +149,7 @@ impl DeviceReplay {
         };
         // Only a history asks for the sizes of blocks.
         replay.reproduction.sizes = Vec::new();
-        // What is said is what was done: the replay may have found another release than the recording seems to show.
+        // The release that the replay followed, which may be another than the recording seems to show.
         let allocator = replay.policy.allocator;
         let settings = trace.settings.clone().unwrap_or_default();
         let recorded_setting = Setting::recorded(&settings, &replay.policy);

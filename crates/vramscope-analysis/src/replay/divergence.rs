@@ -5,7 +5,7 @@ use vramscope_trace::{Action, BlockState};
 /// An allocation, or a segment taken or given back, as it was recorded or replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryEvent {
-    /// What: a segment event, or [`Action::Alloc`].
+    /// What happened: a segment event, or [`Action::Alloc`].
     pub action: Action,
     /// Address of its first byte on the device.
     pub address: u64,
@@ -29,7 +29,7 @@ pub enum Divergence {
     EndState {
         /// The recorded block; `None` for none.
         recorded: Option<EndBlock>,
-        /// The replay's.
+        /// The block of the replay; `None` for none.
         replayed: Option<EndBlock>,
     },
 }
@@ -37,12 +37,12 @@ pub enum Divergence {
 /// A block of the layout at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndBlock {
-    /// First byte of its segment.
+    /// Address of the first byte of its segment.
     pub segment: u64,
-    /// First byte.
+    /// Address of its first byte.
     pub address: u64,
-    /// Bytes.
+    /// How many bytes it has.
     pub size: u64,
-    /// What it is doing.
+    /// Whether it is allocated, waits for another stream, or is free.
     pub state: BlockState,
 }

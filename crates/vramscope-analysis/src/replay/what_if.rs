@@ -10,6 +10,7 @@ use super::error::ReplayError;
 use super::run::Outcome;
 use super::runs::{Replay, UNBOUNDED};
 use super::settings::{Setting, useful_settings};
+use crate::cancel::Cancel;
 use crate::history::History;
 
 /// A setting, and what a replay under it came to.
@@ -26,7 +27,7 @@ pub struct Tried {
 pub struct BestSetting {
     /// The setting, and what came of it on the recording's device.
     pub tried: Tried,
-    /// How many settings were tried.
+    /// How many settings were tried, this one included.
     pub of: usize,
     /// The answer may not be exact, see [`Doubt`](crate::Doubt).
     pub is_approximate: bool,
@@ -35,7 +36,12 @@ pub struct BestSetting {
 impl BestSetting {
     /// Tries settings on the recording behind `history`; `None` where nothing is known of its device.
     pub fn of(history: &History) -> Option<Self> {
-        let replay = Replay::of(history).ok()?;
+        Self::of_unless(history, &Cancel::default())
+    }
+
+    /// As [`of`](Self::of); `None` also where the answer is no longer wanted.
+    pub(crate) fn of_unless(history: &History, cancel: &Cancel) -> Option<Self> {
+        let replay = Replay::of_unless(history, cancel).ok()?;
         let capacity = replay.recorded_capacity()?;
         let recorded = history.trace().settings.clone().unwrap_or_default();
         let settings = useful_settings(&recorded, &replay.policy, None);

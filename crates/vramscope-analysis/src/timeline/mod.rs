@@ -76,7 +76,7 @@ pub struct Window {
     pub low: f64,
     /// Bytes at the top; `None` fits what is there.
     pub high: Option<f64>,
-    /// Where nothing is said of the top: leave room for the reserved bytes, too.
+    /// Where `high` is `None`: leave room for the reserved bytes, too, whose line is drawn above the stack.
     pub fit_reserved: bool,
 }
 

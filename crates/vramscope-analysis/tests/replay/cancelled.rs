@@ -1,10 +1,13 @@
 //! Questions that nobody waits for any more end without an answer.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Axis, ByteKind, Cancel, DeviceReplay, Frames, History, ReplayError, ReplayOptions, Timeline, Window,
+    Axis, ByteKind, Cancel, DeviceReplay, Frames, History, Options, ReplayError, ReplayOptions, Summary,
+    Timeline, Window,
 };
+use vramscope_trace::formats;
 
 use crate::{MIB, alloc, free, recording};
 
@@ -45,4 +48,21 @@ fn a_picture_that_is_cancelled_is_not_drawn() {
     assert_eq!(timeline.view_unless(&window, &cancel), Some(timeline.view(&window)));
     cancel.clone().cancel();
     assert_eq!(timeline.view_unless(&window, &cancel), None);
+}
+
+#[test]
+fn a_history_and_a_report_that_are_cancelled_are_not_made() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/oom.pickle");
+    let trace = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace;
+    let frames = Frames::of(&trace);
+    let cancel = Cancel::default();
+    let history = History::replayed_unless(&trace, 0, &cancel).unwrap();
+    assert_eq!(history.quality, History::replayed(&trace, 0).quality);
+    let ask = |cancel: &Cancel| Summary::of_history_unless(&history, &frames, &Options::default(), cancel);
+    let answered = ask(&cancel).unwrap();
+    assert_eq!(answered.best_setting, Summary::of(&trace, 0, &frames, &Options::default()).best_setting);
+    assert!(answered.best_setting.is_some());
+    cancel.cancel();
+    assert!(History::replayed_unless(&trace, 0, &cancel).is_none());
+    assert!(ask(&cancel).is_none());
 }

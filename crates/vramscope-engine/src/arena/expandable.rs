@@ -5,6 +5,7 @@
 
 use crate::arena::Locked;
 use crate::block::{Block, BlockKey, BlockState};
+use crate::core::ReservedAddresses;
 use crate::device::DeviceError;
 use crate::observer::Observer;
 use crate::policy::Class;
@@ -107,7 +108,7 @@ impl<O: Observer> Locked<'_, O> {
         rounded: u64,
         stack: Option<O::Stack>,
     ) -> Result<BlockKey, DeviceError> {
-        let (address, size, age) = self.arena.core().reserve(class)?;
+        let ReservedAddresses { address, size, age } = self.arena.core().reserve(class)?;
         if size < rounded {
             self.arena.core().release(address, size)?;
             return Err(DeviceError::OutOfMemory { size: rounded });
@@ -188,7 +189,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use vramscope_trace::{AllocatorSettings, Conf, PoolId};
+    use vramscope_trace::{PoolId, TorchSettings};
 
     use super::*;
     use crate::arena_key::ArenaKey;
@@ -200,8 +201,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn engine(mib: u64) -> Engine<Unobserved> {
-        let conf = Conf::parse("expandable_segments:True").unwrap();
-        let settings = AllocatorSettings { conf, ..AllocatorSettings::default() };
+        let settings = TorchSettings::parse("expandable_segments:True").unwrap();
         let policy = Policy::torch(&settings, TorchRelease::new(2, 11));
         let device = Arc::new(VirtualDevice::with_capacity(mib * MIB));
         Engine::new(device, 0, policy, Unobserved).unwrap()

@@ -1,4 +1,4 @@
-//! The report as text: the verdict first, then the evidence, for someone who is tired. One file a section.
+//! The report as text: the verdict first, then the evidence. One file a section.
 //!
 //! Styles are ANSI codes; the caller strips them where nobody sees colours. They never carry a meaning that
 //! the words do not.

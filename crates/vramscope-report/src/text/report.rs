@@ -68,7 +68,7 @@ impl Page<'_> {
         self.trust(s);
     }
 
-    /// What a tired person reads first.
+    /// The verdict: what went wrong, in a few lines.
     fn verdict(&mut self, s: &Summary) {
         let mut said = Vec::new();
         if let Some(oom) = s.ooms.first() {

@@ -19,9 +19,8 @@ use crate::error::TableFull;
 use crate::events::{Action, Events, PoolId, Tags};
 use crate::ids::{FrameId, StackId, StringId, StringListId, TagsId};
 use crate::notices::Notices;
-use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
+use crate::settings::{PowerOfTwoDivisions, TorchSettings};
 use crate::trace::Trace;
-pub(super) use finish::check_sizes;
 use value::{MOST_PLAIN, address};
 pub(super) use value::{Value, known, push_element, push_joined};
 
@@ -50,7 +49,7 @@ struct RawSegment {
 
 /// Settings whose configuration text is copied and parsed only if they turn out to be the snapshot's.
 struct RawSettings {
-    settings: AllocatorSettings,
+    recorded: TorchSettings,
     conf_text: Option<StringId>,
 }
 
@@ -99,6 +98,14 @@ pub(super) struct Assembler {
 
 /// A record's value under a wrong or missing key.
 type Field<T> = Result<T, String>;
+
+/// What a dictionary that has closed is.
+pub(super) enum EntryOrRecord {
+    /// A trace entry: the number of its event, which takes a register where a [`Value`] takes memory.
+    Entry(u32),
+    /// Any other record, or one that cannot be read.
+    Record(Value),
+}
 
 impl Assembler {
     pub(super) fn new() -> Result<Self, TableFull> {
@@ -194,19 +201,19 @@ impl Assembler {
         Ok(Value::Pool(id))
     }
 
-    /// As [`record`](Self::record), but of a trace entry that is written as recorders do it returns the number, which
-    /// takes a register.
+    /// As [`record`](Self::record), but quicker for a trace entry whose first key is `action`, as recorders write it.
     pub(super) fn entry_or_record(
         &mut self,
         items: &[Value],
         at: Option<u64>,
-    ) -> Result<Result<u32, Value>, TableFull> {
-        match items.as_chunks::<2>().0 {
-            pairs @ [[key, _], ..] if known(*key) == Some(ACTION) => {
-                Ok(self.event(pairs)?.map_err(|what| self.bad(Problem { at, what })))
-            }
-            _ => self.record(items, at).map(Err),
-        }
+    ) -> Result<EntryOrRecord, TableFull> {
+        Ok(match items.as_chunks::<2>().0 {
+            pairs @ [[key, _], ..] if known(*key) == Some(ACTION) => match self.event(pairs)? {
+                Ok(event) => EntryOrRecord::Entry(event),
+                Err(what) => EntryOrRecord::Record(self.bad(Problem { at, what })),
+            },
+            _ => EntryOrRecord::Record(self.record(items, at)?),
+        })
     }
 
     /// A dictionary that has closed: `items` are key, value, key, value ...; `at` is the byte where it

@@ -9,7 +9,7 @@ use crate::events::{Action, Event, PoolId, Tags};
 use crate::formats::DEVICES;
 use crate::formats::keys::*;
 use crate::ids::{StackId, StringId, StringListId};
-use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
+use crate::settings::{PowerOfTwoDivisions, SettingKind, SettingValue, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 
 impl Assembler {
@@ -44,7 +44,7 @@ impl Assembler {
                     }
                     Err(what) => return Ok(Err(what)),
                 },
-                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| tags.forward_frames = l),
+                Some(FORWARD_FRAMES) => self.string_list(&mut tags.forward_frames, v)?,
                 _ => {
                     self.unknown_key("trace entries", key);
                     Some(())
@@ -137,7 +137,7 @@ impl Assembler {
                     }
                     Err(what) => return Ok(Err(what)),
                 },
-                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| forward_frames = l),
+                Some(FORWARD_FRAMES) => self.string_list(&mut forward_frames, v)?,
                 Some(HISTORY) => {
                     history = self.newest_history(v);
                     Some(())
@@ -203,7 +203,7 @@ impl Assembler {
                     }
                     Err(what) => return Ok(Err(what)),
                 },
-                Some(FORWARD_FRAMES) => self.as_string_list(v)?.map(|l| segment.forward_frames = l),
+                Some(FORWARD_FRAMES) => self.string_list(&mut segment.forward_frames, v)?,
                 Some(BLOCKS) => {
                     blocks = v;
                     Some(())
@@ -273,42 +273,45 @@ impl Assembler {
     }
 
     pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
-        let mut s = AllocatorSettings::default();
+        let mut recorded = TorchSettings::default();
         let mut conf_text = None;
         for &[key, v] in pairs {
-            let field = match known(key) {
-                Some(CONF) => set(&mut conf_text, as_string(v)),
-                Some(MAX_SPLIT_SIZE) => optional(&mut s.max_split_size, v, wrapped),
-                Some(GARBAGE_COLLECTION_THRESHOLD) => {
-                    optional(&mut s.garbage_collection_threshold, v, as_float)
+            let setting = || {
+                let name = key_name(&self.trace, key);
+                TorchSettings::ALL.iter().find(|setting| setting.recorded == Some(name))
+            };
+            let is_read = match (known(key), setting()) {
+                (Some(CONF), _) => set(&mut conf_text, as_string(v)).is_some(),
+                (_, Some(setting)) => {
+                    matches!(v, Value::None)
+                        || self.as_setting(setting.kind, v).is_some_and(|v| setting.set(&mut recorded, v))
                 }
-                Some(EXPANDABLE_SEGMENTS) => optional(&mut s.expandable_segments, v, as_bool),
-                Some(PINNED_NUM_REGISTER_THREADS) => optional(&mut s.pinned_num_register_threads, v, wrapped),
-                Some(RELEASE_LOCK_ON_CUDAMALLOC) => optional(&mut s.release_lock_on_cudamalloc, v, as_bool),
-                Some(PINNED_USE_CUDA_HOST_REGISTER) => {
-                    optional(&mut s.pinned_use_cuda_host_register, v, as_bool)
-                }
-                Some(GRAPH_CAPTURE_RECORD_STREAM_REUSE) => {
-                    optional(&mut s.graph_capture_record_stream_reuse, v, as_bool)
-                }
-                Some(MAX_ROUND_THRESHOLD) => optional(&mut s.max_round_threshold, v, wrapped),
-                Some(MAX_CACHED_SIZE) => optional(&mut s.max_cached_size, v, wrapped),
-                Some(ROUNDUP_POWER2_DIVISIONS) => optional(&mut s.roundup_power2_divisions, v, |v| match v {
-                    Value::Divisions(i) => Some(self.divisions[i as usize]),
-                    _ => None,
-                }),
-                _ => {
+                (_, None) => {
                     self.unknown_key("allocator settings", key);
-                    Some(())
+                    true
                 }
             };
-            if field.is_none() {
+            if !is_read {
                 return Ok(Err(self.wrong("settings", key, v)));
             }
         }
         let id = index32(self.settings.len(), "settings")?;
-        self.settings.push(RawSettings { settings: s, conf_text });
+        self.settings.push(RawSettings { recorded, conf_text });
         Ok(Ok(Value::Settings(id)))
+    }
+
+    /// The value of a setting of this kind.
+    fn as_setting(&self, kind: SettingKind, v: Value) -> Option<SettingValue<'_>> {
+        Some(match kind {
+            SettingKind::Bytes | SettingKind::Number => SettingValue::Int(wrapped(v)?),
+            SettingKind::Fraction => SettingValue::Float(as_float(v)?),
+            SettingKind::Truth => SettingValue::Bool(as_bool(v)?),
+            SettingKind::Divisions => match v {
+                Value::Divisions(i) => SettingValue::Divisions(self.divisions[i as usize]),
+                _ => return None,
+            },
+            SettingKind::Word => SettingValue::Word(self.trace.strings.get(as_string(v)?)),
+        })
     }
 
     /// `{"1": 0, "2": 0, ... "32768": 0}`: divisions by MiB. `None` where it is another dictionary.
@@ -368,20 +371,29 @@ impl Assembler {
         })
     }
 
-    fn as_string_list(&mut self, v: Value) -> Result<Option<Option<StringListId>>, TableFull> {
-        let list = match v {
-            Value::None => return Ok(Some(None)),
-            Value::EmptyList => return Ok(Some(Some(self.trace.string_lists.intern(Vec::new())?))),
-            Value::List(id) => id,
-            _ => return Ok(None),
+    /// Sets a list of strings, or that there is none; `None` where the value is something else.
+    fn string_list(&mut self, slot: &mut Option<StringListId>, v: Value) -> Result<Option<()>, TableFull> {
+        let id = match v {
+            Value::None => {
+                *slot = None;
+                return Ok(Some(()));
+            }
+            Value::EmptyList => Some(self.trace.string_lists.intern(Vec::new())?),
+            Value::List(list) => self.interned_list(list)?,
+            _ => None,
         };
+        Ok(id.map(|id| *slot = Some(id)))
+    }
+
+    /// A list that holds nothing but strings, each list put together once.
+    fn interned_list(&mut self, list: u32) -> Result<Option<StringListId>, TableFull> {
         if let Some(&known) = self.string_lists.get(&list) {
-            return Ok(known.map(Some));
+            return Ok(known);
         }
         let strings: Option<Vec<StringId>> = self.list_items(list).iter().map(|&v| as_string(v)).collect();
         let id = strings.map(|s| self.trace.string_lists.intern(s)).transpose()?;
         self.string_lists.insert(list, id);
-        Ok(id.map(Some))
+        Ok(id)
     }
 
     fn as_pool(&self, v: Value) -> Option<PoolId> {

@@ -13,7 +13,7 @@ use super::shape::Shape;
 use super::spans::Spans;
 use crate::error::ReadError;
 use crate::formats::LONGEST_STRING;
-use crate::formats::assembler::{Assembler, Value, push_element, push_joined};
+use crate::formats::assembler::{Assembler, EntryOrRecord, Value, push_element, push_joined};
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId};
 use crate::notices::Notices;
@@ -34,7 +34,7 @@ const BATCH: usize = 1000;
 const MOST_OPEN: usize = 1 << 16;
 
 /// Reads a pickle, its `PROTO` opcode included.
-pub(in crate::formats) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
+pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
     let mut machine = Machine {
         window,
         assembler: Assembler::new()?,
@@ -578,8 +578,8 @@ impl Machine<'_> {
         match self.stack[below] {
             Value::OpenDict(memo) => {
                 let value = match self.assembler.entry_or_record(items, Some(mark.at))? {
-                    Ok(first) => Value::Events { first, len: 1 },
-                    Err(value) => value,
+                    EntryOrRecord::Entry(first) => Value::Events { first, len: 1 },
+                    EntryOrRecord::Record(value) => value,
                 };
                 if let Some(memo) = memo {
                     self.memo_set(memo.get() - 1, value);

@@ -95,7 +95,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The file.
+    /// The path under which the file was made.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

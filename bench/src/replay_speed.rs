@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{History, Replay, Setting};
 use vramscope::trace::formats::read;
 
@@ -48,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     })?;
     tell("history and replay as recorded", whole)?;
     for text in SETTINGS {
-        let setting = Setting::parse(text, TorchRelease::shown_by(&trace))?;
+        let setting = Setting::parse(text, trace.shown_release())?;
         tell(text, time(&|| replay.under(&setting.policy, None).map(drop).map_err(Into::into))?)?;
     }
     Ok(())

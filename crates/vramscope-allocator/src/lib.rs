@@ -47,7 +47,7 @@ pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks}
 pub use vramscope_engine::{
     Allocator, AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
     MemoryInfo, OutOfMemory, Peaks, Policy, Relief, SearchOrder, SegmentSizes, Stat, Statistics,
-    TorchRelease, VirtualDevice, VirtualMemory, parse_conf,
+    TorchRelease, VirtualDevice, VirtualMemory,
 };
 
 /// The README's example, compiled with the tests.

@@ -1,6 +1,6 @@
 //! What kind of recording it is.
 
-use vramscope_engine::Policy;
+use vramscope_engine::{Allocator, Policy};
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Trace};
 
@@ -53,8 +53,7 @@ impl Recorder {
     /// lines of Rust, and none of Python or of PyTorch.
     pub fn of(recording: &Recording) -> Self {
         let trace = &recording.trace;
-        let conf = trace.settings.iter().flat_map(|s| &s.conf.other);
-        let is_cupys = conf.into_iter().any(|(key, value)| key == "backend" && value == "cupy");
+        let is_cupys = Policy::recorded(trace).allocator == Allocator::Cupy;
         let is_rust = || {
             let ends =
                 |end: &str| trace.frames.iter().any(|(_, f)| trace.strings.get(f.filename).ends_with(end));

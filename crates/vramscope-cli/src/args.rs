@@ -10,7 +10,7 @@ use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, GPUS, Growth, gpu_capacity};
 use vramscope::export::{Format, Table};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
-use vramscope::trace::formats::ReadLimits;
+use vramscope::trace::formats::ReadOptions;
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -217,8 +217,8 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    pub(crate) fn limits(self) -> ReadLimits {
-        ReadLimits { expanded_bytes: self.max_expanded }
+    pub(crate) fn options(self) -> ReadOptions {
+        ReadOptions { expanded_bytes: self.max_expanded, ..ReadOptions::default() }
     }
 }
 

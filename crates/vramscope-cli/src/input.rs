@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use vramscope::trace::ReadError;
-use vramscope::trace::formats::{self, ReadLimits, Recording};
+use vramscope::trace::formats::{self, ReadOptions, Recording};
 
 use crate::progress::Progress;
 use crate::say::say;
@@ -17,11 +17,11 @@ pub(crate) fn name(file: &Path) -> String {
 }
 
 /// Reads a recording and tells on stderr, once each, what did not reach the trace.
-pub(crate) fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<Recording> {
+pub(crate) fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Recording> {
     let name = name(file);
     let recording = if file == Path::new("-") {
         let mut progress = Progress::new("reading", None);
-        let recording = formats::read_within(limits, io::stdin().lock(), &mut |bytes| progress.at(bytes));
+        let recording = formats::read_with(options, io::stdin().lock(), &mut |bytes| progress.at(bytes));
         progress.done();
         recording
     } else {
@@ -32,7 +32,7 @@ pub(crate) fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<Recording>
         }
         let length = Some(metadata.len()).filter(|_| metadata.is_file());
         let mut progress = Progress::new("reading", length);
-        let recording = formats::read_file(limits, &opened, &mut |bytes| progress.at(bytes));
+        let recording = formats::read_file(options, &opened, &mut |bytes| progress.at(bytes));
         progress.done();
         recording
     };

@@ -27,9 +27,9 @@ use crate::statistics::Statistics;
 /// ```
 /// use std::sync::Arc;
 /// use vramscope_engine::{CachingAllocator, Policy, TorchRelease, VirtualDevice};
-/// use vramscope_trace::{AllocatorSettings, PoolId};
+/// use vramscope_trace::{PoolId, TorchSettings};
 ///
-/// let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
+/// let policy = Policy::torch(&TorchSettings::default(), TorchRelease::new(2, 11));
 /// let allocator = CachingAllocator::new(policy, Arc::new(VirtualDevice::with_capacity(1 << 30)))?;
 /// let block = allocator.malloc(PoolId::default(), 0, 3_000_000)?;
 /// assert_eq!(block.size(), 3_000_320);

@@ -22,7 +22,6 @@ mod arena_key;
 mod block;
 mod caching_allocator;
 mod callbacks;
-mod conf;
 mod core;
 mod device;
 mod engine;
@@ -46,19 +45,17 @@ pub use arena_key::ArenaKey;
 pub use block::BlockKey;
 pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock};
 pub use callbacks::{AllocCallbacks, NoCallbacks};
-pub use conf::parse_conf;
 pub use device::{DEVICE_PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory, guarded};
 pub use engine::{Engine, FreeMemoryCallback, NO_ARENA, Whole};
 pub use error::{AllocError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
-pub use policy::{
-    Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes, TorchRelease,
-};
+pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes};
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
 pub use summary::{Counted, Metric, Summary};
 pub use virtual_device::VirtualDevice;
+pub use vramscope_trace::TorchRelease;
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

@@ -1,6 +1,8 @@
 //! What differs between allocators, as plain data.
 
-use vramscope_trace::{AllocatorSettings, Conf, PowerOfTwoDivisions, SegmentKind, Trace};
+use vramscope_trace::{
+    AllocatorSettings, PowerOfTwoDivisions, SegmentKind, TorchRelease, TorchSettings, Trace,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -139,76 +141,10 @@ pub enum Class {
     Large,
 }
 
-/// A PyTorch release, as far as its allocator's rules depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TorchRelease {
-    /// 2 of 2.11.
-    pub major: u32,
-    /// 11 of 2.11.
-    pub minor: u32,
-}
-
-impl TorchRelease {
-    /// Release `major.minor`.
-    pub const fn new(major: u32, minor: u32) -> Self {
-        Self { major, minor }
-    }
-}
-
-impl TorchRelease {
-    /// The first release seen to write [`AllocatorSettings::max_round_threshold`], and pinned host memory beside
-    /// devices. By its order of search it is told from 2.11.
-    const WITH_HOST_MEMORY: Self = Self::new(2, 15);
-    /// The first release seen to write [`AllocatorSettings::graph_capture_record_stream_reuse`], and a compile
-    /// context and user metadata with every event.
-    const WITH_CONTEXTS: Self = Self::new(2, 11);
-    /// The oldest release whose recordings were compared.
-    const OLDEST_SEEN: Self = Self::new(2, 6);
-    /// The first release that prefers the oldest segment (#183591). Seen in recordings: 2.11 by address, 2.15 by
-    /// age.
-    const BY_AGE: Self = Self::new(2, 13);
-
-    /// The release that made a recording, as far as its rules can be told from what is in it: the oldest that was
-    /// seen to write it. Snapshots do not name it. The keys of the settings tell most. Where there are none,
-    /// events with a pool came after 2.11 (#177717).
-    pub fn shown_by(trace: &Trace) -> Self {
-        let names_pools = || trace.tags.iter().any(|tags| tags.pool.is_some());
-        match &trace.settings {
-            Some(s) if s.with_host_memory() => Self::WITH_HOST_MEMORY,
-            Some(s) if s.with_contexts() => Self::WITH_CONTEXTS,
-            Some(s) if s.release_lock_on_cudamalloc.is_some() => Self::OLDEST_SEEN,
-            _ if names_pools() => Self::WITH_HOST_MEMORY,
-            _ => Self::WITH_CONTEXTS,
-        }
-    }
-
-    /// A release whose order of search is the other one, as far as releases were compared.
-    #[must_use]
-    pub fn of_other_order(self) -> Self {
-        if self >= Self::BY_AGE { Self::WITH_CONTEXTS } else { Self::WITH_HOST_MEMORY }
-    }
-
-    fn search_order(self) -> SearchOrder {
-        if self >= Self::BY_AGE { SearchOrder::SegmentAge } else { SearchOrder::Address }
-    }
-}
-
-impl std::str::FromStr for TorchRelease {
-    type Err = &'static str;
-
-    /// `2.11`, or `2.11.0+cu130`.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut parts = text.trim().split('.').map(str::parse);
-        match (parts.next(), parts.next()) {
-            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
-            _ => Err("a release is two numbers, as 2.11"),
-        }
-    }
-}
-
-impl std::fmt::Display for TorchRelease {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
+impl SearchOrder {
+    /// The order of a release of PyTorch.
+    fn of(release: TorchRelease) -> Self {
+        if release.prefers_oldest_segment() { Self::SegmentAge } else { Self::Address }
     }
 }
 
@@ -219,6 +155,14 @@ impl From<Class> for SegmentKind {
             Class::Large => Self::Large,
         }
     }
+}
+
+/// How settings name CuPy's rules, for which PyTorch has no words.
+const CUPY: &str = "cupy";
+
+/// A setting in bytes; negative ones are no limit.
+fn bytes(setting: Option<i64>) -> Option<u64> {
+    setting.and_then(|n| u64::try_from(n).ok()).filter(|&n| n < i64::MAX as u64)
 }
 
 impl Policy {
@@ -245,37 +189,25 @@ impl Policy {
     }
 
     /// PyTorch's CUDA caching allocator of one release under the settings a snapshot records or a user gives
-    /// (`c10/cuda/CUDACachingAllocator.cpp`). A setting in the configuration text stands where the
-    /// dictionary has none.
-    pub fn torch(settings: &AllocatorSettings, release: TorchRelease) -> Self {
-        let conf = &settings.conf;
-        // `large_segment_size_mb` is of 2.11 (#172056); before, the size was a constant.
-        let large =
-            conf.large_segment_size.filter(|_| release >= TorchRelease::new(2, 11)).unwrap_or(20 * MIB);
-        let fraction = |x: f64| (x > 0.0).then_some(x);
+    /// (`c10/cuda/CUDACachingAllocator.cpp`).
+    pub fn torch(settings: &TorchSettings, release: TorchRelease) -> Self {
+        // Of 2.11 (#172056); before, the size was a constant.
+        let large = bytes(settings.large_segment_size).filter(|_| release >= TorchRelease::new(2, 11));
+        let large = large.unwrap_or(20 * MIB);
         Self {
             allocator: Allocator::Torch(release),
-            roundup_power2_divisions: settings
-                .roundup_power2_divisions
-                .or(conf.roundup_power2_divisions)
-                .unwrap_or_default(),
+            roundup_power2_divisions: settings.roundup_power2_divisions.unwrap_or_default(),
             small_request: MIB,
             segments: SegmentSizes::Classes { small: 2 * MIB, large, own_from: 10 * MIB, own_unit: 2 * MIB },
             small_remainder: BLOCK_UNIT,
             large_remainder: MIB + 1,
-            max_split_size: match settings.max_split_size {
-                Some(_) => settings.max_split_bytes(),
-                None => conf.max_split_size,
-            },
-            max_non_split_rounding: conf.max_non_split_rounding.unwrap_or(large),
-            search_order: release.search_order(),
-            expandable_segments: settings.expandable_segments.or(conf.expandable_segments).unwrap_or(false),
-            garbage_collection_threshold: settings
-                .garbage_collection_threshold
-                .or(conf.garbage_collection_threshold)
-                .and_then(fraction),
+            max_split_size: bytes(settings.max_split_size),
+            max_non_split_rounding: bytes(settings.max_non_split_rounding).unwrap_or(large),
+            search_order: SearchOrder::of(release),
+            expandable_segments: settings.expandable_segments.unwrap_or(false),
+            garbage_collection_threshold: settings.garbage_collection_threshold.filter(|&x| x > 0.0),
             // The whole device is no limit (`setMemoryFraction`).
-            memory_fraction: conf.per_process_memory_fraction.filter(|&fraction| fraction < 1.0),
+            memory_fraction: settings.per_process_memory_fraction.filter(|&fraction| fraction < 1.0),
             limit_check: LimitCheck::EachAttempt,
             callbacks_first: true,
             reliefs: &[Relief::Oversize, Relief::Cached],
@@ -283,24 +215,22 @@ impl Policy {
     }
 
     /// The policy under which a recording was made, by the settings it holds, PyTorch's defaults where it holds
-    /// none, and the release it shows ([`TorchRelease::shown_by`]).
+    /// none, and the release it shows ([`Trace::shown_release`]).
     pub fn recorded(trace: &Trace) -> Self {
-        Self::recorded_by(trace, TorchRelease::shown_by(trace))
+        Self::recorded_by(trace, trace.shown_release())
     }
 
     /// As [`recorded`](Self::recorded), for a release that is known.
     pub fn recorded_by(trace: &Trace, release: TorchRelease) -> Self {
-        let defaults = AllocatorSettings::default();
-        let settings = trace.settings.as_ref().unwrap_or(&defaults);
-        let is_cupys = settings.conf.other.iter().any(|(key, value)| key == "backend" && value == "cupy");
-        if is_cupys { Self::cupy() } else { Self::torch(settings, release) }
+        let settings = trace.settings.as_ref().map(AllocatorSettings::in_force).unwrap_or_default();
+        if settings.backend.as_deref() == Some(CUPY) { Self::cupy() } else { Self::torch(&settings, release) }
     }
 
     /// The same settings in the order of search of another release; CuPy's policy has none.
     #[must_use]
     pub fn in_order_of(&self, release: TorchRelease) -> Self {
         let Some(_) = self.release() else { return self.clone() };
-        Self { allocator: Allocator::Torch(release), search_order: release.search_order(), ..self.clone() }
+        Self { allocator: Allocator::Torch(release), search_order: SearchOrder::of(release), ..self.clone() }
     }
 
     /// The release of PyTorch whose rules these are; `None` where they are not PyTorch's.
@@ -312,53 +242,38 @@ impl Policy {
     /// writes and PyTorch's defaults of what has nothing to do with a pool. [`Policy::torch`] makes the same policy
     /// of them, for the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
     pub fn settings(&self) -> AllocatorSettings {
-        let mut conf = Vec::new();
-        let mib = |bytes: u64| bytes / MIB;
-        if self.allocator == Allocator::Cupy {
-            conf.push("backend:cupy".to_owned());
-        }
-        if let SegmentSizes::Classes { large, .. } = self.segments {
-            if large != 20 * MIB {
-                conf.push(format!("large_segment_size_mb:{}", mib(large)));
-            }
-            if self.max_non_split_rounding != large {
-                conf.push(format!("max_non_split_rounding_mb:{}", mib(self.max_non_split_rounding)));
-            }
-        }
-        if let Some(bytes) = self.max_split_size {
-            conf.push(format!("max_split_size_mb:{}", mib(bytes)));
-        }
-        if let Some(threshold) = self.garbage_collection_threshold {
-            conf.push(format!("garbage_collection_threshold:{threshold}"));
-        }
-        if let Some(fraction) = self.memory_fraction {
-            conf.push(format!("per_process_memory_fraction:{fraction}"));
-        }
-        if self.expandable_segments {
-            conf.push("expandable_segments:True".to_owned());
-        }
-        let divisions = self.roundup_power2_divisions.0;
-        if divisions[1..].iter().all(|&n| n == divisions[0]) {
-            conf.extend((divisions[0] > 0).then(|| format!("roundup_power2_divisions:{}", divisions[0])));
-        } else {
-            let each = divisions.iter().enumerate().map(|(i, n)| format!("{}:{n}", 1u64 << i));
-            conf.push(format!("roundup_power2_divisions:[{}]", each.collect::<Vec<_>>().join(",")));
-        }
-        let conf = conf.join(",");
-        let writes = |since: TorchRelease| self.release().is_none_or(|release| release >= since);
-        AllocatorSettings {
-            conf: Conf::parse(&conf).unwrap_or_default(),
-            conf_text: Some(conf),
-            max_split_size: Some(self.max_split_size.map_or(-1, u64::cast_signed)),
+        let large = match self.segments {
+            SegmentSizes::Exact => None,
+            SegmentSizes::Classes { large, .. } => Some(large),
+        };
+        let int = u64::cast_signed;
+        let divisions = self.roundup_power2_divisions;
+        let conf = TorchSettings {
+            backend: (self.allocator == Allocator::Cupy).then(|| CUPY.to_owned()),
+            large_segment_size: large.filter(|&large| large != 20 * MIB).map(int),
+            max_non_split_rounding: large
+                .map(|_| self.max_non_split_rounding)
+                .filter(|&rounding| Some(rounding) != large)
+                .map(int),
+            max_split_size: self.max_split_size.map(int),
+            garbage_collection_threshold: self.garbage_collection_threshold,
+            per_process_memory_fraction: self.memory_fraction,
+            expandable_segments: self.expandable_segments.then_some(true),
+            roundup_power2_divisions: Some(divisions).filter(|&divisions| divisions != Default::default()),
+            ..TorchSettings::default()
+        };
+        let recorded = TorchSettings {
+            max_split_size: Some(self.max_split_size.map_or(-1, int)),
             garbage_collection_threshold: Some(self.garbage_collection_threshold.unwrap_or(0.0)),
             expandable_segments: Some(self.expandable_segments),
-            pinned_num_register_threads: Some(1),
-            release_lock_on_cudamalloc: Some(false),
-            pinned_use_cuda_host_register: Some(false),
-            graph_capture_record_stream_reuse: writes(TorchRelease::WITH_CONTEXTS).then_some(false),
-            max_round_threshold: writes(TorchRelease::WITH_HOST_MEMORY).then_some(-1),
-            max_cached_size: writes(TorchRelease::WITH_HOST_MEMORY).then_some(-1),
-            roundup_power2_divisions: Some(self.roundup_power2_divisions),
+            roundup_power2_divisions: Some(divisions),
+            ..TorchSettings::defaults_of(self.release())
+        };
+        let text = conf.to_conf();
+        AllocatorSettings {
+            conf: TorchSettings::parse(&text).unwrap_or_default(),
+            conf_text: Some(text),
+            recorded,
         }
     }
 
@@ -450,8 +365,7 @@ mod tests {
     use super::*;
 
     fn torch(conf: &str, release: TorchRelease) -> Policy {
-        let settings = AllocatorSettings { conf: Conf::parse(conf).unwrap(), ..AllocatorSettings::default() };
-        Policy::torch(&settings, release)
+        Policy::torch(&TorchSettings::parse(conf).unwrap(), release)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::units::{bytes, counted};
 /// Whether free pieces could still be made to join: the recorded settings do not say that segments were expandable.
 pub fn could_expand(trace: &Trace) -> bool {
     let settings = trace.settings.as_ref();
-    settings.is_none_or(|s| s.expandable_segments.or(s.conf.expandable_segments) != Some(true))
+    settings.is_none_or(|s| s.in_force().expandable_segments != Some(true))
 }
 
 /// Why a request failed, in sentences: at a limit, for fragmentation, or for size. `could_expand` as in [`could_expand`].

@@ -31,6 +31,7 @@ mod events;
 pub mod formats;
 mod ids;
 mod notices;
+mod release;
 mod settings;
 mod stacks;
 mod strings;
@@ -42,7 +43,11 @@ pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::Notices;
-pub use settings::{AllocatorSettings, Conf, ConfError, PowerOfTwoDivisions, conf_with};
+pub use release::TorchRelease;
+pub use settings::{
+    AllocatorSettings, ConfError, PowerOfTwoDivisions, SettingKind, SettingValue, TorchSetting,
+    TorchSettings, conf_with,
+};
 pub use stacks::{Frame, FrameTable, FxNode, StackTable};
 pub use strings::{StringListTable, StringTable};
 pub use trace::{DeviceTrace, Trace};

@@ -3,6 +3,7 @@
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::events::{Events, TagsTable};
+use crate::release::TorchRelease;
 use crate::settings::AllocatorSettings;
 use crate::stacks::{FrameTable, StackTable};
 use crate::strings::{StringListTable, StringTable};
@@ -34,6 +35,18 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The release of PyTorch that made the recording, as far as its rules can be told from what is in it: the oldest
+    /// that was seen to write it. Snapshots do not name it. The keys of the settings tell most. Where there are none,
+    /// events with a pool came after 2.11 (#177717).
+    pub fn shown_release(&self) -> TorchRelease {
+        let names_pools = || self.tags.iter().any(|tags| tags.pool.is_some());
+        match self.settings.as_ref().and_then(AllocatorSettings::oldest_release) {
+            Some(release) => release,
+            None if names_pools() => TorchRelease::WITH_HOST_MEMORY,
+            None => TorchRelease::WITH_CONTEXTS,
+        }
+    }
+
     /// About how many bytes of memory its tables take.
     pub(crate) fn memory(&self) -> usize {
         self.strings.memory()

@@ -12,7 +12,7 @@ use vramscope_report::{
     Advice, Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, Trust, count, findings,
 };
 use vramscope_trace::formats::{Compression, Format, Recording};
-use vramscope_trace::{Action, FrameId, StringId};
+use vramscope_trace::{Action, FrameId, SettingKind, SettingValue, StringId, TorchSettings};
 
 use crate::ViewError;
 use crate::columns::Columns;
@@ -273,14 +273,7 @@ impl OpenDevice {
 fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let facts = Facts::of(&recording.trace);
     let (format, compression) = (recording.format, recording.compression);
-    let mut out = vec![(
-        "Format",
-        match format {
-            Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
-            Format::Json => "JSON".to_owned(),
-            Format::Log { version } => format!("log, version {version}"),
-        },
-    )];
+    let mut out = vec![("Format", format.to_string())];
     if compression != Compression::None {
         out.push(("Compressed with", compression.name().to_owned()));
     }
@@ -299,21 +292,19 @@ fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
 /// Every setting the file has, as PyTorch names it.
 fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
     let Some(s) = &recording.trace.settings else { return Vec::new() };
-    let size = |n: i64| if n < 0 { "unlimited".to_owned() } else { vramscope_report::bytes(n as u64) };
-    let all = [
-        ("PYTORCH_CUDA_ALLOC_CONF", s.conf_text.clone()),
-        ("max_split_size", s.max_split_size.map(size)),
-        ("garbage_collection_threshold", s.garbage_collection_threshold.map(|v| v.to_string())),
-        ("expandable_segments", s.expandable_segments.map(|v| v.to_string())),
-        ("pinned_num_register_threads", s.pinned_num_register_threads.map(|v| v.to_string())),
-        ("release_lock_on_cudamalloc", s.release_lock_on_cudamalloc.map(|v| v.to_string())),
-        ("pinned_use_cuda_host_register", s.pinned_use_cuda_host_register.map(|v| v.to_string())),
-        ("graph_capture_record_stream_reuse", s.graph_capture_record_stream_reuse.map(|v| v.to_string())),
-        ("max_round_threshold", s.max_round_threshold.map(size)),
-        ("max_cached_size", s.max_cached_size.map(size)),
-        ("roundup_power2_divisions", s.roundup_power2_divisions.map(divisions)),
-    ];
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    let recorded = TorchSettings::ALL.iter().filter_map(|setting| {
+        let value = match setting.get(&s.recorded)? {
+            SettingValue::Int(n) if setting.kind != SettingKind::Bytes => n.to_string(),
+            SettingValue::Int(n) => u64::try_from(n).map_or("unlimited".to_owned(), vramscope_report::bytes),
+            SettingValue::Float(x) => x.to_string(),
+            SettingValue::Bool(b) => b.to_string(),
+            SettingValue::Divisions(of) => divisions(of),
+            SettingValue::Word(text) => text.to_owned(),
+        };
+        Some((setting.recorded?, value))
+    });
+    let conf = s.conf_text.clone().map(|text| ("PYTORCH_CUDA_ALLOC_CONF", text));
+    conf.into_iter().chain(recorded).collect()
 }
 
 /// `1 MiB: 4, 2 MiB: 8`, only what is on.

@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn run(file: &Path) -> Result<(), Box<dyn Error>> {
-    let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
+    let policy = Policy::torch(&TorchSettings::default(), TorchRelease::new(2, 11));
     let pool = MemoryPool::on_host(policy, 320 * MIB)?;
     pool.record_memory_history(&HistoryOptions::default())?;
     // Called when a request fails, before anything is unwound.

@@ -131,7 +131,7 @@ pub mod prelude {
     };
     pub use vramscope_report::{Answers, ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
-    pub use vramscope_trace::{AllocatorSettings, DeviceTrace, ReadError, Trace};
+    pub use vramscope_trace::{DeviceTrace, ReadError, TorchSettings, Trace};
 }
 
 #[cfg(doctest)]

@@ -161,7 +161,7 @@ impl Device for Counted {
 
 #[test]
 fn policies_devices_and_limits() {
-    let settings = AllocatorSettings::default();
+    let settings = TorchSettings::default();
     let mut policy = Policy::torch(&settings, TorchRelease::new(2, 11));
     policy.search_order = allocator::SearchOrder::Address;
     let devices: Vec<Arc<dyn Device>> = vec![

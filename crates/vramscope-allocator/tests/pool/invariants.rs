@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use vramscope_allocator::{
     AllocError, Allocation, DevicePool, HistoryOptions, MemoryPool, Policy, Statistics, TorchRelease,
-    VirtualDevice, parse_conf,
+    VirtualDevice,
 };
 use vramscope_analysis::{History, Replay};
 use vramscope_trace::{Action, BlockState, DeviceTrace, Trace};
@@ -163,7 +163,8 @@ fn analysed_peaks(trace: &Arc<Trace>) -> (u64, u64) {
 /// A recording of such a run says all that decides where blocks lie.
 fn is_told(policy: &Policy, s: &Statistics) -> bool {
     let conf = policy.settings().conf_text.unwrap_or_default();
-    let is_accepted = policy.release().is_none() || parse_conf(&conf, TorchRelease::new(2, 15)).is_ok();
+    let is_accepted = policy.release().is_none()
+        || vramscope_trace::TorchSettings::parse_for(&conf, TorchRelease::new(2, 15)).is_ok();
     // Addresses that were reserved for a request that then failed are recorded nowhere.
     let hides_addresses = policy.expandable_segments && s.num_ooms > 0;
     is_accepted && !hides_addresses

@@ -21,14 +21,13 @@ mod threads;
 mod waiting;
 
 use vramscope_allocator::{Policy, TorchRelease};
-use vramscope_trace::{AllocatorSettings, Conf};
+use vramscope_trace::TorchSettings;
 
 const MIB: u64 = 1 << 20;
 
 /// PyTorch's policy under a configuration text.
 fn torch(conf: &str, release: TorchRelease) -> Policy {
-    let settings = AllocatorSettings { conf: Conf::parse(conf).unwrap(), ..AllocatorSettings::default() };
-    Policy::torch(&settings, release)
+    Policy::torch(&TorchSettings::parse(conf).unwrap(), release)
 }
 
 /// PyTorch 2.11 as it comes.

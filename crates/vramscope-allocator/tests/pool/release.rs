@@ -61,8 +61,8 @@ fn the_release_that_reproduces_a_recording_is_the_one_that_is_named() {
         assert_eq!(replay.divergence, None, "{release}");
     }
     let mut trace = dump(TorchRelease::new(2, 13));
-    assert!(trace.settings.as_ref().unwrap().max_round_threshold.is_none());
+    assert!(trace.settings.as_ref().unwrap().recorded.max_round_threshold.is_none());
     assert_eq!(replay(&trace).rules, "PyTorch 2.15");
-    Arc::make_mut(&mut trace).settings.as_mut().unwrap().max_round_threshold = Some(-1);
+    Arc::make_mut(&mut trace).settings.as_mut().unwrap().recorded.max_round_threshold = Some(-1);
     assert_eq!(replay(&trace).rules, "PyTorch 2.15");
 }

@@ -124,7 +124,7 @@ impl DeviceReplay {
         options: &ReplayOptions,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
-        let release = options.release.unwrap_or_else(|| TorchRelease::shown_by(trace));
+        let release = options.release.unwrap_or_else(|| trace.shown_release());
         let history = History::under(Policy::recorded_by(trace, release), trace, position);
         // Packing follows no allocator's rules, so that it need not wait for a replay.
         std::thread::scope(|scope| {

@@ -43,15 +43,14 @@ mod tests {
 
     use proptest::prelude::*;
     use vramscope_engine::{CachingAllocator, Statistics, TorchRelease, VirtualDevice};
-    use vramscope_trace::{AllocatorSettings, Conf, PoolId};
+    use vramscope_trace::{PoolId, TorchSettings};
 
     use super::*;
 
     const MIB: u64 = 1 << 20;
 
     fn torch(conf: &str) -> Policy {
-        let settings = AllocatorSettings { conf: Conf::parse(conf).unwrap(), ..AllocatorSettings::default() };
-        Policy::torch(&settings, TorchRelease::new(2, 11))
+        Policy::torch(&TorchSettings::parse(conf).unwrap(), TorchRelease::new(2, 11))
     }
 
     /// Addresses handed out, and what was counted. A request of no bytes frees the oldest block.

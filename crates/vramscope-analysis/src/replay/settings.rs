@@ -1,7 +1,7 @@
 //! Settings worth trying.
 
-use vramscope_engine::{Policy, TorchRelease, parse_conf};
-use vramscope_trace::{AllocatorSettings, ConfError};
+use vramscope_engine::{Policy, TorchRelease};
+use vramscope_trace::{AllocatorSettings, ConfError, TorchSettings};
 
 use super::capacity::Capacity;
 
@@ -18,9 +18,9 @@ impl Setting {
     /// The rules of one release under the text a user gives it.
     ///
     /// # Errors
-    /// What PyTorch would refuse, see [`parse_conf`].
+    /// What PyTorch would refuse, see [`TorchSettings::parse_for`].
     pub fn parse(text: &str, release: TorchRelease) -> Result<Self, ConfError> {
-        let settings = AllocatorSettings { conf: parse_conf(text, release)?, ..AllocatorSettings::default() };
+        let settings = TorchSettings::parse_for(text, release)?;
         Ok(Self { conf: text.trim().to_owned(), policy: Policy::torch(&settings, release) })
     }
 
@@ -28,8 +28,7 @@ impl Setting {
     /// theirs is made of the rules.
     pub(super) fn recorded(settings: &AllocatorSettings, policy: &Policy) -> Self {
         let text = settings.conf_text.clone().unwrap_or_default();
-        let parsed = AllocatorSettings { conf: settings.conf.clone(), ..AllocatorSettings::default() };
-        let is_so = policy.release().is_none_or(|release| Policy::torch(&parsed, release) == *policy);
+        let is_so = policy.release().is_none_or(|release| Policy::torch(&settings.conf, release) == *policy);
         let conf = if is_so { text } else { policy.settings().conf_text.unwrap_or_default() };
         Self { conf, policy: policy.clone() }
     }
@@ -42,10 +41,6 @@ impl Setting {
         self
     }
 }
-
-/// The least releases that know a key (#161035, #172056).
-const FRACTION_IN_CONF: TorchRelease = TorchRelease::new(2, 10);
-const LARGE_SEGMENT_SIZE: TorchRelease = TorchRelease::new(2, 11);
 
 /// Settings that often help, each other than those of the recording. What the recorded text sets beside the
 /// caching of device memory stays as it is, as does a limit. There are none for another allocator than PyTorch's.
@@ -62,12 +57,10 @@ pub fn useful_settings(
     texts.extend([32, 64, 128, 256, 512].map(|mib| format!("max_split_size_mb:{mib}")));
     texts.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));
     texts.push("expandable_segments:True,roundup_power2_divisions:8".to_owned());
-    if release >= LARGE_SEGMENT_SIZE {
-        texts.push("large_segment_size_mb:64".to_owned());
-    }
+    texts.push("large_segment_size_mb:64".to_owned());
     // A limit of the program's own stays, where it has one.
     let limit = recorded.conf.per_process_memory_fraction.filter(|&fraction| fraction < 1.0);
-    if let Some(c) = capacity.filter(|c| release >= FRACTION_IN_CONF && c.overhead < c.total) {
+    if let Some(c) = capacity.filter(|c| c.overhead < c.total) {
         let hundredths = ((c.total - c.overhead) as u128 * 100 / c.total as u128).min(99);
         let fraction = limit.unwrap_or(hundredths as f64 / 100.0);
         let collecting = format!("garbage_collection_threshold:0.8,per_process_memory_fraction:{fraction}");
@@ -76,7 +69,7 @@ pub fn useful_settings(
     }
     // What is pasted into a shell holds no more than settings do.
     let plain = |value: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
-    let others = recorded.conf.other.iter().filter(|(key, value)| key != "backend" && plain(value));
+    let others = recorded.conf.beside_blocks().filter(|(_, value)| plain(value));
     let kept: Vec<String> = others.map(|(key, value)| format!("{key}:{value}")).collect();
     let mut settings: Vec<Setting> = Vec::new();
     for text in texts {
@@ -85,7 +78,7 @@ pub fn useful_settings(
         let kept = limit.iter().chain(&kept).map(String::as_str);
         let items: Vec<&str> = [text.as_str()].into_iter().chain(kept).collect();
         let text = items.join(",");
-        // Keys that are kept may be of another release.
+        // Not every release knows every key.
         let Ok(setting) = Setting::parse(text.trim_start_matches(','), release) else { continue };
         let setting = setting.in_order_of(policy);
         if setting.policy != *policy && settings.iter().all(|s| s.policy != setting.policy) {
@@ -97,16 +90,13 @@ pub fn useful_settings(
 
 #[cfg(test)]
 mod tests {
-    use vramscope_trace::Conf;
-
     use super::*;
 
     fn confs(recorded: &str, capacity: Option<Capacity>) -> Vec<String> {
         let release = TorchRelease::new(2, 11);
-        let recorded =
-            AllocatorSettings { conf: Conf::parse(recorded).unwrap(), ..AllocatorSettings::default() };
+        let recorded = TorchSettings::parse(recorded).unwrap();
         let policy = Policy::torch(&recorded, release);
-        let settings = useful_settings(&recorded, &policy, capacity);
+        let settings = useful_settings(&recorded.into(), &policy, capacity);
         settings.into_iter().map(|s| s.conf).collect()
     }
 

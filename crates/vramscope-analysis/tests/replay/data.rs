@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, pack};
 use vramscope_engine::{Policy, Statistics};
-use vramscope_trace::{AllocatorSettings, Conf, Trace, formats};
+use vramscope_trace::{TorchSettings, Trace, formats};
 
 use crate::data;
 
@@ -109,10 +109,9 @@ fn what_if_is_what_pytorch_did() {
         let trace = read(&folder.join(text(base, "file")));
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
-        let release = vramscope_engine::TorchRelease::shown_by(&trace);
+        let release = trace.shown_release();
         for truth in truths.iter().filter(|t| whole(t) && key(t) == key(base)) {
-            let conf = Conf::parse(text(truth, "conf")).unwrap();
-            let settings = AllocatorSettings { conf, ..AllocatorSettings::default() };
+            let settings = TorchSettings::parse(text(truth, "conf")).unwrap();
             let outcome = replay.under(&Policy::torch(&settings, release), Some(capacity(truth))).unwrap();
             for difference in differences(&outcome, truth) {
                 wrong.push(format!("{} from {}: {difference}", truth["file"], base["file"]));

@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Capacity, Doubt, Frames, History, Outcome, Replay};
-use vramscope_engine::{Allocator, Policy, TorchRelease, parse_conf};
-use vramscope_trace::{AllocatorSettings, Trace};
+use vramscope_engine::{Allocator, Policy, TorchRelease};
+use vramscope_trace::{TorchSettings, Trace};
 
 use crate::{MIB, alloc, empty_cache, free, recording};
 
 fn policy(conf: &str, release: (u32, u32)) -> Policy {
     let release = TorchRelease::new(release.0, release.1);
-    let conf = parse_conf(conf, release).unwrap();
-    Policy::torch(&AllocatorSettings { conf, ..AllocatorSettings::default() }, release)
+    Policy::torch(&TorchSettings::parse_for(conf, release).unwrap(), release)
 }
 
 /// The outcome under `conf` on a device of `mib` MiB.
@@ -402,8 +401,8 @@ fn what_is_given_back_before_a_wait_was_available_before_it() {
         at("f", "alloc", c, 100 * MIB),
     ];
     let mut trace = recording(&events, &[(c, 100 * MIB)]);
-    let conf = parse_conf("max_split_size_mb:21", TorchRelease::new(2, 11)).unwrap();
-    Arc::make_mut(&mut trace).settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
+    Arc::make_mut(&mut trace).settings =
+        Some(TorchSettings::parse_for("max_split_size_mb:21", TorchRelease::new(2, 11)).unwrap().into());
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     assert_eq!(replay.reproduction.divergence, None);
@@ -526,8 +525,8 @@ fn collections_of_a_recording_are_not_repeated_under_other_settings() {
     ];
     let mut trace = recording(&events, &[(base, 30 * MIB)]);
     let conf = "garbage_collection_threshold:0.1,per_process_memory_fraction:0.5";
-    let conf = parse_conf(conf, TorchRelease::new(2, 11)).unwrap();
-    Arc::make_mut(&mut trace).settings = Some(AllocatorSettings { conf, ..AllocatorSettings::default() });
+    Arc::make_mut(&mut trace).settings =
+        Some(TorchSettings::parse_for(conf, TorchRelease::new(2, 11)).unwrap().into());
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     assert_eq!(replay.reproduction.divergence, None);

@@ -6,7 +6,7 @@ use anyhow::bail;
 use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
 use vramscope::trace::DeviceTrace;
-use vramscope::trace::formats::{ReadLimits, Recording};
+use vramscope::trace::formats::{ReadOptions, Recording};
 
 use crate::Found;
 use crate::advice::ADVICE;
@@ -25,14 +25,14 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     if args.json && args.junit.as_deref().is_some_and(is_stream) {
         bail!("--json: standard output is that of --junit; name a file there");
     }
-    let recording = input::read(&args.file, args.reading.limits())?;
+    let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;
     if !devices.iter().any(|&d| was_used(&trace.devices[d])) {
         bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
     }
-    let old = baseline.map(|file| OpenBaseline::read(file, args.reading.limits())).transpose()?;
+    let old = baseline.map(|file| OpenBaseline::read(file, args.reading.options())).transpose()?;
     let frames = Frames::of(trace);
     let budgets = budgets(args);
     let check_device = |position: usize| {
@@ -102,8 +102,8 @@ struct OpenBaseline {
 }
 
 impl OpenBaseline {
-    fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<Self> {
-        let recording = input::read(file, limits)?;
+    fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Self> {
+        let recording = input::read(file, options)?;
         Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
     }
 

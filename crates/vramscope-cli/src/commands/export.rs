@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let format = format(args, output)?;
     check(args, format, output)?;
 
-    let recording = input::read(&args.file, args.reading.limits())?;
+    let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;

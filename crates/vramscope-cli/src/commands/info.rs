@@ -7,7 +7,7 @@ use crate::args::InfoArgs;
 use crate::input;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
-    let recording = input::read(&args.file, args.reading.limits())?;
+    let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
     let facts = Facts::of(&recording.trace);
     if args.json {

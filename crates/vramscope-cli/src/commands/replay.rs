@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{Capacity, DeviceReplay, Frames, ReplayOptions, Setting};
 use vramscope::report::{ReplayAnswers, ReplayJson, TextOptions, replay};
 use vramscope::trace::{Trace, conf_with};
@@ -27,7 +26,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     if args.overhead > 0 && capacity.is_none() && !args.find_capacity {
         bail!("--overhead is part of a device: name its size with --capacity or --gpu");
     }
-    let recording = input::read(&args.file, args.reading.limits())?;
+    let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
 
 /// The settings to replay under, as PyTorch would take them.
 fn settings(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<ReplayOptions> {
-    let release = args.torch.unwrap_or_else(|| TorchRelease::shown_by(trace));
+    let release = args.torch.unwrap_or_else(|| trace.shown_release());
     let setting = match &args.conf {
         Some(conf) => Some(Setting::parse(conf, release).context("--conf")?),
         None => None,

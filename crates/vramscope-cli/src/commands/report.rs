@@ -8,7 +8,7 @@ use crate::args::ReportArgs;
 use crate::input;
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
-    let recording = input::read(&args.file, args.reading.limits())?;
+    let recording = input::read(&args.file, args.reading.options())?;
     let trace = &recording.trace;
     let name = input::name(&args.file);
     let devices = super::devices(&name, trace, args.device)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use vramscope::report::bytes;
-use vramscope::trace::formats::{ReadLimits, Recording};
+use vramscope::trace::formats::{ReadOptions, Recording};
 use vramscope::viewer::{Library, OpenFile, Server, self_contained};
 
 use crate::args::ViewArgs;
@@ -32,7 +32,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     let recordings = args
         .files
         .iter()
-        .map(|file| read(file, args.reading.limits()))
+        .map(|file| read(file, args.reading.options()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let output = Output::named(out)?;
     let page = self_contained(recordings)?;
@@ -70,7 +70,7 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
         say("note: no browser could be started; open the address above in one");
     }
     for file in &args.files {
-        let (name, recording) = read(file, args.reading.limits())?;
+        let (name, recording) = read(file, args.reading.options())?;
         library.add(OpenFile::open(name, recording).context("no thread to answer on")?);
     }
     library.complete();
@@ -80,6 +80,6 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     }
 }
 
-fn read(file: &Path, limits: ReadLimits) -> anyhow::Result<(String, Recording)> {
-    Ok((input::name(file), input::read(file, limits)?))
+fn read(file: &Path, options: ReadOptions) -> anyhow::Result<(String, Recording)> {
+    Ok((input::name(file), input::read(file, options)?))
 }

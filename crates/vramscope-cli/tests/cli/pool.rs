@@ -31,7 +31,7 @@ fn record(policy: &Policy, pickle: &Path, stream: &Path) -> Statistics {
 
 #[test]
 fn a_pools_recording_is_reported_exactly() {
-    let settings = AllocatorSettings::default();
+    let settings = TorchSettings::default();
     let mut expandable = Policy::torch(&settings, TorchRelease::new(2, 11));
     expandable.expandable_segments = true;
     for policy in [Policy::cupy(), Policy::torch(&settings, TorchRelease::new(2, 11)), expandable] {

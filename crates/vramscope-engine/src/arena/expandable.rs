@@ -189,7 +189,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use vramscope_trace::{AllocatorSettings, Conf, PoolId};
+    use vramscope_trace::{PoolId, TorchSettings};
 
     use super::*;
     use crate::arena_key::ArenaKey;
@@ -201,8 +201,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn engine(mib: u64) -> Engine<Unobserved> {
-        let conf = Conf::parse("expandable_segments:True").unwrap();
-        let settings = AllocatorSettings { conf, ..AllocatorSettings::default() };
+        let settings = TorchSettings::parse("expandable_segments:True").unwrap();
         let policy = Policy::torch(&settings, TorchRelease::new(2, 11));
         let device = Arc::new(VirtualDevice::with_capacity(mib * MIB));
         Engine::new(device, 0, policy, Unobserved).unwrap()

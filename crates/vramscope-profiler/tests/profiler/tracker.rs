@@ -236,8 +236,7 @@ fn failures_and_retries_of_the_allocator_are_events() {
 /// PyTorch's expandable segments: whole free pages go back, so they are cache and no fragmentation.
 #[test]
 fn the_watchdog_empties_expandable_segments_and_no_alert_takes_them_for_lost() {
-    let settings =
-        vramscope_trace::AllocatorSettings { expandable_segments: Some(true), ..Default::default() };
+    let settings = vramscope_trace::TorchSettings { expandable_segments: Some(true), ..Default::default() };
     let policy = Policy::torch(&settings, "2.11".parse().unwrap());
     let pool = MemoryPool::new(&policy, vec![Arc::new(VirtualDevice::with_capacity(GIB))]).unwrap();
     let options = TrackerOptions {

@@ -57,7 +57,7 @@ impl InfoJson {
             format: recording.format.name(),
             pickle_protocol: match recording.format {
                 Format::Pickle { protocol } => Some(protocol),
-                Format::Json | Format::Log { .. } => None,
+                _ => None,
             },
             compression: recording.compression.name(),
             // A log says nothing about PyTorch's age.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::Recorder;
-use vramscope_trace::formats::{Compression, Format, Recording};
+use vramscope_trace::formats::{Compression, Recording};
 
 use crate::advice::Advice;
 use crate::fit::fit;
@@ -99,11 +99,7 @@ impl<'r> Page<'r> {
 
 /// The form of a file, as `pickle, protocol 4, compressed with zstd`.
 pub(super) fn format_of(recording: &Recording) -> String {
-    let mut text = match recording.format {
-        Format::Pickle { protocol } => format!("pickle, protocol {protocol}"),
-        Format::Json => "JSON".to_owned(),
-        Format::Log { version } => format!("log, version {version}"),
-    };
+    let mut text = recording.format.to_string();
     if recording.compression != Compression::None {
         let _ = write!(text, ", compressed with {}", recording.compression.name());
     }

@@ -4,7 +4,6 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::ReadError;
-use crate::formats::ReadLimits;
 use crate::formats::window::read;
 
 /// How a file was compressed.
@@ -66,7 +65,8 @@ type Whole<'t, R> = io::Chain<Cursor<Vec<u8>>, Counted<'t, R>>;
 pub(super) struct Expanded<'t, R> {
     stream: Decoder<'t, R>,
     taken: &'t Taken,
-    limits: ReadLimits,
+    /// The most bytes that the stream may bring; `None` is as many as recordings do.
+    most: Option<u64>,
     /// Bytes that came out.
     expanded: u64,
 }
@@ -80,7 +80,7 @@ enum Decoder<'t, R> {
 
 impl<'t, R: Read> Expanded<'t, R> {
     /// The first four bytes tell how `stream` is compressed.
-    pub(super) fn new(stream: R, taken: &'t Taken, limits: ReadLimits) -> io::Result<Self> {
+    pub(super) fn new(stream: R, taken: &'t Taken, most: Option<u64>) -> io::Result<Self> {
         let mut stream = Counted { stream, taken };
         let mut start = [0; 4];
         let mut length = 0;
@@ -101,7 +101,7 @@ impl<'t, R: Read> Expanded<'t, R> {
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(io::Error::other(ReadError::WithoutZstd)),
             _ => Decoder::None(whole),
         };
-        Ok(Self { stream, taken, limits, expanded: 0 })
+        Ok(Self { stream, taken, most, expanded: 0 })
     }
 
     pub(super) fn compression(&self) -> Compression {
@@ -124,7 +124,7 @@ impl<R: Read> Read for Expanded<'_, R> {
         };
         self.expanded += n as u64;
         let usual = FREE_BYTES + MOST_TIMES * self.taken.bytes();
-        let most = self.limits.expanded_bytes.unwrap_or(usual);
+        let most = self.most.unwrap_or(usual);
         if self.expanded > most {
             return Err(io::Error::other(ReadError::Expands { name: self.compression().name(), most }));
         }

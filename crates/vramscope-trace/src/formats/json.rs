@@ -6,15 +6,30 @@ use std::io::{self, BufReader, Read};
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use super::LONGEST_STRING;
 use super::assembler::{Assembler, Value, push_element};
 use super::window::{CHUNK, Window};
+use super::{Contents, Format, FormatReader, LONGEST_STRING};
 use crate::error::{ReadError, TableFull};
 use crate::notices::Notices;
 use crate::trace::Trace;
 
+/// The reader of JSON.
+#[derive(Debug)]
+pub(super) struct Json;
+
+impl FormatReader for Json {
+    fn takes(&self, start: &[u8]) -> bool {
+        matches!(start, [b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t', ..])
+    }
+
+    fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
+        let (trace, notices) = read(stream)?;
+        Ok(Contents { trace, notices, format: Format::Json })
+    }
+}
+
 /// Reads a JSON snapshot. `serde_json` bounds the nesting at 128.
-pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
+fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
     let progress = Progress::default();
     let mut reader = Reader {
         assembler: Assembler::new()?,

@@ -55,18 +55,10 @@ keys! {
     CPP_FRAMES = "cpp_frames",
     // Annotations
     STAGE = "stage",
-    // Settings
+    // Settings: those by which their dictionary is known
     CONF = "PYTORCH_CUDA_ALLOC_CONF",
     MAX_SPLIT_SIZE = "max_split_size",
-    GARBAGE_COLLECTION_THRESHOLD = "garbage_collection_threshold",
     EXPANDABLE_SEGMENTS = "expandable_segments",
-    PINNED_NUM_REGISTER_THREADS = "pinned_num_register_threads",
-    RELEASE_LOCK_ON_CUDAMALLOC = "release_lock_on_cudamalloc",
-    PINNED_USE_CUDA_HOST_REGISTER = "pinned_use_cuda_host_register",
-    GRAPH_CAPTURE_RECORD_STREAM_REUSE = "graph_capture_record_stream_reuse",
-    MAX_ROUND_THRESHOLD = "max_round_threshold",
-    MAX_CACHED_SIZE = "max_cached_size",
-    ROUNDUP_POWER2_DIVISIONS = "roundup_power2_divisions",
     // The whole
     SEGMENTS = "segments",
     DEVICE_TRACES = "device_traces",

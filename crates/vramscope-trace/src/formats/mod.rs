@@ -1,8 +1,9 @@
-//! The formats a recording comes in: one file or folder a format.
+//! The formats a recording comes in: one file or folder a format, each with a [`FormatReader`] in [`READERS`].
 
 mod ahead;
 mod assembler;
 mod compression;
+mod format;
 mod json;
 mod keys;
 pub mod log;
@@ -15,15 +16,17 @@ use std::sync::Arc;
 use std::thread;
 
 pub use compression::Compression;
+pub use format::{Contents, Format, FormatReader};
 pub use pickle::write as write_pickle;
+pub use window::Window;
 
 use ahead::Ahead;
 use compression::{Expanded, Taken, in_words};
 
 use crate::error::ReadError;
 use crate::notices::Notices;
-use crate::trace::Trace;
-use window::{CHUNK, WhenNeeded, Window};
+use crate::trace::{DeviceTrace, Trace};
+use window::{CHUNK, WhenNeeded};
 
 /// Numbers that devices may have: -1 is the host, and the others are below what the largest machine could have
 /// (PyTorch counts devices in eight bits). Every question is answered for each device.
@@ -45,40 +48,17 @@ pub struct Recording {
     pub notices: Notices,
 }
 
-/// The form of a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// A pickle of this protocol.
-    Pickle {
-        /// 2 to 5.
-        protocol: u8,
-    },
-    /// JSON.
-    Json,
-    /// A recording that was written while the program ran.
-    Log {
-        /// Its version: 1 or 2.
-        version: u32,
-    },
-}
+/// The readers of this crate, in the order in which they are asked.
+pub const READERS: &[&dyn FormatReader] = &[&pickle::Pickle, &json::Json, &log::Log];
 
-impl Format {
-    /// `pickle`, `json` or `log`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pickle { .. } => "pickle",
-            Self::Json => "json",
-            Self::Log { .. } => "log",
-        }
-    }
-}
-
-/// What a recording of unknown origin may cost.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct ReadLimits {
+/// How recordings are read.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct ReadOptions {
     /// How many bytes a compressed recording may expand to; `None` is 16 MiB and 250 times the compressed bytes,
     /// and `Some(u64::MAX)` no limit. Recordings expand to some forty times their compressed bytes.
     pub expanded_bytes: Option<u64>,
+    /// Readers of other crates. They are asked before [`READERS`].
+    pub readers: &'static [&'static dyn FormatReader],
 }
 
 /// Reads a snapshot or a [`log`] of any known form; the first bytes decide which, not a file's name.
@@ -90,25 +70,25 @@ pub struct ReadLimits {
 /// # Errors
 /// Where the stream fails or holds neither. Memory stays within a small multiple of what was
 /// read, whatever the stream holds, and nothing in it can run code. A compressed stream may expand as far as
-/// [`ReadLimits`] say.
+/// [`ReadOptions`] say.
 pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recording, ReadError> {
-    read_within(ReadLimits::default(), stream, progress)
+    read_with(ReadOptions::default(), stream, progress)
 }
 
-/// As [`read`], within other limits than the usual ones.
+/// As [`read`], in other ways than the usual ones.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_within(
-    limits: ReadLimits,
+pub fn read_with(
+    options: ReadOptions,
     stream: impl Read,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recording, ReadError> {
     let taken = Taken::default();
-    let stream = Expanded::new(stream, &taken, limits)?;
+    let stream = Expanded::new(stream, &taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let progress = &mut || progress(taken.bytes());
-    in_words(compression, read_plain(Window::new(WhenNeeded { stream, progress }), compression))
+    in_words(compression, read_plain(options, Window::new(WhenNeeded { stream, progress }), compression))
 }
 
 /// As [`read`], for a file: one on disk is read and decompressed on a thread of its own, ahead of the thread
@@ -117,57 +97,71 @@ pub fn read_within(
 /// # Errors
 /// As [`read`].
 pub fn read_file(
-    limits: ReadLimits,
+    options: ReadOptions,
     file: &File,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recording, ReadError> {
     let worth_it = file.metadata().is_ok_and(|m| m.is_file() && m.len() > CHUNK as u64)
         && thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
     if !worth_it {
-        return read_within(limits, file, progress);
+        return read_with(options, file, progress);
     }
     let taken = Taken::default();
-    let mut stream = Expanded::new(file, &taken, limits)?;
+    let mut stream = Expanded::new(file, &taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let progress = &mut || progress(taken.bytes());
     let read = thread::scope(|scope| {
         let ahead = Ahead::start(scope, &mut stream, progress)?;
-        io::Result::Ok(read_plain(Window::new(ahead), compression))
+        io::Result::Ok(read_plain(options, Window::new(ahead), compression))
     });
     // Without a thread nothing was read yet.
-    let read = read.unwrap_or_else(|_| read_plain(Window::new(WhenNeeded { stream, progress }), compression));
+    let read = read
+        .unwrap_or_else(|_| read_plain(options, Window::new(WhenNeeded { stream, progress }), compression));
     in_words(compression, read)
 }
 
-fn read_plain(mut window: Window<'_>, compression: Compression) -> Result<Recording, ReadError> {
+fn read_plain(
+    options: ReadOptions,
+    mut window: Window<'_>,
+    compression: Compression,
+) -> Result<Recording, ReadError> {
+    let reader = |start: &[u8]| {
+        let mut all = options.readers.iter().chain(READERS).filter(|_| !start.is_empty());
+        all.find(|reader| reader.takes(start)).copied()
+    };
     // No more than it takes: a pipe may have no more yet.
     window.fill(1)?;
-    if !matches!(*window.here(), [0x80 | b'{' | b'[', ..]) {
+    let mut found = reader(window.here());
+    if found.is_none() {
         window.fill(64)?;
+        found = reader(window.here());
     }
-    let (trace, notices, format) = match *window.here() {
-        [] => return Err(ReadError::Empty),
-        [0x80, ..] => {
-            let (trace, notices, protocol) = pickle::read(window)?;
-            (trace, notices, Format::Pickle { protocol })
-        }
-        [b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t', ..] => {
-            let (trace, notices) = json::read(window)?;
-            (trace, notices, Format::Json)
-        }
-        _ if window.here().starts_with(&log::MAGIC) => {
-            let (trace, notices, version) = log::read(window)?;
-            (trace, notices, Format::Log { version })
-        }
-        _ => return Err(other_file(window.here())),
-    };
+    let Some(found) = found else { return Err(other_file(window.here())) };
+    let Contents { trace, notices, format } = found.read(window)?;
+    check_sizes(trace.devices.iter().chain(&trace.host))?;
     Ok(Recording { trace: Arc::new(trace), format, compression, notices })
+}
+
+/// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
+fn check_sizes<'d>(devices: impl Iterator<Item = &'d DeviceTrace>) -> Result<(), ReadError> {
+    for d in devices {
+        let events = d.events.iter().map(|e| u128::from(e.size));
+        let segments = d.segments.iter().map(|s| u128::from(s.total_size));
+        let blocks = d.blocks.iter().flat_map(|b| [b.size, b.requested_size].map(u128::from));
+        if events.chain(segments).chain(blocks).sum::<u128>() >= 1 << 61 {
+            let path = format!("device {}", d.device);
+            let what = "has sizes that sum to more than 2^61 bytes, beyond any device".to_owned();
+            return Err(ReadError::Schema { path, what });
+        }
+    }
+    Ok(())
 }
 
 /// Names a file of another kind by how it begins.
 fn other_file(start: &[u8]) -> ReadError {
     const DUMP: &str = "give the file that `torch.cuda.memory._dump_snapshot` wrote";
     let (what, remedy) = match start {
+        [] => return ReadError::Empty,
         [b'P', b'K', 3 | 5, ..] => ("a zip archive, as `torch.save` writes".to_owned(), DUMP),
         [b'(' | b']' | b'}', ..] => {
             ("a pickle of protocol 0 or 1".to_owned(), "write it again with `pickle.dump(.., protocol=4)`")

@@ -11,7 +11,9 @@ pub(super) trait Source {
     fn more(&mut self, at_hand: &mut AtHand) -> io::Result<()>;
 }
 
-pub(super) struct Window<'s> {
+/// The bytes of a recording, unpacked, as they arrive: those at hand may be looked at before they are taken. It is also
+/// a [`Read`], for readers that do their own buffering.
+pub struct Window<'s> {
     source: Box<dyn Source + 's>,
     at_hand: AtHand,
     /// Offset in the stream behind the last byte at hand.
@@ -26,27 +28,33 @@ impl<'s> Window<'s> {
 
     /// Offset in the stream of the next byte.
     #[inline]
-    pub(super) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.read - (self.at_hand.end - self.at_hand.pos) as u64
     }
 
     /// The bytes at hand.
     #[inline]
-    pub(super) fn here(&self) -> &[u8] {
+    pub fn here(&self) -> &[u8] {
         self.at_hand.bytes()
     }
 
     /// Steps over `n` of the bytes at hand.
+    ///
+    /// # Panics
+    /// Later, where there are fewer.
     #[inline]
-    pub(super) fn advance(&mut self, n: usize) {
+    pub fn advance(&mut self, n: usize) {
         debug_assert!(self.at_hand.pos + n <= self.at_hand.end);
         self.at_hand.pos += n;
     }
 
     /// Has `n` bytes at hand, or all that are left where there are fewer. The buffer grows with what
     /// arrives, not with what is asked for: a length in the file is not to be trusted.
+    ///
+    /// # Errors
+    /// Where the stream fails.
     #[inline]
-    pub(super) fn fill(&mut self, n: usize) -> io::Result<()> {
+    pub fn fill(&mut self, n: usize) -> io::Result<()> {
         if self.here().len() >= n { Ok(()) } else { self.fill_slow(n) }
     }
 

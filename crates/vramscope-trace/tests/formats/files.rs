@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use vramscope_trace::formats::{self, Compression, ReadLimits, Recording};
+use vramscope_trace::formats::{self, Compression, ReadOptions, Recording};
 use vramscope_trace::{Event, ReadError, Trace};
 
 use crate::{everything, read, read_json};
@@ -47,7 +47,7 @@ fn read_file(bytes: &[u8]) -> (Result<Recording, ReadError>, u64) {
     std::fs::write(file.path(), bytes).unwrap();
     let mut told = 0;
     let opened = File::open(file.path()).unwrap();
-    let recording = formats::read_file(ReadLimits::default(), &opened, &mut |bytes| {
+    let recording = formats::read_file(ReadOptions::default(), &opened, &mut |bytes| {
         assert!(told <= bytes, "progress went back");
         told = bytes;
     });
@@ -113,7 +113,7 @@ fn error_of_a_pipe(bytes: &[u8]) -> String {
     {
         let file = File::from(std::os::fd::OwnedFd::from(reader.try_clone().unwrap()));
         // All of it has been taken when the error is told: it must be written again.
-        let error = formats::read_file(ReadLimits::default(), &file, &mut |_| {}).unwrap_err();
+        let error = formats::read_file(ReadOptions::default(), &file, &mut |_| {}).unwrap_err();
         writer.write_all(bytes).unwrap();
         assert_eq!(formats::read(reader, &mut |_| {}).unwrap_err().to_string(), error.to_string());
         error.to_string()

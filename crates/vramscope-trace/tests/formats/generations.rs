@@ -45,9 +45,9 @@ fn every_key_reaches_the_trace() {
     assert_eq!(t.stacks.get(d.events.get(1).stack.unwrap()).len(), 2);
 
     let settings = t.settings.as_ref().unwrap();
-    assert_eq!(settings.max_split_bytes(), Some(128 << 20));
+    assert_eq!(settings.recorded.max_split_size, Some(128 << 20));
     assert_eq!(settings.conf.large_segment_size, Some(64 << 20));
-    assert_eq!(settings.roundup_power2_divisions.unwrap().0[..3], [0, 2, 4]);
+    assert_eq!(settings.recorded.roundup_power2_divisions.unwrap().0[..3], [0, 2, 4]);
     let annotations = t.annotations.as_ref().unwrap();
     assert_eq!((annotations[0].stage, annotations[1].time_us), (Stage::Start, Some(15)));
     let host = t.host.as_ref().unwrap();

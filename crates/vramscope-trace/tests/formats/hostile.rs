@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
-use vramscope_trace::formats::{ReadLimits, read_within, write_pickle};
+use vramscope_trace::formats::{ReadOptions, read_with, write_pickle};
 
 use crate::{everything, read, read_json};
 
@@ -201,8 +201,8 @@ fn what_expands_beyond_reason_is_refused_unless_it_may() {
     );
     for (limit, fits) in [(u64::MAX, true), (snapshot.len() as u64, true), (snapshot.len() as u64 - 1, false)]
     {
-        let limits = ReadLimits { expanded_bytes: Some(limit) };
-        assert_eq!(read_within(limits, &packed[..], &mut |_| {}).is_ok(), fits, "{limit}");
+        let options = ReadOptions { expanded_bytes: Some(limit), ..ReadOptions::default() };
+        assert_eq!(read_with(options, &packed[..], &mut |_| {}).is_ok(), fits, "{limit}");
     }
 }
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 use vramscope_trace::formats::{Compression, Format, write_pickle};
 use vramscope_trace::{
-    Action, AllocatorSettings, BlockState, Conf, Notices, PoolId, PowerOfTwoDivisions, SegmentKind, StackId,
-    Stage, Trace,
+    Action, AllocatorSettings, BlockState, Notices, PoolId, PowerOfTwoDivisions, SegmentKind, StackId, Stage,
+    TorchSettings, Trace,
 };
 
 use crate::read;
@@ -91,10 +91,13 @@ fn sample_of(run: u64) -> Vec<u8> {
     let mut log = LogWriter::create_run(Vec::new(), run).unwrap();
     log.settings(&AllocatorSettings {
         conf_text: Some("max_split_size_mb:128".to_owned()),
-        max_split_size: Some(128 << 20),
-        garbage_collection_threshold: Some(0.5),
-        expandable_segments: Some(false),
-        roundup_power2_divisions: Some(PowerOfTwoDivisions([8; 16])),
+        recorded: TorchSettings {
+            max_split_size: Some(128 << 20),
+            garbage_collection_threshold: Some(0.5),
+            expandable_segments: Some(false),
+            roundup_power2_divisions: Some(PowerOfTwoDivisions([8; 16])),
+            ..TorchSettings::default()
+        },
         ..AllocatorSettings::default()
     });
     log.device(0);
@@ -144,10 +147,10 @@ fn sample_of(run: u64) -> Vec<u8> {
 
 /// The files that the fuzzer begins with also keep the format as it is; without them, this test makes them.
 #[test]
-fn version_2_stays_as_it_is() {
+fn version_3_stays_as_it_is() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
     let whole = sample();
-    for (name, bytes) in [("log2", &whole[..]), ("log2-cut", &whole[..whole.len() - 40])] {
+    for (name, bytes) in [("log3", &whole[..]), ("log3-cut", &whole[..whole.len() - 40])] {
         let path = std::path::Path::new(corpus).join(name);
         if !path.exists() {
             std::fs::write(&path, bytes).unwrap();
@@ -159,7 +162,7 @@ fn version_2_stays_as_it_is() {
 #[test]
 fn what_was_written_is_read() {
     let recording = read(&sample()).unwrap();
-    assert_eq!(recording.format, Format::Log { version: 2 });
+    assert_eq!(recording.format, Format::Log { version: 3 });
     assert_eq!(recording.notices, Notices::default());
     let trace = &recording.trace;
     let settings = trace.settings.as_ref().unwrap();
@@ -183,7 +186,7 @@ fn what_was_written_is_read() {
 fn a_log_may_be_compressed() {
     let compressed = zstd::encode_all(&sample()[..], 3).unwrap();
     let recording = read(&compressed).unwrap();
-    assert_eq!((recording.format, recording.compression), (Format::Log { version: 2 }, Compression::Zstd));
+    assert_eq!((recording.format, recording.compression), (Format::Log { version: 3 }, Compression::Zstd));
     assert!(recording.trace == read(&sample()).unwrap().trace);
 }
 
@@ -231,10 +234,10 @@ fn a_cut_header_and_other_versions_are_named() {
         error(&sample()[..19]),
         "the file ends at byte 19, inside the header: it is truncated; copy or record it again"
     );
-    for version in [0, 3] {
+    for version in [0, 4] {
         let mut other = sample();
         other[8] = version;
-        let end = "and this vramscope reads versions 1 to 2; update vramscope";
+        let end = "and this vramscope reads versions 1 to 3; update vramscope";
         assert_eq!(error(&other), format!("byte 8: the recording has version {version}, {end}"));
     }
 }
@@ -610,8 +613,9 @@ prop_compose! {
         divisions in option::of(proptest::array::uniform16(option::of(0u32..64))),
     ) -> AllocatorSettings {
         AllocatorSettings {
-            conf: Conf::parse(&conf).unwrap(),
+            conf: TorchSettings::parse(&conf).unwrap(),
             conf_text: Some(conf),
+            recorded: TorchSettings {
             max_split_size: numbers[0],
             garbage_collection_threshold: threshold,
             expandable_segments: bools[0],
@@ -623,6 +627,8 @@ prop_compose! {
             max_cached_size: numbers[3],
             roundup_power2_divisions:
                 divisions.map(|d| PowerOfTwoDivisions(d.map(|log2| log2.map_or(0, |log2| 1 << log2)))),
+            ..TorchSettings::default()
+            },
         }
     }
 }

@@ -56,8 +56,11 @@ fn version_1_says_what_it_said_when_it_was_written() {
     let trace = &recording.trace;
     assert_eq!(said(trace), include_str!("data/version1.txt"));
     let settings = trace.settings.as_ref().unwrap();
-    assert_eq!((settings.max_split_size, settings.expandable_segments), (Some(128 << 20), Some(true)));
-    assert_eq!(settings.roundup_power2_divisions.unwrap().0, [8; 16]);
+    assert_eq!(
+        (settings.recorded.max_split_size, settings.recorded.expandable_segments),
+        (Some(128 << 20), Some(true))
+    );
+    assert_eq!(settings.recorded.roundup_power2_divisions.unwrap().0, [8; 16]);
     let (_, frame) = trace.frames.iter().next().unwrap();
     assert_eq!((trace.strings.get(frame.name), frame.line), ("main", 3));
     assert_eq!(trace.host.as_ref().unwrap().device, -1);
@@ -77,4 +80,19 @@ fn version_1_may_be_cut_and_may_end_in_zeros() {
     let followed = [&VERSION_1[..12], &[0; 8], &VERSION_1[12..]].concat();
     let error = read(&followed).unwrap_err().to_string();
     assert!(error.starts_with("byte 12: a chunk of no bytes, and others follow it"), "{error}");
+}
+
+/// The fuzzer's corpus has the same small recording, written by the code of version 2 and of this one.
+#[test]
+fn version_2_says_what_this_one_says() {
+    let corpus = |name: &str| {
+        std::fs::read(format!("{}/../../fuzz/corpus/read/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let recording = read(&corpus("log2")).unwrap();
+    assert_eq!(recording.format, Format::Log { version: 2 });
+    assert_eq!(recording.notices, Notices::default());
+    let now = read(&corpus("log3")).unwrap();
+    assert_eq!(recording.trace.settings, now.trace.settings);
+    assert_eq!(recording.trace.settings.as_ref().unwrap().recorded.garbage_collection_threshold, Some(0.5));
+    assert!(recording.trace == now.trace);
 }

@@ -7,8 +7,8 @@ use proptest::option;
 use proptest::prelude::*;
 use vramscope_trace::formats::write_pickle;
 use vramscope_trace::{
-    Action, AllocatorSettings, Annotation, Block, BlockState, Conf, DeviceTrace, Event, Frame, FxNode,
-    PoolId, PowerOfTwoDivisions, Segment, SegmentKind, Stage, Tags, Trace,
+    Action, AllocatorSettings, Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, PoolId,
+    PowerOfTwoDivisions, Segment, SegmentKind, Stage, Tags, TorchSettings, Trace,
 };
 
 use crate::{everything, read, read_json};
@@ -149,9 +149,11 @@ prop_compose! {
         });
         // A settings dictionary without any of its keys is not told from another dictionary.
         t.settings = conf.map(|conf| AllocatorSettings {
-            conf: Conf::parse(&conf).unwrap_or_default(), conf_text: Some(conf), max_split_size: Some(-1),
-            garbage_collection_threshold: Some(0.25), roundup_power2_divisions: divisions.map(PowerOfTwoDivisions),
-            ..AllocatorSettings::default()
+            conf: TorchSettings::parse(&conf).unwrap_or_default(), conf_text: Some(conf),
+            recorded: TorchSettings {
+                max_split_size: Some(-1), garbage_collection_threshold: Some(0.25),
+                roundup_power2_divisions: divisions.map(PowerOfTwoDivisions), ..TorchSettings::default()
+            },
         });
         t.annotations = annotations.map(|list| list.into_iter().map(|(start, name, device, time)| Annotation {
             stage: if start { Stage::Start } else { Stage::End }, name: t.strings.intern(&name).unwrap(), device,

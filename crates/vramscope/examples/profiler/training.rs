@@ -15,7 +15,7 @@ pub(crate) fn pool() -> Result<MemoryPool, Box<dyn Error>> {
 }
 
 pub(crate) fn pool_of(capacity: u64) -> Result<MemoryPool, Box<dyn Error>> {
-    let policy = Policy::torch(&AllocatorSettings::default(), TorchRelease::new(2, 11));
+    let policy = Policy::torch(&TorchSettings::default(), TorchRelease::new(2, 11));
     Ok(MemoryPool::on_host(policy, capacity)?)
 }
 

@@ -10,7 +10,7 @@ use crate::error::ReadError;
 use crate::events::{Events, PoolId};
 use crate::formats::DEVICES;
 use crate::notices::Notices;
-use crate::settings::{AllocatorSettings, Conf};
+use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
 /// A segment of the end state.
@@ -78,20 +78,19 @@ impl Assembler {
             Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
-        check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
         Ok((self.trace, self.notices))
     }
 
     /// Settings with what their configuration text says.
     fn settings_with_conf(&mut self, i: u32) -> AllocatorSettings {
-        let RawSettings { settings, conf_text } = &self.settings[i as usize];
+        let RawSettings { recorded, conf_text } = &self.settings[i as usize];
         let text = conf_text.map(|id| self.trace.strings.get(id));
-        let conf = Conf::parse(text.unwrap_or_default());
+        let conf = TorchSettings::parse(text.unwrap_or_default());
         self.notices.conf = conf.as_ref().err().map(ToString::to_string);
         AllocatorSettings {
             conf_text: text.map(str::to_owned),
             conf: conf.unwrap_or_default(),
-            ..settings.clone()
+            recorded: recorded.clone(),
         }
     }
 
@@ -261,22 +260,6 @@ impl Assembler {
 fn too_many_lists() -> ReadError {
     let what = format!("has more lists than any machine has devices: at most {}", DEVICES.end);
     schema("device_traces", &what)
-}
-
-/// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
-pub(in crate::formats) fn check_sizes<'d>(
-    devices: impl Iterator<Item = &'d DeviceTrace>,
-) -> Result<(), ReadError> {
-    for d in devices {
-        let events = d.events.iter().map(|e| u128::from(e.size));
-        let segments = d.segments.iter().map(|s| u128::from(s.total_size));
-        let blocks = d.blocks.iter().flat_map(|b| [b.size, b.requested_size].map(u128::from));
-        if events.chain(segments).chain(blocks).sum::<u128>() >= 1 << 61 {
-            let path = format!("device {}", d.device);
-            return Err(schema(&path, "has sizes that sum to more than 2^61 bytes, beyond any device"));
-        }
-    }
-    Ok(())
 }
 
 fn at_byte(at: Option<u64>) -> String {

@@ -19,9 +19,8 @@ use crate::error::TableFull;
 use crate::events::{Action, Events, PoolId, Tags};
 use crate::ids::{FrameId, StackId, StringId, StringListId, TagsId};
 use crate::notices::Notices;
-use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
+use crate::settings::{PowerOfTwoDivisions, TorchSettings};
 use crate::trace::Trace;
-pub(super) use finish::check_sizes;
 use value::{MOST_PLAIN, address};
 pub(super) use value::{Value, known, push_element, push_joined};
 
@@ -50,7 +49,7 @@ struct RawSegment {
 
 /// Settings whose configuration text is copied and parsed only if they turn out to be the snapshot's.
 struct RawSettings {
-    settings: AllocatorSettings,
+    recorded: TorchSettings,
     conf_text: Option<StringId>,
 }
 

@@ -9,7 +9,7 @@ use crate::events::{Action, Event, PoolId, Tags};
 use crate::formats::DEVICES;
 use crate::formats::keys::*;
 use crate::ids::{StackId, StringId, StringListId};
-use crate::settings::{AllocatorSettings, PowerOfTwoDivisions};
+use crate::settings::{PowerOfTwoDivisions, SettingKind, SettingValue, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 
 impl Assembler {
@@ -273,42 +273,45 @@ impl Assembler {
     }
 
     pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
-        let mut s = AllocatorSettings::default();
+        let mut recorded = TorchSettings::default();
         let mut conf_text = None;
         for &[key, v] in pairs {
-            let field = match known(key) {
-                Some(CONF) => set(&mut conf_text, as_string(v)),
-                Some(MAX_SPLIT_SIZE) => optional(&mut s.max_split_size, v, wrapped),
-                Some(GARBAGE_COLLECTION_THRESHOLD) => {
-                    optional(&mut s.garbage_collection_threshold, v, as_float)
+            let setting = || {
+                let name = key_name(&self.trace, key);
+                TorchSettings::ALL.iter().find(|setting| setting.recorded == Some(name))
+            };
+            let is_read = match (known(key), setting()) {
+                (Some(CONF), _) => set(&mut conf_text, as_string(v)).is_some(),
+                (_, Some(setting)) => {
+                    matches!(v, Value::None)
+                        || self.as_setting(setting.kind, v).is_some_and(|v| setting.set(&mut recorded, v))
                 }
-                Some(EXPANDABLE_SEGMENTS) => optional(&mut s.expandable_segments, v, as_bool),
-                Some(PINNED_NUM_REGISTER_THREADS) => optional(&mut s.pinned_num_register_threads, v, wrapped),
-                Some(RELEASE_LOCK_ON_CUDAMALLOC) => optional(&mut s.release_lock_on_cudamalloc, v, as_bool),
-                Some(PINNED_USE_CUDA_HOST_REGISTER) => {
-                    optional(&mut s.pinned_use_cuda_host_register, v, as_bool)
-                }
-                Some(GRAPH_CAPTURE_RECORD_STREAM_REUSE) => {
-                    optional(&mut s.graph_capture_record_stream_reuse, v, as_bool)
-                }
-                Some(MAX_ROUND_THRESHOLD) => optional(&mut s.max_round_threshold, v, wrapped),
-                Some(MAX_CACHED_SIZE) => optional(&mut s.max_cached_size, v, wrapped),
-                Some(ROUNDUP_POWER2_DIVISIONS) => optional(&mut s.roundup_power2_divisions, v, |v| match v {
-                    Value::Divisions(i) => Some(self.divisions[i as usize]),
-                    _ => None,
-                }),
-                _ => {
+                (_, None) => {
                     self.unknown_key("allocator settings", key);
-                    Some(())
+                    true
                 }
             };
-            if field.is_none() {
+            if !is_read {
                 return Ok(Err(self.wrong("settings", key, v)));
             }
         }
         let id = index32(self.settings.len(), "settings")?;
-        self.settings.push(RawSettings { settings: s, conf_text });
+        self.settings.push(RawSettings { recorded, conf_text });
         Ok(Ok(Value::Settings(id)))
+    }
+
+    /// The value of a setting of this kind.
+    fn as_setting(&self, kind: SettingKind, v: Value) -> Option<SettingValue<'_>> {
+        Some(match kind {
+            SettingKind::Bytes | SettingKind::Number => SettingValue::Int(wrapped(v)?),
+            SettingKind::Fraction => SettingValue::Float(as_float(v)?),
+            SettingKind::Truth => SettingValue::Bool(as_bool(v)?),
+            SettingKind::Divisions => match v {
+                Value::Divisions(i) => SettingValue::Divisions(self.divisions[i as usize]),
+                _ => return None,
+            },
+            SettingKind::Word => SettingValue::Word(self.trace.strings.get(as_string(v)?)),
+        })
     }
 
     /// `{"1": 0, "2": 0, ... "32768": 0}`: divisions by MiB. `None` where it is another dictionary.

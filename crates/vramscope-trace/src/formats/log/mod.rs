@@ -18,6 +18,7 @@
 //! - a text is the number of its bytes, and UTF-8
 //! - strings, sites and stacks are numbered from 0 in the order of their records and referred to by that
 //!   number; where there may be none, 0 is none and all others are 1 more
+//! - a setting is the number of the string that is its key, its type, and its value
 //! - what else may be absent follows a byte that is 1, or 0 where it is absent
 //! - a time is the difference from the one before in the chunk; the first is the difference from 0
 //!
@@ -25,7 +26,8 @@
 //! missing because another run wrote over it, are noticed. A chunk has a byte of payload at least.
 //!
 //! Version 1 has no runs and no numbers: a chunk is its length, the CRC-32 of the payload, and the payload. Actions,
-//! kinds, states and stages are one byte in it, the position in a list (`names.rs`).
+//! kinds, states and stages are one byte in it, the position in a list (`names.rs`). In versions 1 and 2 settings stand
+//! in a fixed order, without their keys (`settings.rs`).
 //!
 //! A site is a code address. Its symbols may be found long after its first use, so a record may replace them,
 //! and the reader puts stacks together at the end.
@@ -34,16 +36,34 @@ mod fields;
 mod held;
 mod names;
 mod reader;
+mod settings;
 mod writer;
 
-pub(super) use reader::read;
 pub use writer::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
-/// The first bytes of a file; text, pickles and compressed files begin otherwise.
-pub(super) const MAGIC: [u8; 8] = *b"\x93vramscp";
+use super::{Contents, Format, FormatReader, Window};
+use crate::error::ReadError;
 
-/// The version that is written. It is read, and so is version 1.
-const VERSION: u32 = 2;
+/// The reader of logs.
+#[derive(Debug)]
+pub(super) struct Log;
+
+impl FormatReader for Log {
+    fn takes(&self, start: &[u8]) -> bool {
+        start.starts_with(&MAGIC)
+    }
+
+    fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
+        let (trace, notices, version) = reader::read(stream)?;
+        Ok(Contents { trace, notices, format: Format::Log { version } })
+    }
+}
+
+/// The first bytes of a file; text, pickles and compressed files begin otherwise.
+const MAGIC: [u8; 8] = *b"\x93vramscp";
+
+/// The version that is written. It is read, and so are those before it.
+const VERSION: u32 = 3;
 
 /// Bytes before a chunk's payload: its length, its checksum, its run and its number.
 const CHUNK_HEADER: usize = 20;

@@ -7,18 +7,17 @@ use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
     ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, END, EVENT, MAGIC, SEGMENT, SETTINGS, SITE,
-    STACK, STRING, SYMBOLS, VERSION,
+    STACK, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
 use crate::formats::DEVICES;
-use crate::formats::assembler::check_sizes;
 use crate::formats::window::Window;
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::Notices;
-use crate::settings::{AllocatorSettings, Conf, PowerOfTwoDivisions};
+use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
 use crate::trace::{DeviceTrace, Trace};
@@ -42,7 +41,7 @@ const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Reads a stream that begins with [`MAGIC`]; also returns the version.
-pub(in crate::formats) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
+pub(super) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
     let mut reader = Reader { version: version(&mut window)?, ..Reader::default() };
     if reader.version > 1 {
         window.fill(8)?;
@@ -236,32 +235,33 @@ impl Reader {
 
     fn settings(&mut self, f: &mut Fields<'_>) -> Result<()> {
         let conf_text = f.text()?;
-        let conf = Conf::parse(conf_text);
+        let conf = TorchSettings::parse(conf_text);
         self.notices.conf = conf.as_ref().err().map(ToString::to_string);
-        let threshold = f.optional(|f| f.bytes().map(f64::from_le_bytes))?;
-        let mut int = || f.optional(Fields::int);
-        let [max_split_size, pinned_num_register_threads] = [int()?, int()?];
-        let [max_round_threshold, max_cached_size] = [int()?, int()?];
-        let mut bool = || f.optional(|f| f.choice(&BOOLS, "truth value"));
-        self.trace.settings = Some(AllocatorSettings {
+        let recorded = if self.version < 3 { settings::read_version_2(f)? } else { self.recorded(f)? };
+        let settings = AllocatorSettings {
             conf_text: Some(conf_text.to_owned()),
             conf: conf.unwrap_or_default(),
-            max_split_size,
-            garbage_collection_threshold: threshold.filter(|x| x.is_finite()),
-            pinned_num_register_threads,
-            max_round_threshold,
-            max_cached_size,
-            expandable_segments: bool()?,
-            release_lock_on_cudamalloc: bool()?,
-            pinned_use_cuda_host_register: bool()?,
-            graph_capture_record_stream_reuse: bool()?,
-            roundup_power2_divisions: f.optional(divisions)?,
-        });
-        if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_contexts) {
+            recorded,
+        };
+        if settings.with_contexts() {
             self.contexts =
                 (Some(self.trace.strings.intern(NO_COMPILE_CONTEXT)?), Some(self.trace.strings.intern("")?));
         }
+        self.trace.settings = Some(settings);
         Ok(())
+    }
+
+    /// Settings by their keys.
+    fn recorded(&mut self, f: &mut Fields<'_>) -> Result<TorchSettings> {
+        let mut recorded = TorchSettings::default();
+        for _ in 0..f.count()? {
+            let key = self.trace.strings.get(self.string(f)?);
+            let value = settings::read(f)?;
+            if !settings::give(&mut recorded, key, value) {
+                self.notices.unknown_value("setting", key);
+            }
+        }
+        Ok(recorded)
     }
 
     fn segment(&mut self, f: &mut Fields<'_>) -> Result<()> {
@@ -455,7 +455,6 @@ impl Reader {
         if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory) {
             self.trace.host.get_or_insert(DeviceTrace { device: -1, ..DeviceTrace::default() });
         }
-        check_sizes(self.trace.devices.iter().chain(&self.trace.host))?;
         self.trace.annotations = Some(self.annotations);
         self.notices.unclosed = !self.closed;
         Ok((self.trace, self.notices))
@@ -506,21 +505,6 @@ fn device(f: &mut Fields<'_>) -> Result<i64> {
 
 fn pool(f: &mut Fields<'_>) -> Result<PoolId> {
     Ok(PoolId(f.uint()?, f.uint()?))
-}
-
-/// Each is 0 for off, or 1 more than the power of two it is.
-fn divisions(f: &mut Fields<'_>) -> Result<PowerOfTwoDivisions> {
-    let at = f.offset();
-    let divisions = f.bytes::<16>()?.map(|n| match n {
-        0 => Some(0),
-        n => 1u64.checked_shl(u32::from(n) - 1),
-    });
-    let wrong = || damaged(at, "a count of divisions beyond 64 bits");
-    let mut out = PowerOfTwoDivisions::default();
-    for (out, n) in out.0.iter_mut().zip(divisions) {
-        *out = n.ok_or_else(wrong)?;
-    }
-    Ok(out)
 }
 
 fn beyond(path: &str, most: u64, things: &str) -> ReadError {

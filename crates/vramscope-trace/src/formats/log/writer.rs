@@ -9,12 +9,12 @@ use hashbrown::HashMap;
 
 use super::{
     ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, DEEPEST, DEVICE, END, EVENT, LONGEST_STRING, MAGIC, SEGMENT,
-    SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names,
+    SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
-use crate::settings::AllocatorSettings;
+use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
 /// A chunk is closed when it has this many bytes. A reader holds one at a time.
 const CHUNK: usize = 1 << 20;
@@ -210,24 +210,18 @@ impl<W: Write> LogWriter<W> {
     /// Says the allocator's settings; the last ones hold. [`conf`](AllocatorSettings::conf) is not written: a
     /// reader parses it from the text, and takes no text for an empty one.
     pub fn settings(&mut self, s: &AllocatorSettings) {
+        let values = TorchSettings::ALL.iter().filter_map(|setting| {
+            let value = setting.get(&s.recorded)?;
+            Some((self.string(setting.recorded?), value))
+        });
+        let values: Vec<(u64, SettingValue<'_>)> = values.collect();
         self.begin(SETTINGS);
         self.text(s.conf_text.as_deref().unwrap_or_default());
-        self.optional(s.garbage_collection_threshold, |w, x| w.buffer.extend(x.to_le_bytes()));
-        for n in [s.max_split_size, s.pinned_num_register_threads, s.max_round_threshold, s.max_cached_size] {
-            self.optional(n, Self::int);
+        self.uint(values.len() as u64);
+        for (key, value) in values {
+            self.uint(key);
+            settings::write(self, value);
         }
-        for b in [
-            s.expandable_segments,
-            s.release_lock_on_cudamalloc,
-            s.pinned_use_cuda_host_register,
-            s.graph_capture_record_stream_reuse,
-        ] {
-            self.optional(b, Self::bool);
-        }
-        // Each is off or a power of two.
-        self.optional(s.roundup_power2_divisions, |w, divisions| {
-            w.buffer.extend(divisions.0.map(|n| n.checked_ilog2().map_or(0, |log2| log2 as u8 + 1)));
-        });
     }
 
     /// Says that a device is recorded, even where nothing happens on it.
@@ -401,7 +395,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    fn int(&mut self, n: i64) {
+    pub(super) fn int(&mut self, n: i64) {
         self.uint((n << 1 ^ n >> 63) as u64);
     }
 
@@ -419,8 +413,16 @@ impl<W: Write> LogWriter<W> {
         self.time_us = time_us;
     }
 
-    fn bool(&mut self, value: bool) {
-        self.buffer.push(value.into());
+    pub(super) fn bool(&mut self, value: bool) {
+        self.byte(value.into());
+    }
+
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.buffer.push(byte);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.buffer.extend(bytes);
     }
 
     /// Whether there is a value, and the value.
@@ -431,7 +433,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    fn text(&mut self, s: &str) {
+    pub(super) fn text(&mut self, s: &str) {
         let s = clip(s);
         self.uint(s.len() as u64);
         self.buffer.extend(s.as_bytes());

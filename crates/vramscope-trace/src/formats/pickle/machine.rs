@@ -34,7 +34,7 @@ const BATCH: usize = 1000;
 const MOST_OPEN: usize = 1 << 16;
 
 /// Reads a pickle, its `PROTO` opcode included.
-pub(in crate::formats) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
+pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
     let mut machine = Machine {
         window,
         assembler: Assembler::new()?,

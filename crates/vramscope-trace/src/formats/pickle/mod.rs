@@ -7,5 +7,22 @@ mod shape;
 mod spans;
 mod writer;
 
-pub(super) use machine::read;
 pub use writer::write;
+
+use super::{Contents, Format, FormatReader, Window};
+use crate::error::ReadError;
+
+/// The reader of pickles.
+#[derive(Debug)]
+pub(super) struct Pickle;
+
+impl FormatReader for Pickle {
+    fn takes(&self, start: &[u8]) -> bool {
+        start.starts_with(&[0x80])
+    }
+
+    fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
+        let (trace, notices, protocol) = machine::read(stream)?;
+        Ok(Contents { trace, notices, format: Format::Pickle { protocol } })
+    }
+}

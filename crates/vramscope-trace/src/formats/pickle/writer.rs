@@ -9,7 +9,7 @@ use crate::annotations::Stage;
 use crate::end_state::{Segment, SegmentKind};
 use crate::events::{Action, PoolId};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
-use crate::settings::AllocatorSettings;
+use crate::settings::{AllocatorSettings, PowerOfTwoDivisions, SettingValue, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
 /// `pickle.dump` puts at most this many elements into one batch; memory_viz cannot take a very large one.
@@ -187,23 +187,26 @@ impl<W: Write> Writer<'_, W> {
             self.key("PYTORCH_CUDA_ALLOC_CONF")?;
             self.text(text)?;
         }
-        self.optional("max_split_size", s.max_split_size, Self::int)?;
-        self.optional("garbage_collection_threshold", s.garbage_collection_threshold, Self::float)?;
-        self.optional("expandable_segments", s.expandable_segments, Self::bool)?;
-        self.optional("pinned_num_register_threads", s.pinned_num_register_threads, Self::int)?;
-        self.optional("release_lock_on_cudamalloc", s.release_lock_on_cudamalloc, Self::bool)?;
-        self.optional("pinned_use_cuda_host_register", s.pinned_use_cuda_host_register, Self::bool)?;
-        self.optional("graph_capture_record_stream_reuse", s.graph_capture_record_stream_reuse, Self::bool)?;
-        self.optional("max_round_threshold", s.max_round_threshold, Self::int)?;
-        self.optional("max_cached_size", s.max_cached_size, Self::int)?;
-        self.optional("roundup_power2_divisions", s.roundup_power2_divisions, |w, divisions| {
-            w.open_dict()?;
-            for (i, &n) in divisions.0.iter().enumerate() {
-                w.text(&(1u64 << i).to_string())?;
-                w.uint(n)?;
+        for setting in TorchSettings::ALL {
+            let (Some(key), Some(value)) = (setting.recorded, setting.get(&s.recorded)) else { continue };
+            self.key(key)?;
+            match value {
+                SettingValue::Int(n) => self.int(n)?,
+                SettingValue::Float(x) => self.float(x)?,
+                SettingValue::Bool(b) => self.bool(b)?,
+                SettingValue::Divisions(divisions) => self.divisions(divisions)?,
+                SettingValue::Word(text) => self.text(text)?,
             }
-            w.op(SETITEMS)
-        })?;
+        }
+        self.op(SETITEMS)
+    }
+
+    fn divisions(&mut self, divisions: PowerOfTwoDivisions) -> io::Result<()> {
+        self.open_dict()?;
+        for (i, &n) in divisions.0.iter().enumerate() {
+            self.text(&(1u64 << i).to_string())?;
+            self.uint(n)?;
+        }
         self.op(SETITEMS)
     }
 

@@ -1,0 +1,110 @@
+//! Values of settings, as version 3 writes them: each says of which type it is, so that a reader who does not know a
+//! setting can pass it by. And the order in which versions 1 and 2 wrote all of those that they knew.
+
+use super::BOOLS;
+use super::fields::{Fields, Result, damaged};
+use super::writer::LogWriter;
+use crate::settings::{PowerOfTwoDivisions, SettingValue, TorchSettings};
+
+// Types of values.
+const INT: u8 = 0;
+const FLOAT: u8 = 1;
+const BOOL: u8 = 2;
+const DIVISIONS: u8 = 3;
+const WORD: u8 = 4;
+
+/// The settings of versions 1 and 2 in the order in which they stand: key, and type.
+const ORDER_OF_VERSION_2: [(&str, u8); 10] = [
+    ("garbage_collection_threshold", FLOAT),
+    ("max_split_size", INT),
+    ("pinned_num_register_threads", INT),
+    ("max_round_threshold", INT),
+    ("max_cached_size", INT),
+    ("expandable_segments", BOOL),
+    ("release_lock_on_cudamalloc", BOOL),
+    ("pinned_use_cuda_host_register", BOOL),
+    ("graph_capture_record_stream_reuse", BOOL),
+    ("roundup_power2_divisions", DIVISIONS),
+];
+
+/// Gives the setting under this key its value; a number that is not finite is none. False where there is no such
+/// setting, or it is of another type.
+pub(super) fn give(settings: &mut TorchSettings, key: &str, value: SettingValue<'_>) -> bool {
+    if let SettingValue::Float(x) = value
+        && !x.is_finite()
+    {
+        return true;
+    }
+    let setting = TorchSettings::ALL.iter().find(|setting| setting.recorded == Some(key));
+    setting.is_some_and(|setting| setting.set(settings, value))
+}
+
+/// What a record of versions 1 and 2 says.
+pub(super) fn read_version_2(f: &mut Fields<'_>) -> Result<TorchSettings> {
+    let mut settings = TorchSettings::default();
+    for (key, kind) in ORDER_OF_VERSION_2 {
+        if let Some(value) = f.optional(|f| value_of(f, kind))? {
+            give(&mut settings, key, value);
+        }
+    }
+    Ok(settings)
+}
+
+/// A value that follows its type.
+pub(super) fn read<'c>(f: &mut Fields<'c>) -> Result<SettingValue<'c>> {
+    let [kind] = f.bytes()?;
+    value_of(f, kind)
+}
+
+fn value_of<'c>(f: &mut Fields<'c>, kind: u8) -> Result<SettingValue<'c>> {
+    let at = f.offset();
+    Ok(match kind {
+        INT => SettingValue::Int(f.int()?),
+        FLOAT => SettingValue::Float(f.bytes().map(f64::from_le_bytes)?),
+        BOOL => SettingValue::Bool(f.choice(&BOOLS, "truth value")?),
+        DIVISIONS => SettingValue::Divisions(divisions(f)?),
+        WORD => SettingValue::Word(f.text()?),
+        kind => return Err(damaged(at, format!("a setting of unknown type {kind}"))),
+    })
+}
+
+/// Each is 0 for off, or 1 more than the power of two it is.
+fn divisions(f: &mut Fields<'_>) -> Result<PowerOfTwoDivisions> {
+    let at = f.offset();
+    let divisions = f.bytes::<16>()?.map(|n| match n {
+        0 => Some(0),
+        n => 1u64.checked_shl(u32::from(n) - 1),
+    });
+    let wrong = || damaged(at, "a count of divisions beyond 64 bits");
+    let mut out = PowerOfTwoDivisions::default();
+    for (out, n) in out.0.iter_mut().zip(divisions) {
+        *out = n.ok_or_else(wrong)?;
+    }
+    Ok(out)
+}
+
+/// Writes a value behind its type.
+pub(super) fn write<W: std::io::Write>(log: &mut LogWriter<W>, value: SettingValue<'_>) {
+    match value {
+        SettingValue::Int(n) => {
+            log.byte(INT);
+            log.int(n);
+        }
+        SettingValue::Float(x) => {
+            log.byte(FLOAT);
+            log.bytes(&x.to_le_bytes());
+        }
+        SettingValue::Bool(b) => {
+            log.byte(BOOL);
+            log.bool(b);
+        }
+        SettingValue::Divisions(divisions) => {
+            log.byte(DIVISIONS);
+            log.bytes(&divisions.0.map(|n| n.checked_ilog2().map_or(0, |log2| log2 as u8 + 1)));
+        }
+        SettingValue::Word(text) => {
+            log.byte(WORD);
+            log.text(text);
+        }
+    }
+}

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use vramscope::analysis::{
-    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceRecording, DeviceReplay, Facts, Growth,
-    ReplayOptions, Status, Timeline, Window,
+    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceRecording, DeviceReplay, Facts, Frames, Growth,
+    Options, ReplayOptions, Status, Summary, Timeline, Window,
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
-use vramscope::report::{Advice, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
+use vramscope::report::{
+    Advice, Answers, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson,
+};
 
 /// Asks everything of `recording`.
 pub(crate) fn ask(recording: &Recording) {

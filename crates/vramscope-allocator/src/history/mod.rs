@@ -22,11 +22,12 @@ pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
 pub(crate) use recorder::Recorder;
 pub(crate) use regions::Regions;
 pub(crate) use snapshot::{DeviceLayout, snapshot};
-pub(crate) use stream::{Stream, StreamItem};
+pub(crate) use stream::Stream;
 
 pub(crate) use crate::stacks::StackKey;
 use crate::stacks::Stacks;
 use recorder::TextKey;
+use stream::StreamItem;
 use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, DeviceEvent};
 

@@ -37,16 +37,12 @@ use vramscope_basics::lock;
 pub struct CupyMemoryProfileHook {
     name: String,
     device_id: Option<i32>,
-    shared: Arc<Shared>,
+    state: Arc<Mutex<ProfileState>>,
 }
 
+/// What a profile has counted, and the hooks by which it counts.
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
+struct ProfileState {
     calls: Calls,
     /// Threads for which it is registered and functions to which it is added.
     num_added: usize,
@@ -59,7 +55,7 @@ struct Listening {
     _guard: HookGuard,
 }
 
-impl State {
+impl ProfileState {
     /// Where nothing more is to be counted, takes out the hooks that listen. The caller drops them once the state is
     /// unlocked, because code of other hooks may run then.
     fn stop_if_done(&mut self) -> BTreeMap<u64, Listening> {
@@ -80,7 +76,7 @@ impl Default for CupyMemoryProfileHook {
 impl CupyMemoryProfileHook {
     /// A profile of the name `CupyMemoryProfileHook`, of all devices.
     pub fn new() -> Self {
-        Self { name: "CupyMemoryProfileHook".to_owned(), device_id: None, shared: Arc::default() }
+        Self { name: "CupyMemoryProfileHook".to_owned(), device_id: None, state: Arc::default() }
     }
 
     /// The same under another name, so that several can be registered at once.
@@ -99,34 +95,34 @@ impl CupyMemoryProfileHook {
     /// about 100 bytes each. The summary and the totals are of all calls in any case.
     #[must_use]
     pub fn max_history(self, max_history: usize) -> Self {
-        lock(&self.shared.state).calls.set_max_history(max_history);
+        lock(&self.state).calls.set_max_history(max_history);
         self
     }
 
     /// The calls, in the order they ended: what was called inside a call precedes it.
     pub fn call_history(&self) -> Vec<CallRecord> {
-        lock(&self.shared.state).calls.history().cloned().collect()
+        lock(&self.state).calls.history().cloned().collect()
     }
 
     /// A row for each function, in the order of the history.
     pub fn summary(&self) -> Vec<FunctionSummary> {
-        lock(&self.shared.state).calls.summary()
+        lock(&self.state).calls.summary()
     }
 
     /// A row for each function and phase, in the order of the history.
     pub fn summary_by_phase(&self) -> Vec<FunctionSummary> {
-        lock(&self.shared.state).calls.summary_by_phase().collect()
+        lock(&self.state).calls.summary_by_phase().collect()
     }
 
     /// Bytes that functions took from the pool, in calls that ended: the sum of the summary, and of the
     /// history's outermost calls once none is running.
     pub fn total_used_bytes(&self) -> u64 {
-        lock(&self.shared.state).calls.total_used()
+        lock(&self.state).calls.total_used()
     }
 
     /// Bytes that the pool took from the device for them; summed in the same way.
     pub fn total_acquired_bytes(&self) -> u64 {
-        lock(&self.shared.state).calls.total_acquired()
+        lock(&self.state).calls.total_acquired()
     }
 
     /// Prints Chainer's report of the summary:
@@ -159,13 +155,13 @@ impl CupyMemoryProfileHook {
     /// Where `file` fails.
     pub fn write_json(&self, file: &mut dyn Write) -> io::Result<()> {
         // A copy is written, so that threads do not wait for a slow file.
-        let profile = Profile::of(&lock(&self.shared.state).calls);
+        let profile = Profile::of(&lock(&self.state).calls);
         profile.write_json(file)
     }
 
     fn begin(&self, call: &FunctionCall) {
         let is_listening = {
-            let mut state = lock(&self.shared.state);
+            let mut state = lock(&self.state);
             // Before anything else: a running call keeps other threads from removing the hooks that listen.
             state.calls.begin(call);
             state.listening.contains_key(&call.thread)
@@ -183,8 +179,8 @@ impl CupyMemoryProfileHook {
                 break guard;
             }
         };
-        let mut state = lock(&self.shared.state);
-        let State { calls, listening, .. } = &mut *state;
+        let mut state = lock(&self.state);
+        let ProfileState { calls, listening, .. } = &mut *state;
         let over: Vec<(u64, Listening)> = listening
             .extract_if(.., |number, other| {
                 other.thread.strong_count() == 0 && calls.forget_idle_thread(*number)
@@ -197,7 +193,7 @@ impl CupyMemoryProfileHook {
 
     fn end(&self, call: &FunctionCall, ended: Ended) {
         let over = {
-            let mut state = lock(&self.shared.state);
+            let mut state = lock(&self.state);
             state.calls.end(call, ended);
             state.stop_if_done()
         };
@@ -211,12 +207,12 @@ impl FunctionHook for CupyMemoryProfileHook {
     }
 
     fn added(&self, _: Option<&Function>) {
-        lock(&self.shared.state).num_added += 1;
+        lock(&self.state).num_added += 1;
     }
 
     fn deleted(&self, _: Option<&Function>) {
         let over = {
-            let mut state = lock(&self.shared.state);
+            let mut state = lock(&self.state);
             state.num_added = state.num_added.saturating_sub(1);
             state.stop_if_done()
         };
@@ -254,7 +250,7 @@ struct Listener {
     name: String,
     thread: u64,
     device_id: Option<i32>,
-    shared: Weak<Shared>,
+    state: Weak<Mutex<ProfileState>>,
 }
 
 impl Listener {
@@ -262,7 +258,7 @@ impl Listener {
     fn new(hook: &CupyMemoryProfileHook, thread: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("CupyMemoryCumulativeHook {}", NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { name, thread, device_id: hook.device_id, shared: Arc::downgrade(&hook.shared) }
+        Self { name, thread, device_id: hook.device_id, state: Arc::downgrade(&hook.state) }
     }
 
     fn wants(&self, device_id: i32) -> bool {
@@ -278,25 +274,25 @@ impl MemoryHook for Listener {
     fn alloc_postprocess(&self, event: &AllocPostprocess) {
         if event.mem_ptr != 0
             && self.wants(event.device_id)
-            && let Some(shared) = self.shared.upgrade()
+            && let Some(state) = self.state.upgrade()
         {
-            lock(&shared.state).calls.acquired(self.thread, event.mem_size);
+            lock(&state).calls.acquired(self.thread, event.mem_size);
         }
     }
 
     fn malloc_postprocess(&self, event: &MallocPostprocess) {
         if event.mem_ptr != 0
             && self.wants(event.device_id)
-            && let Some(shared) = self.shared.upgrade()
+            && let Some(state) = self.state.upgrade()
         {
-            lock(&shared.state).calls.allocated(self.thread, event.pmem_id, event.mem_size);
+            lock(&state).calls.allocated(self.thread, event.pmem_id, event.mem_size);
         }
     }
 
     fn free_postprocess(&self, event: &Free) {
-        let Some(shared) = self.shared.upgrade() else { return };
+        let Some(state) = self.state.upgrade() else { return };
         let over = {
-            let mut state = lock(&shared.state);
+            let mut state = lock(&state);
             state.calls.freed(event.pmem_id);
             state.stop_if_done()
         };
@@ -311,7 +307,7 @@ mod tests {
     use crate::{MemoryPool, Policy};
 
     fn num_listening(hook: &CupyMemoryProfileHook) -> usize {
-        lock(&hook.shared.state).listening.len()
+        lock(&hook.state).listening.len()
     }
 
     #[test]

@@ -37,7 +37,7 @@ export function App() {
   const number = file.value;
   const open = current.value !== null;
   const shown = view.value;
-  // Where they could not be read, another view tries again.
+  // Names that could not be read are asked for again when another view is shown.
   useEffect(() => {
     if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, open, shown]);

@@ -14,13 +14,13 @@ use crate::protocol::{
 };
 use crate::tables::{action, kind, origin};
 
-/// Matches that are listed; all are counted.
+/// How many matches a search lists, the largest first; all are counted.
 const MOST_FOUND: usize = 1000;
 
-/// Events in one answer.
+/// The most events in one answer.
 const MOST_EVENTS: usize = 100_000;
 
-/// Pixels of a picture.
+/// The most pixels of a picture.
 const MOST_PIXELS: u32 = 64 << 20;
 
 impl TryFrom<WindowQuery> for Window {
@@ -58,10 +58,12 @@ impl TryFrom<WindowQuery> for Window {
     }
 }
 
+/// The number of a stack in a column; [`NONE`] where there is none.
 pub(crate) fn stack(id: Option<StackId>) -> u32 {
     id.map_or(NONE, |s| s.index() as u32)
 }
 
+/// A moment in a column; [`Moment::NEVER`] is [`NONE`].
 fn moment(m: Moment) -> u32 {
     m.index() as u32
 }
@@ -204,7 +206,7 @@ impl OpenDevice {
         let first = first.min(all.len());
         let numbers = first..first.saturating_add(count.min(MOST_EVENTS)).min(all.len());
         let events = || numbers.clone().map(|i| all.get(i));
-        // As the axis: where every event has a time.
+        // Events have times for the page only where all have one, as on the axis of time.
         let origin = self.timeline.duration().and_then(|_| all.get(0).time_us);
         let time = |t: Option<i64>| t.zip(origin).map_or(f64::NAN, |(t, o)| t.saturating_sub(o) as f64);
         let mut columns = Columns::default();
@@ -222,7 +224,7 @@ impl OpenDevice {
         columns.behind(&answer)
     }
 
-    /// The tags of an event; of one that makes an allocation, the allocation's, which may tell more.
+    /// The tags of an event. Those of an event that makes an allocation are the allocation's, which may also name its pool.
     fn tags_of_event(&self, event: usize) -> u32 {
         let history = self.history();
         match history.subject_number(event) {
@@ -268,7 +270,7 @@ impl OpenDevice {
         for list in [&mut query.stacks, &mut query.tags].into_iter().flatten() {
             list.sort_unstable();
         }
-        // Counted for this alone where nobody has asked: a search without a version needs none.
+        // Versions are counted when they are first needed: only a search for one needs them.
         let is_version = |id: usize, begin: f64| {
             query.version.is_none_or(|v| query.address == Some(begin) && self.versions()[id] == v)
         };
@@ -282,7 +284,7 @@ impl OpenDevice {
                 && holds(&query.tags, self.tags.allocations[id])
                 && holds(&query.stacks, stack(a.stack))
         };
-        /// Between two looks whether the answer is still wanted.
+        /// Allocations that are searched before it is checked again whether the answer is still wanted.
         const STRIDE: usize = 1 << 16;
         let mut found: Vec<usize> = Vec::new();
         for first in (0..allocations.len()).step_by(STRIDE) {

@@ -56,7 +56,7 @@ impl Columns {
         self.f64(values.into_iter().map(|v| v as f64))
     }
 
-    /// The answer that `head` is, with these columns.
+    /// The bytes of an answer: `head`, and these columns behind it.
     ///
     /// # Errors
     /// Where the head takes more than 4 GiB.

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use vramscope_analysis::{Change, Changes, Counters, History, Moment, Timeline};
+use vramscope_analysis::{Change, Changes, Counters, History, Moment, Peak, Recorder, Timeline};
+use vramscope_report::Trust;
+use vramscope_trace::Action;
 
-use crate::protocol::{ByKind, PoolPeaks};
+use crate::advice::ADVICE;
+use crate::protocol::{self, ByKind, Mark, MarkKind, PoolPeaks};
 use crate::tags::TagsOfDevice;
 
 /// A device of a recording, ready for questions.
@@ -13,7 +16,7 @@ use crate::tags::TagsOfDevice;
 pub(crate) struct OpenDevice {
     pub(crate) timeline: Timeline,
     pub(crate) tags: TagsOfDevice,
-    /// Allocations at each address before this one, by allocation; made when first asked for.
+    /// For each allocation, how many before it had the same address; counted when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
     pools: OnceLock<Vec<PoolPeaks>>,
@@ -28,7 +31,7 @@ impl OpenDevice {
         self.timeline.history()
     }
 
-    /// How many allocations lay at each allocation's address before it.
+    /// For each allocation, how many before it had the same address.
     pub(crate) fn versions(&self) -> &[u32] {
         self.versions.get_or_init(|| {
             let mut seen: HashMap<u64, u32> = HashMap::new();
@@ -41,7 +44,7 @@ impl OpenDevice {
         })
     }
 
-    /// The highest reserved and active bytes of each pool on each stream.
+    /// The highest reserved and active bytes of each pool on each stream, sorted by pool and stream.
     pub(crate) fn pools(&self) -> &[PoolPeaks] {
         self.pools.get_or_init(|| self.count_pools())
     }
@@ -54,7 +57,7 @@ impl OpenDevice {
             peak: u64,
         }
         let history = self.history();
-        // Of each thing its tags, whether it is a reserved range, and its bytes.
+        // Reserved ranges and allocations in one list, each with its tags, whether it is a range, and its bytes.
         let ranges = history.reserved.iter().zip(&self.tags.ranges);
         let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (tags, true, r.size)));
         let allocations = history.allocations.iter().zip(&self.tags.allocations);
@@ -81,7 +84,66 @@ impl OpenDevice {
     }
 }
 
-/// The same numbers as the page reads them.
+/// The most marks of a device: a program that catches out of memory errors may have any number.
+const MOST_MARKS: usize = 1000;
+
+impl OpenDevice {
+    /// What the page asks for first of a device: its peaks, its marks, and how far its numbers can be trusted.
+    pub(crate) fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
+        let history = self.history();
+        let events = &history.device().events;
+        let peaks = self.timeline.peaks();
+        let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
+        let overflowed = history.device().overflowed == Some(true);
+        let trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
+        protocol::Device {
+            device: history.device().device,
+            events: events.len(),
+            allocations: history.allocations.len(),
+            origin_us: self.timeline.duration().and_then(|_| events.get(0).time_us),
+            duration_us: self.timeline.duration(),
+            peaks: ByKind {
+                requested: peak(peaks.requested),
+                allocated: peak(peaks.allocated),
+                active: peak(peaks.active),
+                reserved: peak(peaks.reserved),
+            },
+            start: by_kind(self.timeline.counters_at(Moment::START)),
+            end: by_kind(self.timeline.counters_at(history.end())),
+            preexisting: history.quality.preexisting,
+            marks: self.marks(),
+            tags: &self.tags.table,
+            tag_texts: self.tags.texts.iter().map(|&text| history.trace().strings.get(text)).collect(),
+            trust: protocol::Trust {
+                is_exact: trust.is_exact,
+                title: trust.title,
+                doubts: trust.doubts,
+                replay: trust.replay,
+                dropped: trust.dropped,
+            },
+        }
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let events = &self.history().device().events;
+        let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
+            Action::Oom => Some((event, MarkKind::Oom)),
+            Action::Snapshot => Some((event, MarkKind::Snapshot)),
+            _ => None,
+        });
+        marked
+            .take(MOST_MARKS)
+            .map(|(event, kind)| Mark {
+                event,
+                time_us: self.timeline.time_of(Moment::after(event)),
+                kind,
+                bytes: events.get(event).size,
+            })
+            .collect()
+    }
+}
+
+/// Counters in the form in which they are sent.
 pub(crate) fn by_kind(c: Counters) -> ByKind<u64> {
     ByKind { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong when a page is served.
+//! Errors of the server, and the answers that they become.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -36,7 +36,7 @@ pub enum ViewError {
         /// The most bytes it may have.
         limit: u64,
     },
-    /// The names of a recording are longer than an answer can be.
+    /// The head of an answer is longer than 4 GiB: the recording's names are too long.
     #[error("the recording's names are too long for a page")]
     TooMuch,
     /// The recording cannot be replayed.
@@ -48,16 +48,16 @@ pub enum ViewError {
     /// The data of a page cannot be compressed.
     #[error("the page cannot be written: {0}")]
     Io(#[from] std::io::Error),
-    /// The system gave no thread to read on.
+    /// The thread that read a dropped file ended before it was done.
     #[error("the work was stopped: {0}")]
     Stopped(#[from] tokio::task::JoinError),
-    /// What answers is gone, by a fault of its own.
+    /// The thread that answers has failed, by a fault of vramscope.
     #[error("the question could not be answered; that is a fault of vramscope, and other questions go on")]
     Failed,
-    /// Whoever asked has gone.
+    /// The page closed the connection before it had the answer.
     #[error("the answer is no longer wanted")]
     Unwanted,
-    /// A dropped file does not arrive any more.
+    /// A dropped file stopped arriving, or came too slowly.
     #[error("the file stopped arriving, or came too slowly; drop it again")]
     Stalled,
 }

@@ -1,4 +1,4 @@
-//! Who may ask: the page itself, and nobody else.
+//! Refuses requests that do not come from the page itself.
 //!
 //! Other programs and web pages on the same machine can reach a local server. The secret in the address keeps them
 //! out. Where it leaks, web pages are still refused: a page of another site cannot lie about `Origin`, and one that
@@ -15,7 +15,7 @@ pub(crate) struct Guard {
     hosts: [String; 2],
 }
 
-/// What every answer says to the browser.
+/// Headers of every answer: what the page may do, and that nothing of it is stored.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -34,6 +34,7 @@ impl Guard {
         Self { hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")] }
     }
 
+    /// Whether a request with these headers was sent to this server, and not by a page of another site.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         let text = |name: HeaderName| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
         let Some(host) = text(header::HOST).filter(|&host| self.hosts.iter().any(|h| h == host)) else {
@@ -46,7 +47,7 @@ impl Guard {
     }
 }
 
-/// Refuses what does not come from the page, and says to the browser what the page may do.
+/// The middleware that refuses what does not come from the page, and adds [`HEADERS`] to every answer.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = if guard.admits(request.headers()) {
         next.run(request).await

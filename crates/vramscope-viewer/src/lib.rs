@@ -2,19 +2,21 @@
 //!
 //! ```text
 //!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
-//!   open_file.rs   its threads: it lives on them           |
+//!   open_file.rs   the threads that answer                 |
 //!        |                                                |
-//!   answers.rs     answers to what the page asks       page.rs    served, or with the data inside
+//!   answers.rs     answers to the page's questions     page.rs    served, or with the data inside
 //!        |                                                |
 //!        +------------------> server.rs <-----------------+       guard.rs   who may ask
 //! ```
 
+mod advice;
 mod answers;
 mod columns;
 mod device;
 mod error;
 mod guard;
 mod library;
+mod names;
 mod open_file;
 mod packed;
 mod page;

@@ -11,8 +11,9 @@ use crate::open_file::OpenFile;
 /// may be dropped onto the page later.
 #[derive(Debug)]
 pub struct Library {
-    /// By their positions, which stay theirs; `None` where one was closed.
+    /// The files by their positions, which never change; `None` where a file was closed.
     files: Mutex<Vec<Option<Arc<OpenFile>>>>,
+    /// Whether all files are there that the command named.
     complete: watch::Sender<bool>,
 }
 
@@ -23,27 +24,27 @@ impl Default for Library {
 }
 
 impl Library {
-    /// Adds a recording and tells its position.
+    /// Adds a recording and returns its position, by which the page asks for it.
     pub fn add(&self, file: OpenFile) -> usize {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.push(Some(Arc::new(file)));
         files.len() - 1
     }
 
-    /// Every file that was named is there.
+    /// Says that all files are there that the command named; questions are answered from now on.
     pub fn complete(&self) {
         self.complete.send_replace(true);
     }
 
-    /// Closes a recording: its memory is free once the questions that are under way are answered. Whether it was open.
+    /// Closes a recording, and returns whether it was open. Its memory is free once the questions under way are answered.
     pub(crate) fn close(&self, position: usize) -> bool {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.get_mut(position).is_some_and(|file| file.take().is_some())
     }
 
-    /// All recordings by their positions, once the named ones are there.
+    /// All recordings by their positions; waits until those are there that the command named.
     pub(crate) async fn all(&self) -> Vec<Option<Arc<OpenFile>>> {
-        // The sender lives as long as we do.
+        // This fails only where the sender is gone, which is a field of `self`.
         self.complete.subscribe().wait_for(|&complete| complete).await.ok();
         self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,6 +1,6 @@
-//! A file that is open: the threads that it lives on.
+//! An open file, and the threads that answer questions about it.
 //!
-//! They share what was made of it, and answer what is asked. When the file is closed they end, and its memory is free.
+//! The threads share the recording. When the file is closed they end, and its memory is free.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use vramscope_trace::formats::Recording;
 use crate::ViewError;
 use crate::recording::OpenRecording;
 
-/// How long a question takes to answer: those of one kind wait for each other, not for the others.
+/// How long a question takes to answer. Slow questions wait for each other and never keep quick ones waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// Pictures, lists, lookups.
@@ -24,7 +24,7 @@ pub(crate) enum Pace {
     Slow,
 }
 
-/// Questions of a pace that are answered at one time; a page asks a few.
+/// How many threads answer questions of each pace.
 const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];
 
 type Job = Box<dyn FnOnce(&OpenRecording) + Send>;
@@ -69,19 +69,22 @@ impl OpenFile {
         Ok(Self { quick, slow, closed })
     }
 
-    /// Asks, off the threads that serve. A caller who does not wait for the answer cancels the question.
+    /// Asks a question, which is answered on a thread of the file. Dropping the future cancels the question.
+    ///
+    /// # Errors
+    /// Those of `answer`; [`ViewError::Failed`] where it panics.
     pub(crate) async fn ask<A: Send + 'static>(
         &self,
         pace: Pace,
         answer: impl FnOnce(&OpenRecording, &Cancel) -> Result<A, ViewError> + Send + 'static,
     ) -> Result<A, ViewError> {
         let cancel = Cancel::default();
-        let _waiting = Waiting(cancel.clone());
-        let (tell, told) = oneshot::channel();
+        let _cancel_on_drop = CancelOnDrop(cancel.clone());
+        let (send, answered) = oneshot::channel();
         let job: Job = Box::new(move |open| {
             if !cancel.is_cancelled() {
-                // Nobody hears it where the caller has gone.
-                tell.send(answer(open, &cancel)).ok();
+                // This fails where the caller has gone, and nobody needs the answer.
+                send.send(answer(open, &cancel)).ok();
             }
         });
         let jobs = match pace {
@@ -89,26 +92,26 @@ impl OpenFile {
             Pace::Slow => &self.slow,
         };
         jobs.send(job).map_err(|_| ViewError::Failed)?;
-        told.await.map_err(|_| ViewError::Failed)?
+        answered.await.map_err(|_| ViewError::Failed)?
     }
 }
 
-/// Whoever waits for an answer; dropped, the answer is not wanted any more.
-struct Waiting(Cancel);
+/// Cancels a question when it is dropped: nobody waits for the answer any more.
+struct CancelOnDrop(Cancel);
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
 }
 
-/// Answers until the file is closed.
+/// Answers questions until the file is closed.
 fn answer(open: &OpenRecording, jobs: &Mutex<Receiver<Job>>) {
     loop {
-        // One waits for the next question, the others for their turn to wait.
+        // One thread waits for the next question and holds the lock; the others wait for the lock.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        // A question that fails takes no thread with it; its caller sees that no answer comes.
+        // A panic ends the question, not the thread: the caller's channel closes, and it gets an error.
         catch_unwind(AssertUnwindSafe(|| job(open))).ok();
     }
 }

@@ -1,10 +1,10 @@
-//! Everything about recordings in one answer, for a page that has no server behind it.
+//! All data of recordings in one answer, for a page that has no server behind it.
 //!
-//! Columns of integers are written as variable-length numbers (LEB128), seven bits a byte: training repeats itself step by
-//! step, and so do the bytes of such columns, which is what the compressor lives on. Positions and addresses are written
-//! as differences, signed ones by turns (0, -1, 1, -2 ...). What follows from something else is left out:
+//! Columns of integers are written as variable-length numbers (LEB128), seven bits a byte. Positions and addresses are written as
+//! differences, signed ones by turns (0, -1, 1, -2 ...). Training repeats itself step by step, and so do the bytes of such columns:
+//! they compress well. What follows from other columns is left out:
 //!
-//! - an event that makes or frees an allocation has that allocation's address and, but for odd ones, its size
+//! - an event that makes or frees an allocation has that allocation's address and, with the exceptions in `odd_event`, its size
 //! - one that makes an allocation has its stack and tags, too; allocations are numbered as they come
 //! - a block's size is written as what it has beyond the request rounded up to 512 bytes
 //!
@@ -30,7 +30,7 @@ pub(crate) struct Packed<'r> {
     files: Vec<PackedFile<'r>>,
 }
 
-/// What it carries of a file beside the recording.
+/// The names and devices of a file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct PackedFile<'r> {
@@ -56,20 +56,20 @@ pub(crate) struct PackedDevice<'r> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct PackedAllocations {
-    /// Each address once: signed differences.
+    /// Each address once, as signed differences.
     addresses: U8s,
-    /// Positions in `addresses`.
+    /// The address of each allocation: a position in `addresses`.
     address: U8s,
     requested: U8s,
-    /// Signed: the block's bytes beyond the request rounded up to 512 bytes.
+    /// Signed numbers: the bytes of the block less those of the request rounded up to 512 bytes.
     beyond: U8s,
-    /// Signed differences of moments.
+    /// First moments, as signed differences.
     from: U8s,
-    /// Moments counted from `from`: 0 is never, 1 the same.
+    /// When each was freed, in moments after `from`: 0 is never, 1 the same moment.
     freed: U8s,
-    /// Moments counted from `freed`.
+    /// When its memory was available again, in moments after `freed`, likewise.
     to: U8s,
-    /// 0 is none.
+    /// 0 is none, other numbers are one more than that of the stack.
     stack: U8s,
     tags: U8s,
     /// A byte each: the position in `ORIGINS`, and 4 where the size is inferred.
@@ -82,17 +82,17 @@ pub(crate) struct PackedAllocations {
 pub(crate) struct PackedEvents {
     /// A byte each: the position in `ACTIONS`.
     action: U8s,
-    /// 0 is none, 1 a new one, 2 the newest, 3 the one before it ...
+    /// The allocation that it is about: 0 is none, 1 a new one, 2 the newest so far, 3 the one before that ...
     allocation: U8s,
     /// Signed differences of microseconds since the Unix epoch; empty where not every event has a time.
     time: U8s,
-    /// Events about an allocation that tell another size than it has: signed differences of their numbers, and the sizes.
+    /// Events that name another size than their allocation has: their numbers as signed differences, and the sizes in bytes.
     odd_event: U8s,
     odd_bytes: U8s,
-    /// Of the events about an allocation that do not make it.
+    /// Stacks and tags of the events that free an allocation.
     free_stack: U8s,
     free_tags: U8s,
-    /// Of the events about no allocation.
+    /// The same and addresses and bytes of the events that are about no allocation.
     lone_address: U8s,
     lone_bytes: U8s,
     lone_stack: U8s,
@@ -103,11 +103,11 @@ pub(crate) struct PackedEvents {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct PackedRanges {
-    /// Signed differences.
+    /// Addresses as signed differences.
     address: U8s,
     bytes: U8s,
     from: U8s,
-    /// Moments counted from `from`.
+    /// When the range was given back, in moments after `from`: 0 is never.
     to: U8s,
     tags: U8s,
     /// A byte each: the position in `SEGMENT_KINDS`, and 4 where it is expandable.
@@ -117,6 +117,9 @@ pub(crate) struct PackedRanges {
 }
 
 /// The recordings as one answer.
+///
+/// # Errors
+/// Where a report cannot be made, or the names take more than 4 GiB.
 pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
     let mut columns = Columns::default();
     let mut files = Vec::new();
@@ -140,11 +143,11 @@ pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
     columns.behind(&Packed { recordings, files })
 }
 
-/// A column of variable-length numbers.
+/// A column of variable-length numbers (LEB128).
 #[derive(Default)]
-struct Numbers(Vec<u8>);
+struct Varints(Vec<u8>);
 
-impl Numbers {
+impl Varints {
     fn of(values: impl Iterator<Item = u64>) -> Vec<u8> {
         let mut this = Self::default();
         values.for_each(|v| this.push(v));
@@ -164,7 +167,7 @@ impl Numbers {
     }
 }
 
-/// The differences between neighbours, beginning at 0.
+/// Each value less the one before it; the first as it is.
 fn differences(values: impl Iterator<Item = u64>) -> impl Iterator<Item = i64> {
     let mut last = 0u64;
     values.map(move |v| {
@@ -174,19 +177,19 @@ fn differences(values: impl Iterator<Item = u64>) -> impl Iterator<Item = i64> {
     })
 }
 
-/// A moment counted from another: 0 is never, 1 the same.
+/// A moment as its distance from another: 0 is never, 1 the same moment.
 fn since(moment: Moment, other: Moment) -> u64 {
     if moment == Moment::NEVER { 0 } else { (moment.index() - other.index()) as u64 + 1 }
 }
 
-/// A number that may be missing: 0 is none.
+/// A number that may be missing: 0 is none, other numbers are one more than they mean.
 fn or_none(n: u32) -> u64 {
     u64::from(n.wrapping_add(1))
 }
 
 fn allocations(device: &OpenDevice, columns: &mut Columns) -> PackedAllocations {
     let allocations = &device.history().allocations;
-    // Few addresses serve many allocations: each once, then by number.
+    // Many allocations share few addresses, so each address is written once, and allocations name it by its number.
     let mut numbers: HashMap<u64, u64> = HashMap::new();
     let mut distinct: Vec<u64> = Vec::new();
     let of_address: Vec<u64> = allocations
@@ -201,15 +204,15 @@ fn allocations(device: &OpenDevice, columns: &mut Columns) -> PackedAllocations 
     let beyond = allocations.iter().map(|a| a.size.wrapping_sub(rounded(a.requested)) as i64);
     let marks = allocations.iter().map(|a| origin(a.origin) | (u8::from(a.size_inferred) << 2));
     PackedAllocations {
-        addresses: columns.u8(Numbers::signed(differences(distinct.iter().copied()))),
-        address: columns.u8(Numbers::of(of_address.into_iter())),
-        requested: columns.u8(Numbers::of(allocations.iter().map(|a| a.requested))),
-        beyond: columns.u8(Numbers::signed(beyond)),
-        from: columns.u8(Numbers::signed(differences(allocations.iter().map(|a| a.from.index() as u64)))),
-        freed: columns.u8(Numbers::of(allocations.iter().map(|a| since(a.freed, a.from)))),
-        to: columns.u8(Numbers::of(allocations.iter().map(|a| since(a.to, a.freed.min(a.to))))),
-        stack: columns.u8(Numbers::of(allocations.iter().map(|a| or_none(stack(a.stack))))),
-        tags: columns.u8(Numbers::of(device.tags.allocations.iter().map(|&t| u64::from(t)))),
+        addresses: columns.u8(Varints::signed(differences(distinct.iter().copied()))),
+        address: columns.u8(Varints::of(of_address.into_iter())),
+        requested: columns.u8(Varints::of(allocations.iter().map(|a| a.requested))),
+        beyond: columns.u8(Varints::signed(beyond)),
+        from: columns.u8(Varints::signed(differences(allocations.iter().map(|a| a.from.index() as u64)))),
+        freed: columns.u8(Varints::of(allocations.iter().map(|a| since(a.freed, a.from)))),
+        to: columns.u8(Varints::of(allocations.iter().map(|a| since(a.to, a.freed.min(a.to))))),
+        stack: columns.u8(Varints::of(allocations.iter().map(|a| or_none(stack(a.stack))))),
+        tags: columns.u8(Varints::of(device.tags.allocations.iter().map(|&t| u64::from(t)))),
         origin: columns.u8(marks),
     }
 }
@@ -220,21 +223,21 @@ fn events(device: &OpenDevice, columns: &mut Columns) -> PackedEvents {
     let events = &history.device().events;
     let subject = |event: usize| history.subject_number(event);
     let mut seen = 0;
-    let subjects = Numbers::of((0..events.len()).map(|e| {
+    let subjects = Varints::of((0..events.len()).map(|e| {
         let Some(id) = subject(e) else { return 0 };
         let back = 1 + (seen - id.min(seen)) as u64;
         seen = seen.max(id + 1);
         back
     }));
     let lone = || (0..events.len()).filter(|&e| subject(e).is_none()).map(|e| events.get(e));
-    // Of the events about an allocation only frees say something new: their stack and tags.
+    // An event that makes an allocation has its stack and tags. Those of frees are written.
     let frees = || {
         (0..events.len()).filter_map(|e| {
             let a = &allocations[subject(e)?];
             (a.from != Moment::after(e)).then(|| events.get(e))
         })
     };
-    // A free may tell another size than its allocation, where events are missing.
+    // Where events are missing, a free may name another size than the allocation has that it is taken to free.
     let odd = || {
         (0..events.len()).filter_map(|e| {
             let size = events.get(e).size;
@@ -246,32 +249,32 @@ fn events(device: &OpenDevice, columns: &mut Columns) -> PackedEvents {
     PackedEvents {
         action: columns.u8(events.actions().iter().map(|&a| action(a))),
         allocation: columns.u8(subjects),
-        time: columns.u8(Numbers::signed(differences(times.into_iter()))),
-        odd_event: columns.u8(Numbers::signed(differences(odd().map(|(e, _)| e as u64)))),
-        odd_bytes: columns.u8(Numbers::of(odd().map(|(_, size)| size))),
-        free_stack: columns.u8(Numbers::of(frees().map(|e| or_none(stack(e.stack))))),
-        free_tags: columns.u8(Numbers::of(frees().map(|e| e.tags.index() as u64))),
-        lone_address: columns.u8(Numbers::of(lone().map(|e| e.address))),
-        lone_bytes: columns.u8(Numbers::of(lone().map(|e| e.size))),
-        lone_stack: columns.u8(Numbers::of(lone().map(|e| or_none(stack(e.stack))))),
-        lone_tags: columns.u8(Numbers::of(lone().map(|e| e.tags.index() as u64))),
+        time: columns.u8(Varints::signed(differences(times.into_iter()))),
+        odd_event: columns.u8(Varints::signed(differences(odd().map(|(e, _)| e as u64)))),
+        odd_bytes: columns.u8(Varints::of(odd().map(|(_, size)| size))),
+        free_stack: columns.u8(Varints::of(frees().map(|e| or_none(stack(e.stack))))),
+        free_tags: columns.u8(Varints::of(frees().map(|e| e.tags.index() as u64))),
+        lone_address: columns.u8(Varints::of(lone().map(|e| e.address))),
+        lone_bytes: columns.u8(Varints::of(lone().map(|e| e.size))),
+        lone_stack: columns.u8(Varints::of(lone().map(|e| or_none(stack(e.stack))))),
+        lone_tags: columns.u8(Varints::of(lone().map(|e| e.tags.index() as u64))),
     }
 }
 
 fn ranges(device: &OpenDevice, columns: &mut Columns) -> PackedRanges {
     let ranges = &device.history().reserved;
     PackedRanges {
-        address: columns.u8(Numbers::signed(differences(ranges.iter().map(|r| r.address)))),
-        bytes: columns.u8(Numbers::of(ranges.iter().map(|r| r.size))),
-        from: columns.u8(Numbers::of(ranges.iter().map(|r| r.from.index() as u64))),
-        to: columns.u8(Numbers::of(ranges.iter().map(|r| since(r.to, r.from)))),
-        tags: columns.u8(Numbers::of(device.tags.ranges.iter().map(|&t| u64::from(t)))),
+        address: columns.u8(Varints::signed(differences(ranges.iter().map(|r| r.address)))),
+        bytes: columns.u8(Varints::of(ranges.iter().map(|r| r.size))),
+        from: columns.u8(Varints::of(ranges.iter().map(|r| r.from.index() as u64))),
+        to: columns.u8(Varints::of(ranges.iter().map(|r| since(r.to, r.from)))),
+        tags: columns.u8(Varints::of(device.tags.ranges.iter().map(|&t| u64::from(t)))),
         kind: columns.u8(ranges.iter().map(|r| kind(r.kind) | (u8::from(r.expandable) << 2))),
-        stack: columns.u8(Numbers::of(ranges.iter().map(|r| or_none(stack(r.stack))))),
+        stack: columns.u8(Varints::of(ranges.iter().map(|r| or_none(stack(r.stack))))),
     }
 }
 
-/// The smallest block that holds a request (`kMinBlockSize` of PyTorch): close to every block's size.
+/// The smallest block that holds a request, in bytes (PyTorch's `kMinBlockSize` is 512). Most blocks have this size.
 fn rounded(requested: u64) -> u64 {
     requested.max(1).checked_next_multiple_of(512).unwrap_or(requested)
 }
@@ -282,8 +285,8 @@ mod tests {
 
     #[test]
     fn numbers_take_as_many_bytes_as_they_need() {
-        assert_eq!(Numbers::of([0, 127, 128, 300].into_iter()), [0, 127, 128, 1, 172, 2]);
-        assert_eq!(Numbers::signed([0, -1, 1, -2, i64::MIN].into_iter())[..4], [0, 1, 2, 3]);
+        assert_eq!(Varints::of([0, 127, 128, 300].into_iter()), [0, 127, 128, 1, 172, 2]);
+        assert_eq!(Varints::signed([0, -1, 1, -2, i64::MIN].into_iter())[..4], [0, 1, 2, 3]);
         assert_eq!(differences([5, 3, 3].into_iter()).collect::<Vec<_>>(), [5, -2, 0]);
     }
 }

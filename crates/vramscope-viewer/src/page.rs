@@ -18,7 +18,7 @@ use crate::ViewError;
 use crate::packed::pack;
 use crate::recording::OpenRecording;
 
-/// A file of the page: its name, its type, what is in it.
+/// A file of the page.
 struct Asset {
     name: &'static str,
     kind: &'static str,
@@ -51,7 +51,8 @@ pub(crate) fn asset(name: &str) -> Option<Response> {
 }
 
 impl Asset {
-    /// What is in it. Where `VRAMSCOPE_PAGE` names a directory, it is read from there: for who works on the page.
+    /// The contents. Where `VRAMSCOPE_PAGE` names a directory they are read from there, so that a change of the page needs no new
+    /// build of the command.
     fn read(&self) -> Cow<'static, [u8]> {
         let folder = std::env::var_os("VRAMSCOPE_PAGE");
         let newer = folder.and_then(|folder| std::fs::read(Path::new(&folder).join(self.name)).ok());
@@ -74,7 +75,7 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
     let data = STANDARD.encode(deflated.finish()?);
     let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(&a.read()).into_owned());
     let [script_hash, style_hash] = [&script, &style].map(|text| STANDARD.encode(Sha256::digest(text)));
-    // The built script holds no end of a script, see the test.
+    // The script does not contain "</script", and the style not "</style": a test checks what is built.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

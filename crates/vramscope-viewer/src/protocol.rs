@@ -38,7 +38,7 @@ pub(crate) struct Recording<'r> {
     pub(crate) conf: Option<&'r str>,
     /// Facts about the file, in the order in which they are shown: their names and values.
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// The same of the allocator's settings.
+    /// The recorded settings of the allocator: their names and values.
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) devices: Vec<Device<'r>>,
 }
@@ -100,7 +100,7 @@ pub(crate) struct Mark {
     pub(crate) event: usize,
     pub(crate) time_us: Option<i64>,
     pub(crate) kind: MarkKind,
-    /// What was asked for in vain.
+    /// The bytes of the request that failed, where it is an out of memory.
     pub(crate) bytes: u64,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum MarkKind {
     Snapshot,
 }
 
-/// What an allocation or event carries beside numbers and stack. Texts are positions in the device's `tag_texts`.
+/// What is recorded with an allocation or event besides numbers and a stack. Texts are positions in the device's `tag_texts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Tags {
@@ -130,9 +130,9 @@ pub(crate) struct Tags {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Names<'r> {
     pub(crate) texts: Vec<Cow<'r, str>>,
-    /// Of each frame its file as recorded.
+    /// For each frame its file as recorded.
     pub(crate) file: U32s,
-    /// The file as people read it.
+    /// The file as reports shorten it.
     pub(crate) short_file: U32s,
     pub(crate) function: U32s,
     pub(crate) short_function: U32s,
@@ -142,7 +142,7 @@ pub(crate) struct Names<'r> {
     /// Stack `i` has the frames from `ends[i - 1]` (0 of the first) up to `ends[i]`, innermost first.
     pub(crate) ends: U32s,
     pub(crate) frames: U32s,
-    /// Of each stack the frame that names it.
+    /// For each stack the frame that names it: as a rule the user's innermost.
     pub(crate) own: U32s,
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct Picture {
     /// Bytes at the bottom and at the top.
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Of each pixel column its column; `NONE` where the window reaches beyond the recording.
+    /// The column of each pixel column; `NONE` where the window reaches beyond the recording.
     pub(crate) column: U32s,
     /// The moment that a column shows.
     pub(crate) moment: U32s,
@@ -183,7 +183,7 @@ pub(crate) struct Items {
     pub(crate) size: F64s,
     /// The first moment at which it is there.
     pub(crate) from: U32s,
-    /// The first moment at which it is there no more; `NONE` where it stays.
+    /// The first moment at which it is there no more; `NONE` where it stays to the end.
     pub(crate) to: U32s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
@@ -197,11 +197,11 @@ pub(crate) struct Live {
     pub(crate) counters: ByKind<u64>,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
-    /// How they are known: a position in `ORIGINS`.
+    /// How the allocations are known: a position in `ORIGINS`.
     pub(crate) origin: U8s,
     pub(crate) bytes: F64s,
     pub(crate) requested: F64s,
-    /// Blocks.
+    /// The number of blocks.
     pub(crate) count: U32s,
 }
 
@@ -224,7 +224,7 @@ pub(crate) struct LayoutSegments {
     pub(crate) tags: U32s,
     /// A position in `SEGMENT_KINDS`.
     pub(crate) kind: U8s,
-    /// 1 where it is.
+    /// 1 where the segment is expandable.
     pub(crate) expandable: U8s,
     pub(crate) stack: U32s,
     pub(crate) from: U32s,
@@ -238,7 +238,7 @@ pub(crate) struct LayoutBlocks {
     pub(crate) address: F64s,
     pub(crate) bytes: F64s,
     pub(crate) requested: F64s,
-    /// 1 where it was freed and waits for another stream.
+    /// 1 where the block was freed and waits for another stream.
     pub(crate) pending: U8s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
@@ -272,7 +272,7 @@ pub(crate) struct Allocation {
     /// Which of the allocations at this address it is, from 0.
     pub(crate) version: u32,
     pub(crate) requested: u64,
-    /// Of its block.
+    /// The bytes of its block.
     pub(crate) bytes: u64,
     /// The moment after it was made; 0 of what was live before recording began.
     pub(crate) from: usize,
@@ -298,7 +298,7 @@ pub(crate) struct Allocation {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Found {
     pub(crate) count: usize,
-    /// Of all that were found, in sum over the recording.
+    /// The bytes of all that were found, added up over the recording.
     pub(crate) bytes: u64,
     pub(crate) id: U32s,
     pub(crate) address: F64s,
@@ -317,7 +317,7 @@ pub(crate) struct Regions<'r> {
     /// A position in `names`.
     pub(crate) name: U32s,
     pub(crate) depth: U8s,
-    /// Moments.
+    /// The moments at which the run begins and ends.
     pub(crate) from: U32s,
     pub(crate) to: U32s,
     pub(crate) from_us: F64s,
@@ -336,7 +336,7 @@ pub(crate) struct Segments<'r> {
     pub(crate) tags: U32s,
     /// A position in `SEGMENT_KINDS`.
     pub(crate) kind: U8s,
-    /// 1 where it is.
+    /// 1 where the segment is expandable.
     pub(crate) expandable: U8s,
     pub(crate) stack: U32s,
     pub(crate) pools: &'r [PoolPeaks],
@@ -414,10 +414,10 @@ pub(crate) struct WindowQuery {
     /// The left and the right end on the axis.
     pub(crate) from: f64,
     pub(crate) to: f64,
-    /// Pixels.
+    /// The size of the picture in pixels.
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// Bytes at the bottom and at the top; without the top what is there fits.
+    /// Bytes at the bottom and at the top; where the top is null, the picture is fitted to what is there.
     pub(crate) low: f64,
     pub(crate) high: Option<f64>,
     /// Where `high` is null: whether room is left for reserved bytes, too. 1 is yes in the question.
@@ -445,13 +445,13 @@ pub(crate) enum Axis {
     Time,
 }
 
-/// What a search looks for: an allocation is found that is all of what is named. Null is any.
+/// A search: it finds the allocations that match every member that is not null.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Query"))]
 pub(crate) struct SearchQuery {
     pub(crate) stacks: Option<Vec<u32>>,
     pub(crate) tags: Option<Vec<u32>>,
-    /// An address inside of its block.
+    /// An address inside of the block.
     pub(crate) address: Option<f64>,
     /// Which of the allocations that begin at `address`, from 0.
     pub(crate) version: Option<u32>,

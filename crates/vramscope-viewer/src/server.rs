@@ -54,7 +54,7 @@ impl Server {
         Ok(Self { listener, port, secret })
     }
 
-    /// The address of the page. Who knows it can read the recordings; nobody can guess it.
+    /// The address of the page, with the secret: whoever knows it can read the recordings.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.secret)
     }
@@ -66,11 +66,11 @@ impl Server {
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
         let guard = Guard::new(self.port);
         let own = format!("/{}/", self.secret);
-        let state = Served { library, uploads: Arc::new(Semaphore::new(MOST_UPLOADS)) };
+        let state = AppState { library, uploads: Arc::new(Semaphore::new(MOST_UPLOADS)) };
         let app = app(state, &self.secret, guard.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            // Files that arrive are read on these; questions have the threads of their files.
+            // Dropped files are read on these threads; questions are answered on the threads of their files.
             .max_blocking_threads(MOST_UPLOADS)
             .enable_all()
             .build()?;
@@ -80,7 +80,7 @@ impl Server {
             vramscope_http::serve(listener, LIMITS, |place| {
                 let (app, guard, own) = (TowerToHyperService::new(app.clone()), guard.clone(), own.clone());
                 service_fn(move |request: Request<Incoming>| {
-                    // Only the page's own questions keep a connection its place.
+                    // Only questions of the page itself keep a connection's place (see `vramscope_http`).
                     let place = (request.uri().path().starts_with(&own) && guard.admits(request.headers()))
                         .then(|| place.clone());
                     if let Some(place) = &place {
@@ -102,7 +102,7 @@ impl Server {
     }
 }
 
-/// What connections may take. Far fewer files are open than a process may have, and a page needs about six.
+/// The limits of connections. A page opens about six; 256 are far fewer files than a process may open.
 const LIMITS: Limits = Limits {
     connections: 256,
     head: Duration::from_secs(30),
@@ -111,26 +111,26 @@ const LIMITS: Limits = Limits {
     keep_alive: true,
 };
 
-/// Dropped files that are read at one time; others wait.
+/// How many dropped files are read at the same time; others wait.
 const MOST_UPLOADS: usize = 4;
 
-/// What all answers come from.
+/// The state that the routes share.
 #[derive(Debug, Clone)]
-struct Served {
+struct AppState {
     library: Arc<Library>,
     uploads: Arc<Semaphore>,
 }
 
-impl FromRef<Served> for Arc<Library> {
-    fn from_ref(served: &Served) -> Self {
-        Arc::clone(&served.library)
+impl FromRef<AppState> for Arc<Library> {
+    fn from_ref(state: &AppState) -> Self {
+        Arc::clone(&state.library)
     }
 }
 
-/// The longest question: the numbers of all stacks that a search found.
+/// The longest question in bytes: a search names the numbers of all stacks that match.
 const LONGEST_QUESTION: usize = 64 << 20;
 
-fn app(served: Served, secret: &str, admits: Guard) -> Router {
+fn app(state: AppState, secret: &str, admits: Guard) -> Router {
     let device = Router::new()
         .route("/picture", of_device(|d, window, cancel| d.picture(window, cancel)))
         .route("/live", of_device(|d, at: AtMoment, _| d.live(at.moment)))
@@ -139,13 +139,13 @@ fn app(served: Served, secret: &str, admits: Guard) -> Router {
         .route("/allocation", of_device(|d, one: OneAllocation, _| json(&d.allocation(one.id)?)))
         .route(
             "/regions",
-            of_device(|d, _: Nothing, _| {
+            of_device(|d, _: NoParameters, _| {
                 let mut columns = Columns::default();
                 let regions = d.regions(&mut columns);
                 columns.behind(&regions)
             }),
         )
-        .route("/segments", of_device(|d, _: Nothing, _| d.segments()))
+        .route("/segments", of_device(|d, _: NoParameters, _| d.segments()))
         .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
         .route("/report", of_file(|file, device, cancel| json(&file.report(device, cancel)?)))
         .route("/replay", of_file(|file, device, cancel| json(&file.replay(device, cancel)?)));
@@ -161,11 +161,11 @@ fn app(served: Served, secret: &str, admits: Guard) -> Router {
         .route(&format!("/{secret}/{{name}}"), get(async move |Path(name): Path<String>| found(&name)))
         .nest(&format!("/{secret}/api"), api)
         .layer(from_fn_with_state(admits, guard))
-        .with_state(served)
+        .with_state(state)
 }
 
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoParameters {}
 
 #[derive(Deserialize)]
 struct AtMoment {
@@ -188,10 +188,10 @@ struct Name {
     name: String,
 }
 
-/// Answers a question about one device.
+/// A route that answers a question about one device.
 fn of_device<Q: DeserializeOwned + Send + 'static>(
     answer: fn(&OpenDevice, Q, &Cancel) -> Answer,
-) -> MethodRouter<Served> {
+) -> MethodRouter<AppState> {
     get(
         async move |State(library): State<Arc<Library>>,
                     Path((file, device)): Path<(usize, usize)>,
@@ -204,15 +204,15 @@ fn of_device<Q: DeserializeOwned + Send + 'static>(
     )
 }
 
-/// Answers a question about one device that needs its whole file.
-fn of_file(answer: fn(&OpenRecording, usize, &Cancel) -> Answer) -> MethodRouter<Served> {
+/// A route that answers a slow question about one device, for which its whole file is needed.
+fn of_file(answer: fn(&OpenRecording, usize, &Cancel) -> Answer) -> MethodRouter<AppState> {
     get(async move |State(library): State<Arc<Library>>, Path((file, device)): Path<(usize, usize)>| {
         let file = library.file(file).await?;
         file.ask(Pace::Slow, move |f, cancel| answer(f, device, cancel)).await.map(bytes)
     })
 }
 
-/// What there is to know of each file at first; null for one that was closed.
+/// A list of what the page asks for first of each file; null stands for a file that was closed.
 async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, ViewError> {
     let mut all = Vec::new();
     for file in library.all().await {
@@ -244,19 +244,19 @@ async fn search(
 }
 
 async fn open(
-    State(Served { library, uploads }): State<Served>,
+    State(AppState { library, uploads }): State<AppState>,
     Query(Name { name }): Query<Name>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ViewError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
-    // It is never closed.
+    // Acquiring fails only where the semaphore is closed, which it never is.
     let reading = uploads.acquire().await.ok();
     let recording = upload::read(&name, length, body).await?;
     drop(reading);
     let opened = OpenFile::open(name, recording)?;
     opened.ask(Pace::Quick, |_, _| Ok(())).await?;
-    // The files that were named come first.
+    // The files that the command named have the first positions: wait for them.
     library.all().await;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())
@@ -266,7 +266,7 @@ async fn close(
     State(library): State<Arc<Library>>,
     Path(file): Path<usize>,
 ) -> Result<StatusCode, ViewError> {
-    // The files that were named have their positions first.
+    // Wait until the files have their positions that the command named.
     library.all().await;
     if library.close(file) { Ok(StatusCode::NO_CONTENT) } else { Err(ViewError::NoFile(file)) }
 }
@@ -320,7 +320,7 @@ mod tests {
         });
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let file = runtime.block_on(library.file(0)).unwrap();
-        // Nothing is answered: those who could answer wait for us.
+        // NoParameters is answered: those who could answer wait for us.
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(std::sync::Mutex::new(wait));
         let busy: Vec<_> = (0..2)

@@ -1,4 +1,4 @@
-//! Names that answers tell by their position in a table. The page has the same tables
+//! Tables of names. Answers name their entries by position, and the page has the same tables
 //! (`viewer/src/source/generated/view.ts`).
 
 use vramscope_analysis::{Code, Origin};
@@ -8,7 +8,7 @@ use vramscope_trace::{Action, SegmentKind};
 pub(crate) const CODES: [(Code, &str); 3] =
     [(Code::User, "user"), (Code::Library, "library"), (Code::Native, "native")];
 
-/// How an allocation is known, in the page's words; nothing where it was recorded as usual.
+/// How an allocation is known, in the page's words; empty where it was recorded as usual.
 pub(crate) const ORIGINS: [(Origin, &str); 3] = [
     (Origin::Recorded, ""),
     (Origin::EndState, "live before recording"),
@@ -19,14 +19,17 @@ pub(crate) const ORIGINS: [(Origin, &str); 3] = [
 pub(crate) const SEGMENT_KINDS: [(SegmentKind, &str); 3] =
     [(SegmentKind::Small, "small"), (SegmentKind::Large, "large"), (SegmentKind::Unknown, "unknown")];
 
+/// The position in [`CODES`].
 pub(crate) fn code(code: Code) -> u8 {
     position(&CODES, code)
 }
 
+/// The position in [`SEGMENT_KINDS`].
 pub(crate) fn kind(kind: SegmentKind) -> u8 {
     position(&SEGMENT_KINDS, kind)
 }
 
+/// The position in [`ORIGINS`].
 pub(crate) fn origin(origin: Origin) -> u8 {
     position(&ORIGINS, origin)
 }
@@ -36,7 +39,7 @@ pub(crate) fn action(action: Action) -> u8 {
     Action::KNOWN.iter().position(|&a| a == action).unwrap_or(Action::KNOWN.len()) as u8
 }
 
-/// Where a table names a thing.
+/// The position of a thing in a table.
 fn position<T: PartialEq>(table: &[(T, &str)], thing: T) -> u8 {
     table.iter().position(|(named, _)| *named == thing).unwrap_or(table.len()) as u8
 }

@@ -1,4 +1,4 @@
-//! What allocations and events carry beside numbers and stack, one table for each device.
+//! Tags of allocations and events: stream, pool and texts. Each device has a table of those that occur.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,12 +7,12 @@ use vramscope_trace::{PoolId, StringId};
 
 use crate::protocol::Tags;
 
-/// The table of a device, and which entry each of its things has.
+/// The table of a device, and the entries of its allocations and reserved ranges.
 #[derive(Debug, Clone)]
 pub(crate) struct TagsOfDevice {
-    /// The first are the trace's own tags, by their ids; then those that only an end state or a segment tells.
+    /// First the trace's own tags, by their ids; behind them those that are known only from the end state or from a segment.
     pub(crate) table: Vec<Tags>,
-    /// Every text once, however many tags have it.
+    /// Each text once, however many tags have it.
     pub(crate) texts: Vec<StringId>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
@@ -31,43 +31,46 @@ impl TagsOfDevice {
                 (texts.len() - 1) as u32
             }))
         };
-        let view = |t: vramscope_trace::Tags| Tags {
+        let with_numbers = |t: vramscope_trace::Tags| Tags {
             stream: t.stream,
-            pool: t.pool.map(array),
+            pool: t.pool.map(pool_numbers),
             category: text(t.category),
             compile_context: text(t.compile_context),
             user_metadata: text(t.user_metadata),
         };
-        let mut table = Table::of(trace.tags.iter().map(view).collect());
-        let ranges =
-            history.reserved.iter().map(|r| table.entry(bare(r.stream, r.pool.map(array)))).collect();
+        let mut table = TagTable::of(trace.tags.iter().map(with_numbers).collect());
+        let ranges = history
+            .reserved
+            .iter()
+            .map(|r| table.entry(without_texts(r.stream, r.pool.map(pool_numbers))))
+            .collect();
         let mut allocations = vec![0; history.allocations.len()];
-        each_with_pool(history, |id, around| {
-            allocations[id] = table.of_allocation(&history.allocations[id], around.map(array));
+        for_each_with_pool(history, |id, around| {
+            allocations[id] = table.of_allocation(&history.allocations[id], around.map(pool_numbers));
         });
         Self { table: table.entries, texts, allocations, ranges }
     }
 }
 
 /// Tags without texts.
-fn bare(stream: u64, pool: Option<[u64; 2]>) -> Tags {
+fn without_texts(stream: u64, pool: Option<[u64; 2]>) -> Tags {
     Tags { stream, pool, category: None, compile_context: None, user_metadata: None }
 }
 
-fn array(pool: PoolId) -> [u64; 2] {
+fn pool_numbers(pool: PoolId) -> [u64; 2] {
     [pool.0, pool.1]
 }
 
-struct Table {
+struct TagTable {
     entries: Vec<Tags>,
     index: HashMap<Tags, u32>,
-    /// What [`of_allocation`](Self::of_allocation) looked up last: recorded tags, the pool, and their entry.
+    /// The last result of [`of_allocation`](Self::of_allocation): recorded tags, the pool, and their entry.
     last: Option<(u32, [u64; 2], u32)>,
 }
 
-impl Table {
+impl TagTable {
     fn of(entries: Vec<Tags>) -> Self {
-        // Of entries that look alike the first serves.
+        // Of equal entries the first is found.
         let index = entries.iter().enumerate().rev().map(|(i, &t)| (t, i as u32)).collect();
         Self { entries, index, last: None }
     }
@@ -80,9 +83,9 @@ impl Table {
         })
     }
 
-    /// Recorded tags; without a pool there, that of the segment around it.
+    /// The entry of an allocation: its recorded tags. Where they have no pool, `around` is taken: that of the segment around it.
     fn of_allocation(&mut self, a: &Allocation, around: Option<[u64; 2]>) -> u32 {
-        let Some(recorded) = a.tags else { return self.entry(bare(a.stream, around)) };
+        let Some(recorded) = a.tags else { return self.entry(without_texts(a.stream, around)) };
         let own = recorded.index() as u32;
         match around {
             Some(pool) if self.entries[own as usize].pool.is_none() => {
@@ -98,11 +101,11 @@ impl Table {
     }
 }
 
-/// Tells each allocation by its number, with the pool of the range that held it when it began.
-fn each_with_pool(history: &History, mut tell: impl FnMut(usize, Option<PoolId>)) {
+/// Visits each allocation by its number, with the pool of the reserved range in which it lay when it began.
+fn for_each_with_pool(history: &History, mut visit: impl FnMut(usize, Option<PoolId>)) {
     let ids = 0..history.allocations.len();
     if history.reserved.iter().all(|r| r.pool.is_none()) {
-        return ids.for_each(|id| tell(id, None));
+        return ids.for_each(|id| visit(id, None));
     }
     let ranges = history.reserved.iter().enumerate();
     let mut changes = Changes::of(ranges.map(|(number, r)| (r.from, r.to, number)));
@@ -117,13 +120,13 @@ fn each_with_pool(history: &History, mut tell: impl FnMut(usize, Option<PoolId>)
             };
         }
         let below = live.range(..=a.address).next_back().map(|(_, r)| r);
-        tell(id, below.filter(|r| a.address < r.end()).and_then(|r| r.pool));
+        visit(id, below.filter(|r| a.address < r.end()).and_then(|r| r.pool));
     };
-    // They mostly come in the order in which they began.
+    // Allocations mostly stand in the order in which they began, and need not be sorted.
     if history.allocations.is_sorted_by_key(|a| a.from) {
         return ids.for_each(next);
     }
-    let mut births: Vec<(Moment, usize)> = ids.map(|id| (history.allocations[id].from, id)).collect();
-    births.sort_unstable();
-    births.into_iter().for_each(|(_, id)| next(id));
+    let mut begins: Vec<(Moment, usize)> = ids.map(|id| (history.allocations[id].from, id)).collect();
+    begins.sort_unstable();
+    begins.into_iter().for_each(|(_, id)| next(id));
 }

@@ -1,4 +1,4 @@
-//! A file dropped onto the page: read as it arrives, never kept whole.
+//! Files that are dropped onto the page: read while they arrive, and never held whole in memory.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -14,14 +14,15 @@ use crate::ViewError;
 /// The largest file that can be dropped onto the page, in bytes.
 pub const LARGEST_UPLOAD: u64 = 1 << 30;
 
-/// How long a file may keep the server waiting. Waiting uses it up, and what arrives gives it back at [`SLOWEST`].
+/// How long a file may keep the server waiting. Time that passes is taken from it, and bytes that arrive add time at the rate of
+/// [`SLOWEST`].
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes a second that a file arrives with, at least: below the slowest links that pages are tunnelled through, and
-/// far above what would keep the place of others for long.
+/// The lowest rate at which a file may arrive, in bytes a second: slower than the slowest tunnels to a remote machine, and fast enough
+/// that nobody keeps the places of others for long.
 const SLOWEST: f64 = 16.0 * 1024.0;
 
-/// Chunks that wait for the reader.
+/// The most chunks that wait for the reader.
 const WAITING: usize = 16;
 
 /// Reads a recording from the body of a request that says to be `length` bytes long.
@@ -33,7 +34,7 @@ pub(crate) async fn read(name: &str, length: Option<u64>, body: Body) -> Result<
     let reading = tokio::task::spawn_blocking(move || {
         let mut stream = Chunks { chunks, rest: Bytes::new() };
         let recording = formats::read(&mut stream, &mut |_| {});
-        // A recording may end before its file does.
+        // A recording may end before its file: the rest is taken and dropped.
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
     });
     let passed = pass_on(body, send, LARGEST_UPLOAD, PATIENCE).await;
@@ -43,8 +44,8 @@ pub(crate) async fn read(name: &str, length: Option<u64>, body: Body) -> Result<
     read.map_err(unreadable)?.map_err(|e| unreadable(e.into()))
 }
 
-/// Sends the body on until it ends. What nobody wants any more is taken all the same: whoever sends a file reads why it
-/// was refused only when all of it is sent.
+/// Sends the body on until it ends. A body that is refused is still taken to its end, for browsers read the answer only when all of
+/// it is sent.
 ///
 /// # Errors
 /// Where it is longer than `most` bytes, or comes slower than [`SLOWEST`] for so long as `patience`.
@@ -77,12 +78,12 @@ async fn pass_on(
             send.send(Err(io::ErrorKind::FileTooLarge.into())).await.ok();
             return Err(ViewError::TooLarge { limit: most });
         }
-        // Where the reader has seen enough, nobody receives.
+        // This fails where the reader has stopped, and is no error.
         send.send(Ok(chunk)).await.ok();
     }
 }
 
-/// What has arrived, as a stream of bytes.
+/// The chunks that have arrived, as a stream of bytes.
 struct Chunks {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     rest: Bytes,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Items, Names, Tags } from '../source/source';
-import { keying, largest, stackTitle } from './color-keys';
+import { colorKeysBy, largest, stackTitle } from './color-keys';
 
 const names: Names = {
   label: ['c10::alloc', 'nn/linear.py:9 forward', 'train.py:3 main'],
@@ -39,17 +39,17 @@ test('titles of stacks', () => {
 });
 
 test('tags that read the same are one key', () => {
-  const keys = keying('stream', names, tags, false);
+  const keys = colorKeysBy('stream', names, tags, false);
   expect([0, 1, 2].map((i) => keys.label(keys.keyOf(items, i)))).toEqual(['default stream', 'stream 7', 'default stream']);
 });
 
 test('sizes by powers of two', () => {
-  const keys = keying('size', names, tags, false);
+  const keys = colorKeysBy('size', names, tags, false);
   expect([0, 1, 2].map((i) => keys.label(keys.keyOf(items, i)))).toEqual(['512 B to 1 KiB', '512 B to 1 KiB', '1 MiB to 2 MiB']);
 });
 
 test('the largest groups come first', () => {
-  const keys = keying('stack', names, tags, false);
+  const keys = colorKeysBy('stack', names, tags, false);
   expect(largest(keys, items, Float64Array.of(10, 20, 70), 5)).toEqual([
     { key: 1, share: 0.7 },
     { key: 0, share: 0.3 },

@@ -1,4 +1,4 @@
-// What items are coloured by: a key for each item, and what each key is called.
+// The keys by which items are coloured: a number for each item, and the label and colour of each key.
 
 import { poolName, streamName } from '../live/group';
 import { NO_STACK, framesOf, ownFrame } from '../live/stacks';
@@ -8,12 +8,14 @@ import type { ColorBy } from '../state/grouping';
 import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../style/colors';
 import { byteLabel } from './ticks';
 
-export interface Keying {
+/** One way to colour items. */
+export interface ColorKeys {
   keyOf(items: Items, item: number): number;
   label(key: number): string;
   color(key: number): Rgb;
 }
 
+/** The same function, which computes each value once. */
 function remembered<T>(make: (key: number) => T): (key: number) => T {
   const known = new Map<number, T>();
   return (key) => {
@@ -23,8 +25,8 @@ function remembered<T>(make: (key: number) => T): (key: number) => T {
   };
 }
 
-/** Keys by tags: the first tags that read the same stand for all of them. */
-function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tags: Tags) => Rgb): Keying {
+/** Keys that are positions in `tags`. Of tags with the same text the first is the key of all. */
+function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tags: Tags) => Rgb): ColorKeys {
   const first = new Map<string, number>();
   const keys = tags.map((one, i) => {
     const read = text(one);
@@ -38,7 +40,7 @@ function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tag
   };
 }
 
-/** The innermost frame that is not native, and the one that names the stack. */
+/** A short title of a stack: its innermost frame that is not native, and the frame that names it. */
 export function stackTitle(names: Names, stack: number): string {
   const inner = framesOf(names, stack).find((frame) => names.code[frame] !== 'native');
   const own = ownFrame(names, stack);
@@ -46,7 +48,8 @@ export function stackTitle(names: Names, stack: number): string {
   return shown.map((frame) => names.label[frame!]).join(' ‹ ') || NO_STACK;
 }
 
-export function keying(by: ColorBy, names: Names | undefined, tags: readonly Tags[], dark: boolean): Keying {
+/** The keys for a choice of what colours stand for. Names of frames may still be missing: they are read later than pictures. */
+export function colorKeysBy(by: ColorBy, names: Names | undefined, tags: readonly Tags[], dark: boolean): ColorKeys {
   switch (by) {
     case 'stack':
       return {
@@ -83,12 +86,12 @@ export function keying(by: ColorBy, names: Names | undefined, tags: readonly Tag
 
 export interface Share {
   key: number;
-  /** Of the pixels that show anything. */
+  /** The key's part of the pixels that show anything, from 0 to 1. */
   share: number;
 }
 
-/** The keys that cover most of a picture. */
-export function largest(keys: Keying, items: Items, area: Float64Array, most: number): Share[] {
+/** The keys that cover most of a picture, the largest first; `area` is the number of pixels of each item. */
+export function largest(keys: ColorKeys, items: Items, area: Float64Array, most: number): Share[] {
   const covered = new Map<number, number>();
   let total = 0;
   area.forEach((pixels, item) => {

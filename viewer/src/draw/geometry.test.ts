@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Frame } from '../numbers/scale';
+import type { Viewport } from '../numbers/scale';
 import type { Regions } from '../source/source';
-import { bandRowsOf, geometryAround, geometryIn, regionAt, regionsSeen } from './geometry';
+import { bandRowsOf, geometryAround, geometryIn, regionAt, visibleRegions } from './geometry';
 
 const regions: Regions = {
   names: ['step', 'forward'],
@@ -12,7 +12,7 @@ const regions: Regions = {
   from_us: Float64Array.of(100, 200, 600),
   to_us: Float64Array.of(500, 300, 900),
 };
-const frame: Frame = { from: 0, to: 100, low: 0, high: 1, width: 100, height: 10 };
+const viewport: Viewport = { from: 0, to: 100, low: 0, high: 1, width: 100, height: 10 };
 
 test('a plot is whole device pixels', () => {
   const g = geometryIn(1000.3, 300, 0, 1.5);
@@ -31,9 +31,9 @@ test('rows of the band', () => {
   expect(bandRowsOf(regions, 1)).toBe(1);
 });
 
-test('regions in a frame, at most one a pixel', () => {
-  const seen = (over: Partial<Frame>, depth: number, of = regions) => [
-    ...regionsSeen(of, 'events', { ...frame, ...over }, depth),
+test('regions in a viewport, at most one a pixel', () => {
+  const seen = (over: Partial<Viewport>, depth: number, of = regions) => [
+    ...visibleRegions(of, 'events', { ...viewport, ...over }, depth),
   ];
   expect(seen({}, 0)).toEqual([
     { region: 0, left: 10, right: 50 },
@@ -62,13 +62,13 @@ test('regions in a frame, at most one a pixel', () => {
 
 test('a region that reaches over later ones is seen to its end', () => {
   const crossing: Regions = { ...regions, depth: Uint8Array.of(0, 0, 0), to: Uint32Array.of(80, 30, 90) };
-  expect([...regionsSeen(crossing, 'events', { ...frame, from: 40, to: 50 }, 0)].map((s) => s.region)).toEqual([0]);
-  expect(regionAt(crossing, 'events', frame, 45, 0)).toBe(0);
+  expect([...visibleRegions(crossing, 'events', { ...viewport, from: 40, to: 50 }, 0)].map((s) => s.region)).toEqual([0]);
+  expect(regionAt(crossing, 'events', viewport, 45, 0)).toBe(0);
 });
 
 test('regions under the pointer', () => {
-  expect(regionAt(regions, 'events', frame, 25, 0)).toBe(0);
-  expect(regionAt(regions, 'events', frame, 25, 1)).toBe(1);
-  expect(regionAt(regions, 'events', frame, 55, 0)).toBeNull();
-  expect(regionAt(regions, 'time', { ...frame, to: 1000 }, 700, 0)).toBe(2);
+  expect(regionAt(regions, 'events', viewport, 25, 0)).toBe(0);
+  expect(regionAt(regions, 'events', viewport, 25, 1)).toBe(1);
+  expect(regionAt(regions, 'events', viewport, 55, 0)).toBeNull();
+  expect(regionAt(regions, 'time', { ...viewport, to: 1000 }, 700, 0)).toBe(2);
 });

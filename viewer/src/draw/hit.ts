@@ -1,11 +1,11 @@
-// What lies where in a picture.
+// Looks up what lies where in a picture, and computes the lines over it.
 
 import { entryAt, numberAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
 import { NONE, type Picture } from '../source/source';
 import type { Overlay } from '../state/replay';
 
-/** The runs of a column: `from` up to `to`. */
+/** The runs of a column: positions from `from` up to `to`, which is not included. */
 const runsOf = ({ start }: Picture, column: number) => ({ from: start[column] ?? 0, to: start[column + 1] ?? 0 });
 
 /** The item at a pixel column and a row from the bottom; null where nothing is. */
@@ -24,7 +24,7 @@ export function itemAt(picture: Picture, x: number, row: number): number | null 
 /** The moment that a pixel column shows; NaN where it shows none. */
 export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x] ?? NONE] ?? NaN;
 
-/** Where on the axis a moment is; null where the picture cannot tell. */
+/** Where on the axis a moment is. On the axis of time a picture knows only the moments between its ends: null for others. */
 export function placeOf(picture: Picture, moment: number): number | null {
   const { axis, from, to, width } = picture.window;
   if (axis === 'events') return moment + 0.5;
@@ -33,7 +33,7 @@ export function placeOf(picture: Picture, moment: number): number | null {
   return from + ((x + 0.5) / width) * (to - from);
 }
 
-/** Rows of an item in each pixel column, as `[bottom, top)` at `2x` and `2x + 1`; equal where it is not. */
+/** The rows of an item in each pixel column `x`: from the value at `2x` up to the one at `2x + 1`; equal where it is not there. */
 export function rowsOf(picture: Picture, item: number): Uint16Array {
   const { column, start, end } = picture;
   const ofColumn = new Uint16Array(2 * (start.length - 1));
@@ -48,7 +48,7 @@ export function rowsOf(picture: Picture, item: number): Uint16Array {
   }
   const rows = new Uint16Array(2 * picture.window.width);
   for (let x = 0; x < picture.window.width; x += 1) {
-    // What shows no moment has no rows.
+    // Pixel columns that show no moment have no rows.
     const c = column[x] ?? NONE;
     rows[2 * x] = ofColumn[2 * c] ?? 0;
     rows[2 * x + 1] = ofColumn[2 * c + 1] ?? 0;
@@ -74,7 +74,7 @@ export function areas(picture: Picture): Float64Array {
   return area;
 }
 
-/** Rows from the bottom that hold nothing but memory live before recording began, at the left end. */
+/** How many rows at the bottom of the left edge show memory that was live before recording began. */
 export function rowsBeforeRecording(picture: Picture): number {
   const { from, to } = runsOf(picture, picture.column[0] ?? NONE);
   let rows = 0;
@@ -86,12 +86,14 @@ export function rowsBeforeRecording(picture: Picture): number {
   return rows;
 }
 
-/** Active bytes that stand out from the stack by less than this many rows are its top itself. */
+/** Rows by which active bytes must exceed the stack to have a line of their own. Below it is the stack's own upper edge. */
 const STANDS_OUT = 3;
 
 export interface StackLine {
   kind: 'active' | 'reserved';
+  /** Bytes at each pixel column; NaN leaves a gap. */
   values: Float64Array;
+  /** Whether steps are drawn without the upright lines between them. */
   apart: boolean;
 }
 
@@ -107,7 +109,10 @@ export function linesOf(picture: Picture): StackLine[] {
   ];
 }
 
-/** NaN where they do not stand out, or in a single pixel only: a block is active a moment longer at every free. */
+/**
+ * Active bytes where they exceed the stack, NaN elsewhere. A single pixel does not count: at every free a block stays active for a
+ * moment.
+ */
 function standingOut({ window, low, high, highest }: Picture): Float64Array {
   const top = highest[window.stacked];
   const least = ((high - low) / window.height) * STANDS_OUT;
@@ -115,7 +120,7 @@ function standingOut({ window, low, high, highest }: Picture): Float64Array {
   return highest.active.map((bytes, x) => (stands(x) && (stands(x - 1) || stands(x + 1)) ? bytes : NaN));
 }
 
-/** Whether steps, joined, would cover the picture. */
+/** Whether a line goes up and down so often that its upright parts would cover the picture. */
 function isRestless({ low, high }: Picture, values: Float64Array): boolean {
   let way = 0;
   let before = values[0] ?? 0;
@@ -126,7 +131,7 @@ function isRestless({ low, high }: Picture, values: Float64Array): boolean {
   return way > 12 * (high - low);
 }
 
-/** An overlay's value at each pixel, from moment `first` to `last`: the highest from the pixel before up to this one. */
+/** The bytes of an overlay at each pixel, for a picture from moment `first` to `last`: the highest since the pixel before. */
 export function overlayValues(picture: Picture, points: Overlay['points'], first: number, last: number): Float64Array {
   const values = new Float64Array(picture.window.width);
   let next = 0;

@@ -1,4 +1,4 @@
-// The colours of items as they are chosen now: by what they are coloured, and whether a search matches them.
+// The colours that items have now, after the choice of what colours stand for and the search.
 
 import { computed } from '@preact/signals';
 import { numberAt } from '../numbers/at';
@@ -9,39 +9,39 @@ import { dark, inks } from '../style/theme';
 import type { Items } from '../source/source';
 import { colorBy } from '../state/grouping';
 import { current, currentNames } from '../state/recordings';
-import { keying } from './color-keys';
-import type { Paints } from './paint';
-import { EDGE, paintsOf as painted } from './paints';
+import { colorKeysBy } from './color-keys';
+import type { ItemPaints } from './paint';
+import { EDGE, paintsOf } from './paints';
 
-/** What is coloured by; ranges of the device belong to no category. */
-export const keys = computed(() => keying(colorBy.value, currentNames.value, current.value?.tags ?? [], dark.value));
+/** The keys by which items are coloured. Reserved ranges have no category. */
+export const colorKeys = computed(() => colorKeysBy(colorBy.value, currentNames.value, current.value?.tags ?? [], dark.value));
 
-/** How much darker the upper edge of what does not match is. */
+/** How much darker the upper edge of an item is that the search does not match. */
 const FADED_EDGE = 0.05;
-/** How much lighter every other allocation is: neighbours of one colour stay apart where they are too low for an edge. */
+/** How much lighter every other allocation is, so that neighbours of one colour can be told where they are too low for an edge. */
 const EVERY_OTHER = 0.1;
 
 interface ItemColors {
   color: Uint32Array;
-  /** 1: a search does not match it. */
+  /** 1 for items that the search does not match. */
   faded: Uint8Array;
 }
 
 export function itemColors(items: Items): ItemColors {
-  const keying = keys.value;
+  const keys = colorKeys.value;
   const ground = parseColor(inks.value.ground);
   const matches = query.value && matching(query.value, items, found.value);
   const faded = new Uint8Array(items.id.length);
   if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
   const color = Uint32Array.from(items.id, (_, i) => {
-    const key = keying.color(keying.keyOf(items, i));
+    const key = keys.color(keys.keyOf(items, i));
     const own = numberAt(items.id, i) & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;
     return faded[i] ? mix(own, ground, FADED) : own;
   });
   return { color, faded };
 }
 
-export function paintsOf(items: Items): Paints {
+export function currentPaints(items: Items): ItemPaints {
   const { color, faded } = itemColors(items);
-  return painted(items, color, dark.value, (i) => (faded[i] ? FADED_EDGE : EDGE));
+  return paintsOf(items, color, dark.value, (i) => (faded[i] ? FADED_EDGE : EDGE));
 }

@@ -1,8 +1,8 @@
-// The edges around an item, whose place in the stack changes as others beneath it come and go.
+// The outline of an item: it moves up and down in the stack as others below it come and go.
 
 import { numberAt } from '../numbers/at';
 
-/** A straight edge in pixel columns and rows: upright where `left` is `right`. */
+/** A straight line, in pixel columns and rows: upright where `left` equals `right`, else level. */
 export interface Edge {
   left: number;
   right: number;
@@ -10,16 +10,16 @@ export interface Edge {
   top: number;
 }
 
-/** Of rows as `rowsOf` gives them. */
+/** The lines around an item whose rows are these (see `rowsOf` in hit.ts). */
 export function edges(rows: Uint16Array): Edge[] {
   const width = rows.length / 2;
   const found: Edge[] = [];
-  /** Bottom and top of the columns to the left; equal: nothing there. */
+  /** Bottom and top of the item in the columns to the left; equal where it is not there. */
   let [low, high] = [0, 0];
   const upright = (x: number, bottom: number, top: number) => {
     if (top > bottom) found.push({ left: x, right: x, bottom, top });
   };
-  /** What one side has and the other has not. */
+  /** The upright lines at `x`: where the item is on one side and not on the other. */
   const uprights = (x: number, bottom: number, top: number) => {
     if (high === low || top === bottom || bottom >= high || top <= low) {
       upright(x, low, high);

@@ -1,22 +1,23 @@
-// A picture into pixels: rows and runs, never a path an allocation. Pixels are as a canvas keeps them, one number each;
-// 0 lets the ground show.
+// Paints pictures into pixels, run by run: a path for each allocation would be too slow. A pixel is a number as a canvas keeps it
+// (`abgr`); where it is 0 the background shows.
 
 import { NONE, type Picture } from '../source/source';
 
-/** Colours of a picture's items, by position. */
-export interface Paints {
+/** The colours of a picture's items, by their positions. */
+export interface ItemPaints {
   fill: Uint32Array;
-  /** Of the topmost row of an item that is tall enough to have one. */
+  /** The colour of the topmost row, of items that are high enough. */
   edge: Uint32Array;
-  /** 1: hatched with the edge's colour. */
+  /** 1 where the item is hatched with the colour of its edge. */
   hatched: Uint8Array;
 }
 
-/** Items lower than this have no edge: it would hide them. */
+/** Rows that an item must have to get an edge: it would hide lower ones. */
 const EDGE_FROM = 3;
+/** Pixels from one line of a hatching to the next. */
 const HATCH = 7;
 
-export function paintStack(pixels: Uint32Array, picture: Picture, paints: Paints): void {
+export function paintStack(pixels: Uint32Array, picture: Picture, paints: ItemPaints): void {
   const { column, start, item, end } = picture;
   const { width, height } = picture.window;
   pixels.fill(0);
@@ -59,20 +60,20 @@ export function paintStack(pixels: Uint32Array, picture: Picture, paints: Paints
 }
 
 export interface Line {
-  /** One value a pixel. */
+  /** Bytes at each pixel column. */
   values: Float64Array;
   color: number;
-  /** Pixels. */
+  /** In pixels. */
   thickness: number;
   dashed: boolean;
-  /** Whether steps stay apart: joined, values that jump at every pixel would hide what is behind. */
+  /** Whether steps are drawn without the upright lines between them, which would hide what is behind where values jump much. */
   apart?: boolean;
 }
 
-/** Pixels of a dash and the gap after it. */
+/** Pixels of a dash together with the gap after it. */
 const DASH = 8;
 
-/** A stepped line through the values; what lies outside of the picture is cut off, and NaN leaves a gap. */
+/** Paints a line of steps. What lies outside of the picture is cut off, and NaN leaves a gap. */
 export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): void {
   const { width, height } = picture.window;
   const scale = height / (picture.high - picture.low);
@@ -89,10 +90,10 @@ export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): vo
   }
 }
 
-/** NaN where the gaps are. */
+/** The values of a dashed line: NaN in the gaps. */
 export const dashed = (values: Float64Array) => values.map((value, x) => (x % DASH < DASH / 2 ? value : NaN));
 
-/** A stepped line as paths of pixel and value: NaN ends one, and so does every step of lines that stay apart. */
+/** The same line as paths, for an SVG: points of a pixel column and its value. NaN ends a path, and with `apart` each step does. */
 export function steps(values: Float64Array, apart: boolean): (readonly [number, number])[][] {
   const paths: (readonly [number, number])[][] = [];
   let before = NaN;

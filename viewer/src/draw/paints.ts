@@ -1,17 +1,17 @@
-// How the items of a picture are painted, each in its colour.
+// Fill, edge and hatching of the items of a picture, from their colours.
 
 import type { Items } from '../source/source';
 import { abgr, mix, type Rgb } from '../style/colors';
-import type { Paints } from './paint';
+import type { ItemPaints } from './paint';
 
-/** What edges have more of than what they are the edge of. */
+/** The colour that is mixed into the edges of items. */
 export const rimColor = (isDark: boolean): Rgb => (isDark ? 0x000000 : 0x10131a);
 
 /** How much darker the upper edge of an item is. */
 export const EDGE = 0.22;
 
-/** What was live before recording began is hatched. */
-export function paintsOf(items: Items, color: Uint32Array, isDark: boolean, edge = (_item: number) => EDGE): Paints {
+/** How items of these colours are painted. What was live before recording began is hatched. */
+export function paintsOf(items: Items, color: Uint32Array, isDark: boolean, edge = (_item: number) => EDGE): ItemPaints {
   const rim = rimColor(isDark);
   return {
     fill: color.map((c) => abgr(c)),

@@ -1,4 +1,4 @@
-// What draws: on a canvas, or as the text of an SVG. Pictures are drawn by one function for both.
+// A pen draws on a canvas, or writes the text of an SVG. So one function draws what the screen shows and what is saved.
 
 import { FONTS, cssFont, fitText, type Font } from './text-width';
 
@@ -8,18 +8,18 @@ export interface TextStyle {
   family?: Font['family'];
   size?: number;
   bold?: boolean;
-  /** Cut with an ellipsis to this many pixels. */
+  /** The text is cut to so many pixels, with an ellipsis. */
   room?: number;
 }
 
 export interface Pen {
   fill(x: number, y: number, width: number, height: number, color: string): void;
-  /** A frame that lies inside of the rectangle. */
+  /** The border of a rectangle, drawn inside of it. */
   outline(x: number, y: number, width: number, height: number, color: string, thickness?: number): void;
-  /** Diagonal lines. */
+  /** Fills a rectangle with diagonal lines. */
   hatch(x: number, y: number, width: number, height: number, color: string): void;
   path(points: readonly (readonly [number, number])[], color: string, thickness?: number): void;
-  /** Vertically centred on `y`. */
+  /** Text, vertically centred on `y`. */
   text(x: number, y: number, text: string, style: TextStyle): void;
 }
 
@@ -152,7 +152,7 @@ const box = (x: number, y: number, w: number, h: number) =>
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' };
 
-/** XML has no place for most control characters, not even escaped. */
+/** Text for XML. Most control characters cannot stand in XML, not even escaped, and are replaced. */
 export function escapeXml(text: string): string {
   return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd').replace(/[&<>"']/g, (c) => ENTITIES[c] ?? '');
 }

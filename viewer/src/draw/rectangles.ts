@@ -1,4 +1,4 @@
-// A picture's runs as rectangles, for drawings that are no pixels.
+// The runs of a picture as rectangles, for an SVG.
 
 import { numberAt } from '../numbers/at';
 import { NONE, type Picture } from '../source/source';
@@ -11,7 +11,7 @@ export interface Rectangle {
   top: number;
 }
 
-/** Runs of the same item at the same rows, as long as they last. Pixels, rows from the bottom. */
+/** Runs of one item at the same rows in neighbouring columns, joined. Columns are pixels from the left, rows from the bottom. */
 export function rectangles(picture: Picture): Rectangle[] {
   const { column, start, item, end, window } = picture;
   const found: Rectangle[] = [];

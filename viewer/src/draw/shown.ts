@@ -1,18 +1,18 @@
-// The last pictures of the timeline that were drawn.
+// The pictures of the timeline that were drawn last, for whatever reads them.
 
 import { signal } from '@preact/signals';
 import type { Picture } from '../source/source';
 import { ofCurrent } from '../state/recordings';
 
-/** A picture as it was drawn, and of which recording it is. */
-export interface Shown {
+/** A picture that was drawn, and the device that it shows (`scope` in state/place.ts). */
+export interface DrawnPicture {
   scope: string;
   picture: Picture;
 }
 
-/** What was drawn last for exactly the window that was wanted, and the same when the hand rests. */
-export const drawn = { last: signal<Shown | null>(null), rested: signal<Shown | null>(null) };
-/** The last picture that was drawn of what is shown. */
-export const shown = ofCurrent(drawn.last);
-/** The same when the hand rests: for what is read, not steered by. */
-export const settled = ofCurrent(drawn.rested);
+/** The picture that was drawn last for exactly the window that was asked for, and the same once drawing has rested. */
+export const drawn = { last: signal<DrawnPicture | null>(null), rested: signal<DrawnPicture | null>(null) };
+/** The picture that is on the screen, of the shown device; null where none is drawn yet. */
+export const shownPicture = ofCurrent(drawn.last);
+/** The same, updated only once drawing has rested: for texts, which need not follow the pointer. */
+export const restedPicture = ofCurrent(drawn.rested);

@@ -1,4 +1,4 @@
-// How wide text is when drawn, without laying it out.
+// The width of text as it is drawn, added up from characters that are measured once.
 
 export const FONTS = {
   sans: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif",

@@ -1,4 +1,4 @@
-// Where axes have ticks, and what these say.
+// The ticks of axes, and their labels.
 
 import { count } from '../text/units';
 
@@ -9,12 +9,12 @@ export interface Tick {
 
 function along(from: number, to: number, step: number, label: (at: number) => string): Tick[] {
   const ticks: Tick[] = [];
-  // By number, not by adding: sums of steps drift.
+  // Multiples, for sums of steps would gather errors.
   for (let i = Math.ceil(from / step); i * step <= to; i += 1) ticks.push({ at: i * step, label: label(i * step) });
   return ticks;
 }
 
-/** 1, 2 or 5 times a power of ten. */
+/** The smallest step that is at least `least`: 1, 2 or 5 times a power of ten. */
 function decimalStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return ([1, 2, 5].find((n) => n * power >= least) ?? 10) * power;
@@ -23,7 +23,7 @@ function decimalStep(least: number): number {
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 const unitOf = (n: number) => Math.min(Math.max(Math.floor(Math.log2(Math.max(n, 1)) / 10), 0), UNITS.length - 1);
 
-/** Steps are powers of two, so that all labels are short in some unit. */
+/** Ticks of bytes, at most about `most`. Their step is a power of two, so that all labels are short in some unit. */
 export function byteTicks(low: number, high: number, most: number): Tick[] {
   if (!(high > low)) return [];
   const step = 2 ** Math.max(Math.ceil(Math.log2((high - low) / Math.max(most, 1))), 0);
@@ -45,9 +45,10 @@ export function countTicks(from: number, to: number, most: number): Tick[] {
 
 const SECOND = 1e6;
 const DAY = 86400 * SECOND;
+/** Steps of a minute and more. */
 const LONG_STEPS = [...[60, 120, 300, 600, 1800, 3600, 7200, 21600].map((s) => s * SECOND), DAY];
 
-/** Of microseconds. */
+/** Ticks of an axis of microseconds, at most about `most`. */
 export function timeTicks(from: number, to: number, most: number): Tick[] {
   if (!(to > from)) return [];
   const least = (to - from) / Math.max(most, 1);

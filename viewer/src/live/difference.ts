@@ -3,23 +3,24 @@
 import { NONE } from '../source/source';
 import type { Group } from './group';
 
+/** A group (see group.ts) at two moments. Bytes and blocks are 0 where it is not there. */
 export interface Change {
   key: string;
   label: string;
   before: number;
   after: number;
-  /** after - before */
+  /** `after` less `before`. */
   bytes: number;
   countBefore: number;
   countAfter: number;
-  /** Of `before` and `after`, in the names of each; NONE where the group is not there. */
+  /** Numbers of stacks in the names of the first and of the second recording; NONE where the group is not there. */
   stackBefore: number;
   stackAfter: number;
-  /** Whether a search finds some of it, at either. */
+  /** Whether the search finds some of it, at either moment. */
   found: boolean;
 }
 
-/** What grew most first; then what stayed, then what shrank. */
+/** All groups that are there at either moment, what grew most first and what shrank most last. */
 export function difference(before: readonly Group[], after: readonly Group[]): Change[] {
   const changes = new Map<string, Change>();
   for (const g of after) {

@@ -1,4 +1,4 @@
-// What is live at a moment, added up by what people ask for.
+// What is live at a moment, added up by stack, line, function, file, category, stream or pool.
 
 import { entryAt, numberAt } from '../numbers/at';
 import { NONE, ORIGINS, type Live, type Names, type Tags } from '../source/source';
@@ -6,7 +6,7 @@ import type { GroupBy } from '../state/grouping';
 import { NO_STACK, isNative, isPlace, ownFrame, shortFile, stackLabel, stackText } from './stacks';
 
 export interface Group {
-  /** The same text for the same thing in any recording. */
+  /** Identifies the group: the same text in any recording. */
   key: string;
   label: string;
   bytes: number;
@@ -14,7 +14,7 @@ export interface Group {
   count: number;
   /** The stack that holds most of it, or NONE. */
   stack: number;
-  /** Whether a search finds some of it. */
+  /** Whether the search finds some of it. */
   found: boolean;
 }
 
@@ -46,7 +46,7 @@ function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
     case 'line':
       return byFrame((f) => names.label[f] ?? '');
     case 'function':
-      // Labels of compiled functions are short; their names are whole signatures.
+      // The names of compiled functions are whole signatures; their labels are short.
       return byFrame((f) => (isNative(names, f) ? entryAt(names.label, f) : `${shortFile(names, f)} ${names.function[f]}`));
     case 'file':
       return byFrame((f) => (isPlace(entryAt(names.file, f)) ? shortFile(names, f) : 'compiled code'));
@@ -59,7 +59,10 @@ function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
   }
 }
 
-/** Whether groups are made of code: then memory live before recording stands apart, for its stack means another thing. */
+/**
+ * Whether groups are made by code. Memory that was live before recording has then groups of its own: its stack may be that of its
+ * free, not of its allocation.
+ */
 const isCode = (by: GroupBy) => by === 'stack' || by === 'line' || by === 'function' || by === 'file';
 
 /**

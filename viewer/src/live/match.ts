@@ -1,9 +1,9 @@
-// What of a moment a search finds.
+// Which part of what is live at a moment the search finds.
 
 import { numberAt } from '../numbers/at';
 import type { Live, Query } from '../source/source';
 
-/** 1 for each entry that the query finds. Null where it asks only for single blocks: by address or size. */
+/** 1 for each entry of `live` that the query finds. Null where it names only addresses or sizes, which entries do not have. */
 export function matchingEntries(query: Query | null, live: Live): Uint8Array | null {
   if (!query || (query.stacks === null && query.tags === null)) return null;
   const stacks = query.stacks && new Set(query.stacks);

@@ -1,4 +1,4 @@
-// Segments, blocks and reserved ranges: what they are called, and what they are to colours and searches.
+// Segments, blocks and reserved ranges: their names, and their form as items, which can be coloured and searched.
 
 import { numberAt } from '../numbers/at';
 import { NONE, SEGMENT_KINDS, type Items, type Segments, type Tags } from '../source/source';
@@ -11,7 +11,7 @@ export const kindText = ({ kind, expandable }: Pick<Segments, 'kind' | 'expandab
 /** `default pool, stream 3`. */
 export const poolText = (tags: Tags | undefined) => `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;
 
-/** Blocks or ranges as the items of a picture; their numbers are their positions. */
+/** Blocks or ranges in the form of the items of a picture, numbered by their positions. */
 export function itemsOf(of: Pick<Items, 'address' | 'bytes' | 'from' | 'stack' | 'tags'>): Items {
   const { address, bytes, from, stack, tags } = of;
   return {

@@ -1,4 +1,4 @@
-// Reading stacks and frames out of a file's names.
+// Stacks and frames of a file, read from its names.
 
 import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Names } from '../source/source';
@@ -11,12 +11,12 @@ export function framesOf(names: Names, stack: number): Uint32Array {
   return names.frames.subarray(stack === 0 ? 0 : names.ends[stack - 1], names.ends[stack]);
 }
 
-/** The frame that names a stack, or NONE. */
+/** The frame that names a stack: as a rule the user's innermost. NONE where there is none. */
 export function ownFrame(names: Names, stack: number): number {
   return stack === NONE || stack >= names.own.length ? NONE : numberAt(names.own, stack);
 }
 
-/** What names a stack, in a table: empty while the names are not here. */
+/** The label of the frame that names a stack; empty as long as the names are being read. */
 export function ownLabel(names: Names | null, stack: number): string {
   if (!names) return '';
   const own = ownFrame(names, stack);
@@ -27,10 +27,10 @@ const isUser = (names: Names, frame: number) => names.code[frame] === 'user';
 
 export const isNative = (names: Names, frame: number) => names.code[frame] === 'native';
 
-/** Compiled code without debug information has no place. */
+/** Whether a file name says something: compiled code without debug information has none. */
 export const isPlace = (file: string) => file !== '' && file !== '??';
 
-/** The frames that people read: the user's; of a stack without any, the one that names it. Innermost first. */
+/** The user's frames, innermost first; of a stack without any, the frame that names it. */
 export function readableFrames(names: Names, stack: number): number[] {
   const user = [...framesOf(names, stack)].filter((f) => isUser(names, f));
   if (user.length > 0) return user;
@@ -45,8 +45,9 @@ export function shortFile(names: Names, frame: number): string {
   return label.endsWith(rest) ? label.slice(0, -rest.length) : names.file[frame] || label;
 }
 
-/** Frames through which every call of a torch module goes. */
+/** Functions of PyTorch through which every call of a module goes. */
 const WRAPPERS = new Set(['_call_impl', '_wrapped_call_impl']);
+/** Frames in the label of a stack. */
 const LABELLED = 3;
 
 /**
@@ -63,7 +64,7 @@ export function stackLabel(names: Names, stack: number): string {
 
 const texts = new WeakMap<Names, string[]>();
 
-/** All frames of a stack as text: the same of the same stack in any recording. */
+/** All frames of a stack as one text, which is the same in any recording of the program. */
 export function stackText(names: Names, stack: number): string {
   if (stack === NONE) return '';
   let known = texts.get(names);

@@ -1,9 +1,9 @@
-// What an allocation carries beside numbers and stack, in words.
+// Stream, pool, category and texts of an allocation, as names and values to show.
 
 import type { Tags } from '../source/source';
 import { poolName, streamName } from './group';
 
-/** PyTorch writes `N/A` where nothing compiles. */
+/** Whether a text says something: PyTorch writes `N/A` where nothing is compiled. */
 const isTold = (text: string | null): text is string => text !== null && text !== '' && text !== 'N/A';
 
 export function tagFacts(tags: Tags): [name: string, value: string][] {

@@ -7,35 +7,37 @@ import { NO_STACK, framesOf, readableFrames } from './stacks';
 export interface Node {
   label: string;
   kind: 'root' | 'origin' | 'frame' | 'none';
-  /** Of a frame its number. */
+  /** The number of the frame; null for other kinds. */
   frame: number | null;
   parent: Node | null;
   depth: number;
-  /** Live at the moment, beneath this node. */
+  /** Bytes that are live at the moment, allocated in this node or below it. */
   bytes: number;
   count: number;
-  /** The same at the moment compared with; 0 without one. */
+  /** Bytes and blocks at the moment that is compared with; 0 without one. */
   before: number;
   countBefore: number;
-  /** What of its bytes a search finds. */
+  /** How many of the bytes the search finds. */
   found: number;
-  /** Its share of the picture: `bytes`; when comparing, the larger of both moments, added up from the leaves. */
+  /** Its width in the picture: `bytes`, or where two moments are compared the larger of both, added up from the leaves. */
   weight: number;
   /** Heaviest first. */
   children: Node[];
 }
 
-interface Growing extends Node {
-  known: Map<string | number, Growing>;
+/** A node to which stacks are still added. `own` are bytes that were allocated in it, and not in a child. */
+interface UnfinishedNode extends Node {
+  known: Map<string | number, UnfinishedNode>;
   own: number;
   ownBefore: number;
-  children: Growing[];
+  children: UnfinishedNode[];
 }
 
-function grow(parent: Growing | null, key: string | number, label: string, kind: Node['kind']): Growing {
+/** The child of a node with this key, which is made where it is missing. */
+function childOf(parent: UnfinishedNode | null, key: string | number, label: string, kind: Node['kind']): UnfinishedNode {
   const known = parent?.known.get(key);
   if (known) return known;
-  const node: Growing = {
+  const node: UnfinishedNode = {
     label,
     kind,
     frame: typeof key === 'number' ? key : null,
@@ -58,8 +60,8 @@ function grow(parent: Growing | null, key: string | number, label: string, kind:
 }
 
 /**
- * The tree of `live`, of the user's frames or of all. With `before`, a second moment of the same recording, the tree
- * has what is live at either. `matches` are the entries of `live` that a search finds.
+ * The call tree of `live`, made of all frames or of the user's alone. With `before`, a second moment of the same recording, it
+ * has what is live at either. `matches` are the entries of `live` that the search finds (see match.ts).
  */
 export function tree(
   live: Live,
@@ -68,15 +70,15 @@ export function tree(
   before: Live | null = null,
   matches: Uint8Array | null = null,
 ): Node {
-  const root = grow(null, 'root', 'all allocated', 'root');
+  const root = childOf(null, 'root', 'all allocated', 'root');
   const add = (from: Live, earlier: boolean) => {
     for (let i = 0; i < from.stack.length; i++) {
       const origin = ORIGINS[numberAt(from.origin, i)];
-      let node = origin ? grow(root, origin, origin, 'origin') : root;
+      let node = origin ? childOf(root, origin, origin, 'origin') : root;
       const stack = numberAt(from.stack, i);
       const frames = allFrames ? [...framesOf(names, stack)] : readableFrames(names, stack);
-      for (const f of frames.reverse()) node = grow(node, f, names.label[f] ?? '', 'frame');
-      if (node === root) node = grow(root, NO_STACK, NO_STACK, 'none');
+      for (const f of frames.reverse()) node = childOf(node, f, names.label[f] ?? '', 'frame');
+      if (node === root) node = childOf(root, NO_STACK, NO_STACK, 'none');
       const [bytes, count] = [numberAt(from.bytes, i), numberAt(from.count, i)];
       if (earlier) node.ownBefore += bytes;
       else node.own += bytes;
@@ -98,7 +100,8 @@ export function tree(
   return root;
 }
 
-function weigh(node: Growing): void {
+/** Computes weights from the leaves up, and sorts children by them. */
+function weigh(node: UnfinishedNode): void {
   node.weight = Math.max(node.own, node.ownBefore);
   for (const child of node.children) {
     weigh(child);
@@ -114,14 +117,14 @@ export function pathTo(node: Node): Node[] {
   return path;
 }
 
-/** A node among its siblings: the number of its frame, for frames may share a label. */
+/** Names a node among its siblings: by the number of its frame, for several frames may have one label. */
 export type Step = string | number;
 const stepTo = (node: Node): Step => node.frame ?? node.label;
 
 /** The steps from the root to `node`. */
 export const stepsTo = (node: Node): Step[] => pathTo(node).slice(1).map(stepTo);
 
-/** The node at the same place in another tree of these names, as far as there is one. */
+/** The node to which these steps lead in a tree of the same names; where a step is missing, the last node before it. */
 export function follow(root: Node, steps: readonly Step[]): Node {
   let node = root;
   for (const step of steps) {

@@ -1,5 +1,5 @@
-// Reading lists and columns at positions that are known to lie inside: what lies outside is a fault, and said to be one, before it
-// becomes a NaN on the screen.
+// Reads lists and columns at positions that must lie inside. One outside is a fault of the page: it throws here, before it becomes a
+// NaN on the screen.
 
 /** A column of numbers. */
 type Column = Uint8Array | Uint16Array | Uint32Array | Float64Array;

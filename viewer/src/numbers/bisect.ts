@@ -1,4 +1,4 @@
-/** The first of `from .. to` for which `holds`, where it holds for all after one for which it does; `to`: for none. */
+/** The first number from `from` up to `to` for which `holds` is true, `to` where there is none. Once true it must stay true. */
 export function firstThat(from: number, to: number, holds: (i: number) => boolean): number {
   let [low, high] = [from, to];
   while (low < high) {

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { atOf, bytesOf, clamped, panned, xOf, yOf, zoomed, type Frame } from './scale';
+import { atOf, bytesOf, clamped, panned, xOf, yOf, zoomed, type Viewport } from './scale';
 
-const frame: Frame = { from: 100, to: 300, low: 0, high: 1000, width: 400, height: 200 };
+const viewport: Viewport = { from: 100, to: 300, low: 0, high: 1000, width: 400, height: 200 };
 
 test('there and back', () => {
-  expect(xOf(frame, 150)).toBe(100);
-  expect(atOf(frame, 100)).toBe(150);
-  expect(yOf(frame, 250)).toBe(150);
-  expect(bytesOf(frame, 150)).toBe(250);
+  expect(xOf(viewport, 150)).toBe(100);
+  expect(atOf(viewport, 100)).toBe(150);
+  expect(yOf(viewport, 250)).toBe(150);
+  expect(bytesOf(viewport, 150)).toBe(250);
 });
 
 test('a range keeps its width at the ends', () => {

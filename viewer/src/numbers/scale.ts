@@ -2,8 +2,8 @@
 
 export type Range = [from: number, to: number];
 
-/** What a plot shows, and its size in CSS pixels. */
-export interface Frame {
+/** What a plot shows: a part of the axis and of the bytes, and the size of the plot in CSS pixels. */
+export interface Viewport {
   from: number;
   to: number;
   low: number;
@@ -12,19 +12,20 @@ export interface Frame {
   height: number;
 }
 
-export const xOf = (f: Frame, at: number) => ((at - f.from) / (f.to - f.from)) * f.width;
-export const atOf = (f: Frame, x: number) => f.from + (x / f.width) * (f.to - f.from);
-export const yOf = (f: Frame, bytes: number) => f.height - ((bytes - f.low) / (f.high - f.low)) * f.height;
-export const bytesOf = (f: Frame, y: number) => f.low + (1 - y / f.height) * (f.high - f.low);
+/** From the axis to pixels from the left, and back; from bytes to pixels from the top, and back. */
+export const xOf = (f: Viewport, at: number) => ((at - f.from) / (f.to - f.from)) * f.width;
+export const atOf = (f: Viewport, x: number) => f.from + (x / f.width) * (f.to - f.from);
+export const yOf = (f: Viewport, bytes: number) => f.height - ((bytes - f.low) / (f.high - f.low)) * f.height;
+export const bytesOf = (f: Viewport, y: number) => f.low + (1 - y / f.height) * (f.high - f.low);
 
-/** Moves `range` into `whole`; it keeps its width where it can. */
+/** A range moved into `whole`. It keeps its width unless it is wider than `whole`. */
 export function clamped([from, to]: Range, whole: Range): Range {
   const width = Math.min(to - from, whole[1] - whole[0]);
   const left = Math.min(Math.max(from, whole[0]), whole[1] - width);
   return [left, left + width];
 }
 
-/** `factor` below 1 shows less; `at` stays where it is on the screen. */
+/** A range zoomed around `at`, which stays where it is on the screen. A factor below 1 shows less, but never less than `least`. */
 export function zoomed([from, to]: Range, whole: Range, factor: number, at: number, least: number): Range {
   const most = whole[1] - whole[0];
   const width = Math.min(Math.max((to - from) * factor, Math.min(least, most)), most);

@@ -1,11 +1,11 @@
-// Asking the source from a component.
+// Asks the source from a component.
 
 import { useEffect, useReducer, useRef } from 'preact/hooks';
 import { newest, type Newest } from '../source/newest';
 import { reason } from '../text/reason';
 
 export interface Answer<T> {
-  /** The newest there is; it may be of an older key while the next is under way. */
+  /** The newest answer; it may belong to an older key while the next one is under way. */
   value: T | null;
   pending: boolean;
   error: string | null;
@@ -32,21 +32,21 @@ interface Last<T> {
 export function useAnswer<T>(scope: string, key: string, ask: ((unwanted: AbortSignal) => Promise<T>) | null): Answer<T> {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
   const last = useRef<Last<T> | null>(null);
-  const line = useRef<Newest<Question<T>> | null>(null);
+  const queue = useRef<Newest<Question<T>> | null>(null);
   const asked = useRef<string | null>(null);
   const keep = ({ scope, key }: Question<T>, value: T | null, error: string | null) => {
     last.current = { scope, key, value, error };
     redraw(null);
   };
-  line.current ??= newest<Question<T>, T>(
+  queue.current ??= newest<Question<T>, T>(
     (question, unwanted) => question.ask(unwanted),
     (value, question) => keep(question, value, null),
     (error, question) => keep(question, null, reason(error)),
   );
-  useEffect(() => () => line.current?.stop(), []);
+  useEffect(() => () => queue.current?.stop(), []);
 
   const question = ask && `${scope} ${key}`;
-  if (ask && asked.current !== question) line.current.want({ scope, key, ask });
+  if (ask && asked.current !== question) queue.current.want({ scope, key, ask });
   asked.current = question;
 
   const shown = last.current?.scope === scope ? last.current : null;

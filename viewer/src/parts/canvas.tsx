@@ -8,24 +8,24 @@ export interface CanvasProps {
   height: number;
   draw: Draw;
   class?: string;
-  /** After what was asked for is drawn. */
+  /** Called after each drawing. */
   drawn?: () => void;
   canvasRef?: RefObject<HTMLCanvasElement>;
 }
 
 /**
- * A canvas that is drawn anew whenever it is rendered, and whenever a signal changes that the drawing read: names may come
- * after what they colour. What it shows must be told in words elsewhere.
+ * A canvas that is drawn whenever it is rendered, and whenever a signal changes that `draw` reads. Screen readers do not see it:
+ * what it shows must stand in words elsewhere.
  */
 export function Canvas({ width, height, draw, drawn, class: name, canvasRef }: CanvasProps) {
   const own = useRef<HTMLCanvasElement>(null);
   const ref = canvasRef ?? own;
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
-  // At once: a frame later it would be seen a frame later, too.
+  // Drawn before the browser paints, so that the canvas changes together with what is around it.
   useLayoutEffect(() => {
     let isDrawn = false;
     return effect(() => {
-      // With what else changes then, so that it is drawn once.
+      // A signal has changed: rendered again, and so drawn once together with everything else that changed.
       if (isDrawn) return redraw(null);
       isDrawn = true;
       const canvas = ref.current;

@@ -1,23 +1,23 @@
-// Columns of tables by what they hold. A cell shows what people read; its title and the export have the exact value.
+// The columns of tables, by what they hold. A cell shows a rounded text; its title and what is saved have the exact value.
 
 import type { Cell } from '../save/csv';
 import { address, bytes, count, signedBytes } from '../text/units';
 
 export interface Column<R> {
-  /** In exports, with the unit: `allocated_bytes`. */
+  /** Its name in saved tables, with the unit: `allocated_bytes`. */
   key: string;
   title: string;
   numeric: boolean;
-  /** What is exported, and sorted by unless `order` is. */
+  /** What is saved, and what rows are sorted by where there is no `order`. */
   value: (row: R) => Cell;
   order?: (row: R) => number;
   text: (row: R) => string;
   exact: (row: R) => string;
-  /** Part of the whole, from 0 to 1, drawn behind the text. */
+  /** The value's part of the whole, from 0 to 1, drawn as a bar behind the text. */
   bar?: (row: R) => number;
-  /** Takes what width is left. */
+  /** Whether the column takes the width that the others leave. */
   wide?: boolean;
-  /** What the title is short for. */
+  /** An explanation of the title. */
   hint?: string;
 }
 
@@ -66,10 +66,10 @@ function number<R>(
   };
 }
 
-/** Made once: a comparison that brings its own options makes one each time. */
+/** Compares texts, numbers in them by their values. Made once, for making one is slow. */
 const TEXTS = new Intl.Collator('en', { numeric: true });
 
-/** Sorted copy; what has no value comes last either way. */
+/** A sorted copy of the rows. Those without a value come last in both directions. */
 export function sorted<R>(rows: readonly R[], column: Column<R>, descending: boolean): R[] {
   const sign = descending ? -1 : 1;
   const by = column.order ?? column.value;

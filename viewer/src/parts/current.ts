@@ -6,7 +6,7 @@ import { count } from '../text/units';
 export interface Current {
   file: number;
   device: number;
-  /** For `useAnswer`: changes with the recording. */
+  /** Names file and device; `useAnswer` keeps answers of one apart from those of another. */
   scope: string;
   recording: Device;
   names: Names | null;
@@ -26,7 +26,7 @@ export function useCurrent(): Current | null {
   };
 }
 
-/** `the start`, `event 12,344`, `the end`: what a moment follows. */
+/** What a moment follows: `the start`, `event 12,344`, `the end`. */
 export function momentName(moment: number, recording: Device): string {
   if (recording.events === 0) return 'the snapshot';
   if (moment === 0) return 'the start';

@@ -11,6 +11,7 @@ import { boxAt, layFlame, stepInTree, type Box } from './flame';
 import { bringIntoSight, useSize } from './size';
 import { Facts, Tooltip } from './tooltip';
 
+/** Height of a row, and the least width of a box with text, in CSS pixels. */
 const ROW = 20;
 const TEXT_FROM = 24;
 
@@ -18,16 +19,16 @@ export interface FlameGraphProps {
   name: string;
   label: string;
   root: Node;
-  /** Colour by growth since the moment compared with. */
+  /** Whether two moments are compared: colours then show what grew and what shrank. */
   compared: boolean;
-  /** Whether a search is on: what it does not find is pale. */
+  /** Whether a search is on: what it does not find is drawn pale. */
   searched: boolean;
 }
 
 /** A call tree as an icicle: click or Enter zooms, arrows walk, Escape or Backspace zooms out. */
 export function FlameGraph(p: FlameGraphProps) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
-  // Steps along the path, so that the place outlives the tree when the moment changes.
+  // The zoomed and the focused node as steps from the root: they can be found again in the tree of another moment.
   const [zoomPath, setZoomPath] = useState<Step[]>([]);
   const [focusPath, setFocusPath] = useState<Step[] | null>(null);
   const [scrollTop, setScrollTop] = useState(0);
@@ -118,21 +119,21 @@ export function FlameGraph(p: FlameGraphProps) {
       </div>
       <p class="visually-hidden" aria-live="polite">
         {focused &&
-          `${focused.label}, ${tell(focused, p)
+          `${focused.label}, ${nodeFacts(focused, p)
             .map(([name, value]) => `${name} ${value}`)
             .join(', ')}`}
       </p>
       {hover && (
         <Tooltip x={hover.x} y={hover.y}>
           <p class="tooltip-title">{hover.node.label}</p>
-          <Facts facts={tell(hover.node, p)} />
+          <Facts facts={nodeFacts(hover.node, p)} />
         </Tooltip>
       )}
     </section>
   );
 }
 
-function tell(node: Node, p: FlameGraphProps): [string, string][] {
+function nodeFacts(node: Node, p: FlameGraphProps): [string, string][] {
   const facts: [string, string][] = [
     ['allocated', bytes(node.bytes)],
     ['share', share(node.bytes, p.root.bytes)],
@@ -149,14 +150,14 @@ function tell(node: Node, p: FlameGraphProps): [string, string][] {
   return facts;
 }
 
-/** The user's frames have the colour of their line; what is not theirs is pale. */
+/** The colour of a node: frames have that of their label, everything else is grey. */
 function plainColor(node: Node, isDark: boolean): number {
   const pale = unknownColor(isDark);
   if (node.kind !== 'frame') return pale;
   return textColor(node.label, isDark);
 }
 
-/** Red as it grew, blue as it shrank, deeper by what part of the larger moment changed. */
+/** The colour of a node of compared moments: red where it grew, blue where it shrank, deeper the larger the part that changed. */
 function growthColor(node: Node, isDark: boolean): number {
   const ground = isDark ? 0x3a3f49 : 0xd9dde4;
   const most = Math.max(node.bytes, node.before);
@@ -172,7 +173,7 @@ interface FlameScene extends FlameGraphProps {
   focused: Node | null;
 }
 
-/** Draws what lies between `top` and `bottom`, with `top` at the upper edge. */
+/** Draws the part between two heights of the graph, with `top` at the upper edge of the drawing. */
 function drawFlame(pen: Pen, { boxes, width, focused, ...p }: FlameScene, top: number, bottom: number): void {
   const ink = inks.value;
   const isDark = dark.value;

@@ -1,10 +1,10 @@
-// Where the nodes of a call tree lie: an icicle, the root on top.
+// Lays out a call tree as a flame graph with the root on top.
 
 import { pathTo, type Node } from '../live/tree';
 
 export interface Box {
   node: Node;
-  /** From 0 to 1. */
+  /** Left end and width, as parts of the whole width. */
   x: number;
   width: number;
   /** Row, from 0 at the top. */
@@ -12,8 +12,8 @@ export interface Box {
 }
 
 /**
- * Boxes at least `smallest` wide, as a share of the whole width, when `zoomed` fills it: what leads to it lies above,
- * as wide as all.
+ * The boxes when the node `zoomed` fills the width; those that lead to it lie above it, as wide as it. Boxes that would be narrower
+ * than `smallest`, a part of the whole width, are left out.
  */
 export function layFlame(zoomed: Node, smallest: number): Box[] {
   const path = pathTo(zoomed);
@@ -38,7 +38,7 @@ export function boxAt(boxes: readonly Box[], x: number, depth: number): Box | nu
   return boxes.find((b) => b.depth === depth && x >= b.x && x < b.x + b.width) ?? null;
 }
 
-/** Where an arrow leads from a node. */
+/** The node to which an arrow key leads; null where there is none. */
 export function stepInTree(node: Node, key: string): Node | null {
   const siblings = node.parent?.children ?? [node];
   const at = siblings.indexOf(node);

@@ -1,4 +1,4 @@
-// What live memory is grouped by, in words.
+// The titles of what live memory can be grouped by.
 
 import { GROUPS, type GroupBy } from '../state/grouping';
 import type { Choice } from './controls';

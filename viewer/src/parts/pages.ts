@@ -1,4 +1,4 @@
-// Events by pages: asked for as they come into sight, and the last ones kept.
+// Events in pages: read when they come into view. The pages that were read last are kept.
 
 import { useEffect, useMemo, useReducer } from 'preact/hooks';
 import { newest } from '../source/newest';
@@ -7,10 +7,12 @@ import { source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
+/** Events in a page. */
 const PAGE = 512;
+/** Pages that are kept. */
 const KEPT = 64;
 
-/** An event by number, as a page and its position there. */
+/** An event: a page, and its position there. */
 export interface EventAt {
   page: Events;
   at: number;
@@ -18,7 +20,7 @@ export interface EventAt {
 
 export interface EventPages {
   get: (event: number) => EventAt | null;
-  /** Asks for what is missing of these rows. */
+  /** Asks for those of these events that are missing; the last is not included. */
   need: (first: number, last: number) => void;
 }
 
@@ -26,7 +28,7 @@ type Span = { first: number; last: number };
 
 export function useEventPages(file: number, device: number, count: number): EventPages {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
-  const { kept, line } = useMemo(() => {
+  const { kept, queue } = useMemo(() => {
     const kept = new Map<number, Events>();
     const ask = async ({ first, last }: Span) => {
       for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
@@ -39,14 +41,14 @@ export function useEventPages(file: number, device: number, count: number): Even
         }
       }
     };
-    const line = newest<Span, void>(
+    const queue = newest<Span, void>(
       ask,
       () => redraw(null),
       (error) => (trouble.value = reason(error)),
     );
-    return { kept, line };
+    return { kept, queue };
   }, [file, device, count]);
-  useEffect(() => () => line.stop(), [line]);
+  useEffect(() => () => queue.stop(), [queue]);
 
   return {
     get: (event) => {
@@ -55,7 +57,7 @@ export function useEventPages(file: number, device: number, count: number): Even
     },
     need: (first, last) => {
       for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
-        if (!kept.has(page)) return line.want({ first, last });
+        if (!kept.has(page)) return queue.want({ first, last });
       }
     },
   };

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
 
-/** Scrolls a box by the least that brings what lies between two heights into sight; `covered` of its height is not. */
+/** Scrolls a box by as little as brings the part between two heights into view. `covered` pixels of its height hide what is below. */
 export function bringIntoSight(box: HTMLElement | null, top: number, bottom: number, covered = 0): void {
   if (!box) return;
   const room = box.clientHeight - covered;

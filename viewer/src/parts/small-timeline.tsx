@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { keying, type Keying } from '../draw/color-keys';
+import { colorKeysBy, type ColorKeys } from '../draw/color-keys';
 import { geometryIn } from '../draw/geometry';
 import { momentAt, placeOf } from '../draw/hit';
 import { paintLine, paintStack } from '../draw/paint';
@@ -23,15 +23,16 @@ export interface SmallTimelineProps {
   recording: Device;
   names: Names | null;
   title: string;
-  /** Bytes at the top: one scale for all that are compared. */
+  /** Bytes at the top, the same for all timelines that are compared. */
   high: number;
   moment: number;
   choose: (moment: number) => void;
 }
 
+/** Below this width in pixels no picture is asked for: the element has not got its size yet. */
 const LEAST_WIDTH = 50;
 
-/** Allocated bytes of a whole recording, with its reserved line; a click chooses a moment. */
+/** The allocated bytes of a whole recording, with a line for reserved bytes. A click chooses a moment. */
 export function SmallTimeline(p: SmallTimelineProps) {
   const [box, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -71,7 +72,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
 
   useEffect(() => {
     if (!picture || !canvas.current) return;
-    paint(canvas.current, picture, keying(by, p.names ?? undefined, p.recording.tags, isDark), parse(ink.reserved), isDark);
+    paint(canvas.current, picture, colorKeysBy(by, p.names ?? undefined, p.recording.tags, isDark), parse(ink.reserved), isDark);
   }, [picture, p.names, by, isDark, ink]);
 
   const cursor = picture && left + (placeInWhole(picture, p.moment) / to) * (size.width - left);
@@ -80,7 +81,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
     const r = box.current!.getBoundingClientRect();
     const x = Math.floor(((e.clientX - r.left - left) / (size.width - left)) * picture.window.width);
     const moment = momentAt(picture, x);
-    // No moment lies left of the picture, and none at the end of one that is longer than the recording.
+    // There is no moment left of the picture, and none at its end where the picture is longer than the recording.
     if (!Number.isNaN(moment)) p.choose(moment);
   };
   const keys = (e: KeyboardEvent) => {
@@ -127,14 +128,17 @@ export function SmallTimeline(p: SmallTimelineProps) {
   );
 }
 
-/** Where a moment is on the axis of a picture of all: moments past the highest of a pixel at its ends lie in that pixel. */
+/**
+ * Where a moment is on the axis of a picture of the whole recording. A pixel knows only the moment that it shows: moments before that
+ * of the first pixel lie in the first, those after that of the last in the last.
+ */
 function placeInWhole(picture: Picture, moment: number): number {
   const { from, to, width } = picture.window;
   const half = (to - from) / width / 2;
   return placeOf(picture, moment) ?? (moment < momentAt(picture, 0) ? from + half : to - half);
 }
 
-function paint(canvas: HTMLCanvasElement, picture: Picture, colors: Keying, reserved: number, isDark: boolean): void {
+function paint(canvas: HTMLCanvasElement, picture: Picture, colors: ColorKeys, reserved: number, isDark: boolean): void {
   const { items, window } = picture;
   const color = Uint32Array.from(items.id, (_, i) => colors.color(colors.keyOf(items, i)));
   canvas.width = window.width;

@@ -5,7 +5,7 @@ import { NONE, type Names } from '../source/source';
 import { names as allNames } from '../state/recordings';
 
 export interface StackTraceProps {
-  /** Null or NONE: there is none. */
+  /** Null or NONE where no stack was recorded. */
   stack: number | null;
   file: number;
   heading?: string;
@@ -13,7 +13,7 @@ export interface StackTraceProps {
 
 type Run = { frames: number[]; folded: boolean };
 
-/** Runs of frames of one kind: the user's and the libraries' apart from native ones, which fold. */
+/** The frames in runs: native ones, which are folded, apart from those of the user and of Python libraries. */
 function runs(frames: Iterable<number>, names: Names): Run[] {
   const found: Run[] = [];
   for (const f of frames) {
@@ -44,7 +44,7 @@ function Frames({ stack, names }: { stack: number; names: Names }) {
   const all = framesOf(names, stack);
   const parts = runs(all, names);
   const hidden = parts.filter((r) => r.folded).reduce((n, r) => n + r.frames.length, 0);
-  // A stack of nothing but native frames has nothing else to show.
+  // Where all frames are native they are shown.
   const onlyNative = hidden === all.length;
   return (
     <>
@@ -64,7 +64,7 @@ function Frames({ stack, names }: { stack: number; names: Names }) {
   );
 }
 
-/** A stack, innermost frame first: the user's frames stand out, native ones are folded. */
+/** A stack, innermost frame first. The user's frames stand out, native ones are folded. */
 export function StackTrace({ stack, file, heading }: StackTraceProps) {
   const names = allNames.value.get(file);
   return (

@@ -9,18 +9,18 @@ import { bringIntoSight, useSize } from './size';
 import { rowsKept, rowsSeen, stepOf } from './virtual';
 
 const ROW_HEIGHT = 24;
-/** Longer tables have only those rows in the document that are seen. */
+/** Of tables with more rows only those in view are in the document. */
 const LONG = 200;
 
 export interface TableProps<R> {
-  /** In the name of saved files, and for readers of the screen. */
+  /** A part of the name of saved files. */
   name: string;
   caption: string;
-  /** Others have the rows sorted anew: where rows can be many, keep them. */
+  /** Rows are sorted again when this is another list: keep it where there can be many rows. */
   columns: readonly Column<R>[];
   rows: readonly R[];
   rowKey: (row: R) => string | number;
-  /** Column to sort by at first; without one the order of `rows`. */
+  /** The key of the column to sort by at first, descending; without it rows stand as they are given. */
   sortBy?: string;
   chosen?: string | number | null;
   choose?: (row: R) => void;
@@ -52,7 +52,7 @@ export function Table<R>(p: TableProps<R>) {
   const tabAt = Math.min(chosenAt >= 0 ? chosenAt : focusAt, rows.length - 1);
   const wantsFocus = useRef<number | null>(null);
 
-  // The head covers as much as a row.
+  // The head of the table covers the height of a row.
   const show = (row: number) => bringIntoSight(box.current, row * ROW_HEIGHT, (row + 1) * ROW_HEIGHT, ROW_HEIGHT);
 
   useLayoutEffect(() => {
@@ -61,7 +61,7 @@ export function Table<R>(p: TableProps<R>) {
     if (wanted === null || !row) return;
     wantsFocus.current = null;
     row.focus({ preventScroll: true });
-    // While rows were exchanged the box may have been shorter, and was scrolled back.
+    // While rows were replaced the box may have been shorter, so that the browser scrolled it back.
     show(wanted);
   });
   useEffect(() => {
@@ -112,7 +112,7 @@ export function Table<R>(p: TableProps<R>) {
   );
   const body = [];
   let end = 0;
-  // The row with the focus, or the one that Tab leads to, stays wherever the box is scrolled to.
+  // The row that has the focus, or gets it by Tab, stays in the document wherever the box is scrolled to.
   for (const at of rowsKept(first, last, tabAt)) {
     if (at > end) body.push(<Gap rows={at - end} columns={p.columns.length} />);
     body.push(line(entryAt(rows, at), at));

@@ -25,15 +25,17 @@ export interface VirtualListProps {
   chosen: number | null;
   choose: (row: number) => void;
   row: (index: number) => ComponentChildren;
-  /** Rows that are about to be seen. */
+  /** Takes the rows that come into view; the last is not included. */
   seen?: (first: number, last: number) => void;
   rowClass?: (index: number) => string;
   handle?: Ref<VirtualListHandle>;
   id: string;
 }
 
-/** A listbox of any number of rows of one height, with only those in the document that are seen. Up, Down, PageUp,
- * PageDown (a hundred rows), Home and End choose. */
+/**
+ * A listbox of any number of rows of one height, of which only those in view are in the document. Up, Down, PageUp, PageDown (a
+ * hundred rows), Home and End choose a row.
+ */
 export function VirtualList(p: VirtualListProps) {
   const [box, { height }] = useSize<HTMLDivElement>();
   const [position, setPosition] = useState(0);
@@ -52,7 +54,7 @@ export function VirtualList(p: VirtualListProps) {
   }, [p.chosen, p.count, height]);
 
   const scrolled = (top: number) => {
-    // Our own scrolling comes back rounded to pixels, which in a scaled list are many rows.
+    // An event of our own scrolling has the position rounded to a pixel, which in a scaled list is many rows.
     if (Math.abs(top - toPhysical(scrolling, exact.current)) <= 1) return;
     exact.current = toVirtual(scrolling, top);
     setPosition(exact.current);
@@ -61,7 +63,7 @@ export function VirtualList(p: VirtualListProps) {
   useEffect(() => {
     const element = box.current;
     if (!element || !isScaled(scrolling)) return;
-    // In a scaled list the wheel would jump over rows: it moves by the rows' own pixels.
+    // In a scaled list a step of the wheel would skip many rows: here it moves by the pixels of rows.
     const wheel = (e: WheelEvent) => {
       if (e.deltaY === 0 || e.ctrlKey) return;
       e.preventDefault();
@@ -90,7 +92,7 @@ export function VirtualList(p: VirtualListProps) {
   for (let i = first; i < last; i++) {
     rows.push(
       <div
-        // By place, not by row: a jump changes texts and makes no new elements.
+        // The key is the place, not the row: a jump then changes texts and makes no new elements.
         key={i - first}
         id={`${p.id}-${i}`}
         role="option"

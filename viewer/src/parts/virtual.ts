@@ -1,5 +1,5 @@
-// Lists of any length in a scrolling box: which rows are to be seen. Browsers cannot make an element of more than some
-// sixteen million pixels, so beyond MAX_HEIGHT the scrollbar stands for more than it measures.
+// Which rows of a list are in view in a box that scrolls. Browsers cannot make an element higher than some sixteen million pixels, so
+// a list that would be higher than MAX_HEIGHT is scaled: a pixel of the scrollbar stands for several pixels of rows.
 
 export const MAX_HEIGHT = 8_000_000;
 
@@ -9,10 +9,10 @@ export interface Scrolling {
   viewport: number;
 }
 
-/** Height of all rows. */
+/** Height of all rows, in CSS pixels. */
 const virtualHeight = (s: Scrolling) => s.count * s.rowHeight;
 
-/** Height of the element that is scrolled. */
+/** Height of the element in the document that stands for them. */
 export const physicalHeight = (s: Scrolling) => Math.min(virtualHeight(s), MAX_HEIGHT);
 
 const virtualRoom = (s: Scrolling) => Math.max(virtualHeight(s) - s.viewport, 0);
@@ -20,6 +20,7 @@ const physicalRoom = (s: Scrolling) => Math.max(physicalHeight(s) - s.viewport, 
 
 export const isScaled = (s: Scrolling) => virtualHeight(s) > MAX_HEIGHT;
 
+/** From the scroll position of the element to the position in the rows, and back. */
 export function toVirtual(s: Scrolling, scrollTop: number): number {
   const room = physicalRoom(s);
   return room === 0 ? 0 : clamp((scrollTop / room) * virtualRoom(s), 0, virtualRoom(s));
@@ -32,21 +33,21 @@ export function toPhysical(s: Scrolling, position: number): number {
 
 export const clampPosition = (s: Scrolling, position: number) => clamp(position, 0, virtualRoom(s));
 
-/** Rows that are at least partly to be seen, `last` not included, and some around them. */
+/** The rows that are at least partly in view, and `around` more on each side; `last` is not included. */
 export function rowsSeen(s: Scrolling, position: number, around = 4): { first: number; last: number } {
   const first = Math.floor(position / s.rowHeight) - around;
   const last = Math.ceil((position + s.viewport) / s.rowHeight) + around;
   return { first: clamp(first, 0, s.count), last: clamp(last, 0, s.count) };
 }
 
-/** Numbers of the rows seen, and of one that is kept wherever it lies; none where `kept` is negative. */
+/** The rows from `first` up to `last`, and the row `kept` wherever it lies; a negative `kept` is none. */
 export function rowsKept(first: number, last: number, kept: number): number[] {
   const seen = Array.from({ length: last - first }, (_, i) => first + i);
   if (kept < 0 || (kept >= first && kept < last)) return seen;
   return kept < first ? [kept, ...seen] : [...seen, kept];
 }
 
-/** The position nearest to `position` at which `row` is wholly to be seen; far rows come to the middle. */
+/** The nearest position at which `row` is wholly in view. A row that is far away comes to the middle. */
 export function reveal(s: Scrolling, position: number, row: number): number {
   const top = row * s.rowHeight;
   const bottom = top + s.rowHeight;
@@ -56,7 +57,7 @@ export function reveal(s: Scrolling, position: number, row: number): number {
   return clampPosition(s, top < position ? top : bottom - s.viewport);
 }
 
-/** Where a key leads from row `at` of `count`, a page being so many rows; null: nowhere. */
+/** The row to which a key leads from row `at` of `count`, where a page has `page` rows; null for other keys. */
 export function stepOf(key: string, at: number, count: number, page: number): number | null {
   const to = (row: number) => clamp(row, 0, count - 1);
   switch (key) {

@@ -8,7 +8,7 @@ export interface Sheet {
   rows: Cell[][];
 }
 
-/** Spreadsheets run text that begins like a formula; names in a recording are anybody's text. */
+/** Text that a spreadsheet would run as a formula. Names in a recording are written by others, so it gets a quote in front. */
 const FORMULA = /^[=+\-@\t\r]/;
 
 export function csvCell(cell: Cell): string {
@@ -22,7 +22,7 @@ export function csv(sheet: Sheet): string {
   return [sheet.columns, ...sheet.rows].map((row) => `${row.map(csvCell).join(',')}\r\n`).join('');
 }
 
-/** One object a row. */
+/** A JSON list with an object for each row. */
 export function json(sheet: Sheet): string {
   const rows = sheet.rows.map((row) => Object.fromEntries(sheet.columns.map((name, i) => [name, row[i] ?? null])));
   return `${JSON.stringify(rows, null, 1)}\n`;

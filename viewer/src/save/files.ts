@@ -1,10 +1,10 @@
-// Names of files, and handing one to the browser.
+// Names of saved files, and downloads.
 
 import { csv, json, type Sheet } from './csv';
 
 const EXTENSIONS = /\.(pickle|pkl|json|log|csv|zst|gz)$/i;
 
-/** `gpt2` of `/data/gpt2.pickle.zst`: what is safe in a file name anywhere. */
+/** The name of a recording without path and extensions, in characters that any system takes: `gpt2` of `/data/gpt2.pickle.zst`. */
 export function stem(recording: string): string {
   let name = recording.split(/[/\\]/).pop() ?? '';
   while (EXTENSIONS.test(name)) name = name.replace(EXTENSIONS, '');
@@ -22,7 +22,7 @@ export function download(blob: Blob, name: string): void {
   link.href = url;
   link.download = name;
   link.click();
-  // The browser may still be reading it.
+  // The browser may still be reading it: it is given back later.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
@@ -32,7 +32,7 @@ export interface SaveItem {
   make: () => Promise<Blob> | Blob;
 }
 
-/** Items that save a table; it is made when asked for. */
+/** Menu items that save a table, which is made when one is chosen. */
 export function sheetItems(make: () => Sheet): SaveItem[] {
   return [
     { label: 'Table as CSV', extension: 'csv', make: () => new Blob([csv(make())], { type: 'text/csv' }) },

@@ -5,12 +5,12 @@ import { reason } from '../text/reason';
 import { download, fileName, type SaveItem } from './files';
 
 export interface SaveMenuProps {
-  /** What is saved, for the file's name: `timeline`, `moment-12345`. */
+  /** What is saved, as a part of the file's name: `timeline`, `moment-12345`. */
   name: string;
   items: SaveItem[];
 }
 
-/** A button that opens a menu of forms to save in. */
+/** A button that opens a menu of file formats. */
 export function SaveMenu({ name, items }: SaveMenuProps) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);

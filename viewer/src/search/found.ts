@@ -1,4 +1,4 @@
-// What the search box looks for, and what was found.
+// The query of the search box, and the allocations that it finds.
 
 import { computed, effect, untracked } from '@preact/signals';
 import { numberAt } from '../numbers/at';
@@ -13,7 +13,7 @@ import { compile, parse } from './query';
 
 export const parsed = computed(() => parse(search.value));
 
-/** Null: nothing is looked for, or the names are not there yet. */
+/** The query for the source; null where the box is empty, or the names of the file are still being read. */
 export const query = computed(() => {
   const known = currentNames.value;
   return known && current.value ? compile(parsed.value, known, current.value.tags) : null;
@@ -24,36 +24,36 @@ const answered = asked((unwanted) => {
   return asking && source.search(file.value, device.value, asking, unwanted).then((all) => ({ query: asking, all }));
 });
 
-/** What the query of now finds, largest first; null: not known yet. */
+/** What the query finds, largest first; null until its answer is there. */
 export const found = computed(() => (answered.value?.query === query.value ? (answered.value?.all ?? null) : null));
 
-/** Which of the matches is selected; null: none. */
-export const position = computed(() => {
+/** The position of the selected allocation among the matches; null where it is none of them. */
+export const matchPosition = computed(() => {
   const at = selected.value === null ? -1 : (found.value?.id.indexOf(selected.value) ?? -1);
   return at < 0 ? null : at;
 });
 
-/** A step that waits for the answer to its query. */
+/** A step to another match that waits for the answer to its query. */
 let waiting: { query: Query; step: 1 | -1 } | null = null;
 
-/** Selects the next match (or the one before) and brings it into view, as soon as it is known. */
-export function cycle(step: 1 | -1): void {
+/** Selects the next match, or the one before, and brings it into view; at once, or when the answer is there. */
+export function stepToMatch(step: 1 | -1): void {
   waiting = query.value && { query: query.value, step };
-  go();
+  stepWhenKnown();
 }
 
-function go(): void {
+function stepWhenKnown(): void {
   const all = found.value;
   if (!all || !waiting) return;
   const { query: asked, step } = waiting;
   waiting = null;
   const length = all.id.length;
   if (asked !== query.value || length === 0) return;
-  const at = position.value === null ? (step > 0 ? 0 : length - 1) : (position.value + step + length) % length;
+  const at = matchPosition.value === null ? (step > 0 ? 0 : length - 1) : (matchPosition.value + step + length) % length;
   selected.value = numberAt(all.id, at);
   reveal(numberAt(all.from, at), numberAt(all.to, at));
 }
 
 effect(() => {
-  if (found.value) untracked(go);
+  if (found.value) untracked(stepWhenKnown);
 });

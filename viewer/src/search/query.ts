@@ -1,10 +1,10 @@
-// The language of the search box. Words stand beside each other, all must hold:
+// The language of the search box. A query is a list of words, all of which must match:
 //
 //   attention            any frame of the stack: file, line or function
 //   "two words"          the same with spaces
 //   file:loss.py         any frame in such a file; function:forward likewise
-//   0x7f3a00200000       what covers this address
-//   b7f3a00200000_2      the same as memory_viz writes it: a block and which of those at its address, or a segment (s..)
+//   0x7f3a00200000       the blocks in which this address lies
+//   b7f3a00200000_2      a block as memory_viz names it: its address, and which of the allocations there it is; s.. is a segment
 //   >=10MiB  <1KiB       sizes of blocks
 //   stream:3  pool:1.0  pool:default  category:gradient  context:..  metadata:..
 
@@ -21,7 +21,7 @@ type Term =
 
 export interface Parsed {
   terms: Term[];
-  /** Why something was not understood, for people. */
+  /** For each word that was not understood the reason, to show. */
   unclear: string[];
 }
 
@@ -44,7 +44,7 @@ const UNITS = new Map(
   }),
 );
 
-/** `1.5MiB`, `512 MB` is decimal. Null: no size. */
+/** Bytes of a size such as `1.5MiB`; `MB` is decimal, `M` is not. Null where the text is no size. */
 export function parseSize(text: string): number | null {
   const [, value, unit] = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text) ?? [];
   const scale = unit === undefined ? undefined : UNITS.get(unit.toLowerCase());
@@ -64,24 +64,25 @@ const TAG_FIELDS = new Map(
   }),
 );
 
-/** Whole numbers apart, a search looks into texts, so `stream` and `pool` say how they are written. */
+/** How the values of `stream` and `pool` are written, and how to say so. The other fields take any part of a text. */
 const FORMS = new Map<string, [RegExp, string]>([
   ['stream', [/^\d+$/, 'a number, as in stream:3']],
   ['pool', [/^(\d+\.\d+|default|none)$/, 'two numbers, as in pool:1.0, or pool:default, or pool:none']],
 ]);
 
-/** Words apart, quoted ones whole; `>= 10 MiB` is one word as `>=10MiB` is. */
+/** The words of a query. Quotes hold words together, and `>= 10 MiB` is one word just as `>=10MiB` is. */
 function words(text: string): string[] {
   return text.match(/[<>]=?\s*\d[\d.]*(?:\s*(?:[kmgt](?:i?b)?|b))?(?=[\s<>]|$)|[a-z]+:"[^"]*"?|"[^"]*"?|\S+/gi) ?? [];
 }
 
 const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
 
-/** `b7f3a00200000_2`, `b'7f3a00200000_2'`: an address in memory_viz. Shorter ones are names of functions, too. */
+/** An address as memory_viz writes it: `b7f3a00200000_2`, `b'7f3a00200000_2'`. Shorter ones could be names of functions. */
 const NAMED = /^(?:(0x|[bs])?'?)([0-9a-f]{8,})_(\d+)'?$/i;
 
+/** What a word asks for; a text says why it was not understood. */
 function term(word: string): Term | string {
-  // `<module>` is a function of Python.
+  // A size begins with < or >. `<module>` is none: Python names the function so that is a whole file.
   const [, sign, size = ''] = /^([<>](?:=|(?=[\s\d.]|$)))\s*(.*)$/.exec(word) ?? [];
   if (sign !== undefined) {
     const bytes = parseSize(size);
@@ -93,7 +94,7 @@ function term(word: string): Term | string {
     const [, letter, hex, version] = NAMED.exec(word) ?? /^0(x)([0-9a-f]+)$/i.exec(word) ?? [];
     const address = hex === undefined ? NaN : parseInt(hex, 16);
     if (!Number.isSafeInteger(address)) return `${word}: not an address`;
-    // A segment's number counts segments: its address finds what lay there.
+    // The number behind a segment counts segments, not allocations: the address alone is searched.
     const isSegment = letter?.toLowerCase() === 's';
     return { kind: 'address', address, version: version === undefined || isSegment ? null : Number(version) };
   }
@@ -125,6 +126,7 @@ export function parse(text: string): Parsed {
   };
 }
 
+/** 1 for each frame whose field holds a text. */
 function framesWith(names: Names, field: FrameField, text: string): Uint8Array {
   const holds = (i: number) => {
     if (field === 'file') return entryAt(names.file, i).toLowerCase().includes(text);
@@ -150,7 +152,7 @@ const positions = (flags: Uint8Array): number[] => {
   return found;
 };
 
-/** Null: nothing is looked for. */
+/** The query for the source: the numbers of the stacks and tags that match. Null where nothing is asked for. */
 export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | null {
   if (parsed.terms.length === 0) return null;
   const query: Query = { stacks: null, tags: null, address: null, version: null, min: null, max: null };
@@ -183,7 +185,10 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
   return query;
 }
 
-/** 1 for each item that matches; which of those at an address only `found` tells, the answer to the query. */
+/**
+ * 1 for each item of a picture that matches the query. Which of several allocations at one address is meant only the answer to the
+ * query tells: `found`.
+ */
 export function matching(query: Query, items: Items, found: Pick<Found, 'id'> | null): Uint8Array {
   const stacks = query.stacks && new Set(query.stacks);
   const tags = query.tags && new Set(query.tags);

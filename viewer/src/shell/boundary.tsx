@@ -1,4 +1,4 @@
-// What fails takes nothing else with it.
+// Keeps faults to the part of the page in which they happen, and reports them.
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useErrorBoundary, useRef } from 'preact/hooks';
@@ -6,14 +6,14 @@ import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 export interface BoundaryProps {
-  /** The part of the page: `The view`. */
+  /** The name of the part, as a sentence begins: `The timeline`. */
   name: string;
-  /** What the part shows: of another it is tried again. */
+  /** What the part shows. When it changes, a part that failed is drawn again. */
   of: string;
   children: ComponentChildren;
 }
 
-/** In the place of a part that cannot be drawn stands why, and what to do; the rest of the page goes on. */
+/** A part of the page. Where it cannot be drawn the reason stands in its place, and the rest of the page goes on. */
 export function Boundary({ name, of, children }: BoundaryProps) {
   const [error, tryAgain] = useErrorBoundary((e: unknown) => console.error(e));
   const tried = useRef(of);
@@ -36,14 +36,14 @@ export function Boundary({ name, of, children }: BoundaryProps) {
   );
 }
 
-/** What fails where nothing is drawn, between an answer and its drawing, is told, too. */
+/** Shows faults that happen outside of drawing, such as in a callback. */
 export function watchForFaults(): void {
-  const tell = (e: unknown) => {
+  const showFault = (e: unknown) => {
     trouble.value = `The page met a fault: ${reason(e)}. Load it again; what you chose stands in its address.`;
   };
   window.addEventListener('error', (e) => {
-    // Without an error it is a notice of the browser, as of an observer that was late.
-    if (e.error) tell(e.error);
+    // Browsers also report what is no fault, without an error: for example that a ResizeObserver was late.
+    if (e.error) showFault(e.error);
   });
-  window.addEventListener('unhandledrejection', (e) => tell(e.reason));
+  window.addEventListener('unhandledrejection', (e) => showFault(e.reason));
 }

@@ -1,4 +1,4 @@
-// Which file and which device is shown.
+// Chooses the file and the device that are shown, and closes files.
 
 import { choose, closeShown } from '../state/open';
 import { device, file } from '../state/place';

@@ -8,7 +8,7 @@ import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 const dragged = signal(false);
-/** Name of the file that is being read; null: none. */
+/** The name of the file that the server is reading; null: none. */
 const opening = signal<string | null>(null);
 
 const CANNOT_OPEN = 'This page holds its own recording and cannot read others. Run "vramscope view FILE" to open a file.';
@@ -56,7 +56,7 @@ export function DropTarget() {
     window.addEventListener(
       'dragleave',
       (e) => {
-        // Leaving the window, not an element within it.
+        // The pointer has left the window, not only an element in it.
         if (e.relatedTarget === null) dragged.value = false;
       },
       { signal },
@@ -92,7 +92,7 @@ export function DropTarget() {
 
 export function OpenButton() {
   const input = useRef<HTMLInputElement>(null);
-  // Before there are recordings there is no source, either.
+  // The source is set before the recordings are read.
   if (!recordings.value || !source.open) return null;
   return (
     <>

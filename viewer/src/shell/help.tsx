@@ -9,9 +9,15 @@ export function Help() {
     if (shown) dialog.current?.showModal();
     else dialog.current?.close();
   }, [shown]);
-  const beside = (e: MouseEvent) => e.target === dialog.current && (helpShown.value = false);
+  const closeOnBackdrop = (e: MouseEvent) => e.target === dialog.current && (helpShown.value = false);
   return (
-    <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (helpShown.value = false)} onClick={beside}>
+    <dialog
+      ref={dialog}
+      class="help"
+      aria-labelledby="help-title"
+      onClose={() => (helpShown.value = false)}
+      onClick={closeOnBackdrop}
+    >
       <div class="help-body">
         <header class="help-head">
           <h2 id="help-title">Keys</h2>

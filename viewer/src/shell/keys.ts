@@ -1,4 +1,4 @@
-// Keys of the whole page. Parts with keys of their own (tables, tabs, lists) stop theirs from getting here.
+// The keys of the whole page. Parts with keys of their own (tables, tabs, lists) keep those to themselves.
 
 import { signal } from '@preact/signals';
 import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
@@ -8,16 +8,16 @@ import { selected } from '../state/selection';
 
 export const helpShown = signal(false);
 
-/** Of the search box. */
+/** The id of the search box. */
 export const SEARCH_ID = 'search';
 
 interface Binding {
-  /** As `KeyboardEvent.key` says them. */
+  /** Values of `KeyboardEvent.key`. */
   keys: string[];
-  /** How they are written for people. */
+  /** How the help writes the keys. */
   shown: string;
   does: string;
-  /** Arrows belong to whatever has the focus; these bindings hold only where nothing else wants them. */
+  /** Whether the binding holds only where the element with the focus does not use the key itself, as with arrows. */
   plain?: boolean;
   act: (e: KeyboardEvent) => void;
 }
@@ -70,7 +70,7 @@ function clear(): void {
   else search.value = '';
 }
 
-/** What the pointer does on the timeline, for the help. */
+/** What the pointer does on the timeline, as the help says it. */
 export const GESTURES: [string, string][] = [
   ['Click', 'Choose the moment and the allocation'],
   ['Drag', 'Move along'],
@@ -81,7 +81,7 @@ export const GESTURES: [string, string][] = [
 ];
 
 const TYPING = 'input:not([type=radio], [type=checkbox], [type=range]), textarea, [contenteditable]';
-/** These use arrows themselves. */
+/** Elements that use arrows themselves. */
 const OWN_ARROWS =
   'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
 

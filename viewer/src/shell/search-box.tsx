@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { cycle, found, parsed, position, query } from '../search/found';
+import { stepToMatch, found, parsed, matchPosition, query } from '../search/found';
 import { search } from '../state/search';
 import { bytes, count } from '../text/units';
 import { SEARCH_ID } from './keys';
 
-/** The language of queries, as far as the box has to tell. */
+/** Examples of queries and what they find, as the help of the box shows them. */
 const FORMS: [string, string][] = [
   ['attention', 'a file, line or function anywhere in the stack'],
   ['"two words"', 'the same with spaces'],
@@ -14,13 +14,13 @@ const FORMS: [string, string][] = [
   ['stream:3', 'also pool:1.0, pool:default, category:gradient'],
 ];
 
-/** Typing is looked for when it rests. */
+/** Milliseconds without typing before the search begins. */
 const REST_MS = 120;
 
 export function SearchBox() {
   const [text, setText] = useState(search.value);
   const [focused, setFocused] = useState(false);
-  /** What the box itself said last: only what others say comes back into it. */
+  /** The query that the box itself has set last. A change by others, such as the legend, is put into the box. */
   const said = useRef(search.value);
   const say = () => (said.current = search.value = text);
   useEffect(() => {
@@ -34,7 +34,7 @@ export function SearchBox() {
   const keys = (e: KeyboardEvent) => {
     if (e.key === 'Enter') {
       say();
-      cycle(e.shiftKey ? -1 : 1);
+      stepToMatch(e.shiftKey ? -1 : 1);
     } else if (e.key === 'Escape') {
       if (text) setText('');
       else (e.currentTarget as HTMLElement).blur();
@@ -91,7 +91,7 @@ function Result() {
   if (!query.value) return unclear.length > 0 ? <span class="search-unclear">not understood</span> : null;
   const all = found.value;
   if (!all) return <>searching</>;
-  const at = position.value;
+  const at = matchPosition.value;
   const which = at === null ? '' : `${count(at + 1)} of `;
   return (
     <span

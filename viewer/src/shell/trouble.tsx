@@ -1,6 +1,6 @@
 import { trouble } from '../state/trouble';
 
-/** What went wrong, until it is dismissed. */
+/** A bar with the last error, until it is dismissed. */
 export function Trouble() {
   return (
     <div class="trouble-place" role="alert">

@@ -3,7 +3,7 @@
 import type * as sent from './generated/view';
 import { CODES, type Names, type Recording } from './source';
 
-/** Puts the texts of tags in their places. */
+/** A recording whose tags hold their texts; they are sent as positions in a list, each text once. */
 export function toRecording({ devices, ...recording }: sent.Recording): Recording {
   return {
     ...recording,
@@ -23,11 +23,11 @@ export function toRecording({ devices, ...recording }: sent.Recording): Recordin
   };
 }
 
-/** Longer names are cut where people read them: nobody can, and a file may give one to any number of frames. */
+/** Labels are cut to so many characters: a file may give one name of any length to any number of frames. */
 const LONGEST_LABEL = 500;
 const cut = (text: string) => (text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL)}…` : text);
 
-/** Puts texts in the places of their positions, and labels frames. */
+/** Names of frames with their texts, which are sent as positions in a list, and a label for each frame. */
 export function toNames(names: sent.Names): Names {
   const { texts } = names;
   const short = texts.map(cut);

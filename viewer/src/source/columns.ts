@@ -20,7 +20,7 @@ export function decode<T>(buffer: ArrayBuffer): T {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Columns are members of objects, and of objects in lists. */
+/** The value with its columns in place: those that are members of objects, and of objects in lists. */
 function withColumns(value: unknown, buffer: ArrayBuffer, behind: number): unknown {
   if (Array.isArray(value)) return isObject(value[0]) ? value.map((one) => withColumns(one, buffer, behind)) : value;
   if (!isObject(value)) return value;
@@ -31,7 +31,7 @@ function withColumns(value: unknown, buffer: ArrayBuffer, behind: number): unkno
   return Object.fromEntries(members);
 }
 
-/** The column that a member refers to; null where it is something else. */
+/** The column that a member refers to, as in `{"u32": [8, 100]}`; null where it is something else. */
 function column(member: unknown, buffer: ArrayBuffer, behind: number): Column | null {
   if (!isObject(member)) return null;
   const [[kind, place] = [], ...more] = Object.entries(member);

@@ -25,7 +25,7 @@ async function reason(response: Response): Promise<string> {
     const told = (await response.json()) as { error?: unknown };
     if (typeof told.error === 'string') return told.error;
   } catch {
-    // Not JSON: the status says what is known.
+    // The answer is not JSON: the status below is all that is known.
   }
   return `vramscope view answered ${response.status} ${response.statusText}`.trim();
 }
@@ -38,7 +38,7 @@ async function columns<T>(path: string, parameters?: Parameters, init?: RequestI
   return decode<T>(await (await answer(path, parameters, init)).arrayBuffer());
 }
 
-/** A question that ends when its answer is no longer wanted. */
+/** Options of a request that the browser aborts when its answer is no longer wanted. */
 const until = (unwanted: AbortSignal | undefined): RequestInit => (unwanted ? { signal: unwanted } : {});
 
 const at = (file: number, device: number, question: string) => `api/${file}/${device}/${question}`;

@@ -4,11 +4,12 @@
 import type { Unpacked } from './packed';
 import { KINDS, NONE, type ByteKind, type Counters, type Picture, type Window } from './source';
 
-/** What a fitted picture leaves free above the highest value. */
+/** The upper end of a fitted picture, as a multiple of the highest bytes in it: room for labels. */
 const HEADROOM = 1.04;
+/** Values of a column that share one remembered maximum. */
 const CHUNK = 64;
 
-/** A column of numbers that finds the highest of a range quickly. */
+/** A column of bytes by moment. It remembers the highest of each chunk, so that the highest of a range is found quickly. */
 class RangeMax {
   private readonly chunks: Uint32Array;
   constructor(readonly values: Float64Array) {
@@ -18,7 +19,7 @@ class RangeMax {
     }
   }
 
-  /** Where the first of the highest of `first..=last` stands. */
+  /** The position of the highest value from `first` to `last`, both included; of equal ones the first. */
   position(first: number, last: number): number {
     const [a, b] = [Math.floor(first / CHUNK) + 1, Math.floor(last / CHUNK)];
     if (a >= b) return this.scan(first, last);
@@ -38,11 +39,14 @@ class RangeMax {
   }
 }
 
-/** Things with lifetimes, by number, and the order of their births. */
+/** What a picture stacks: allocations, or reserved ranges. The columns are by their number. */
 interface Stacked {
   bytes: Float64Array;
+  /** The first moment at which each is there. */
   from: Uint32Array;
+  /** The first moment at which it is there no more; NONE where it stays. */
   to: Uint32Array;
+  /** Their numbers in the order in which they came to be: the order from the bottom up. */
   order: Uint32Array;
 }
 
@@ -78,14 +82,15 @@ export class LocalTimeline {
     return { requested: at('requested'), allocated: at('allocated'), active: at('active'), reserved: at('reserved') };
   }
 
-  /** Microseconds after the first event; null before it and without times. */
+  /** When a moment was, in microseconds after the first event; null before it, and where events have no times. */
   timeOf(moment: number): number | null {
     return this.times?.[moment - 1] ?? null;
   }
 
   picture(window: Window): Picture {
     const { stacked, width, height, low } = window;
-    // Neighbours share an edge to the last bit, and the last edge is the window's.
+    // Where pixel column `x` begins on the axis. Both neighbours of an edge compute the same number, so that no moment falls
+    // between them; the last edge is exactly the window's end.
     const edge = (x: number) => (x === width ? window.to : window.from + (x * (window.to - window.from)) / width);
     const counter = this.counters[stacked];
     const highest = Object.fromEntries(KINDS.map((kind) => [kind, new Float64Array(width)])) as Picture['highest'];
@@ -130,13 +135,13 @@ export class LocalTimeline {
     };
   }
 
-  /** The first and last moment between `from` and `to` on the axis. */
+  /** The first and last moment between `from` and `to` on the axis; null where there is none. */
   private momentsBetween(window: Window, from: number, to: number): [number, number] | null {
     const last = this.moments - 1;
     if (window.axis === 'time' && this.times) {
       const times = this.times;
       if (to < 0 || from > (times[times.length - 1] ?? 0)) return null;
-      // What happened at the very first moment of all is seen in the first pixel.
+      // Moment 0 has no time: it belongs to the first pixel.
       const first = from <= 0 ? 0 : countBelow(times, (t) => t <= from);
       return [first, countBelow(times, (t) => t <= to)];
     }
@@ -146,12 +151,13 @@ export class LocalTimeline {
   }
 }
 
-/** Numbers of things by birth. */
+/** Positions in `from`, sorted by its values; those of equal values in their order. */
 function order(from: Uint32Array): Uint32Array {
   const numbers = Uint32Array.from(from, (_, i) => i);
   return numbers.sort((a, b) => from[a]! - from[b]! || a - b);
 }
 
+/** The bytes that are there at each moment. */
 function sumOverTime(things: Stacked, moments: number): Float64Array {
   const sums = new Float64Array(moments);
   things.from.forEach((from, i) => {
@@ -164,13 +170,14 @@ function sumOverTime(things: Stacked, moments: number): Float64Array {
   return sums;
 }
 
-/** The recorder's clock may step back by a little. */
+/** Times that never fall: the clock of the program may step back, and then the time before holds. */
 function rising(times: Float64Array): Float64Array {
   const out = times.slice();
   for (let i = 1; i < out.length; i += 1) out[i] = Math.max(out[i]!, out[i - 1]!);
   return out;
 }
 
+/** How many values at the front are below, in a column in which those that are come first. */
 function countBelow(values: Float64Array, below: (value: number) => boolean): number {
   let [low, high] = [0, values.length];
   while (low < high) {
@@ -181,14 +188,18 @@ function countBelow(values: Float64Array, below: (value: number) => boolean): nu
   return low;
 }
 
-/** Paints `height` rows between `low` and `high` of what lives at each of the rising `moments`; see `Picture`. */
+/**
+ * The runs of a picture (see `Picture`): what is there at each of the moments in `moment`, which rise, drawn in `height` rows from
+ * `low` to `high` bytes. Each thing is visited once, in the order of the stack, and each column adds its bytes: a column notes a
+ * run only where its sum passes the middle of a row.
+ */
 function paint(stack: Stacked, moment: Uint32Array, low: number, high: number, height: number) {
   const rowBytes = (high - low) / height;
   const bytes = new Float64Array(moment.length);
   const row = new Uint16Array(moment.length);
   const next = new Float64Array(moment.length).fill(low + rowBytes / 2);
   const start = new Uint32Array(moment.length + 1);
-  // Runs as they come, thing by thing.
+  // The runs in the order in which they are found, thing by thing; sorted by column below.
   const runs = { column: [] as number[], item: [] as number[], end: [] as number[] };
   const id: number[] = [];
   let begin = 0;

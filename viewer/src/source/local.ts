@@ -4,10 +4,10 @@ import { LocalTimeline } from './local-timeline';
 import { Packed, type Unpacked } from './packed';
 import { NONE, type Allocation, type Found, type Layout, type Live, type Query, type Source } from './source';
 
-/** Matches that are listed; all are counted. */
+/** How many matches a search lists; all are counted. The server lists as many. */
 const MOST_FOUND = 1000;
 
-/** Begins with the deflated bundle, written in base64. */
+/** A source of answers from the deflated data in the page, written in base64. */
 export async function local(base64: string): Promise<Source> {
   const packed = await Packed.inflate(bytesOf(base64));
   const devices = new Map<string, Device>();
@@ -42,7 +42,7 @@ export async function local(base64: string): Promise<Source> {
     regions: async (file, device) => at(file, device).data.regions,
     segments: async (file, device) => {
       const { ranges } = at(file, device).data;
-      const order = numbers(ranges.from.length, () => true).sort(
+      const order = indicesWhere(ranges.from.length, () => true).sort(
         (a, b) => ranges.from[a]! - ranges.from[b]! || ranges.address[a]! - ranges.address[b]!,
       );
       return {
@@ -75,10 +75,10 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-type Typed = Float64Array | Uint32Array | Uint8Array;
+type Column = Float64Array | Uint32Array | Uint8Array;
 
 /** The values of `column` at `rows`. */
-function pick<T extends Typed>(column: T, rows: number[]): T {
+function pick<T extends Column>(column: T, rows: number[]): T {
   const out = new (column.constructor as new (length: number) => T)(rows.length);
   rows.forEach((row, i) => {
     out[i] = column[row]!;
@@ -86,8 +86,8 @@ function pick<T extends Typed>(column: T, rows: number[]): T {
   return out;
 }
 
-/** Numbers below `count` that `takes` takes. */
-function numbers(count: number, takes: (i: number) => boolean): number[] {
+/** The numbers below `count` for which `takes` is true. */
+function indicesWhere(count: number, takes: (i: number) => boolean): number[] {
   const out: number[] = [];
   for (let i = 0; i < count; i += 1) if (takes(i)) out.push(i);
   return out;
@@ -102,7 +102,7 @@ class Device {
   live(moment: number): Live {
     const { from, freed, stack, tags, origin, bytes, requested } = this.data.allocations;
     const groups = new Map<string, { of: number; bytes: number; requested: number; count: number }>();
-    const order = numbers(from.length, (i) => from[i]! <= moment && moment < freed[i]!);
+    const order = indicesWhere(from.length, (i) => from[i]! <= moment && moment < freed[i]!);
     for (const i of order.sort((a, b) => from[a]! - from[b]! || a - b)) {
       const key = `${stack[i]} ${tags[i]} ${origin[i]}`;
       const group = groups.get(key) ?? { of: i, bytes: 0, requested: 0, count: 0 };
@@ -129,8 +129,8 @@ class Device {
     const { allocations: a, ranges: r } = this.data;
     const livesIn = (from: Uint32Array, to: Uint32Array) => (i: number) => from[i]! <= moment && moment < to[i]!;
     const byAddress = (address: Float64Array) => (x: number, y: number) => address[x]! - address[y]!;
-    const segments = numbers(r.from.length, livesIn(r.from, r.to)).sort(byAddress(r.address));
-    const blocks = numbers(a.from.length, livesIn(a.from, a.to)).sort(byAddress(a.address));
+    const segments = indicesWhere(r.from.length, livesIn(r.from, r.to)).sort(byAddress(r.address));
+    const blocks = indicesWhere(a.from.length, livesIn(a.from, a.to)).sort(byAddress(a.address));
     return {
       moment,
       counters: this.timeline.countersAt(moment),
@@ -189,7 +189,7 @@ class Device {
     const a = this.data.allocations;
     const [stacks, tags] = [query.stacks && new Set(query.stacks), query.tags && new Set(query.tags)];
     let version = 0;
-    const found = numbers(a.from.length, (i) => {
+    const found = indicesWhere(a.from.length, (i) => {
       const [bytes, begin] = [a.bytes[i]!, a.address[i]!];
       const isVersion = query.version === null || (begin === query.address && version++ === query.version);
       return (

@@ -1,13 +1,20 @@
-// One question under way at a time, and of those that wait only the newest. One that takes long is given up for a newer one.
+// A queue for questions that follow the pointer: one is under way at a time, and of those that wait only the newest is kept.
+// A question that takes long is given up for a newer one.
 
 export interface Newest<Q> {
+  /** Asks, at once or when what is under way has been answered. */
   want(question: Q): void;
+  /** Gives up what is under way and asks nothing more. */
   stop(): void;
 }
 
-/** A quick answer is shown although a newer question waits: it follows the hand. */
+/**
+ * How long a question may take, in milliseconds, while a newer one waits. A quick answer is still shown, so that the picture
+ * follows the pointer.
+ */
 export const PATIENCE_MS = 1000;
 
+/** The queue. `ask` asks a question, `got` takes an answer, `failed` an error; a question that was given up has neither. */
 export function newest<Q, A>(
   ask: (question: Q, unwanted: AbortSignal) => Promise<A>,
   got: (answer: A, question: Q) => void,

@@ -6,7 +6,7 @@ import { decode } from './columns';
 import type * as sent from './generated/view';
 import { NONE, type Events, type Names, type Recording, type Regions, type Segments } from './source';
 
-/** Every allocation of a device; `NONE` as a moment: never. */
+/** Every allocation of a device, in columns by its number. A moment that is `NONE` never comes. */
 export interface Allocations {
   address: Float64Array;
   requested: Float64Array;
@@ -22,7 +22,7 @@ export interface Allocations {
 
 export type AllEvents = Omit<Events, 'first'>;
 
-/** One device, unpacked. */
+/** The data of one device, unpacked. */
 export interface Unpacked {
   allocations: Allocations;
   events: AllEvents;
@@ -31,8 +31,8 @@ export interface Unpacked {
   regions: Regions;
 }
 
-/** Reads variable-length numbers one after the other. */
-class Numbers {
+/** Reads variable-length numbers (LEB128: seven bits a byte, the lowest first) one after the other. */
+class VarintReader {
   private at = 0;
   constructor(private readonly bytes: Uint8Array) {}
 
@@ -50,6 +50,7 @@ class Numbers {
     }
   }
 
+  /** A signed number, written by turns: 0, -1, 1, -2 ... */
   signed(): number {
     const n = this.next();
     return n % 2 === 0 ? n / 2 : -(n + 1) / 2;
@@ -101,39 +102,40 @@ function fill<T extends Float64Array | Uint32Array | Uint8Array>(into: T, value:
   return into;
 }
 
-/** Running sums of signed differences. */
-function sums(numbers: Numbers): () => number {
+/** Reads numbers that are written as signed differences from the one before. */
+function sums(reader: VarintReader): () => number {
   let sum = 0;
-  return () => (sum += numbers.signed());
+  return () => (sum += reader.signed());
 }
 
-/** A number that may be missing. */
+/** A number that may be missing: 0 is none, all others are one more than they mean. */
 const orNone = (n: number) => (n === 0 ? NONE : n - 1);
-/** A moment counted from another. */
+/** A moment that is written as its distance from another: 0 is never, 1 the same moment. */
 const after = (n: number, other: number) => (n === 0 ? NONE : other + n - 1);
+/** The smallest block that holds a request, in bytes: PyTorch rounds to 512. */
 const rounded = (requested: number) => Math.ceil(Math.max(requested, 1) / 512) * 512;
 
-const numbers = (column: Uint8Array) => new Numbers(column);
+const varints = (column: Uint8Array) => new VarintReader(column);
 
 function unpackAllocations(packed: sent.PackedAllocations): Allocations {
   const marks = packed.origin;
   const count = marks.length;
   const distinct: number[] = [];
-  const nextDistinct = sums(numbers(packed.addresses));
-  const which = numbers(packed.address);
+  const nextDistinct = sums(varints(packed.addresses));
+  const which = varints(packed.address);
   const address = f64s(count, () => {
     const n = which.next();
     while (distinct.length <= n) distinct.push(nextDistinct());
     return distinct[n]!;
   });
   const [requests, beyond, births, frees, ends] = [
-    numbers(packed.requested),
-    numbers(packed.beyond),
-    sums(numbers(packed.from)),
-    numbers(packed.freed),
-    numbers(packed.to),
+    varints(packed.requested),
+    varints(packed.beyond),
+    sums(varints(packed.from)),
+    varints(packed.freed),
+    varints(packed.to),
   ];
-  const [stacks, tags] = [numbers(packed.stack), numbers(packed.tags)];
+  const [stacks, tags] = [varints(packed.stack), varints(packed.tags)];
   const requested = f64s(count, () => requests.next());
   const from = u32s(count, births);
   const freed = u32s(count, (i) => after(frees.next(), from[i]!));
@@ -154,7 +156,7 @@ function unpackAllocations(packed: sent.PackedAllocations): Allocations {
 function unpackEvents(packed: sent.PackedEvents, of: Allocations): AllEvents {
   const { action } = packed;
   const count = action.length;
-  const back = numbers(packed.allocation);
+  const back = varints(packed.allocation);
   let seen = 0;
   const allocation = u32s(count, () => {
     const n = back.next();
@@ -164,7 +166,7 @@ function unpackEvents(packed: sent.PackedEvents, of: Allocations): AllEvents {
     return id;
   });
   const hasTimes = packed.time.length > 0;
-  const time = sums(numbers(packed.time));
+  const time = sums(varints(packed.time));
   const origin = hasTimes ? time() : NaN;
   const events: AllEvents = {
     action,
@@ -176,13 +178,13 @@ function unpackEvents(packed: sent.PackedEvents, of: Allocations): AllEvents {
     allocation,
   };
   const lone = {
-    address: numbers(packed.lone_address),
-    bytes: numbers(packed.lone_bytes),
-    stack: numbers(packed.lone_stack),
-    tags: numbers(packed.lone_tags),
+    address: varints(packed.lone_address),
+    bytes: varints(packed.lone_bytes),
+    stack: varints(packed.lone_stack),
+    tags: varints(packed.lone_tags),
   };
   const odd = oddSizes(packed);
-  const free = { stack: numbers(packed.free_stack), tags: numbers(packed.free_tags) };
+  const free = { stack: varints(packed.free_stack), tags: varints(packed.free_tags) };
   for (let i = 0; i < count; i += 1) {
     const id = allocation[i]!;
     if (id === NONE) {
@@ -201,9 +203,9 @@ function unpackEvents(packed: sent.PackedEvents, of: Allocations): AllEvents {
   return events;
 }
 
-/** Sizes of the events that tell another than their allocation. */
+/** Bytes of the events that name another size than their allocation has, by the number of the event. */
 function oddSizes(packed: sent.PackedEvents): Map<number, number> {
-  const [event, size] = [numbers(packed.odd_event), numbers(packed.odd_bytes)];
+  const [event, size] = [varints(packed.odd_event), varints(packed.odd_bytes)];
   const sizes = new Map<number, number>();
   for (let at = 0; !event.atEnd; ) {
     at += event.signed();
@@ -215,9 +217,9 @@ function oddSizes(packed: sent.PackedEvents): Map<number, number> {
 function unpackRanges(packed: sent.PackedRanges): Unpacked['ranges'] {
   const marks = packed.kind;
   const count = marks.length;
-  const address = sums(numbers(packed.address));
-  const [size, births, ends] = [numbers(packed.bytes), numbers(packed.from), numbers(packed.to)];
-  const [tags, stacks] = [numbers(packed.tags), numbers(packed.stack)];
+  const address = sums(varints(packed.address));
+  const [size, births, ends] = [varints(packed.bytes), varints(packed.from), varints(packed.to)];
+  const [tags, stacks] = [varints(packed.tags), varints(packed.stack)];
   const from = u32s(count, () => births.next());
   return {
     address: f64s(count, address),

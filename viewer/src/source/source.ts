@@ -33,7 +33,7 @@ export type Counters = ByKind<number>;
 
 type TextTag = 'category' | 'compile_context' | 'user_metadata';
 
-/** What an allocation or event carries beside numbers and stack, with its texts. */
+/** What PyTorch records with an allocation or event besides numbers and a stack: stream, pool and texts. */
 export type Tags = Omit<sent.Tags, TextTag> & Record<TextTag, string | null>;
 
 /** One device of a file. */
@@ -60,7 +60,7 @@ export interface Names {
   own: Uint32Array;
 }
 
-/** A picture, and the window that it shows. */
+/** A picture together with the window that was asked for. */
 export type Picture = sent.Picture & { window: Window };
 
 /**

@@ -1,4 +1,4 @@
-// The page's address follows its state, and the state follows the address when somebody edits it or goes back.
+// The page's address follows what is shown, and what is shown follows the address when it is edited or the user goes back.
 
 import { batch, effect } from '@preact/signals';
 import type { Source } from '../source/source';
@@ -9,7 +9,7 @@ import { place } from './place';
 import { answerFrom, recordings, source } from './recordings';
 import { trouble } from './trouble';
 
-/** Begins with `from`: asks for the recordings, then follows the address. */
+/** Takes answers from `from`: asks for the recordings, then keeps address and state the same. */
 export async function start(from: Source): Promise<void> {
   answerFrom(from);
   read();
@@ -27,11 +27,11 @@ export async function start(from: Source): Promise<void> {
   effect(writeSoon);
 }
 
-/** The address as it was last read or written. */
+/** The address (from its `#` on) as it was last read or written. */
 let known = '';
 
 function read(): void {
-  // What was not written yet belongs to the entry of the history that was left.
+  // A change that was not written yet belongs to the entry of the browser's history that was left.
   clearTimeout(writing);
   waiting = null;
   known = location.hash;
@@ -42,16 +42,16 @@ function read(): void {
   });
 }
 
-/** Browsers refuse an address that changes all the time: it follows when the hand rests. */
+/** Milliseconds without a change before the address is written: browsers refuse addresses that change all the time. */
 const REST_MS = 200;
 let writing: ReturnType<typeof setTimeout> | undefined;
 let waiting: { hash: string; place: string } | null = null;
-/** The place that the address leads to: another place is a new entry of the browser's history. */
+/** The place that the address names. A change of place becomes a new entry of the browser's history. */
 let placeInAddress = '';
 
 function writeSoon(): void {
   const next = { hash: `#${writtenAll()}`, place: place.value };
-  // The place that is left keeps what was done there last.
+  // The entry of the place that is left gets what was changed there last.
   if (next.place !== placeInAddress && waiting?.place === placeInAddress) write();
   waiting = next;
   clearTimeout(writing);
@@ -60,7 +60,7 @@ function writeSoon(): void {
 
 function write(): void {
   if (!waiting) return;
-  // Somebody has edited the address, and its event is still under way: what it says is newer.
+  // The address was edited, and its event has not arrived yet: what it says is newer than what is written here.
   if (location.hash !== known) return read();
   if (waiting.place !== placeInAddress) history.pushState(null, '', waiting.hash);
   else if (waiting.hash !== location.hash) history.replaceState(null, '', waiting.hash);

@@ -1,4 +1,4 @@
-// Answers of the source as signals.
+// Answers as signals: asked again when what the question reads changes.
 
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { reason } from '../text/reason';
@@ -7,9 +7,9 @@ import { ofCurrent } from './recordings';
 import { trouble } from './trouble';
 
 /**
- * The answer to what `question` asks now, asked again when a signal in it changes. The former answer stays until the
- * next comes, unless it is of another recording; null where there is no question. An answer that comes after the next
- * question is dropped, and its question given up.
+ * The answer to `question`, which is asked again whenever a signal changes that it reads. Until the new answer comes the old
+ * one stays, unless it is of another recording. Null where `question` returns null. The signal that `question` is given aborts
+ * when a newer question is asked.
  */
 export function asked<T>(question: (unwanted: AbortSignal) => Promise<T> | null): ReadonlySignal<T | null> {
   const last = signal<{ scope: string; answer: T } | null>(null);
@@ -40,7 +40,7 @@ export function asked<T>(question: (unwanted: AbortSignal) => Promise<T> | null)
   return computed(() => here.value?.answer ?? null);
 }
 
-/** What a signal holds once it has held it for so long: for what can wait while the hand moves. */
+/** The value of a signal, once it has not changed for so long: for what need not follow the pointer. */
 export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): ReadonlySignal<T> {
   const still = signal(of.peek());
   effect(() => {
@@ -52,8 +52,8 @@ export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): Readonly
 }
 
 /**
- * For answers that are long in the making: they are asked for once a device, unless that fails, or nobody waits for them any
- * more.
+ * Remembers answers that take long, such as a replay: each device is asked once. A question that failed, or that was given up
+ * because nobody waits for it any more, is forgotten and asked again.
  */
 export function once<T>(
   ask: (file: number, device: number, unwanted: AbortSignal) => Promise<T>,

@@ -4,29 +4,28 @@
 import { signal, type Signal } from '@preact/signals';
 
 /** How a value is written in the address. */
-export interface Form<T> {
-  /** Undefined where the text makes no sense. */
+export interface AddressForm<T> {
+  /** The value of a text; undefined where the text is no such value. */
   read(text: string): T | undefined;
   write(value: T): string;
 }
 
-/** A kept signal, whatever it holds. */
+/** A signal that is kept in the address. */
 interface Field {
   key: string;
-  /** Of one device: it means nothing once another is chosen. */
+  /** Whether the value belongs to the shown device: it is forgotten when another is chosen. */
   ofDevice: boolean;
   read(text: string | null): void;
-  /** Null: it holds what it holds when the address says nothing. */
+  /** The text for the address; null where the signal has its default value. */
   written(): string | null;
 }
 
 const fields: Field[] = [];
 
 /**
- * A signal that stands in the address as `key=...`. It is `otherwise` where the address does not name it, and is not
- * written there while it is that.
+ * A signal that stands in the address as `key=...`. Its default is `otherwise`, which is not written.
  */
-export function kept<T, O extends T | null>(key: string, form: Form<T>, otherwise: O, ofDevice = false): Signal<T | O> {
+export function kept<T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O, ofDevice = false): Signal<T | O> {
   const held = signal<T | O>(otherwise);
   fields.push({
     key,
@@ -37,9 +36,11 @@ export function kept<T, O extends T | null>(key: string, form: Form<T>, otherwis
   return held;
 }
 
-/** The same for what belongs to the chosen device: it is forgotten when another device is chosen. */
-export const keptOfDevice = <T, O extends T | null>(key: string, form: Form<T>, otherwise: O) => kept(key, form, otherwise, true);
+/** A kept signal that belongs to the shown device: it gets its default again when another device is chosen. */
+export const keptOfDevice = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O) =>
+  kept(key, form, otherwise, true);
 
+/** Gives all signals that belong to a device their defaults. */
 export function forgetDevice(): void {
   for (const field of fields) if (field.ofDevice) field.read(null);
 }
@@ -63,8 +64,8 @@ export function writtenAll(): string {
 const number = (text: string): number | undefined => (/^\d+(\.\d+)?$/.test(text) ? finite(Number(text)) : undefined);
 const finite = (n: number) => (Number.isFinite(n) ? n : undefined);
 
-/** Whole numbers from 0. */
-export const position: Form<number> = {
+/** A whole number from 0; fractions are cut off. */
+export const wholeNumber: AddressForm<number> = {
   read(text) {
     const n = number(text);
     return n === undefined ? undefined : Math.floor(n);
@@ -72,17 +73,17 @@ export const position: Form<number> = {
   write: String,
 };
 
-/** `file.device`. */
-export const positions: Form<[number, number]> = {
+/** Two of them, written as `1.0`. */
+export const twoWholeNumbers: AddressForm<[number, number]> = {
   read(text) {
-    const [first, second] = text.split('.').map(position.read);
+    const [first, second] = text.split('.').map(wholeNumber.read);
     return first === undefined || second === undefined ? undefined : [first, second];
   },
   write: (pair) => pair.join('.'),
 };
 
-/** `from~to`, each end rounded for the address. */
-export const span = (rounded: (end: number) => number): Form<[number, number]> => ({
+/** Two numbers that rise, written as `from~to` with each end rounded by `rounded`. */
+export const interval = (rounded: (end: number) => number): AddressForm<[number, number]> => ({
   read(text) {
     const [from, to] = text.split('~').map(number);
     return from !== undefined && to !== undefined && from < to ? [from, to] : undefined;
@@ -90,12 +91,13 @@ export const span = (rounded: (end: number) => number): Form<[number, number]> =
   write: (ends) => ends.map(rounded).join('~'),
 });
 
-export const oneOf = <T extends string>(all: readonly T[]): Form<T> => ({
+/** One of some words. */
+export const oneOf = <T extends string>(all: readonly T[]): AddressForm<T> => ({
   read: (text) => all.find((one) => one === text),
   write: String,
 });
 
-export const anyText: Form<string> = { read: (text) => text, write: String };
+export const anyText: AddressForm<string> = { read: (text) => text, write: String };
 
-/** True, but where the address says `word`. */
-export const unless = (word: string): Form<boolean> => ({ read: (text) => text !== word, write: () => word });
+/** False where the address says `word`, true where it says anything else. */
+export const unless = (word: string): AddressForm<boolean> => ({ read: (text) => text !== word, write: () => word });

@@ -1,12 +1,12 @@
 // The moments that the views show.
 
 import { computed } from '@preact/signals';
-import { keptOfDevice, position } from './kept';
+import { keptOfDevice, wholeNumber } from './kept';
 import { current } from './recordings';
 
 /** The chosen moment; null: the peak of allocated bytes. */
-export const moment = keptOfDevice('moment', position, null);
+export const moment = keptOfDevice('moment', wholeNumber, null);
 /** A second moment to compare with; null: none. */
-export const against = keptOfDevice('against', position, null);
+export const against = keptOfDevice('against', wholeNumber, null);
 
 export const shownMoment = computed(() => moment.value ?? current.value?.peaks.allocated.moment ?? 0);

@@ -9,22 +9,23 @@ import { moment, shownMoment } from './moment';
 import { device, file, scope } from './place';
 import { current, source } from './recordings';
 import { trouble } from './trouble';
-import { axis, range, shownRange, span, whole } from './window';
+import { axis, range, shownRange, byteRange, whole } from './window';
 
-/** A view never shows less than this: events, or microseconds. */
+/** The smallest part of the axis that is shown: microseconds, or events. */
 const least = () => (axis.value === 'time' ? 2 : 4);
 
+/** Shows a part of the axis. */
 export function show(to: Range): void {
   const [from, end] = clamped(to, whole.value);
   range.value = from <= whole.value[0] && end >= whole.value[1] ? null : [from, end];
 }
 
-/** Of a choice by hand, which may be narrower than what is shown at least. */
+/** Shows a part that the user chose; one that is too narrow to be shown is widened around its middle. */
 export function showSelected([from, to]: Range): void {
   const missing = Math.max(least() - (to - from), 0) / 2;
   batch(() => {
     show([from - missing, to + missing]);
-    span.value = null;
+    byteRange.value = null;
   });
 }
 
@@ -36,23 +37,36 @@ export const pan = (by: number) => show(panned(shownRange.value, whole.value, by
 export const panBy = (share: number) => pan((shownRange.value[1] - shownRange.value[0]) * share);
 
 export function fit(): void {
-  batch(() => (range.value = span.value = null));
+  batch(() => (range.value = byteRange.value = null));
 }
 
+/** The fewest bytes that the height of the timeline shows. */
 const BYTES_LEAST = 512;
 
-/** Bytes, from what is shown now. */
+/** Zooms the axis of bytes, which shows `shown` now; the byte `at` stays where it is. */
 export function zoomBytes(shown: Range, factor: number, at: number): void {
   const everything: Range = [0, Math.max(shown[1] * Math.max(factor, 1), (current.value?.peaks.reserved.bytes ?? 0) * 4)];
-  span.value = zoomed(shown, everything, factor, at, BYTES_LEAST);
+  byteRange.value = zoomed(shown, everything, factor, at, BYTES_LEAST);
 }
 
 export function panBytes(by: number): void {
-  if (span.value) span.value = [Math.max(span.value[0] + by, 0), Math.max(span.value[0] + by, 0) + span.value[1] - span.value[0]];
+  if (byteRange.value)
+    byteRange.value = [
+      Math.max(byteRange.value[0] + by, 0),
+      Math.max(byteRange.value[0] + by, 0) + byteRange.value[1] - byteRange.value[0],
+    ];
 }
 
-/** Moves there where it is out of sight; what would be too narrow to see becomes this share of what is shown. */
-function bring([start, end]: Range, share: number): void {
+/** Of the shown part of the axis, the share below which a range is too narrow to be seen. */
+const NARROW = 0.003;
+/** Of the shown part of the axis, the share that a range gets when it is brought into view. */
+const REVEALED = 0.1;
+
+/**
+ * Shows a range of the axis that is out of view, and one that is too narrow to be seen. A narrow one then takes `share` of what
+ * is shown; where `share` is 0 the zoom stays.
+ */
+function bringIntoView([start, end]: Range, share: number): void {
   const [left, right] = shownRange.value;
   const narrow = end - start < (right - left) * NARROW;
   const width = narrow && share > 0 ? Math.max((end - start) / share, least()) : right - left;
@@ -60,58 +74,57 @@ function bring([start, end]: Range, share: number): void {
   const middle = (start + end) / 2;
   batch(() => {
     show([middle - width / 2, middle + width / 2]);
-    span.value = null;
+    byteRange.value = null;
   });
 }
 
-const NARROW = 0.003;
-const REVEALED = 0.1;
-
-/** Moments to bring into view, and of what they are. */
-interface Bringing {
+/** Moments that are to be brought into view. */
+interface RevealRequest {
   share: number;
-  of: string;
-  /** Asks where they are on the axis. */
-  places: () => Promise<Range>;
+  /** What was shown when this was asked for, see `shownNow`. */
+  shown: string;
+  /** Asks the source where on the axis the moments are. */
+  ends: () => Promise<Range>;
 }
 
-/** A place on the axis means nothing once another is shown, or another moment chosen. */
-const steered = () => [scope.value, axis.value, moment.value].join();
-let latest: Bringing | null = null;
+/** The device, the axis and the moment that are shown, as one text: an answer about others is of no use any more. */
+const shownNow = () => [scope.value, axis.value, moment.value].join();
+let latest: RevealRequest | null = null;
 
-const asking = newest(
-  (it: Bringing) => it.places(),
-  (ends, it) => {
-    if (it === latest && it.of === steered() && ends.every(Number.isFinite)) bring(ends, it.share);
+const queue = newest(
+  (request: RevealRequest) => request.ends(),
+  (ends, request) => {
+    if (request === latest && request.shown === shownNow() && ends.every(Number.isFinite)) bringIntoView(ends, request.share);
   },
   (e) => (trouble.value = reason(e)),
 );
 
-function bringMoments([first, last]: Range, share: number): void {
+function revealMoments([first, last]: Range, share: number): void {
   const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
   const placeOf = async (at: number) => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at);
-  const places = async (): Promise<Range> => {
+  const ends = async (): Promise<Range> => {
     const start = await placeOf(first);
     return [start, last === first ? start : await placeOf(last)];
   };
-  asking.want((latest = { share, of: steered(), places }));
+  queue.want((latest = { share, shown: shownNow(), ends }));
 }
 
-/** Brings a life into view; `to` may be NONE. */
+/** Brings the lifetime of an allocation into view: from one moment to another, which may be NONE. */
 export function reveal(from: number, to: number): void {
   const last = current.value?.events ?? 0;
-  bringMoments([from, Math.min(to, last)], REVEALED);
+  revealMoments([from, Math.min(to, last)], REVEALED);
 }
 
+/** Chooses the moment that all views show, and brings it into view. */
 export function chooseMoment(at: number): void {
   const last = current.value?.events ?? 0;
   moment.value = Math.min(Math.max(Math.round(at), 0), last);
-  bringMoments([moment.value, moment.value], 0);
+  revealMoments([moment.value, moment.value], 0);
 }
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);
 
-/** The moment right after a mark's event. */
+/** The moment right after the event of a mark. */
 export const momentOf = (mark: Mark) => mark.event + 1;
 
 export function jumpToMark(step: 1 | -1): void {

@@ -12,7 +12,7 @@ import { selected } from './selection';
 import { trouble } from './trouble';
 import { axis, hasAxis, range, whole } from './window';
 
-/** Shows another device, at its own whole range. */
+/** Shows another device from its first event to its last. */
 export function choose(newFile: number, newDevice: number): void {
   batch(() => {
     file.value = newFile;
@@ -22,13 +22,13 @@ export function choose(newFile: number, newDevice: number): void {
   });
 }
 
-/** The file that is being closed; null: none. */
+/** The file that the server was asked to close; null: none. */
 let closing: number | null = null;
 
 /** Closes the file that is shown, and shows the first that is open. */
 export async function closeShown(): Promise<void> {
   const closed = file.value;
-  // A second click asks for the same once more.
+  // A second click while the first is under way.
   if (closed === closing) return;
   closing = closed;
   try {
@@ -44,7 +44,7 @@ export async function closeShown(): Promise<void> {
   }
 }
 
-/** Nothing is asked any more about a file that was closed. */
+/** Removes a file that was closed from everything that is shown or compared. */
 function forgetFile(closed: number): void {
   batch(() => {
     recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
@@ -57,14 +57,14 @@ function forgetFile(closed: number): void {
 /** The first file that was not closed; 0 where there is none. */
 const firstOpen = () => Math.max(recordings.value?.findIndex((one) => one !== null) ?? 0, 0);
 
-/** Mends what an address names and the open recordings do not have. */
+/** Replaces what the address names and the open recordings do not have: files, devices, moments, allocations, ranges. */
 export function clampToRecordings(): void {
   if (!current.value) choose(firstOpen(), 0);
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
   if (!hasAxis()) {
-    // Times are no events.
+    // The range was in microseconds, and would mean events now.
     axis.value = 'events';
     range.value = null;
   }

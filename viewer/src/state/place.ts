@@ -1,7 +1,7 @@
-// Where the page is: which view of which device of which file. The browser's way back leads through places.
+// Which view of which device of which file is shown. Each such place is an entry of the browser's history.
 
 import { computed } from '@preact/signals';
-import { kept, oneOf, position } from './kept';
+import { kept, oneOf, wholeNumber } from './kept';
 
 /**
  * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order.
@@ -22,10 +22,10 @@ export const VIEW_NAMES = Object.keys(VIEWS) as ViewName[];
 
 export const view = kept('view', oneOf(VIEW_NAMES), 'overview');
 /** Position in `recordings`. */
-export const file = kept('file', position, 0);
+export const file = kept('file', wholeNumber, 0);
 /** Position in the file's `devices`. */
-export const device = kept('device', position, 0);
+export const device = kept('device', wholeNumber, 0);
 
-/** Which device of which file is shown, in a word. */
+/** The shown file and device as one text. Answers are kept with it, so that none is shown for another device. */
 export const scope = computed(() => `${file.value}.${device.value}`);
 export const place = computed(() => `${view.value} ${scope.value}`);

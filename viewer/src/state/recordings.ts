@@ -10,9 +10,9 @@ export function answerFrom(from: Source): void {
   source = from;
 }
 
-/** The open files; null in the place of one that was closed. Null until they are read. */
+/** The open files by position, null in the place of one that was closed. Null as long as they are being read. */
 export const recordings = signal<(Recording | null)[] | null>(null);
-/** Names of frames and stacks, of the files that were needed so far. */
+/** Names of frames and stacks, by file, of the files that were shown so far. */
 export const names = signal<ReadonlyMap<number, Names>>(new Map());
 
 /** The shown file, the shown device, and the names of the file. */
@@ -20,13 +20,13 @@ export const recording = computed(() => recordings.value?.[file.value] ?? null);
 export const current = computed(() => recording.value?.devices[device.value] ?? null);
 export const currentNames = computed(() => names.value.get(file.value));
 
-/** What a signal holds, as long as it is of the device that is shown. */
+/** The value of a signal where it belongs to the device that is shown; null where it belongs to another. */
 export const ofCurrent = <T extends { scope: string }>(held: ReadonlySignal<T | null>): ReadonlySignal<T | null> =>
   computed(() => (held.value?.scope === scope.value ? held.value : null));
 
 const asked = new Set<number>();
 
-/** Asks for the names of a file, until they are there. */
+/** Asks for the names of a file once; again where that failed. */
 export async function needNames(of: number): Promise<void> {
   if (asked.has(of)) return;
   asked.add(of);

@@ -2,12 +2,12 @@
 
 import { computed } from '@preact/signals';
 import { asked, once } from './asked';
-import { keptOfDevice, position } from './kept';
+import { keptOfDevice, wholeNumber } from './kept';
 import { device, file } from './place';
 import { current, source } from './recordings';
 
 /** The row of the what-if table whose line is drawn over the timeline; null: none. */
-export const setting = keptOfDevice('setting', position, null);
+export const setting = keptOfDevice('setting', wholeNumber, null);
 
 export const replayOf = once((file, device, unwanted) => source.replay(file, device, unwanted));
 

@@ -1,4 +1,4 @@
-import { keptOfDevice, position } from './kept';
+import { keptOfDevice, wholeNumber } from './kept';
 
 /** The number of the selected allocation; null: none is selected. */
-export const selected = keptOfDevice('selected', position, null);
+export const selected = keptOfDevice('selected', wholeNumber, null);

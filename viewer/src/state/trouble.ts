@@ -1,4 +1,4 @@
 import { signal } from '@preact/signals';
 
-/** What went wrong last, for people; null: nothing. */
+/** The last error, as a sentence for the user; null: none. */
 export const trouble = signal<string | null>(null);

@@ -1,20 +1,21 @@
 // Colours of allocations. The same key has the same colour in every view, window and recording.
 //
-// Hues stand at distances that people with red-green blindness can tell, and neighbours differ in lightness, too: no
-// meaning rests on hue alone. A colour is 0xRRGGBB.
+// The hues of the palette lie so far apart that people with red-green blindness can tell them, and neighbours in it also differ in
+// lightness, so that no meaning rests on hue alone. A colour is a number, 0xRRGGBB.
 
 import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Names, type Tags } from '../source/source';
 
 export type Rgb = number;
 
+/** A colour as CSS writes it. */
 export const css = (color: Rgb): string => `#${color.toString(16).padStart(6, '0')}`;
 
-/** As a canvas keeps pixels on a little-endian machine. */
+/** A colour as a canvas keeps it in a 32-bit number on a little-endian machine: 0xAABBGGRR. */
 export const abgr = (color: Rgb, alpha = 255): number =>
   ((alpha << 24) | ((color & 0xff) << 16) | (color & 0xff00) | (color >>> 16)) >>> 0;
 
-/** `share` of `b` in `a`. */
+/** A mixture of two colours: `share` 0 is `a`, 1 is `b`. */
 export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   const part = (shift: number) => {
     const from = (a >>> shift) & 0xff;
@@ -23,10 +24,10 @@ export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   return part(16) | part(8) | part(0);
 }
 
-/** How much of the ground is in what a search does not match. */
+/** How much of the background is mixed into the colour of what a search does not match. */
 export const FADED = 0.86;
 
-/** `rgb(1, 2, 3)`, as computed styles have it, or `#rrggbb`. */
+/** Reads a colour as computed styles write it, `rgb(1, 2, 3)`, or as `#rrggbb`. */
 export function parse(text: string): Rgb {
   if (text.startsWith('#')) return parseInt(text.slice(1, 7), 16);
   const [r, g, b] = (text.match(/[\d.]+/g) ?? []).map((n) => Math.round(Number(n)));
@@ -50,7 +51,7 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   return (red << 16) | (green << 8) | blue;
 }
 
-/** Hue, lightness on a light ground, chroma; lightness goes up and down along the list. */
+/** Oklch colours on a light background. Lightness goes up and down along the list. */
 const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: number])[] = [
   [255, 0.65, 0.125],
   [65, 0.78, 0.12],
@@ -66,17 +67,19 @@ const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: numbe
   [120, 0.76, 0.11],
 ];
 
+/** How much lightness colours lose on a dark background. */
 const DARKER = 0.06;
 
+/** A colour of the palette, by any number; `turn` changes its hue by degrees, `lift` its lightness. */
 function swatch(index: number, dark: boolean, turn = 0, lift = 0): Rgb {
   const [hue, lightness, chroma] = entryAt(PALETTE, index % PALETTE.length);
   return oklch(lightness + lift - (dark ? DARKER : 0), chroma, hue + turn);
 }
 
-/** What has no key: no stack, no category, a pool that was not recorded. */
+/** The grey of what has no key: no stack, no category, a pool that was not recorded. */
 export const unknownColor = (dark: boolean): Rgb => oklch(dark ? 0.5 : 0.75, 0.008, 260);
 
-/** FNV-1a, then mixed, so that the low bits are as good as the high ones. */
+/** FNV-1a, followed by the mixing steps of MurmurHash3, so that the low bits vary as much as the high ones. */
 function hash(text: string, seed = 0x811c9dc5): number {
   let h = seed;
   for (let i = 0; i < text.length; i += 1) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
@@ -85,17 +88,17 @@ function hash(text: string, seed = 0x811c9dc5): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** A swatch, moved a little so that keys that share one can still be told apart. */
+/** A colour for a hash: one of the palette, changed a little in hue and lightness, so that keys that share it still differ. */
 function hashed(h: number, dark: boolean): Rgb {
   const turn = (((h >>> 8) & 0xff) / 255 - 0.5) * 20;
   const lift = (((h >>> 16) & 0xff) / 255 - 0.5) * 0.1;
   return swatch(h % PALETTE.length, dark, turn, lift);
 }
 
-/** Of any text: a line, a function, a file. */
+/** The colour of a text: a line, a function, a file. */
 export const textColor = (text: string, dark: boolean): Rgb => hashed(hash(text), dark);
 
-/** Hashes of the stacks of a file by what their frames say, so that another recording of the program agrees. */
+/** Hashes of the stacks of a file, made of the texts of their frames: the same stack has the same in another recording. */
 const stackHashes = new WeakMap<Names, Uint32Array>();
 function hashesOf(names: Names): Uint32Array {
   const known = stackHashes.get(names);
@@ -119,7 +122,7 @@ export function stackColor(names: Names | undefined, stack: number, dark: boolea
   return hashed(numberAt(hashesOf(names), stack), dark);
 }
 
-/** Powers of two from 512 B (pale) to 8 GiB (deep). */
+/** The colour of a size: one for each power of two, from pale at 512 B to deep at 8 GiB. */
 export function sizeColor(bytes: number, dark: boolean): Rgb {
   const step = Math.min(Math.max((Math.floor(Math.log2(Math.max(bytes, 1))) - 9) / 24, 0), 1);
   return dark
@@ -127,7 +130,7 @@ export function sizeColor(bytes: number, dark: boolean): Rgb {
     : oklch(0.9 - 0.5 * step, 0.06 + 0.07 * step, 100 + 175 * step);
 }
 
-/** Those that PyTorch's profiler tells. */
+/** The categories of PyTorch's memory profiler. */
 const CATEGORIES = ['parameter', 'activation', 'optimizer_state', 'gradient', 'input', 'autograd_detail', 'temporary'];
 
 export function categoryColor(category: string | null, dark: boolean): Rgb {

@@ -1,4 +1,4 @@
-// Light or dark, and the colours that canvases need of the style sheet.
+// The theme, light or dark, and those colours of the style sheet with which canvases draw.
 
 import { computed, effect, signal } from '@preact/signals';
 
@@ -7,7 +7,7 @@ export type Theme = (typeof THEMES)[number];
 
 const KEY = 'vramscope.theme';
 
-/** A page from a file, or one in private browsing, may have no storage. */
+/** The stored choice. A page that was opened from a file, or in private browsing, may have no storage. */
 function stored(): Theme {
   try {
     return THEMES.find((t) => t === localStorage.getItem(KEY)) ?? 'system';
@@ -24,7 +24,7 @@ preference.addEventListener('change', (e) => (systemDark.value = e.matches));
 
 export const dark = computed(() => (theme.value === 'system' ? systemDark.value : theme.value === 'dark'));
 
-/** Follows the choice from now on. */
+/** Applies and stores the choice whenever it changes. */
 export function followTheme(): void {
   effect(() => {
     const chosen = theme.value;
@@ -33,7 +33,7 @@ export function followTheme(): void {
     try {
       localStorage.setItem(KEY, chosen);
     } catch {
-      // Kept for this visit only.
+      // Without storage the choice is lost when the page is closed.
     }
   });
 }
@@ -57,7 +57,7 @@ const TOKENS = [
 ] as const;
 export type Token = (typeof TOKENS)[number];
 
-/** The tokens' colours as they are now, as canvases take them. */
+/** The colours of the theme by the names of their CSS variables, as canvases take them. */
 export const inks = computed<Record<Token, string>>(() => {
   const scheme = dark.value ? 'dark' : 'light';
   const probe = document.createElement('span');

@@ -1,2 +1,2 @@
-/** What went wrong, for people. */
+/** The message of whatever was thrown, for the user. */
 export const reason = (e: unknown): string => (e instanceof Error ? e.message : String(e));

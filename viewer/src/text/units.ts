@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers with their units, as the page and `vramscope report` write them.
 
 const UNITS = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 

@@ -1,43 +1,44 @@
-// Everything around and over the painted stack: axes, regions, marks, the selection, the chosen moment. Drawn by a pen,
-// so that the screen and saved pictures are one.
+// Draws what lies around and over the painted stack: axes, regions, marks, the selection, the chosen moment. A pen draws it (see
+// draw/pen.ts), so that saved pictures show what the screen shows.
 
-import { BAND_ROW, STRIP, regionsSeen, type Geometry } from '../draw/geometry';
+import { BAND_ROW, STRIP, visibleRegions, type Geometry } from '../draw/geometry';
 import { edges } from '../draw/outline';
 import type { Pen } from '../draw/pen';
 import { textWidth } from '../draw/text-width';
 import { byteTicks, countTicks, timeTicks } from '../draw/ticks';
 import { entryAt, numberAt } from '../numbers/at';
-import { xOf, yOf, type Frame } from '../numbers/scale';
+import { xOf, yOf, type Viewport } from '../numbers/scale';
 import type { Axis, Mark, Picture, Regions } from '../source/source';
 import { momentOf } from '../state/moves';
 import { css, mix, parse, textColor } from '../style/colors';
 import type { Token } from '../style/theme';
 import { bytes, count } from '../text/units';
 
+/** Everything that the chart shows. */
 export interface Scene {
   geometry: Geometry;
-  frame: Frame;
+  viewport: Viewport;
   axis: Axis;
   inks: Record<Token, string>;
   dark: boolean;
   regions: Regions | null;
   marks: readonly Mark[];
-  /** Where the chosen moment is on the axis, and what to say of it; null: out of sight. */
+  /** Where the chosen moment is on the axis, and its label; null where the picture does not show it. */
   moment: { at: number; label: string } | null;
-  /** Where the moment is that it is compared with. */
+  /** Where the moment is on the axis that the chosen one is compared with. */
   against: number | null;
-  /** Rows of the selected item in the picture's pixel columns; null: none or not in this picture. */
+  /** Rows of the selected item in the picture's pixel columns; null where none is selected, or the picture does not have it. */
   outlined: { picture: Picture; rows: Uint16Array } | null;
-  /** Ends of the selected allocation's life on the axis. */
+  /** The ends of the selected allocation's lifetime on the axis. */
   lifetime: readonly [number, number] | null;
-  /** Height in CSS pixels and text of what was live before recording. */
+  /** What was live before recording began: its height at the left edge in CSS pixels, and a label. */
   before: { height: number; label: string } | null;
 }
 
 const SMALL = 11;
 const FONT = { family: 'sans', size: SMALL, bold: false } as const;
 
-/** An `rgb(..)` colour, let through. */
+/** A colour made transparent. */
 const clear = (color: string, alpha: number) => {
   const rgb = parse(color);
   return `rgba(${rgb >>> 16}, ${(rgb >>> 8) & 255}, ${rgb & 255}, ${alpha})`;
@@ -54,18 +55,18 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawMoment(pen, scene);
 }
 
-function drawAxes(pen: Pen, { geometry: g, frame, axis, inks }: Scene): void {
+function drawAxes(pen: Pen, { geometry: g, viewport, axis, inks }: Scene): void {
   const bottom = g.top + g.plotHeight;
-  for (const tick of byteTicks(frame.low, frame.high, g.plotHeight / 34)) {
-    const y = Math.round(g.top + yOf(frame, tick.at));
+  for (const tick of byteTicks(viewport.low, viewport.high, g.plotHeight / 34)) {
+    const y = Math.round(g.top + yOf(viewport, tick.at));
     if (y < g.top - 0.5) continue;
     pen.fill(g.left, y, g.plotWidth, 1, clear(inks.quiet, 0.16));
     pen.text(g.left - 8, Math.max(y, g.top + 5), tick.label, { color: inks.quiet, align: 'right', size: SMALL });
   }
   let first = Infinity;
-  const ticks = (axis === 'time' ? timeTicks : countTicks)(frame.from, frame.to, g.plotWidth / 110);
+  const ticks = (axis === 'time' ? timeTicks : countTicks)(viewport.from, viewport.to, g.plotWidth / 110);
   for (const tick of ticks) {
-    const x = g.left + xOf(frame, tick.at);
+    const x = g.left + xOf(viewport, tick.at);
     pen.fill(Math.round(x), bottom, 1, 4, inks.line);
     const half = textWidth(tick.label, FONT) / 2;
     const middle = Math.min(x, g.width - half - 2);
@@ -79,12 +80,12 @@ function drawAxes(pen: Pen, { geometry: g, frame, axis, inks }: Scene): void {
   pen.fill(g.left - 1, g.top, 1, g.plotHeight + 1, inks.line);
 }
 
-function drawRegions(pen: Pen, { geometry: g, frame, axis, inks, dark, regions }: Scene): void {
+function drawRegions(pen: Pen, { geometry: g, viewport, axis, inks, dark, regions }: Scene): void {
   if (!regions || g.bandRows === 0) return;
   const ground = parse(inks.ground);
   for (let row = 0; row < g.bandRows; row += 1) {
     const y = g.bandTop + row * BAND_ROW;
-    for (const { region, left, right } of regionsSeen(regions, axis, frame, row)) {
+    for (const { region, left, right } of visibleRegions(regions, axis, viewport, row)) {
       const name = entryAt(regions.names, numberAt(regions.name, region));
       const gap = right - left > 3 ? 1 : 0;
       pen.fill(g.left + left, y, right - left - gap, BAND_ROW - 1, css(mix(textColor(name, dark), ground, 0.62)));
@@ -95,6 +96,7 @@ function drawRegions(pen: Pen, { geometry: g, frame, axis, inks, dark, regions }
   }
 }
 
+/** The least height in CSS pixels that has room for a label. */
 const LABEL_FROM = 18;
 
 function drawBefore(pen: Pen, { geometry: g, inks, before }: Scene): void {
@@ -106,19 +108,19 @@ function drawBefore(pen: Pen, { geometry: g, inks, before }: Scene): void {
   pen.text(g.left + 14, y, before.label, { color: inks.text, size: SMALL });
 }
 
-function drawLifetime(pen: Pen, { geometry: g, frame, inks, lifetime }: Scene): void {
+function drawLifetime(pen: Pen, { geometry: g, viewport, inks, lifetime }: Scene): void {
   if (!lifetime) return;
-  const left = Math.max(xOf(frame, lifetime[0]), 0);
-  const right = Math.min(Math.max(xOf(frame, lifetime[1]), left + 2), g.plotWidth);
+  const left = Math.max(xOf(viewport, lifetime[0]), 0);
+  const right = Math.min(Math.max(xOf(viewport, lifetime[1]), left + 2), g.plotWidth);
   if (right > left) pen.fill(g.left + left, g.top + g.plotHeight, right - left, 3, inks.accent);
 }
 
-/** Around the selected item: dark within a light rim, to be seen on any colour. */
-function drawOutline(pen: Pen, { geometry: g, frame, inks, outlined }: Scene): void {
+/** Draws the outline of the selected item: a dark line within a light one, so that it is seen on any colour. */
+function drawOutline(pen: Pen, { geometry: g, viewport, inks, outlined }: Scene): void {
   if (!outlined) return;
   const { window, low, high } = outlined.picture;
-  const place = (x: number) => xOf(frame, window.from + (x / window.width) * (window.to - window.from));
-  const height = (row: number) => yOf(frame, low + (row / window.height) * (high - low));
+  const place = (x: number) => xOf(viewport, window.from + (x / window.width) * (window.to - window.from));
+  const height = (row: number) => yOf(viewport, low + (row / window.height) * (high - low));
   const lines = edges(outlined.rows).map((edge) => ({
     left: place(edge.left),
     right: place(edge.right),
@@ -140,13 +142,13 @@ function drawOutline(pen: Pen, { geometry: g, frame, inks, outlined }: Scene): v
 }
 
 function drawMarks(pen: Pen, scene: Scene): void {
-  const { geometry: g, frame, axis, inks, marks } = scene;
+  const { geometry: g, viewport, axis, inks, marks } = scene;
   const chosen = momentBox(scene);
   let taken = -Infinity;
   for (const mark of marks) {
     const at = axis === 'time' ? mark.time_us : momentOf(mark);
-    if (at === null || at < frame.from || at > frame.to) continue;
-    const x = g.left + xOf(frame, at);
+    if (at === null || at < viewport.from || at > viewport.to) continue;
+    const x = g.left + xOf(viewport, at);
     const color = mark.kind === 'oom' ? inks.bad : inks.quiet;
     pen.fill(x - 1, STRIP - 4, mark.kind === 'oom' ? 2 : 1, g.top + g.plotHeight - STRIP + 4, color);
     const label = mark.kind === 'oom' ? `out of memory: ${bytes(mark.bytes)}` : 'snapshot';
@@ -161,17 +163,17 @@ function drawMarks(pen: Pen, scene: Scene): void {
   }
 }
 
-function drawAgainst(pen: Pen, { geometry: g, frame, inks, against }: Scene): void {
-  if (against === null || against < frame.from || against > frame.to) return;
-  const x = g.left + xOf(frame, against);
+function drawAgainst(pen: Pen, { geometry: g, viewport, inks, against }: Scene): void {
+  if (against === null || against < viewport.from || against > viewport.to) return;
+  const x = g.left + xOf(viewport, against);
   for (let y = STRIP; y < g.top + g.plotHeight; y += 8) pen.fill(x - 0.5, y, 1.5, 4, inks.accent);
   pen.text(x + 4, STRIP / 2, 'compared with', { color: inks.accent, size: SMALL, room: g.width - x - 4 });
 }
 
-/** Where the label of the chosen moment lies; null: out of sight. */
-function momentBox({ geometry: g, frame, moment }: Scene): { x: number; left: number; right: number; label: string } | null {
-  if (!moment || moment.at < frame.from || moment.at > frame.to) return null;
-  const x = g.left + xOf(frame, moment.at);
+/** Where the label of the chosen moment lies, in CSS pixels; null where the moment is out of view. */
+function momentBox({ geometry: g, viewport, moment }: Scene): { x: number; left: number; right: number; label: string } | null {
+  if (!moment || moment.at < viewport.from || moment.at > viewport.to) return null;
+  const x = g.left + xOf(viewport, moment.at);
   const width = textWidth(moment.label, FONT) + 12;
   const left = Math.min(Math.max(x - width / 2, 2), g.width - width - 2);
   return { x, left, right: left + width, label: moment.label };
@@ -188,7 +190,7 @@ function drawMoment(pen: Pen, scene: Scene): void {
   pen.text(box.left + 6, STRIP / 2 - 0.5, box.label, { color: inks['on-accent'], size: SMALL });
 }
 
-/** What a screen reader is told. */
+/** The timeline in a sentence, for screen readers. */
 export function description(picture: Picture): string {
   const { stacked, axis, from, to } = picture.window;
   const where =

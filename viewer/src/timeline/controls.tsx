@@ -1,4 +1,4 @@
-// What the timeline stacks, along what, in which colours.
+// The controls of the timeline: what it stacks, along which axis, in which colours.
 
 import { batch } from '@preact/signals';
 import { Select } from '../parts/controls';
@@ -8,7 +8,7 @@ import { KINDS, type Axis } from '../source/source';
 import { COLORS, colorBy } from '../state/grouping';
 import { fit } from '../state/moves';
 import { current } from '../state/recordings';
-import { axis, range, span, stacked, withReserved } from '../state/window';
+import { axis, range, byteRange, stacked, withReserved } from '../state/window';
 import { timelineDrawing } from './drawing';
 
 const STACKED = KINDS.map((kind) => ({ value: kind, label: kind === 'reserved' ? 'reserved ranges' : kind }));
@@ -27,7 +27,7 @@ export function TimelineControls() {
         choose={(kind) =>
           batch(() => {
             stacked.value = kind;
-            span.value = null;
+            byteRange.value = null;
           })
         }
       />
@@ -52,7 +52,7 @@ export function TimelineControls() {
       >
         Fit reserved
       </button>
-      <button type="button" class="button" disabled={!range.value && !span.value} title="Show everything (0)" onClick={fit}>
+      <button type="button" class="button" disabled={!range.value && !byteRange.value} title="Show everything (0)" onClick={fit}>
         Fit
       </button>
       <SaveMenu name="timeline" items={drawingItems(timelineDrawing)} />

@@ -1,4 +1,4 @@
-// The selected allocation, in full.
+// Everything about the selected allocation.
 
 import { tagFacts } from '../live/tag-facts';
 import { StackTrace } from '../parts/stack-trace';
@@ -16,42 +16,49 @@ type Fact = [name: string, value: string, exact?: string];
 
 const exactly = (n: number) => `${count(n)} bytes`;
 
-/** When, and after which event. */
+/** An event and when it was, in microseconds after the first. */
 function when(event: number, us: number | null): string {
   const named = `event ${count(event)}`;
   return us === null ? named : `${named}, ${duration(us)}`;
 }
 
-function factsOf(it: Allocation, device: Device): Fact[] {
-  const tags = device.tags[it.tags];
+function factsOf(allocation: Allocation, device: Device): Fact[] {
+  const tags = device.tags[allocation.tags];
   const facts: Fact[] = [
-    ['block', `${bytes(it.bytes)}${it.size_inferred ? ' (inferred)' : ''}`, exactly(it.bytes)],
-    ['requested', bytes(it.requested), exactly(it.requested)],
-    ['lost to rounding', bytes(it.bytes - it.requested), exactly(it.bytes - it.requested)],
-    ['address', it.version === 0 ? address(it.address) : `${address(it.address)}, use ${count(it.version + 1)} of it`],
-    ['allocated', it.from === 0 ? 'before recording began' : when(it.from - 1, it.from_us)],
+    ['block', `${bytes(allocation.bytes)}${allocation.size_inferred ? ' (inferred)' : ''}`, exactly(allocation.bytes)],
+    ['requested', bytes(allocation.requested), exactly(allocation.requested)],
+    ['lost to rounding', bytes(allocation.bytes - allocation.requested), exactly(allocation.bytes - allocation.requested)],
+    [
+      'address',
+      allocation.version === 0
+        ? address(allocation.address)
+        : `${address(allocation.address)}, use ${count(allocation.version + 1)} of it`,
+    ],
+    ['allocated', allocation.from === 0 ? 'before recording began' : when(allocation.from - 1, allocation.from_us)],
   ];
-  if (it.freed !== null) facts.push(['free asked for', when(it.freed - 1, it.freed_us)]);
-  facts.push(['freed', it.to === null ? 'never, as far as recorded' : when(it.to - 1, it.to_us)]);
-  if (it.from_us !== null && it.to_us !== null) facts.push(['lived for', duration(it.to_us - it.from_us)]);
-  facts.push(['allocated after it', bytes(it.total), exactly(it.total)]);
+  if (allocation.freed !== null) facts.push(['free asked for', when(allocation.freed - 1, allocation.freed_us)]);
+  facts.push(['freed', allocation.to === null ? 'never, as far as recorded' : when(allocation.to - 1, allocation.to_us)]);
+  if (allocation.from_us !== null && allocation.to_us !== null)
+    facts.push(['lived for', duration(allocation.to_us - allocation.from_us)]);
+  facts.push(['allocated after it', bytes(allocation.total), exactly(allocation.total)]);
   if (tags) facts.push(...tagFacts(tags));
   return facts;
 }
 
+/** The heading of an allocation's stack, by its `origin` (a position in ORIGINS). */
 const STACK_HEADINGS = ['Allocated by', 'Allocated by, before recording began', 'Freed by; its allocation was not recorded'];
 
-function Actions({ it }: { it: Allocation }) {
+function Actions({ allocation }: { allocation: Allocation }) {
   return (
     <div class="details-actions">
       <button type="button" class="button" onClick={showLife}>
         Show its life
       </button>
-      <button type="button" class="button" onClick={() => chooseMoment(it.from)}>
+      <button type="button" class="button" onClick={() => chooseMoment(allocation.from)}>
         To its start
       </button>
-      {it.to !== null && (
-        <button type="button" class="button" onClick={() => chooseMoment(it.to!)}>
+      {allocation.to !== null && (
+        <button type="button" class="button" onClick={() => chooseMoment(allocation.to!)}>
           To its end
         </button>
       )}
@@ -59,7 +66,7 @@ function Actions({ it }: { it: Allocation }) {
   );
 }
 
-/** The whole life with a little around it. */
+/** Shows the whole lifetime of the selected allocation, with a tenth of it on each side. */
 function showLife(): void {
   const ends = lifetime();
   if (!ends) return;
@@ -68,9 +75,9 @@ function showLife(): void {
 }
 
 export function Details() {
-  const it = selection.value;
+  const allocation = selection.value;
   const device = current.value;
-  if (!device || selected.value === null || !it) {
+  if (!device || selected.value === null || !allocation) {
     return (
       <aside class="details" aria-label="Selected allocation">
         <div class="details-empty">
@@ -106,33 +113,35 @@ export function Details() {
     );
   }
   return (
-    <aside class="details" aria-label="Selected allocation" data-selected={it.id}>
+    <aside class="details" aria-label="Selected allocation" data-selected={allocation.id}>
       <header class="details-head">
-        <h2>{bytes(it.bytes)}</h2>
+        <h2>{bytes(allocation.bytes)}</h2>
         <button type="button" class="button" onClick={() => (selected.value = null)}>
           Clear
         </button>
       </header>
-      <Facts facts={factsOf(it, device)} />
-      <Actions it={it} />
+      <Facts facts={factsOf(allocation, device)} />
+      <Actions allocation={allocation} />
       <StackTrace
-        stack={it.origin === 2 ? (it.free_stack ?? it.stack) : it.stack}
+        stack={allocation.origin === 2 ? (allocation.free_stack ?? allocation.stack) : allocation.stack}
         file={file.value}
-        heading={STACK_HEADINGS[it.origin] ?? 'Stack'}
+        heading={STACK_HEADINGS[allocation.origin] ?? 'Stack'}
       />
-      {it.origin !== 2 && it.free_stack !== null && <StackTrace stack={it.free_stack} file={file.value} heading="Freed by" />}
+      {allocation.origin !== 2 && allocation.free_stack !== null && (
+        <StackTrace stack={allocation.free_stack} file={file.value} heading="Freed by" />
+      )}
     </aside>
   );
 }
 
-/** The selection in one line, for views that have no room for its details. */
+/** The selected allocation in one line, below the timeline of the other views. */
 export function SelectionBar() {
-  const it = selection.value;
-  if (selected.value === null || !it) return null;
+  const allocation = selection.value;
+  if (selected.value === null || !allocation) return null;
   return (
-    <div class="selection-bar" data-selected={it.id}>
+    <div class="selection-bar" data-selected={allocation.id}>
       <span>
-        Selected: <b>{bytes(it.bytes)}</b> at <code>{address(it.address)}</code>
+        Selected: <b>{bytes(allocation.bytes)}</b> at <code>{address(allocation.address)}</code>
       </span>
       <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
         Details

@@ -1,4 +1,4 @@
-// The timeline as a drawing to save: what the screen shows, with neighbouring columns of an item as one rectangle.
+// The timeline as a drawing to save. It shows what the screen shows; neighbouring columns of one item become one rectangle.
 
 import { bandRowsOf, geometryAround, type Geometry } from '../draw/geometry';
 import { linesOf } from '../draw/hit';
@@ -6,9 +6,9 @@ import { itemColors } from '../draw/item-colors';
 import { dashed, steps } from '../draw/paint';
 import type { Pen } from '../draw/pen';
 import { rectangles } from '../draw/rectangles';
-import { shown } from '../draw/shown';
+import { shownPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
-import { yOf, type Frame } from '../numbers/scale';
+import { yOf, type Viewport } from '../numbers/scale';
 import type { Drawing } from '../save/picture';
 import type { Picture } from '../source/source';
 import { css } from '../style/colors';
@@ -17,10 +17,11 @@ import { drawChart } from './chart';
 import { overlayLine, regions } from './model';
 import { sceneOf } from './scene';
 
+/** The most rows of regions. */
 const BAND_ROWS = 4;
 
 export function timelineDrawing(): Drawing {
-  const picture = shown.value?.picture;
+  const picture = shownPicture.value?.picture;
   if (!picture) throw new Error('nothing is drawn yet');
   const [width, height] = [picture.window.width / devicePixelRatio, picture.window.height / devicePixelRatio];
   const around = geometryAround(width, height, bandRowsOf(regions.value, BAND_ROWS));
@@ -29,19 +30,19 @@ export function timelineDrawing(): Drawing {
 
 function draw(pen: Pen, picture: Picture, g: Geometry): void {
   const { from, to } = picture.window;
-  const frame: Frame = { from, to, low: picture.low, high: picture.high, width: g.plotWidth, height: g.plotHeight };
+  const viewport: Viewport = { from, to, low: picture.low, high: picture.high, width: g.plotWidth, height: g.plotHeight };
   drawStack(pen, picture, g);
   const line = (values: Float64Array, color: string, apart: boolean) => {
     for (const points of steps(values, apart)) {
       const place = ([x, value]: readonly [number, number]) =>
-        [g.left + (x / values.length) * g.plotWidth, g.top + Math.min(Math.max(yOf(frame, value), 0), g.plotHeight)] as const;
+        [g.left + (x / values.length) * g.plotWidth, g.top + Math.min(Math.max(yOf(viewport, value), 0), g.plotHeight)] as const;
       pen.path(points.map(place), color, 1.5);
     }
   };
   for (const { kind, values, apart } of linesOf(picture)) line(values, inks.value[kind], apart);
   const overlaid = overlayLine(picture);
   if (overlaid) line(dashed(overlaid), inks.value.accent, false);
-  drawChart(pen, sceneOf(g, frame, picture));
+  drawChart(pen, sceneOf(g, viewport, picture));
 }
 
 function drawStack(pen: Pen, picture: Picture, g: Geometry): void {

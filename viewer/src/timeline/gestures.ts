@@ -1,63 +1,65 @@
-// Pointer and wheel on the timeline.
+// What the pointer and the wheel do on the timeline.
 
 import { BAND_ROW, regionAt, regionEnds, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt } from '../draw/hit';
-import { shown } from '../draw/shown';
+import { shownPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
-import { atOf, bytesOf, type Frame } from '../numbers/scale';
+import { atOf, bytesOf, type Viewport } from '../numbers/scale';
 import { NONE, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
 import { selected } from '../state/selection';
-import { axis, span } from '../state/window';
+import { axis, byteRange } from '../state/window';
 import { regions } from './model';
 
-/** What the pointer is on. */
-export type Under =
+/** What lies under the pointer: a place of the plot, a region, the axis of bytes, or nothing. */
+export type PointerTarget =
   | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
   | { kind: 'region'; region: number }
   | { kind: 'bytes' }
   | null;
 
 export interface Hover {
-  under: NonNullable<Under>;
+  target: NonNullable<PointerTarget>;
   x: number;
   clientX: number;
   clientY: number;
 }
 
+/** The canvas that the pointer is on, and whoever shows what it does. */
 export interface Surface {
   canvas: HTMLCanvasElement;
   geometry(): Geometry;
-  frame(): Frame | null;
-  /** Follows the pointer: `x` in the canvas, `clientX` and `clientY` in the window. */
+  viewport(): Viewport | null;
+  /** Takes what the pointer is on: `x` is its place in the canvas, `clientX` and `clientY` its place in the window. */
   hovered(hover: Hover | null): void;
-  /** Shows a choice under way, in CSS pixels of the canvas; null: none. */
+  /** Shows the part that is being chosen, in CSS pixels of the canvas; null: none. */
   choosing(ends: [number, number] | null): void;
 }
 
-/** A shorter way than this is a click. */
-const CLICK = 4;
-const LINE = 16;
+/** A press that moves fewer CSS pixels than this is a click. */
+const CLICK_DISTANCE = 4;
+/** CSS pixels that stand for a line, for mice that scroll by lines. */
+const LINE_HEIGHT = 16;
 
-function underPointer(surface: Surface, x: number, y: number): Under {
-  const frame = surface.frame();
-  const picture = shown.value?.picture;
-  if (!frame || !picture) return null;
+function targetAt(surface: Surface, x: number, y: number): PointerTarget {
+  const viewport = surface.viewport();
+  const picture = shownPicture.value?.picture;
+  if (!viewport || !picture) return null;
   const g = surface.geometry();
   const inX = x >= g.left && x < g.left + g.plotWidth;
   const down = y - g.top;
   if (x < g.left && down >= 0 && down < g.plotHeight) return { kind: 'bytes' };
   if (!inX) return null;
-  const at = atOf(frame, x - g.left);
+  const at = atOf(viewport, x - g.left);
   if (y >= g.bandTop && down < 0) {
     const row = Math.floor((y - g.bandTop) / BAND_ROW);
-    const region = regions.value && regionAt(regions.value, axis.value, frame, at, row);
+    const region = regions.value && regionAt(regions.value, axis.value, viewport, at, row);
     return region === null ? null : { kind: 'region', region };
   }
   if (down < 0 || down >= g.plotHeight) return null;
-  const bytes = bytesOf(frame, down);
-  // By the picture's own window: it may lag behind the frame.
+  const bytes = bytesOf(viewport, down);
+  // The picture may be older than the viewport: its own window says which column and row this is.
   const { window, low, high } = picture;
   const column = Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
   if (column < 0 || column >= window.width || picture.column[column] === NONE) return null;
@@ -65,13 +67,14 @@ function underPointer(surface: Surface, x: number, y: number): Under {
   return { kind: 'plot', picture, column, item: itemAt(picture, column, row), moment: momentAt(picture, column) };
 }
 
+/** Listens to pointer and wheel, until the function that it returns is called. */
 export function listen(surface: Surface): () => void {
   const { canvas } = surface;
   const listeners = new AbortController();
   const { signal } = listeners;
   let drag: { kind: 'pan' | 'choose' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
 
-  // Measured where a gesture may begin: in the midst of one it would lay the page out anew.
+  // Measured before a gesture, for measuring during one would make the browser lay the page out at each step.
   let box = canvas.getBoundingClientRect();
   const measure = () => (box = canvas.getBoundingClientRect());
   canvas.addEventListener('pointerenter', measure, { signal });
@@ -80,7 +83,7 @@ export function listen(surface: Surface): () => void {
   const place = (e: MouseEvent): [number, number] => [e.clientX - box.left, e.clientY - box.top];
   let before = { moment: moment.value, selected: selected.value };
   let dragged = false;
-  const perPixel = (frame: Frame) => (frame.to - frame.from) / frame.width;
+  const perPixel = (viewport: Viewport) => (viewport.to - viewport.from) / viewport.width;
 
   canvas.addEventListener(
     'pointerdown',
@@ -88,8 +91,8 @@ export function listen(surface: Surface): () => void {
       if (e.button !== 0) return;
       measure();
       const [x, y] = place(e);
-      const under = underPointer(surface, x, y);
-      const kind = e.altKey ? 'choose' : under?.kind === 'bytes' ? 'bytes' : 'pan';
+      const target = targetAt(surface, x, y);
+      const kind = e.altKey ? 'choose' : target?.kind === 'bytes' ? 'bytes' : 'pan';
       drag = { kind, startX: x, x, y, moved: 0 };
       canvas.setPointerCapture(e.pointerId);
     },
@@ -100,25 +103,25 @@ export function listen(surface: Surface): () => void {
     'pointermove',
     (e) => {
       const [x, y] = place(e);
-      const frame = surface.frame();
-      if (!drag || !frame) {
-        const under = underPointer(surface, x, y);
-        canvas.style.cursor = under?.kind === 'bytes' ? 'ns-resize' : under?.kind === 'region' ? 'pointer' : '';
-        surface.hovered(under && { under, x, clientX: e.clientX, clientY: e.clientY });
+      const viewport = surface.viewport();
+      if (!drag || !viewport) {
+        const target = targetAt(surface, x, y);
+        canvas.style.cursor = target?.kind === 'bytes' ? 'ns-resize' : target?.kind === 'region' ? 'pointer' : '';
+        surface.hovered(target && { target, x, clientX: e.clientX, clientY: e.clientY });
         return;
       }
       const [dx, dy] = [x - drag.x, y - drag.y];
       drag.moved += Math.abs(dx) + Math.abs(dy);
       drag.x = x;
       drag.y = y;
-      if (drag.moved < CLICK) return;
+      if (drag.moved < CLICK_DISTANCE) return;
       surface.hovered(null);
       if (drag.kind === 'choose') surface.choosing(ends(drag.startX, x));
-      if (drag.kind === 'bytes') zoomBytes([frame.low, frame.high], Math.exp(-dy * 0.01), frame.low);
+      if (drag.kind === 'bytes') zoomBytes([viewport.low, viewport.high], Math.exp(-dy * 0.01), viewport.low);
       if (drag.kind === 'pan') {
         canvas.style.cursor = 'grabbing';
-        pan(-dx * perPixel(frame));
-        if (span.value) panBytes((dy * (frame.high - frame.low)) / frame.height);
+        pan(-dx * perPixel(viewport));
+        if (byteRange.value) panBytes((dy * (viewport.high - viewport.low)) / viewport.height);
       }
     },
     { signal },
@@ -131,12 +134,12 @@ export function listen(surface: Surface): () => void {
       drag = null;
       canvas.style.cursor = '';
       surface.choosing(null);
-      const frame = surface.frame();
-      dragged = done !== null && done.moved >= CLICK;
-      if (!frame || !dragged || done?.kind !== 'choose') return;
+      const viewport = surface.viewport();
+      dragged = done !== null && done.moved >= CLICK_DISTANCE;
+      if (!viewport || !dragged || done?.kind !== 'choose') return;
       const g = surface.geometry();
       const [left, right] = ends(done.startX, place(e)[0]);
-      showSelected([atOf(frame, left - g.left), atOf(frame, right - g.left)]);
+      showSelected([atOf(viewport, left - g.left), atOf(viewport, right - g.left)]);
     },
     { signal },
   );
@@ -144,10 +147,10 @@ export function listen(surface: Surface): () => void {
   canvas.addEventListener(
     'click',
     (e) => {
-      // The second of a double click is no choice, and the first was none.
+      // The second click of a double click chooses nothing, and the double click takes back what the first one chose.
       if (e.detail > 1) return;
       before = { moment: moment.value, selected: selected.value };
-      if (!dragged) click(underPointer(surface, ...place(e)));
+      if (!dragged) click(targetAt(surface, ...place(e)));
     },
     { signal },
   );
@@ -166,7 +169,7 @@ export function listen(surface: Surface): () => void {
     'dblclick',
     (e) => {
       [moment.value, selected.value] = [before.moment, before.selected];
-      if (underPointer(surface, ...place(e))?.kind === 'bytes') span.value = null;
+      if (targetAt(surface, ...place(e))?.kind === 'bytes') byteRange.value = null;
       else fit();
     },
     { signal },
@@ -175,24 +178,24 @@ export function listen(surface: Surface): () => void {
   canvas.addEventListener(
     'wheel',
     (e) => {
-      const frame = surface.frame();
-      if (!frame) return;
+      const viewport = surface.viewport();
+      if (!viewport) return;
       e.preventDefault();
-      const unit = e.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : 1;
+      const unit = e.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE_HEIGHT : 1;
       const [dx, dy] = [e.deltaX * unit, e.deltaY * unit];
       const [x, y] = place(e);
       const g = surface.geometry();
-      const onBytes = underPointer(surface, x, y)?.kind === 'bytes';
+      const onBytes = targetAt(surface, x, y)?.kind === 'bytes';
       if (e.shiftKey || onBytes) {
         // Browsers turn the wheel sideways while shift is held.
-        zoomBytes([frame.low, frame.high], Math.exp((dy || dx) * 0.002), Math.max(bytesOf(frame, y - g.top), 0));
+        zoomBytes([viewport.low, viewport.high], Math.exp((dy || dx) * 0.002), Math.max(bytesOf(viewport, y - g.top), 0));
       } else if (Math.abs(dx) > Math.abs(dy) && !e.ctrlKey) {
-        pan(dx * perPixel(frame));
+        pan(dx * perPixel(viewport));
       } else {
         // A pinch on a trackpad is a wheel with ctrl, in smaller steps.
-        zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(frame, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
+        zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(viewport, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
       }
-      // What it was on has moved away.
+      // The picture has moved under the pointer.
       surface.hovered(null);
     },
     { signal, passive: false },
@@ -210,14 +213,14 @@ export function listen(surface: Surface): () => void {
   };
 }
 
-function click(under: Under): void {
-  if (under?.kind === 'region' && regions.value) {
-    showSelected(regionEnds(regions.value, under.region, axis.value));
-  } else if (under?.kind === 'plot') {
-    chooseMoment(under.moment);
-    const { picture } = under;
+function click(target: PointerTarget): void {
+  if (target?.kind === 'region' && regions.value) {
+    showSelected(regionEnds(regions.value, target.region, axis.value));
+  } else if (target?.kind === 'plot') {
+    chooseMoment(target.moment);
+    const { picture } = target;
     // Reserved ranges are no allocations: they have no details.
     if (picture.window.stacked === 'reserved') return;
-    selected.value = under.item === null ? null : numberAt(picture.items.id, under.item);
+    selected.value = target.item === null ? null : numberAt(picture.items.id, target.item);
   }
 }

@@ -1,9 +1,9 @@
-// Names of the lines and of the largest groups in the picture.
+// The legend: the lines of the picture, and its largest groups, each with the query that finds it.
 
 import { largest } from '../draw/color-keys';
 import { areas, linesOf } from '../draw/hit';
-import { keys } from '../draw/item-colors';
-import { settled } from '../draw/shown';
+import { colorKeys } from '../draw/item-colors';
+import { restedPicture } from '../draw/shown';
 import { poolName, streamName } from '../live/group';
 import { readableFrames } from '../live/stacks';
 import { colorBy } from '../state/grouping';
@@ -13,16 +13,17 @@ import { search } from '../state/search';
 import { css } from '../style/colors';
 import { share } from '../text/units';
 
+/** The most groups in the legend. */
 const MOST = 12;
 
 interface Find {
-  /** What to type. */
+  /** The query, as one would type it. */
   query: string;
-  /** What that finds. */
+  /** What the query finds. */
   title: string;
 }
 
-/** How to find a group; null: there is no word for it. */
+/** The query that finds a group; null where the language has none. */
 function findOf(key: number): Find | null {
   const known = currentNames.value;
   const tags = current.value?.tags[key];
@@ -47,12 +48,12 @@ function findOf(key: number): Find | null {
   }
 }
 
-/** The language of the search box has no quotes within quotes. */
+/** Whether a text can stand in quotes: the language of the search box has no quotes within quotes. */
 const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
 
 export function Legend() {
-  const picture = settled.value?.picture;
-  const groups = picture ? largest(keys.value, picture.items, areas(picture), MOST) : [];
+  const picture = restedPicture.value?.picture;
+  const groups = picture ? largest(colorKeys.value, picture.items, areas(picture), MOST) : [];
   return (
     <ul class="legend" aria-label="Legend">
       {picture &&
@@ -80,8 +81,8 @@ export function Legend() {
         const find = findOf(key);
         const text = (
           <>
-            <span class="legend-color" style={{ background: css(keys.value.color(key)) }} />
-            <span class="legend-name">{keys.value.label(key)}</span>
+            <span class="legend-color" style={{ background: css(colorKeys.value.color(key)) }} />
+            <span class="legend-name">{colorKeys.value.label(key)}</span>
             <span class="quiet">{share(part, 1)}</span>
           </>
         );

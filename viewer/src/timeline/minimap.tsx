@@ -1,8 +1,8 @@
-// The whole recording, small, with a brush over the part that is shown.
+// A small picture of the whole recording, with a brush over the part that the timeline shows.
 
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { paintsOf } from '../draw/item-colors';
+import { currentPaints } from '../draw/item-colors';
 import { paintLine, paintStack } from '../draw/paint';
 import { clamped, type Range } from '../numbers/scale';
 import { useSize } from '../parts/size';
@@ -16,7 +16,7 @@ import { inks } from '../style/theme';
 
 const size = signal({ width: 0, height: 0 });
 
-/** Asked again only when what it shows is another thing. */
+/** The picture. It does not depend on the shown part, and is asked for again only when something else changes. */
 const picture = asked((unwanted) => {
   const { width, height } = size.value;
   if (!current.value || width === 0 || height === 0) return null;
@@ -38,8 +38,9 @@ const picture = asked((unwanted) => {
   );
 });
 
-/** Nearer to an end of the brush than this is on it. */
+/** The pointer is on an end of the brush where it is nearer than so many CSS pixels. */
 const GRIP = 5;
+/** A press that moves fewer CSS pixels than this is a click. */
 const CLICK = 3;
 
 export function Minimap() {
@@ -59,7 +60,7 @@ export function Minimap() {
         target.width = width;
         target.height = height;
         const pixels = new Uint32Array(width * height);
-        paintStack(pixels, all, paintsOf(all.items));
+        paintStack(pixels, all, currentPaints(all.items));
         const line = { values: all.highest.reserved, color: abgr(parse(inks.value.reserved)), thickness: 1, dashed: false };
         if (all.window.stacked !== 'reserved') paintLine(pixels, all, line);
         target.getContext('2d')!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);

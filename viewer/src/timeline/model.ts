@@ -1,4 +1,4 @@
-// What the timeline asks for beside pictures, and the window that it asks pictures of.
+// The window whose picture the timeline asks for, and what it asks for besides: regions, and the bytes at the chosen moment.
 
 import { computed } from '@preact/signals';
 import { momentAt, overlayValues } from '../draw/hit';
@@ -10,13 +10,13 @@ import { device, file, view } from '../state/place';
 import { current, source } from '../state/recordings';
 import { overlay } from '../state/replay';
 import { trouble } from '../state/trouble';
-import { axis, shownRange, span, stacked, whole, withReserved } from '../state/window';
+import { axis, shownRange, byteRange, stacked, whole, withReserved } from '../state/window';
 import { reason } from '../text/reason';
 
-/** Whether the timeline is the view itself, or a strip above another. */
+/** Whether the timeline is the view itself, and not a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
 
-/** Null until they are known: the plot leaves room for them. */
+/** The regions of the shown device; null until they are known. The plot waits for them, for it leaves room above for their rows. */
 export const regions = asked(() => {
   if (!current.value) return null;
   return source.regions(file.value, device.value).catch((e: unknown) => {
@@ -37,7 +37,7 @@ const NO_REGIONS: Regions = {
 
 const restedMoment = rested(shownMoment, 80);
 
-/** Exact bytes at the chosen moment: a picture of it, one pixel large. A label that can wait for what the views show. */
+/** The exact bytes at the chosen moment, for its label: from a picture of that moment alone, one pixel large. */
 export const momentBytes = asked(async () => {
   const shownDevice = current.value;
   if (!shownDevice) return null;
@@ -56,18 +56,18 @@ export const momentBytes = asked(async () => {
   return { moment: at, allocated: numberAt(highest.allocated, 0), reserved: numberAt(highest.reserved, 0) };
 });
 
-/** Where a picture would fit itself to less than the overlay needs: the room that it needs. */
+/** The bytes at the top that the overlay needs; null where a fitted picture has as much room anyway. */
 const overlayRoom = computed(() => {
   if (!overlay.value || !withReserved.value) return null;
   const peak = overlay.value.points.reduce((highest, [, bytes]) => Math.max(highest, bytes), 0);
   return peak > (current.value?.peaks.reserved.bytes ?? 0) ? peak * 1.04 : null;
 });
 
-/** The overlay's value at each pixel; null where there is none. */
+/** The bytes of the overlay at each pixel; null where no overlay is chosen. */
 export function overlayLine(picture: Picture): Float64Array | null {
   if (!overlay.value) return null;
   const { axis, from, to, width } = picture.window;
-  // On the axis of time a picture does not tell what moments lie beyond those that it shows.
+  // On the axis of time a picture does not say which moments lie beside those that it shows.
   const [first, last] =
     axis === 'events'
       ? [Math.floor(from), Math.ceil(to) - 1]
@@ -75,7 +75,7 @@ export function overlayLine(picture: Picture): Float64Array | null {
   return overlayValues(picture, overlay.value.points, first, last);
 }
 
-/** The window that the shared state asks for, at a size in device pixels. */
+/** The window that the state asks for, at a size in device pixels. */
 export const windowOf = (width: number, height: number): Window => ({
   stacked: stacked.value,
   axis: axis.value,
@@ -83,7 +83,7 @@ export const windowOf = (width: number, height: number): Window => ({
   to: shownRange.value[1],
   width,
   height,
-  low: span.value?.[0] ?? 0,
-  high: span.value?.[1] ?? overlayRoom.value,
+  low: byteRange.value?.[0] ?? 0,
+  high: byteRange.value?.[1] ?? overlayRoom.value,
   fit_reserved: withReserved.value,
 });

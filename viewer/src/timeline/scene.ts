@@ -1,8 +1,8 @@
-// What the chart shows now, from the shared state.
+// Puts together from the state what the chart shows.
 
 import type { Geometry } from '../draw/geometry';
 import { placeOf, rowsBeforeRecording, rowsOf } from '../draw/hit';
-import type { Frame } from '../numbers/scale';
+import type { Viewport } from '../numbers/scale';
 import type { Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { against, shownMoment } from '../state/moment';
@@ -14,7 +14,7 @@ import { bytes, count } from '../text/units';
 import type { Scene } from './chart';
 import { momentBytes, regions } from './model';
 
-/** Rows of the selected item: looked up once a picture and selection. */
+/** The rows of the selected item in a picture, looked up once for each picture and selection. */
 const outlines = new WeakMap<Picture, { id: number; rows: Uint16Array | null }>();
 
 function outlineOf(picture: Picture, id: number): Uint16Array | null {
@@ -26,13 +26,13 @@ function outlineOf(picture: Picture, id: number): Uint16Array | null {
   return rows;
 }
 
-/** Ends of the selected allocation's life on the axis; null: nothing is selected, or its answer is not there. */
+/** The ends of the selected allocation's lifetime on the axis; null where none is selected, or its answer is not there yet. */
 export function lifetime(): [number, number] | null {
-  const it = selection.value;
+  const allocation = selection.value;
   const device = current.value;
-  if (!it || !device || it.id !== selected.value) return null;
-  if (axis.value === 'events') return [it.from, it.to ?? device.events + 1];
-  return [it.from_us ?? 0, it.to_us ?? device.duration_us ?? 0];
+  if (!allocation || !device || allocation.id !== selected.value) return null;
+  if (axis.value === 'events') return [allocation.from, allocation.to ?? device.events + 1];
+  return [allocation.from_us ?? 0, allocation.to_us ?? device.duration_us ?? 0];
 }
 
 function momentLabel(at: number): string {
@@ -42,14 +42,14 @@ function momentLabel(at: number): string {
   return `${moment}: ${bytes(there.allocated)} allocated, ${bytes(there.reserved)} reserved`;
 }
 
-export function sceneOf(geometry: Geometry, frame: Frame, picture: Picture): Scene {
+export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture): Scene {
   const at = placeOf(picture, shownMoment.value);
   const rows = selected.value === null ? null : outlineOf(picture, selected.value);
   const before = rowsBeforeRecording(picture);
   const start = current.value?.start[picture.window.stacked] ?? 0;
   return {
     geometry,
-    frame,
+    viewport,
     axis: picture.window.axis,
     inks: inks.value,
     dark: dark.value,

@@ -1,13 +1,14 @@
-// The canvases of the timeline: asks for pictures, paints them, and follows the hand while the next one is under way.
+// The canvases of the timeline. Pictures are asked for and painted; until the next one comes the last one is moved and stretched, so
+// that it follows the pointer.
 
 import { computed, effect, signal, untracked, type ReadonlySignal } from '@preact/signals';
 import { bandRowsOf, geometryIn, type Geometry } from '../draw/geometry';
 import { linesOf } from '../draw/hit';
-import { paintsOf } from '../draw/item-colors';
+import { currentPaints } from '../draw/item-colors';
 import { paintLine, paintStack } from '../draw/paint';
 import { CanvasPen } from '../draw/pen';
-import { drawn, settled } from '../draw/shown';
-import type { Frame } from '../numbers/scale';
+import { drawn, restedPicture } from '../draw/shown';
+import type { Viewport } from '../numbers/scale';
 import { newest } from '../source/newest';
 import type { Picture, Window } from '../source/source';
 import { device, file, scope } from '../state/place';
@@ -20,7 +21,7 @@ import { description, drawChart } from './chart';
 import { overlayLine, regions, tall, windowOf } from './model';
 import { sceneOf } from './scene';
 
-interface Wanted {
+interface PictureRequest {
   scope: string;
   file: number;
   device: number;
@@ -29,25 +30,26 @@ interface Wanted {
 
 export interface Stage {
   geometry: ReadonlySignal<Geometry>;
-  /** What the screen shows now, which may be ahead of the picture. */
-  frame: ReadonlySignal<Frame | null>;
+  /** What the screen shows now; the picture may still be of another part. Null while there is none that could be stretched to it. */
+  viewport: ReadonlySignal<Viewport | null>;
   stop(): void;
 }
 
 export interface StageElements {
   box: HTMLElement;
-  /** Cuts off what moves out of the plot. */
+  /** Holds the base canvas, and cuts off what moves out of the plot. */
   plot: HTMLElement;
   base: HTMLCanvasElement;
   over: HTMLCanvasElement;
 }
 
+/** The most rows of regions in the view of the timeline; elsewhere there is one. */
 const ROWS_TALL = 4;
-/** The hand rests when nothing new was drawn for so long. */
+/** Drawing rests when nothing new was drawn for so many milliseconds. */
 const REST_MS = 120;
 
-/** Whether a picture can stand in for another window: it shows the same thing, elsewhere. */
-const isAkin = (a: Wanted, b: Wanted) =>
+/** Whether the picture of one request can be stretched for another: device, kind of bytes and axis are the same. */
+const showsTheSame = (a: PictureRequest, b: PictureRequest) =>
   a.scope === b.scope && a.window.stacked === b.window.stacked && a.window.axis === b.window.axis;
 
 export function mountStage({ box, plot, base, over }: StageElements): Stage {
@@ -61,7 +63,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
     return geometryIn(width, height, bandRowsOf(regions.value, tall.value ? ROWS_TALL : 1), scale);
   });
 
-  const wanted = computed<Wanted | null>(() => {
+  const wanted = computed<PictureRequest | null>(() => {
     const { plotWidth, plotHeight } = places.value;
     const { scale, width } = size.value;
     if (!current.value || !regions.value || width === 0) return null;
@@ -69,19 +71,19 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
     return { scope: scope.value, file: file.value, device: device.value, window };
   });
 
-  /** The last answer, and what it answered. */
-  const latest = signal<{ scope: string; wanted: Wanted; picture: Picture } | null>(null);
+  /** The last picture, and the request that it answers. */
+  const latest = signal<{ scope: string; wanted: PictureRequest; picture: Picture } | null>(null);
   const answer = ofCurrent(latest);
   const queue = newest(
-    (w: Wanted, unwanted) => source.picture(w.file, w.device, w.window, unwanted),
+    (w: PictureRequest, unwanted) => source.picture(w.file, w.device, w.window, unwanted),
     (picture, wanted) => (latest.value = { scope: wanted.scope, wanted, picture }),
     (e) => (trouble.value = reason(e)),
   );
 
-  const frame = computed<Frame | null>(() => {
+  const viewport = computed<Viewport | null>(() => {
     const last = answer.value;
     const want = wanted.value;
-    if (!last || !want || !isAkin(last.wanted, want)) return null;
+    if (!last || !want || !showsTheSame(last.wanted, want)) return null;
     const { from, to, low, high } = want.window;
     const { plotWidth: width, plotHeight: height } = places.value;
     if (high === null) return { from, to, low: last.picture.low, high: last.picture.high, width, height };
@@ -100,11 +102,11 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
   const baseContext = base.getContext('2d')!;
   let image: ImageData | null = null;
   let pixels = new Uint32Array();
-  /** Counts paintings, so that drawing follows them. */
+  /** Counts the pictures that were painted, so that the effect that draws over them runs after each. */
   const paintings = signal(0);
   const stopPainting = effect(() => {
     const picture = answer.value?.picture;
-    // Until there is one of this recording, what was drawn stays.
+    // While there is no picture of this device the last one stays.
     if (!picture) return;
     const { width, height } = picture.window;
     if (image?.width !== width || image.height !== height) {
@@ -113,7 +115,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
       base.width = width;
       base.height = height;
     }
-    paintStack(pixels, picture, paintsOf(picture.items));
+    paintStack(pixels, picture, currentPaints(picture.items));
     paintLines(pixels, picture, size.value.scale);
     baseContext.putImageData(image, 0, 0);
     paintings.value = untracked(() => paintings.value) + 1;
@@ -121,14 +123,14 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
 
   const overContext = over.getContext('2d')!;
   const pen = new CanvasPen(overContext);
-  let request = 0;
-  let told: Wanted | null = null;
+  let animation = 0;
+  let announced: PictureRequest | null = null;
   const stopDrawing = effect(() => {
     void paintings.value;
     const last = answer.value;
-    const now = frame.value;
+    const now = viewport.value;
     const { scale } = size.value;
-    // Until something akin arrives, what was drawn stays.
+    // While there is no picture that can be stretched the drawing stays.
     if (!last || !now) return;
     const scene = sceneOf(places.value, now, last.picture);
     const exact = isSame(last.wanted.window, wanted.value!.window);
@@ -137,20 +139,20 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
       fit(over, scene.geometry.width * scale, scene.geometry.height * scale);
       overContext.setTransform(scale, 0, 0, scale, 0, 0);
       overContext.clearRect(0, 0, scene.geometry.width, scene.geometry.height);
-      // A canvas that changes its size forgets this.
+      // A canvas that changes its size loses this setting.
       overContext.textBaseline = 'middle';
       drawChart(pen, scene);
-      if (exact && told !== last.wanted) tell(last.picture, (told = last.wanted));
+      if (exact && announced !== last.wanted) announce(last.picture, (announced = last.wanted));
     };
-    cancelAnimationFrame(request);
-    // An answer is drawn at once; what follows the hand once a frame.
-    if (exact && told !== last.wanted) draw();
-    else request = requestAnimationFrame(draw);
+    cancelAnimationFrame(animation);
+    // A new picture is drawn at once, and what follows the pointer once in each frame of the screen.
+    if (exact && announced !== last.wanted) draw();
+    else animation = requestAnimationFrame(draw);
   });
 
   let rest: ReturnType<typeof setTimeout> | undefined;
-  /** The drawing is there: for tests, measuring and screen readers. */
-  function tell(picture: Picture, { scope }: Wanted): void {
+  /** Tells that the picture of a request is drawn: those who read `draw/shown.ts`, screen readers, and tests, by `data-drawn`. */
+  function announce(picture: Picture, { scope }: PictureRequest): void {
     const root = document.documentElement;
     const drawings = Number(root.dataset.drawn ?? 0) + 1;
     root.dataset.drawn = String(drawings);
@@ -163,17 +165,17 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
         over.setAttribute('aria-label', description(picture));
         drawn.rested.value = now;
       },
-      settled.value ? REST_MS : 0,
+      restedPicture.value ? REST_MS : 0,
     );
   }
 
   return {
     geometry: places,
-    frame,
+    viewport,
     stop() {
       observer.disconnect();
       queue.stop();
-      cancelAnimationFrame(request);
+      cancelAnimationFrame(animation);
       clearTimeout(rest);
       [stopPlacing, stopAsking, stopPainting, stopDrawing].forEach((stop) => stop());
     },
@@ -182,8 +184,8 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
 
 const isSame = (a: Window, b: Window) => (Object.keys(a) as (keyof Window)[]).every((key) => a[key] === b[key]);
 
-/** Moves and scales a painted picture to where it belongs in another frame. */
-function stretch(base: HTMLCanvasElement, { window, low, high }: Picture, now: Frame, exact: boolean): void {
+/** Moves and scales the base canvas to where its picture belongs in the viewport. */
+function stretch(base: HTMLCanvasElement, { window, low, high }: Picture, now: Viewport, exact: boolean): void {
   if (exact) {
     base.style.transform = '';
     return;
@@ -200,7 +202,7 @@ function fit(canvas: HTMLCanvasElement, width: number, height: number): void {
   if (canvas.height !== Math.round(height)) canvas.height = Math.round(height);
 }
 
-/** Exact lines over the stack, one value a pixel. */
+/** Paints the lines over the stack, with an exact value at each pixel. */
 function paintLines(pixels: Uint32Array, picture: Picture, scale: number): void {
   const thickness = Math.round(1.5 * scale);
   const line = (values: Float64Array, token: Token, how: { dashed: boolean; apart: boolean }) =>

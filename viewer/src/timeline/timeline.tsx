@@ -1,8 +1,8 @@
-// The timeline, shared by all views: tall in its own, a strip above the others.
+// The timeline. It stands above every view: high in its own, as a strip in the others.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useSignalEffect } from '@preact/signals';
-import { shown } from '../draw/shown';
+import { shownPicture } from '../draw/shown';
 import { current, recordings } from '../state/recordings';
 import { SelectionBar } from './details';
 import { listen, type Hover } from './gestures';
@@ -27,7 +27,7 @@ export function Timeline() {
     const stopListening = listen({
       canvas: over.current!,
       geometry: () => mounted.geometry.value,
-      frame: () => mounted.frame.value,
+      viewport: () => mounted.viewport.value,
       hovered: setHover,
       choosing: setChoice,
     });
@@ -37,14 +37,14 @@ export function Timeline() {
     };
   }, []);
 
-  // What the pointer was on is of a former picture.
+  // What the pointer was on belongs to the picture before.
   useSignalEffect(() => {
-    void shown.value;
+    void shownPicture.value;
     setHover(null);
   });
 
   const g = stage.current?.geometry.value;
-  const hair = hover?.under.kind === 'plot' ? hover.x : null;
+  const hair = hover?.target.kind === 'plot' ? hover.x : null;
   return (
     <section class={tall.value ? 'timeline timeline-tall' : 'timeline'} aria-label="Timeline">
       <div ref={box} class="timeline-box" id="timeline" tabIndex={-1}>

@@ -1,4 +1,4 @@
-// What the pointer is on, from the picture's own items: nothing is asked.
+// The tooltip of the timeline. It shows what the picture has of its items, and asks the source nothing.
 
 import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../live/stacks';
@@ -14,28 +14,29 @@ import { regions } from './model';
 
 type Fact = [name: string, value: string];
 
+/** The most frames in the tooltip. */
 const FRAMES = 4;
 
-export function TimelineTooltip({ under, clientX: x, clientY: y }: Hover) {
-  if (under.kind === 'region')
+export function TimelineTooltip({ target, clientX: x, clientY: y }: Hover) {
+  if (target.kind === 'region')
     return (
       <Tooltip x={x} y={y}>
-        <RegionFacts region={under.region} />
+        <RegionFacts region={target.region} />
       </Tooltip>
     );
-  if (under.kind !== 'plot') return null;
+  if (target.kind !== 'plot') return null;
   return (
     <Tooltip x={x} y={y}>
-      {under.item === null ? (
-        <NothingHere picture={under.picture} column={under.column} moment={under.moment} />
+      {target.item === null ? (
+        <NothingHere picture={target.picture} column={target.column} moment={target.moment} />
       ) : (
-        <ItemFacts picture={under.picture} item={under.item} />
+        <ItemFacts picture={target.picture} item={target.item} />
       )}
     </Tooltip>
   );
 }
 
-/** Highest bytes in the pixel's part of the recording. */
+/** The highest bytes in the part of the recording that a pixel column shows. */
 function NothingHere({ picture, column, moment }: { picture: Picture; column: number; moment: number }) {
   return (
     <>
@@ -97,7 +98,7 @@ function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
   );
 }
 
-/** Moments as people count events: made by event `from - 1`. */
+/** A lifetime by its events: the allocation was made by event `from - 1`, and ended by event `to - 1`. */
 function lifetime(from: number, to: number): string {
   const start = from === 0 ? 'before recording' : `event ${count(from - 1)}`;
   if (to === NONE) return `${start} to the end`;

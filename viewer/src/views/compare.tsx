@@ -1,4 +1,4 @@
-// Two recordings beside each other: their shapes, what grew, their settings and peaks.
+// Compares two recordings: their timelines, what grew from one to the other, their settings and peaks.
 
 import { batch } from '@preact/signals';
 import { useEffect, useMemo, useState } from 'preact/hooks';
@@ -84,10 +84,10 @@ export function CompareView() {
   );
 }
 
-/** What the pictures leave free above the highest. */
+/** The upper end of both timelines, as a multiple of the highest bytes. */
 const HEADROOM = 1.04;
 
-/** One scale for both; some recordings tell nothing of what was reserved. */
+/** The highest bytes of these devices. Allocated bytes count, too, for some recordings say nothing of reserved ones. */
 const highest = (...all: Device[]) => Math.max(1, ...all.flatMap(({ peaks }) => [peaks.allocated.bytes, peaks.reserved.bytes]));
 
 interface CompareProps {
@@ -164,22 +164,22 @@ function growthColumns(by: GroupBy): Column<Change>[] {
   ];
 }
 
-/** What is more in B than in A. */
+/** A table of what changed from A to B, and the stack of the chosen row. */
 function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const liveA = useAnswer(a.scope, String(atA), () => source.live(a.file, a.device, atA));
   const liveB = useAnswer(b.scope, String(atB), () => source.live(b.file, b.device, atB));
   const by = groupBy.value;
   const columns = useMemo(() => growthColumns(by), [by]);
-  const looked = parsed.value;
+  const searched = parsed.value;
   const changes = useMemo(() => {
     if (!liveA.value || !liveB.value || !a.names || !b.names) return null;
     const grouped = (side: Side, live: Live) => {
-      const matches = matchingEntries(compile(looked, side.names!, side.recording.tags), live);
+      const matches = matchingEntries(compile(searched, side.names!, side.recording.tags), live);
       return group(live, by, side.names!, side.recording.tags, matches);
     };
     return difference(grouped(a, liveA.value), grouped(b, liveB.value));
-  }, [liveA.value, liveB.value, a.names, b.names, by, looked]);
+  }, [liveA.value, liveB.value, a.names, b.names, by, searched]);
   if (!changes || !liveA.value || !liveB.value) {
     return <Waiting error={liveA.error ?? liveB.error} what="Reading what is live in both." />;
   }

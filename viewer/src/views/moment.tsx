@@ -1,4 +1,4 @@
-// What is live at a moment: by whom, and what changed since another.
+// What is live at a moment and who allocated it, or what changed between two moments.
 
 import { useMemo, useState } from 'preact/hooks';
 import { difference, type Change } from '../live/difference';
@@ -42,15 +42,15 @@ function Moment(shown: Current) {
   const { names, recording } = shown;
   const by = groupBy.value;
 
-  const looked = query.value;
-  const matches = useMemo(() => live && matchingEntries(looked, live), [looked, live]);
+  const searchQuery = query.value;
+  const matches = useMemo(() => live && matchingEntries(searchQuery, live), [searchQuery, live]);
   const groups = useMemo(
     () => (live && names ? group(live, by, names, recording.tags, matches) : []),
     [live, by, names, recording, matches],
   );
   const changes = useMemo(() => {
     if (!before || !names) return null;
-    return difference(group(before, by, names, recording.tags, matchingEntries(looked, before)), groups);
+    return difference(group(before, by, names, recording.tags, matchingEntries(searchQuery, before)), groups);
   }, [before, groups]);
   const root = useMemo(
     () => (live && names ? tree(live, names, allFrames, before, matches) : null),
@@ -99,7 +99,7 @@ function Moment(shown: Current) {
   );
 }
 
-/** The chosen row's stack, or that of the first. */
+/** The stack of the chosen row, or of the first where none is chosen. */
 function stackOf(groups: readonly Group[], changes: readonly Change[] | null, chosen: string | null): number | null {
   if (changes) {
     const c = changes.find((c) => c.key === chosen) ?? changes[0];
@@ -149,7 +149,7 @@ function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps
   );
 }
 
-/** Sets the second moment, or forgets it. */
+/** Buttons that set the moment to compare with, or remove it. */
 function CompareWith({ moment: at, events, peak }: { moment: number; events: number; peak: number }) {
   const set = (to: number | null) => (against.value = to);
   if (against.value !== null) {

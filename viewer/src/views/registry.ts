@@ -1,4 +1,4 @@
-// What each view draws beneath the timeline. A new view is a row here, its name in state/place.ts, and its file: its tab, its
+// What each view draws below the timeline. A new view is a row here, its name in state/place.ts, and its file: its tab, its
 // key, the help and its address follow. What it keeps in the address it makes with `kept` (state/kept.ts).
 
 import type { JSX } from 'preact';

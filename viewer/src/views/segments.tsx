@@ -1,4 +1,4 @@
-// What was reserved from the device, when, and the high-water marks of pools.
+// The ranges that were reserved from the device, over time and as a table, and the highest bytes of each pool.
 
 import { useMemo, useState } from 'preact/hooks';
 import { poolName, streamName } from '../live/group';

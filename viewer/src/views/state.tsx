@@ -1,4 +1,4 @@
-// The allocator after any event: its segments and blocks, and the event itself.
+// The state of the allocator at any moment: its segments and blocks, the event before it, and the list of all events.
 
 import { useMemo, useRef } from 'preact/hooks';
 import { tagFacts } from '../live/tag-facts';
@@ -22,6 +22,7 @@ import { source } from '../state/recordings';
 import { selected } from '../state/selection';
 import { address, bytes, count, duration } from '../text/units';
 
+/** Moments that PageUp and PageDown skip. */
 const PAGE = 100;
 
 export function StateView() {
@@ -39,7 +40,7 @@ function State(shown: Current) {
   const pages = useEventPages(file, device, recording.events);
   const event = at === 0 ? null : at - 1;
   if (event !== null) pages.need(event, event + 1);
-  const it = event === null ? null : pages.get(event);
+  const shownEvent = event === null ? null : pages.get(event);
 
   const keys = (e: KeyboardEvent) => {
     const to = stepOf(e.key, at, recording.events + 1, PAGE);
@@ -81,9 +82,9 @@ function State(shown: Current) {
         ) : (
           <EventList count={recording.events} pages={pages} names={names} chosen={event} choose={(e) => chooseMoment(e + 1)} />
         )}
-        {(it || selected.value !== null) && (
+        {(shownEvent || selected.value !== null) && (
           <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
-            {it && <EventDetails file={file} event={event!} it={it} tags={recording.tags} />}
+            {shownEvent && <EventDetails file={file} event={event!} at={shownEvent} tags={recording.tags} />}
             <SelectedDetails file={file} />
           </div>
         )}
@@ -94,7 +95,7 @@ function State(shown: Current) {
           tags={recording.tags}
           names={names}
           peakReserved={recording.peaks.reserved.bytes}
-          outlined={outlines(layout.value, it)}
+          outlined={outlines(layout.value, shownEvent)}
           choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
           keys={keys}
           drawn={drawn}
@@ -106,11 +107,11 @@ function State(shown: Current) {
   );
 }
 
-/** What the event is about, and the selected allocation. */
-function outlines({ blocks }: Layout, it: EventAt | null): Outline[] {
+/** The outlines in the map: the block or range that the event is about, and the selected allocation. */
+function outlines({ blocks }: Layout, event: EventAt | null): Outline[] {
   const found: Outline[] = [];
-  if (it && numberAt(it.page.bytes, it.at) > 0 && numberAt(it.page.address, it.at) > 0) {
-    found.push({ address: numberAt(it.page.address, it.at), bytes: numberAt(it.page.bytes, it.at), ink: 'accent' });
+  if (event && numberAt(event.page.bytes, event.at) > 0 && numberAt(event.page.address, event.at) > 0) {
+    found.push({ address: numberAt(event.page.address, event.at), bytes: numberAt(event.page.bytes, event.at), ink: 'accent' });
   }
   const b = selected.value === null ? -1 : blocks.allocation.indexOf(selected.value);
   if (b >= 0) found.push({ address: numberAt(blocks.address, b), bytes: numberAt(blocks.bytes, b), ink: 'text' });
@@ -120,23 +121,23 @@ function outlines({ blocks }: Layout, it: EventAt | null): Outline[] {
 interface EventDetailsProps {
   file: number;
   event: number;
-  it: EventAt;
+  at: EventAt;
   tags: readonly Tags[];
 }
 
-function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps) {
+function EventDetails({ file, event, at: { page, at }, tags }: EventDetailsProps) {
   const action = actionOf(page, at);
   const own = tags[numberAt(page.tags, at)];
   const size = numberAt(page.bytes, at);
   const facts: [string, string, string?][] = [];
   const where = numberAt(page.address, at);
-  // An out of memory has what the device had free in the place of an address.
+  // An out of memory event has the free bytes of the device in the place of an address.
   if (action === 'oom') facts.push(['free on device', bytes(where), `${count(where)} bytes`]);
   else if (where > 0) facts.push(['address', address(where)]);
   if (size > 0) facts.push(['size', bytes(size), `${count(size)} bytes`]);
   const time = numberAt(page.time_us, at);
   if (!Number.isNaN(time)) facts.push(['time', duration(time), `${count(time)} us after the first event`]);
-  // Events of older releases name no pool; their allocations may.
+  // Events of older releases of PyTorch name no pool. The pool is then left out, for the allocation may have one.
   if (own) facts.push(...tagFacts(own).filter(([name]) => own.pool !== null || name !== 'pool'));
   const allocation = numberAt(page.allocation, at);
   return (
@@ -156,13 +157,18 @@ function EventDetails({ file, event, it: { page, at }, tags }: EventDetailsProps
 }
 
 function SelectedDetails({ file }: { file: number }) {
-  const it = selection.value;
-  if (!it || selected.value !== it.id) return null;
+  const allocation = selection.value;
+  if (!allocation || selected.value !== allocation.id) return null;
   const facts: [string, string, string?][] = [
-    ['address', address(it.address)],
-    ['size', bytes(it.bytes), `${count(it.bytes)} bytes`],
-    ['requested', bytes(it.requested), `${count(it.requested)} bytes`],
-    ['live', it.to === null ? `from moment ${count(it.from)} to the end` : `moments ${count(it.from)} to ${count(it.to)}`],
+    ['address', address(allocation.address)],
+    ['size', bytes(allocation.bytes), `${count(allocation.bytes)} bytes`],
+    ['requested', bytes(allocation.requested), `${count(allocation.requested)} bytes`],
+    [
+      'live',
+      allocation.to === null
+        ? `from moment ${count(allocation.from)} to the end`
+        : `moments ${count(allocation.from)} to ${count(allocation.to)}`,
+    ],
   ];
   return (
     <section class="fact-section" aria-label="Selected allocation">
@@ -173,7 +179,7 @@ function SelectedDetails({ file }: { file: number }) {
         </button>
       </h3>
       <Facts facts={facts} />
-      <StackTrace file={file} stack={it.stack} heading="Stack of the allocation" />
+      <StackTrace file={file} stack={allocation.stack} heading="Stack of the allocation" />
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// The same history under other allocator settings.
+// The recorded requests replayed under other settings of the allocator.
 
 import { useRef, useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
@@ -61,7 +61,7 @@ function verdictOf(row: Row): string {
   return row.fits === null ? 'no limit known' : 'fits';
 }
 
-/** What the table says, in a sentence, and the one that belongs to it. */
+/** What the table says, in a sentence, and a second one that may be empty. */
 function verdictSentences(rows: Row[]): [string, string] {
   const best = rows[0];
   const recorded = rows.find((r) => r.recorded);
@@ -169,7 +169,7 @@ function CopyLine({ text }: { text: string }) {
       await navigator.clipboard.writeText(text);
       setCopied(text);
     } catch {
-      // Without leave to write the clipboard the line is at least selected.
+      // Where the browser does not allow to write the clipboard the line is selected, so that it can be copied by hand.
       getSelection()?.selectAllChildren(line.current!);
     }
   };

@@ -1,5 +1,5 @@
-// Where segments and blocks lie in the picture of a moment: segments flow like words in lines, one scale for all, long
-// ones over several lines, in groups of one pool, stream and kind.
+// Lays out segments and blocks of a moment. Segments follow each other in lines like words, long ones over several lines, all at one
+// scale. Segments of one pool, stream and kind are a group with a heading. Lengths are in CSS pixels.
 
 import { poolName, streamName } from '../../live/group';
 import { entryAt, numberAt } from '../../numbers/at';
@@ -9,33 +9,33 @@ import { SEGMENT_KINDS, type Layout, type Tags } from '../../source/source';
 export type Order = 'address' | 'size';
 
 export const LINE = 20;
-/** Of a line, what is drawn; the rest is space. */
+/** Height of the bars in a line of height LINE; the rest is space. */
 export const BAR = 16;
 export const HEADING = 28;
 const GAP = 3;
 const GROUP_GAP = 10;
-/** So that no segment vanishes. */
+/** The least width of a segment, so that it can be seen. */
 const NARROWEST = 2;
-/** Before it is laid out, the picture has no width. */
+/** Below this width nothing is laid out: the element has not got its size yet. */
 const NARROWEST_LINE = 40;
 
 export interface MapGroup {
   label: string;
-  /** Position of the heading. */
+  /** The upper end of the heading. */
   top: number;
   segments: number;
   reserved: number;
   allocated: number;
-  /** Freed, waiting for another stream. */
+  /** Bytes that were freed and wait for another stream. */
   pending: number;
   free: number;
   largestFree: number;
 }
 
-/** Part of a segment that lies in one line. */
+/** The part of a segment that lies in one line. */
 export interface Piece {
   segment: number;
-  /** Bytes within the segment. */
+  /** The bytes of the segment that it shows. */
   from: number;
   to: number;
   x: number;
@@ -48,7 +48,7 @@ export interface Arrangement {
   /** From top to bottom. */
   pieces: Piece[];
   height: number;
-  /** Of each segment the first of its blocks, and one number more: blocks and segments both lie by address. */
+  /** For each segment the position of its first block, and at the end the number of blocks. Both are sorted by address. */
   blocks: Uint32Array;
 }
 
@@ -87,7 +87,7 @@ function account(group: MapGroup, layout: Layout, segment: number, firsts: Uint3
   group.free = group.reserved - group.allocated - group.pending;
 }
 
-/** Groups, most reserved first, with the positions of their segments in the order asked for. */
+/** The groups, most reserved bytes first, with the positions of their segments in the order that was asked for. */
 function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Uint32Array): [MapGroup, number[]][] {
   const groups = new Map<string, [MapGroup, number[]]>();
   const { address, bytes, kind, tags: segmentTags } = layout.segments;
@@ -144,7 +144,7 @@ export function arrange(layout: Layout, tags: readonly Tags[], order: Order, wid
   return { groups, pieces, height: y, blocks };
 }
 
-/** Bytes of a line, a power of two, at which so much reserved fits into `height`, headings of some groups included. */
+/** Bytes for which a line stands, a power of two, so that `reserved` bytes and the headings of three groups fit into `height`. */
 export function fittingLine(reserved: number, height: number): number {
   const lines = Math.max(Math.floor((height - 3 * (HEADING + GROUP_GAP)) / LINE), 3);
   return 2 ** Math.ceil(Math.log2(Math.max(reserved, 1 << 20) / (lines * 0.9)));
@@ -158,10 +158,10 @@ export function piecesBetween(a: Arrangement, top: number, bottom: number): Piec
   return a.pieces.slice(first, last);
 }
 
-/** What lies at a place of the picture. */
+/** A block or a free range that lies at a place of the picture. */
 export interface Place {
   segment: number;
-  /** Null: a free range. */
+  /** The position of the block; null for a free range. */
   block: number | null;
   address: number;
   bytes: number;
@@ -191,7 +191,7 @@ export function placeOfBlock(a: Arrangement, { blocks }: Layout, block: number):
   return { segment, block, address: numberAt(blocks.address, block), bytes: numberAt(blocks.bytes, block) };
 }
 
-/** Blocks in the order in which they are drawn; what lies in no segment is not. */
+/** The positions of blocks in the order in which they are drawn. Blocks that lie in no segment are not drawn. */
 export function blocksInOrder(a: Arrangement, { segments, blocks }: Layout): number[] {
   const order: number[] = [];
   for (const { segment, from } of a.pieces) {
@@ -203,7 +203,7 @@ export function blocksInOrder(a: Arrangement, { segments, blocks }: Layout): num
   return order;
 }
 
-/** Rectangles, without their heights, that a range of addresses covers in a segment. */
+/** The rectangles, all of a bar's height, that the bytes from `from` to `to` of a segment cover in its pieces. */
 export function spans(pieces: readonly Piece[], from: number, to: number): { x: number; y: number; width: number }[] {
   const found = [];
   for (const p of pieces) {
@@ -216,7 +216,7 @@ export function spans(pieces: readonly Piece[], from: number, to: number): { x: 
   return found;
 }
 
-/** Exact sums of what is drawn; as PyTorch counts, a block that waits for another stream is still requested. */
+/** The sums of what is drawn, exactly. As PyTorch counts, the request of a block that waits for another stream is included. */
 export function drawnBytes(layout: Layout): Layout['counters'] {
   const total = { requested: 0, allocated: 0, active: 0, reserved: 0 };
   for (const bytes of layout.segments.bytes) total.reserved += bytes;

@@ -1,4 +1,4 @@
-// Drawing segments and blocks.
+// Draws segments and blocks.
 
 import type { Pen } from '../../draw/pen';
 import { textWidth, type Font } from '../../draw/text-width';
@@ -21,11 +21,12 @@ export interface MapScene {
   outlined: readonly { address: number; bytes: number; ink: Token }[];
 }
 
-/** How much of the ground is in the part of a block that nobody asked for. */
+/** How much background is mixed into the part of a block that was added by rounding. */
 const ROUNDING_FADE = 0.62;
+/** Bars that are wider than so many CSS pixels have a gap or a border between them. */
 const SEPARATED_FROM = 4;
 
-/** Draws what lies between `top` and `bottom`, with `top` at the upper edge. */
+/** Draws the part between two heights of the map, with `top` at the upper edge of the drawing. */
 export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number): void {
   const { arrangement, layout, inks, width } = scene;
   for (const group of arrangement.groups) {
@@ -87,6 +88,7 @@ function firstBlock({ layout, arrangement }: MapScene, piece: Piece): number {
   );
 }
 
+/** The sums of a group, as its heading shows them. */
 export function groupFacts(g: MapGroup): string {
   const facts = [
     `${bytes(g.reserved)} reserved`,

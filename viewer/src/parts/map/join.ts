@@ -1,10 +1,12 @@
-// Expandable segments are reserved in pieces, over which blocks reach: pieces that touch are one segment here.
+// Expandable segments are reserved in pieces, and a block may reach over several. So pieces that touch are joined before they
+// are drawn.
 
 import { numberAt } from '../../numbers/at';
 import type { Layout } from '../../source/source';
 
 type SegmentColumns = Layout['segments'];
 
+/** Whether a piece continues the one before it. */
 function continues(s: SegmentColumns, piece: number, before: number): boolean {
   return (
     s.expandable[piece] === 1 &&
@@ -15,7 +17,7 @@ function continues(s: SegmentColumns, piece: number, before: number): boolean {
   );
 }
 
-/** The same layout with every expandable segment whole; segments lie by address before and after. */
+/** The layout with touching pieces of expandable segments joined. Segments are sorted by address, before and after. */
 export function joinExpandable(layout: Layout): Layout {
   const s = layout.segments;
   const firsts: number[] = [];

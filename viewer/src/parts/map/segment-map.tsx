@@ -1,7 +1,7 @@
 import { useSignal, type ReadonlySignal } from '@preact/signals';
 import { useMemo, useState } from 'preact/hooks';
 import { stackTitle } from '../../draw/color-keys';
-import { keys as colorKeys } from '../../draw/item-colors';
+import { colorKeys } from '../../draw/item-colors';
 import type { Pen } from '../../draw/pen';
 import { itemsOf, kindText, poolText } from '../../live/ranges';
 import { entryAt, numberAt } from '../../numbers/at';
@@ -23,7 +23,7 @@ import { LINE, arrange, blocksInOrder, fittingLine, placeAt, placeOfBlock, spans
 import { drawMap, groupFacts, type MapScene } from './draw';
 import { joinExpandable } from './join';
 
-/** Room for outlines at the edges. */
+/** Room at the edges for outlines, in CSS pixels. */
 const MARGIN = 4;
 
 export interface Outline {
@@ -36,7 +36,7 @@ export interface SegmentMapProps {
   layout: Layout;
   tags: readonly Tags[];
   names: Names | null;
-  /** The most that is ever reserved: the scale holds for all moments. */
+  /** The highest reserved bytes of the recording, so that the scale is the same at all moments. */
   peakReserved: number;
   outlined: readonly Outline[];
   choose: (allocation: number) => void;
@@ -48,25 +48,25 @@ const ORDER_CHOICES: { value: Order; label: string }[] = [
   { value: 'address', label: 'Address' },
   { value: 'size', label: 'Size' },
 ];
-/** A line never stands for less. */
+/** The fewest bytes that a line stands for. */
 const FINEST = 1 << 16;
-/** Beyond it scrolling would go wrong; see virtual.ts. */
+/** The greatest height in CSS pixels: a higher element cannot be scrolled exactly (see virtual.ts). */
 const HIGHEST = 6_000_000;
 
-/** Arrows with Shift go so many blocks. */
+/** Blocks that an arrow key with Shift skips. */
 const STRIDE = 100;
 
-/** Segments and blocks at a moment. Left and right walk the blocks, Enter selects. */
+/** A map of segments and blocks at a moment. The arrows left and right go from block to block, Enter selects one. */
 export function SegmentMap(p: SegmentMapProps) {
   const layout = useMemo(() => joinExpandable(p.layout), [p.layout]);
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
-  // A signal, for what is drawn does not depend on it.
+  // A signal, so that a move of the pointer redraws the tooltip and not the map.
   const pointer = useSignal<Point | null>(null);
-  /** The address that arrows have led to. */
+  /** The address of the block that the arrow keys have reached. */
   const [walked, setWalked] = useState<number | null>(null);
   const [order, setOrder] = useState<Order>('address');
-  /** Halvings of a line's bytes since all fitted. */
+  /** How often the bytes of a line were halved, from the scale at which all fits. */
   const [zoom, setZoom] = useState(0);
   const { tags } = p;
   const width = Math.max(size.width - 2 * MARGIN, 0);
@@ -77,10 +77,10 @@ export function SegmentMap(p: SegmentMapProps) {
   );
   const items = useMemo(() => itemsOf(layout.blocks), [layout]);
   const ink = inks.value;
-  const looked = query.value;
-  const numbered = answered.value;
-  const found = useMemo(() => looked && matching(looked, items, numbered), [looked, items, numbered]);
-  const keying = colorKeys.value;
+  const searchQuery = query.value;
+  const searchAnswer = answered.value;
+  const found = useMemo(() => searchQuery && matching(searchQuery, items, searchAnswer), [searchQuery, items, searchAnswer]);
+  const colors = colorKeys.value;
   const ground = parse(ink.ground);
   const { blocks } = layout;
   const blockAt = walked === null ? -1 : blocks.address.indexOf(walked);
@@ -91,7 +91,7 @@ export function SegmentMap(p: SegmentMapProps) {
     width,
     inks: ink,
     color: (b) => {
-      const own = keying.color(keying.keyOf(items, b));
+      const own = colors.color(colors.keyOf(items, b));
       return found && !found[b] ? mix(own, ground, FADED) : own;
     },
     outlined: at === null ? p.outlined : [...p.outlined, { ...at, ink: 'warn' }],
@@ -117,7 +117,8 @@ export function SegmentMap(p: SegmentMapProps) {
   const walk = (steps: number) => {
     const order = blocksInOrder(arrangement, layout);
     if (order.length === 0) return;
-    // From the selected block; without one the first step leads to the first. What lay here may be gone at this moment.
+    // The first step goes from the selected block, or to the first where none is selected. A block that was reached before may be
+    // gone at this moment: the next one in memory takes its place.
     const near =
       walked === null
         ? blocks.allocation.indexOf(selected.value ?? NONE)
@@ -181,9 +182,9 @@ export function SegmentMap(p: SegmentMapProps) {
         </div>
       </div>
       <p class="visually-hidden" aria-live="polite">
-        {at && told(tell(at, layout, p), blocks.allocation[blockAt] === selected.value)}
+        {at && placeText(describePlace(at, layout, p), blocks.allocation[blockAt] === selected.value)}
       </p>
-      <Hovered pointer={pointer} placeUnder={placeUnder} tell={(place) => tell(place, layout, p)} />
+      <Hovered pointer={pointer} placeUnder={placeUnder} describe={(place) => describePlace(place, layout, p)} />
     </section>
   );
 }
@@ -196,15 +197,15 @@ interface Point {
 interface HoveredProps {
   pointer: ReadonlySignal<Point | null>;
   placeUnder: (x: number, y: number) => Place | null;
-  tell: (place: Place) => Told;
+  describe: (place: Place) => PlaceDescription;
 }
 
-/** Looks up what is under the pointer whenever it is drawn: the moment may change under a pointer that rests. */
-function Hovered({ pointer, placeUnder, tell }: HoveredProps) {
+/** The tooltip. It looks up what is under the pointer each time, for the moment may change while the pointer rests. */
+function Hovered({ pointer, placeUnder, describe }: HoveredProps) {
   const at = pointer.value;
   const place = at && placeUnder(at.x, at.y);
   if (!place) return null;
-  const { title, facts } = tell(place);
+  const { title, facts } = describe(place);
   return (
     <Tooltip {...at}>
       <p class="tooltip-title">{title}</p>
@@ -213,7 +214,7 @@ function Hovered({ pointer, placeUnder, tell }: HoveredProps) {
   );
 }
 
-/** What is not told by colours of stacks. */
+/** The legend of what has no colour of its own. */
 function Legend() {
   return (
     <ul class="map-legend">
@@ -233,12 +234,12 @@ function Legend() {
   );
 }
 
-interface Told {
+interface PlaceDescription {
   title: string;
   facts: [string, string][];
 }
 
-function tell(place: Place, { segments, blocks }: Layout, { tags, names }: SegmentMapProps): Told {
+function describePlace(place: Place, { segments, blocks }: Layout, { tags, names }: SegmentMapProps): PlaceDescription {
   const s = place.segment;
   const segment: [string, string][] = [
     ['segment', `${address(numberAt(segments.address, s))}, ${bytes(numberAt(segments.bytes, s))}`],
@@ -263,5 +264,5 @@ function tell(place: Place, { segments, blocks }: Layout, { tags, names }: Segme
   return { title: names ? stackTitle(names, numberAt(blocks.stack, b)) : 'Block', facts: [...facts, ...segment] };
 }
 
-const told = ({ title, facts }: Told, isSelected: boolean) =>
+const placeText = ({ title, facts }: PlaceDescription, isSelected: boolean) =>
   [title, ...facts.map(([name, value]) => `${name} ${value}`), ...(isSelected ? ['selected'] : [])].join(', ');

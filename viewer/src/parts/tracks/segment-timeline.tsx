@@ -1,10 +1,10 @@
 import { useMemo, useState } from 'preact/hooks';
 import { geometryIn } from '../../draw/geometry';
 import { momentAt, placeOf } from '../../draw/hit';
-import { keys as colorKeys } from '../../draw/item-colors';
+import { colorKeys } from '../../draw/item-colors';
 import { rimColor } from '../../draw/paints';
 import type { Pen } from '../../draw/pen';
-import { shown } from '../../draw/shown';
+import { shownPicture } from '../../draw/shown';
 import { itemsOf, kindText, poolText } from '../../live/ranges';
 import { entryAt, numberAt } from '../../numbers/at';
 import { SaveMenu } from '../../save/menu';
@@ -27,15 +27,18 @@ export interface SegmentTimelineProps {
   choose: (segment: number) => void;
 }
 
-/** A moment in pixels from the plot's left end, as the timeline above has it; NaN while it has no picture of that axis. */
+/**
+ * From moments to CSS pixels from the left end of the plot, so that they lie below the same place of the timeline above. NaN as long
+ * as the timeline has no picture along that axis.
+ */
 function momentToX(width: number): (moment: number) => number {
   const [from, to] = shownRange.value;
   if (axis.value === 'events') return (moment) => ((moment - from) / (to - from)) * width;
-  const picture = shown.value?.picture;
+  const picture = shownPicture.value?.picture;
   if (picture?.window.axis !== 'time') return () => NaN;
   const { window } = picture;
   const first = momentAt(picture, 0);
-  // Of a pixel only the highest moment is known: those past it at the ends of all lie at the ends.
+  // A pixel of the picture knows only the moment that it shows. At the ends of the recording, moments beyond it lie at the end.
   const before = window.from <= whole.value[0] ? 0 : -1;
   const after = window.to >= whole.value[1] ? width : width + 1;
   return (moment) => {
@@ -45,7 +48,7 @@ function momentToX(width: number): (moment: number) => number {
   };
 }
 
-/** Reserved ranges over the timeline's axis. */
+/** Reserved ranges over the axis of the timeline. */
 export function SegmentTimeline(p: SegmentTimelineProps) {
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
@@ -64,7 +67,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
 
   const drawAll = (pen: Pen, top: number, bottom: number) => {
     const ink = inks.value;
-    const keying = colorKeys.value;
+    const colors = colorKeys.value;
     const rim = rimColor(dark.value);
     const ground = parse(ink.ground);
     const cursor = toX(shownMoment.value + (axis.value === 'events' ? 0.5 : 0));
@@ -74,7 +77,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
     }
     for (const bar of barsBetween(laid.bars, top, bottom)) {
       const [from, to] = ends(bar.segment);
-      const color = keying.color(keying.keyOf(items, bar.segment));
+      const color = colors.color(colors.keyOf(items, bar.segment));
       pen.fill(from, bar.y - top, to - from, Math.max(bar.height - (bar.height > 4 ? 0.5 : 0), 1), css(color));
       if (bar.height > 3) pen.fill(from, bar.y - top, 1, bar.height, css(mix(color, rim, 0.4)));
     }

@@ -1,5 +1,5 @@
-// Reserved ranges as tracks beneath each other: one of each place in memory, and one of each expandable segment, whose
-// pieces are mapped and unmapped within it.
+// Lays out reserved ranges as tracks below each other: a track for each place in memory, and one for each expandable segment, whose
+// pieces are mapped and unmapped within it. Heights are CSS pixels.
 
 import { poolText } from '../../live/ranges';
 import { entryAt, numberAt } from '../../numbers/at';
@@ -19,7 +19,7 @@ export interface Track {
   height: number;
 }
 
-/** Rectangle of a range without its ends in time. */
+/** Where a range is drawn in height; its ends lie on the axis. */
 export interface Bar {
   segment: number;
   y: number;
@@ -35,18 +35,18 @@ export interface TrackGroup {
 export interface Tracks {
   groups: TrackGroup[];
   tracks: Track[];
-  /** Of every range, from top to bottom. */
+  /** A bar for every range, from top to bottom. */
   bars: Bar[];
   height: number;
 }
 
-/** Logarithmic, so that 2 MiB are seen beside 10 GiB. */
+/** The height of a track, which grows with the logarithm of its bytes, so that 2 MiB can be seen next to 10 GiB. */
 function heightOf(bytes: number, expandable: boolean): number {
   const doublings = Math.max(Math.log2(Math.max(bytes, 1) / (2 * MIB)), 0);
   return expandable ? Math.min(24 + 9 * doublings, 160) : Math.min(Math.round(4 + 2 * doublings), 26);
 }
 
-/** Ranges of one place: what overlaps; of expandable segments all of one kind. Members must lie by address. */
+/** The ranges in one track: those that overlap, or all expandable ones of a kind. `members` must be sorted by address. */
 function places(members: readonly number[], s: Segments): { expandable: boolean; members: number[] }[] {
   const found: { expandable: boolean; members: number[] }[] = [];
   const expandable = new Map<number, number[]>();
@@ -69,7 +69,7 @@ function places(members: readonly number[], s: Segments): { expandable: boolean;
   return found;
 }
 
-/** The union of ranges by address, with what of it lies before each. */
+/** The bytes that ranges cover together, and how many of these lie before an address. `members` must be sorted by address. */
 function coverage(members: readonly number[], s: Segments) {
   const ends: { from: number; to: number; before: number }[] = [];
   let total = 0;
@@ -86,7 +86,7 @@ function coverage(members: readonly number[], s: Segments) {
     }
   }
   let at = 0;
-  /** Asked for by rising address. */
+  /** The covered bytes before an address. Addresses must be asked for in rising order. */
   const before = (address: number) => {
     while (entryAt(ends, at).to < address || (ends[at + 1]?.from ?? Infinity) <= address) at += 1;
     return entryAt(ends, at).before + address - entryAt(ends, at).from;
@@ -124,9 +124,10 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
   return laid;
 }
 
-/** Bars that may reach into a range of heights; no track is higher than this. */
+/** No track is higher than this (see `heightOf`). */
 const HIGHEST = 160;
 
+/** The bars that reach into the part between two heights. */
 export function barsBetween(bars: readonly Bar[], top: number, bottom: number): Bar[] {
   const first = firstThat(0, bars.length, (i) => entryAt(bars, i).y >= top - HIGHEST);
   const seen: Bar[] = [];

@@ -86,7 +86,7 @@ export type Recording = {
   conf: string | null;
   /** Facts about the file, in the order in which they are shown: their names and values. */
   facts: Array<[string, string]>;
-  /** The same of the allocator's settings. */
+  /** The recorded settings of the allocator: their names and values. */
   settings: Array<[string, string]>;
   devices: Array<Device>;
 };
@@ -148,7 +148,7 @@ export type Mark = {
   event: number;
   time_us: number | null;
   kind: MarkKind;
-  /** What was asked for in vain. */
+  /** The bytes of the request that failed, where it is an out of memory. */
   bytes: number;
 };
 
@@ -158,7 +158,7 @@ export type Mark = {
 export type MarkKind = "oom" | "snapshot";
 
 /**
- * What an allocation or event carries beside numbers and stack. Texts are positions in the device's `tag_texts`.
+ * What is recorded with an allocation or event besides numbers and a stack. Texts are positions in the device's `tag_texts`.
  */
 export type Tags = {
   stream: number;
@@ -174,9 +174,9 @@ export type Tags = {
  */
 export type Names = {
   texts: Array<string>;
-  /** Of each frame its file as recorded. */
+  /** For each frame its file as recorded. */
   file: U32s;
-  /** The file as people read it. */
+  /** The file as reports shorten it. */
   short_file: U32s;
   function: U32s;
   short_function: U32s;
@@ -186,7 +186,7 @@ export type Names = {
   /** Stack `i` has the frames from `ends[i - 1]` (0 of the first) up to `ends[i]`, innermost first. */
   ends: U32s;
   frames: U32s;
-  /** Of each stack the frame that names it. */
+  /** For each stack the frame that names it: as a rule the user's innermost. */
   own: U32s;
 };
 
@@ -199,10 +199,10 @@ export type Window = {
   /** The left and the right end on the axis. */
   from: number;
   to: number;
-  /** Pixels. */
+  /** The size of the picture in pixels. */
   width: number;
   height: number;
-  /** Bytes at the bottom and at the top; without the top what is there fits. */
+  /** Bytes at the bottom and at the top; where the top is null, the picture is fitted to what is there. */
   low: number;
   high: number | null;
   /** Where `high` is null: whether room is left for reserved bytes, too. 1 is yes in the question. */
@@ -231,7 +231,7 @@ export type Picture = {
   /** Bytes at the bottom and at the top. */
   low: number;
   high: number;
-  /** Of each pixel column its column; `NONE` where the window reaches beyond the recording. */
+  /** The column of each pixel column; `NONE` where the window reaches beyond the recording. */
   column: U32s;
   /** The moment that a column shows. */
   moment: U32s;
@@ -256,7 +256,7 @@ export type Items = {
   size: F64s;
   /** The first moment at which it is there. */
   from: U32s;
-  /** The first moment at which it is there no more; `NONE` where it stays. */
+  /** The first moment at which it is there no more; `NONE` where it stays to the end. */
   to: U32s;
   stack: U32s;
   tags: U32s;
@@ -270,11 +270,11 @@ export type Live = {
   counters: ByKind<number>;
   stack: U32s;
   tags: U32s;
-  /** How they are known: a position in `ORIGINS`. */
+  /** How the allocations are known: a position in `ORIGINS`. */
   origin: U8s;
   bytes: F64s;
   requested: F64s;
-  /** Blocks. */
+  /** The number of blocks. */
   count: U32s;
 };
 
@@ -297,7 +297,7 @@ export type LayoutSegments = {
   tags: U32s;
   /** A position in `SEGMENT_KINDS`. */
   kind: U8s;
-  /** 1 where it is. */
+  /** 1 where the segment is expandable. */
   expandable: U8s;
   stack: U32s;
   from: U32s;
@@ -311,7 +311,7 @@ export type LayoutBlocks = {
   address: F64s;
   bytes: F64s;
   requested: F64s;
-  /** 1 where it was freed and waits for another stream. */
+  /** 1 where the block was freed and waits for another stream. */
   pending: U8s;
   stack: U32s;
   tags: U32s;
@@ -345,7 +345,7 @@ export type Allocation = {
   /** Which of the allocations at this address it is, from 0. */
   version: number;
   requested: number;
-  /** Of its block. */
+  /** The bytes of its block. */
   bytes: number;
   /** The moment after it was made; 0 of what was live before recording began. */
   from: number;
@@ -367,12 +367,12 @@ export type Allocation = {
 };
 
 /**
- * What a search looks for: an allocation is found that is all of what is named. Null is any.
+ * A search: it finds the allocations that match every member that is not null.
  */
 export type Query = {
   stacks: Array<number> | null;
   tags: Array<number> | null;
-  /** An address inside of its block. */
+  /** An address inside of the block. */
   address: number | null;
   /** Which of the allocations that begin at `address`, from 0. */
   version: number | null;
@@ -386,7 +386,7 @@ export type Query = {
  */
 export type Found = {
   count: number;
-  /** Of all that were found, in sum over the recording. */
+  /** The bytes of all that were found, added up over the recording. */
   bytes: number;
   id: U32s;
   address: F64s;
@@ -405,7 +405,7 @@ export type Regions = {
   /** A position in `names`. */
   name: U32s;
   depth: U8s;
-  /** Moments. */
+  /** The moments at which the run begins and ends. */
   from: U32s;
   to: U32s;
   from_us: F64s;
@@ -424,7 +424,7 @@ export type Segments = {
   tags: U32s;
   /** A position in `SEGMENT_KINDS`. */
   kind: U8s;
-  /** 1 where it is. */
+  /** 1 where the segment is expandable. */
   expandable: U8s;
   stack: U32s;
   pools: Array<PoolPeaks>;
@@ -500,7 +500,7 @@ export type Packed = {
 };
 
 /**
- * What it carries of a file beside the recording.
+ * The names and devices of a file.
  */
 export type PackedFile = {
   names: Names;
@@ -525,20 +525,20 @@ export type PackedDevice = {
  * Every allocation. Columns are of variable-length numbers where nothing else is said.
  */
 export type PackedAllocations = {
-  /** Each address once: signed differences. */
+  /** Each address once, as signed differences. */
   addresses: U8s;
-  /** Positions in `addresses`. */
+  /** The address of each allocation: a position in `addresses`. */
   address: U8s;
   requested: U8s;
-  /** Signed: the block's bytes beyond the request rounded up to 512 bytes. */
+  /** Signed numbers: the bytes of the block less those of the request rounded up to 512 bytes. */
   beyond: U8s;
-  /** Signed differences of moments. */
+  /** First moments, as signed differences. */
   from: U8s;
-  /** Moments counted from `from`: 0 is never, 1 the same. */
+  /** When each was freed, in moments after `from`: 0 is never, 1 the same moment. */
   freed: U8s;
-  /** Moments counted from `freed`. */
+  /** When its memory was available again, in moments after `freed`, likewise. */
   to: U8s;
-  /** 0 is none. */
+  /** 0 is none, other numbers are one more than that of the stack. */
   stack: U8s;
   tags: U8s;
   /** A byte each: the position in `ORIGINS`, and 4 where the size is inferred. */
@@ -551,17 +551,17 @@ export type PackedAllocations = {
 export type PackedEvents = {
   /** A byte each: the position in `ACTIONS`. */
   action: U8s;
-  /** 0 is none, 1 a new one, 2 the newest, 3 the one before it ... */
+  /** The allocation that it is about: 0 is none, 1 a new one, 2 the newest so far, 3 the one before that ... */
   allocation: U8s;
   /** Signed differences of microseconds since the Unix epoch; empty where not every event has a time. */
   time: U8s;
-  /** Events about an allocation that tell another size than it has: signed differences of their numbers, and the sizes. */
+  /** Events that name another size than their allocation has: their numbers as signed differences, and the sizes in bytes. */
   odd_event: U8s;
   odd_bytes: U8s;
-  /** Of the events about an allocation that do not make it. */
+  /** Stacks and tags of the events that free an allocation. */
   free_stack: U8s;
   free_tags: U8s;
-  /** Of the events about no allocation. */
+  /** The same and addresses and bytes of the events that are about no allocation. */
   lone_address: U8s;
   lone_bytes: U8s;
   lone_stack: U8s;
@@ -572,11 +572,11 @@ export type PackedEvents = {
  * Ranges of reserved memory.
  */
 export type PackedRanges = {
-  /** Signed differences. */
+  /** Addresses as signed differences. */
   address: U8s;
   bytes: U8s;
   from: U8s;
-  /** Moments counted from `from`. */
+  /** When the range was given back, in moments after `from`: 0 is never. */
   to: U8s;
   tags: U8s;
   /** A byte each: the position in `SEGMENT_KINDS`, and 4 where it is expandable. */

@@ -1,0 +1,65 @@
+//! The names of frames, and the stacks of a file.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use vramscope_trace::{FrameId, StringId};
+
+use crate::columns::Columns;
+use crate::protocol::{NONE, Names};
+use crate::recording::OpenRecording;
+use crate::tables::code;
+
+impl OpenRecording {
+    /// The names of frames, and the stacks. Every text is sent once and frames refer to it, for a file may give one long name to any
+    /// number of frames.
+    pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
+        let trace = &self.recording.trace;
+        let names = vramscope_report::Names { trace, frames: &self.frames };
+        let mut texts = Vec::new();
+        let mut numbers: HashMap<(FrameText, StringId), u32> = HashMap::new();
+        let mut number = |kind: FrameText, frame: FrameId| {
+            let of = trace.frames.get(frame);
+            let string =
+                if matches!(kind, FrameText::File | FrameText::ShortFile) { of.filename } else { of.name };
+            *numbers.entry((kind, string)).or_insert_with(|| {
+                texts.push(match kind {
+                    FrameText::File | FrameText::Function => Cow::Borrowed(trace.strings.get(string)),
+                    FrameText::ShortFile => names.file(frame).into(),
+                    FrameText::ShortFunction => names.function(frame).into(),
+                });
+                (texts.len() - 1) as u32
+            })
+        };
+        let columns = [FrameText::File, FrameText::ShortFile, FrameText::Function, FrameText::ShortFunction]
+            .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
+        let [file, short_file, function, short_function] = columns;
+        let mut end = 0;
+        let ends = trace.stacks.iter().map(|(_, stack)| {
+            end += stack.len() as u32;
+            end
+        });
+        let own = trace.stacks.iter().map(|(id, _)| self.frames.own_frame(trace, id));
+        Names {
+            texts,
+            file: answer.u32(file),
+            short_file: answer.u32(short_file),
+            function: answer.u32(function),
+            short_function: answer.u32(short_function),
+            line: answer.u32(trace.frames.iter().map(|(_, f)| f.line)),
+            code: answer.u8(trace.frames.iter().map(|(id, _)| code(self.frames.code(id)))),
+            ends: answer.u32(ends),
+            frames: answer.u32(trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32))),
+            own: answer.u32(own.map(|f| f.map_or(NONE, |f| f.index() as u32))),
+        }
+    }
+}
+
+/// The texts of a frame: file and function, each as recorded, and as reports shorten them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum FrameText {
+    File,
+    ShortFile,
+    Function,
+    ShortFunction,
+}

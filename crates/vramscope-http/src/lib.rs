@@ -1,9 +1,10 @@
-//! HTTP/1 connections, bounded in number and in time.
+//! HTTP/1 connections, bounded in number and in time, and who may ask.
 //!
 //! hyper answers, and bounds neither how many connect nor whom they keep out. Here a new connection always finds a place:
 //! where all are taken, the one that deserves it least is ended, see [`Places`]. So nobody who only connects, or
 //! sends a question a byte at a time, keeps others waiting.
 
+mod guard;
 mod places;
 
 use std::convert::Infallible;
@@ -18,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+pub use guard::Guard;
 pub use places::{Place, Places};
 
 /// What a connection may take.

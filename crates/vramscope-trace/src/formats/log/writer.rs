@@ -409,12 +409,11 @@ impl<W: Write> LogWriter<W> {
         [self.string(f.name), self.string(f.filename), u64::from(f.line)]
     }
 
-    fn uint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.buffer.push(n as u8 | 0x80);
-            n >>= 7;
+    fn uint(&mut self, n: u64) {
+        // Every number of 64 bits can be written.
+        if let Some((bytes, length)) = leb128fmt::encode_u64(n) {
+            self.buffer.extend(&bytes[..length]);
         }
-        self.buffer.push(n as u8);
     }
 
     fn uints<const N: usize>(&mut self, numbers: [u64; N]) {

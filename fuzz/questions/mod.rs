@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use vramscope::analysis::{
-    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceReplay, Facts, Growth, Judged, ReplayOptions,
-    Status, Timeline, Window,
+    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceRecording, DeviceReplay, Facts, Frames, Growth,
+    Options, ReplayOptions, Status, Summary, Timeline, Window,
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
-use vramscope::report::{Advice, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson};
+use vramscope::report::{
+    Advice, Answers, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson,
+};
 
 /// Asks everything of `recording`.
 pub(crate) fn ask(recording: &Recording) {
@@ -90,8 +92,8 @@ fn budgets(recording: &Recording, frames: &Frames) {
         budgets.extend([Budget::Peak(kind, 0), Budget::Growth(kind, Growth::Bytes(0))]);
     }
     let check = |position| {
-        let judged = Judged { trace, position, frames };
-        let check = BudgetCheck::of(judged, Some(judged), &budgets);
+        let recorded = DeviceRecording { trace, position, frames };
+        let check = BudgetCheck::of(recorded, Some(recorded), &budgets);
         for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
             let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
             assert!(!grew, "nothing grows over itself");

@@ -37,8 +37,10 @@ mod threads;
 
 #[cfg(feature = "cuda")]
 pub use device::CudaDevice;
-pub use device::HostDevice;
-pub use history::{Context, Enabled, HistoryOptions, UserMetadata, set_user_metadata, user_metadata};
+pub use device::{HostDevice, Process};
+pub use history::{
+    Context, Enabled, ExclusiveFile, HistoryOptions, UserMetadata, set_user_metadata, user_metadata,
+};
 pub use pool::{
     AllocError, Allocation, DevicePool, HistoryError, Limit, LimitError, MemoryPool, OomObserver, PeakScope,
     PrivatePool, Region, SnapshotError, WeakPool,

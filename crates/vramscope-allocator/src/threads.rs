@@ -24,8 +24,8 @@ thread_local! {
     static STREAM: ThreadStream = ThreadStream(take());
 }
 
-/// The calling thread's number: no other in this process has it, now or later. The last of all where the
-/// thread is ending.
+/// The calling thread's number, which no other thread of this process has, before or after; `u64::MAX` where the thread is
+/// ending and has no thread-local values any more.
 pub(crate) fn this_thread() -> NonZeroU64 {
     NUMBER.try_with(|&number| number).unwrap_or(NonZeroU64::MAX)
 }
@@ -48,6 +48,7 @@ struct Numbers {
 
 static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { next: FIRST_THREAD_STREAM, free: Vec::new() });
 
+/// A number for a thread's own stream: one that is free again, or the next.
 fn take() -> u64 {
     let mut numbers = lock(&NUMBERS);
     if let Some(number) = numbers.free.pop() {
@@ -57,24 +58,26 @@ fn take() -> u64 {
     numbers.next - 1
 }
 
-/// What names the calling thread's own default stream among streams (`_get_stream_identifier`, CuPy). No other living
-/// thread has it; one that began later than this one ended may.
+/// The number of the calling thread's own default stream (`_get_stream_identifier`, CuPy). No other living thread has it, but
+/// a thread that begins after this one has ended may get it again.
 pub(crate) fn own_stream() -> u64 {
     // A thread that is ending gets a number that never comes back.
     STREAM.try_with(|stream| stream.0).unwrap_or_else(|_| take())
 }
 
-/// The number is one that [`own_stream`] gives.
+/// Whether [`own_stream`] may have returned this number.
 pub(crate) fn is_own_stream(stream: u64) -> bool {
     (FIRST_THREAD_STREAM..1 << 53).contains(&stream)
 }
 
-/// What the calling thread's own stream is called among the streams that use a block: no other thread's ever is.
+/// Names the calling thread's own stream among the streams that use a block. No other thread's has the same name, before or
+/// after.
 pub(crate) fn use_by_this_thread() -> u64 {
     USED_BY_THREAD | this_thread().get()
 }
 
-/// Which stream can be marked for a use: for that of another thread, whose stream only that thread can name, none.
+/// The stream on which an event can be recorded for a use by `stream`. `None` for another thread's own stream, which only
+/// that thread can name to the driver.
 pub(crate) fn stream_to_mark(stream: u64) -> Option<u64> {
     match stream & USED_BY_THREAD {
         0 => Some(stream),

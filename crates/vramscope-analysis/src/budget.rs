@@ -48,7 +48,7 @@ impl Growth {
 
 /// One device of a recording: the one that is checked, or the baseline that it is compared with.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<'t> {
+pub struct DeviceRecording<'t> {
     /// The recording.
     pub trace: &'t Arc<Trace>,
     /// The device's position in [`Trace::devices`].
@@ -161,10 +161,14 @@ pub struct HighWater {
 }
 
 impl BudgetCheck {
-    /// Checks a device against `budgets`. `baseline` is the same device of the recording that [`Budget::Growth`] compares
+    /// Checks `device` against `budgets`. `baseline` is the same device of the recording that [`Budget::Growth`] compares
     /// with; `None` where that recording lacks it.
-    pub fn of(judged: Judged<'_>, baseline: Option<Judged<'_>>, budgets: &[Budget]) -> Self {
-        let new = Side::of(judged);
+    pub fn of(
+        device: DeviceRecording<'_>,
+        baseline: Option<DeviceRecording<'_>>,
+        budgets: &[Budget],
+    ) -> Self {
+        let new = Side::of(device);
         let old = baseline.map(Side::of);
         Self {
             device: new.history.device().device,
@@ -190,9 +194,9 @@ struct Side<'t> {
 }
 
 impl<'t> Side<'t> {
-    fn of(judged: Judged<'t>) -> Self {
-        let history = History::replayed(judged.trace, judged.position);
-        Self { peaks: history.peaks(), history, frames: judged.frames }
+    fn of(device: DeviceRecording<'t>) -> Self {
+        let history = History::replayed(device.trace, device.position);
+        Self { peaks: history.peaks(), history, frames: device.frames }
     }
 
     fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {

@@ -66,6 +66,8 @@ impl Peaks {
 /// Walks a history and knows the counters at each moment, from [`Moment::START`] to the end.
 pub struct Walk<'h> {
     history: &'h History,
+    /// How many events the history has.
+    events: usize,
     now: Counters,
     next: usize,
     unrecorded: usize,
@@ -85,7 +87,8 @@ impl History {
             }
         }
         let reserved = Changes::of(self.reserved.iter().map(|r| (r.from, r.to, r.size)));
-        let mut walk = Walk { history: self, now, next: 0, unrecorded: 0, reserved };
+        let events = self.device().events.len();
+        let mut walk = Walk { history: self, events, now, next: 0, unrecorded: 0, reserved };
         walk.reserve_until(Moment::START);
         walk
     }
@@ -138,7 +141,7 @@ impl Iterator for Walk<'_> {
         }
         let event = self.next - 1;
         let history = self.history;
-        if event >= history.device().events.len() {
+        if event >= self.events {
             return None;
         }
         self.next += 1;

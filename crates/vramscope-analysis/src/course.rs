@@ -3,7 +3,7 @@
 use crate::cancel::Cancel;
 use crate::counters::{Counters, Peaks};
 use crate::history::History;
-use crate::leaks::{self, Rise};
+use crate::leaks::{self, ActiveRange};
 use crate::region_runs::region_runs;
 use crate::regions::{Region, regions_of};
 use crate::spans::Spans;
@@ -30,7 +30,7 @@ impl Course {
         let mut spans = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty());
         let last = leaks::last_allocation(history);
         let rises_until = last.map_or(0, |last| last + 2);
-        let (mut peaks, mut rise) = (Peaks::default(), Rise::default());
+        let (mut peaks, mut active) = (Peaks::default(), ActiveRange::default());
         let moments = history.device().events.len() + 1;
         let shares = moments.min(SHARES);
         let mut timeline = vec![Counters::default(); shares];
@@ -44,7 +44,7 @@ impl Course {
             for (moment, c) in walk.by_ref().take(border(number + 1) - border(number)) {
                 peaks.see(moment, c);
                 if moment.index() < rises_until {
-                    rise.see(c.active);
+                    active.see(c.active);
                 }
                 if let Some(spans) = &mut spans {
                     spans.see(moment, c.allocated);
@@ -61,7 +61,7 @@ impl Course {
                 .filter(|_| !cancel.is_cancelled())
                 .map_or_else(Vec::new, |spans| regions_of(history, &runs, spans)),
             timeline,
-            repeats: !cancel.is_cancelled() && last.is_some_and(|last| leaks::repeats(history, last, rise)),
+            repeats: !cancel.is_cancelled() && last.is_some_and(|last| leaks::repeats(history, last, active)),
         }
     }
 }

@@ -71,18 +71,18 @@ pub(crate) type Tallies = HashMap<StackId, Tally>;
 
 /// The lowest and the highest active bytes up to the last allocation.
 #[derive(Clone, Copy)]
-pub(crate) struct Rise {
+pub(crate) struct ActiveRange {
     lowest: u64,
     highest: u64,
 }
 
-impl Default for Rise {
+impl Default for ActiveRange {
     fn default() -> Self {
         Self { lowest: u64::MAX, highest: 0 }
     }
 }
 
-impl Rise {
+impl ActiveRange {
     /// Takes in the active bytes at the next moment.
     #[inline]
     pub(crate) fn see(&mut self, active: u64) {
@@ -94,9 +94,9 @@ impl Rise {
 /// Lines whose live allocations keep growing through the run, most bytes first.
 pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let Some(last) = last_allocation(history) else { return Vec::new() };
-    let mut rise = Rise::default();
-    history.walk().take(last + 2).for_each(|(_, c)| rise.see(c.active));
-    if repeats(history, last, rise) { suspects(history, frames, tally(history, last)) } else { Vec::new() }
+    let mut active = ActiveRange::default();
+    history.walk().take(last + 2).for_each(|(_, c)| active.see(c.active));
+    if repeats(history, last, active) { suspects(history, frames, tally(history, last)) } else { Vec::new() }
 }
 
 /// The event of the last allocation: after it the program only frees.
@@ -176,9 +176,10 @@ pub(crate) fn tally(history: &History, last: usize) -> Tallies {
     tallies
 }
 
-/// Active bytes fall again and again up to event `last`, and all those falls together are no less than the whole rise.
-pub(crate) fn repeats(history: &History, last: usize, rise: Rise) -> bool {
-    let rise = rise.highest.saturating_sub(rise.lowest);
+/// Active bytes fall again and again up to event `last`, and all those falls together are no less than the whole rise, from the
+/// lowest to the highest of `active`.
+pub(crate) fn repeats(history: &History, last: usize, active: ActiveRange) -> bool {
+    let rise = active.highest.saturating_sub(active.lowest);
     let mut falls: [Falls; SMALLEST_FALL] =
         std::array::from_fn(|halvings| Falls::of((rise >> (halvings + 1)).max(1)));
     for (_, c) in history.walk().take(last + 2) {

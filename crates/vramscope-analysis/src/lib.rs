@@ -40,7 +40,9 @@ mod timeline;
 mod times;
 mod tree;
 
-pub use budget::{Budget, BudgetCheck, Growth, HighWater, Judged, Measured, Status, Unknown, Verdict};
+pub use budget::{
+    Budget, BudgetCheck, DeviceRecording, Growth, HighWater, Measured, Status, Unknown, Verdict,
+};
 pub use cancel::Cancel;
 pub use changes::{Change, Changes};
 pub use churn::churn;

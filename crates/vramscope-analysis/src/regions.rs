@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::history::History;
 use crate::region_runs::{RegionRun, region_runs};
-use crate::spans::{Seen, Spans};
+use crate::spans::{SpanBytes, Spans};
 
 /// All runs of the regions of one name; a number at its end, as in `ProfilerStep#12`, is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn regions(history: &History) -> Vec<Region> {
 /// The regions behind `runs`, whose spans saw the allocated bytes at every moment.
 pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
-    for (run, Seen { before, highest: peak, after }) in runs.iter().zip(spans.seen()) {
+    for (run, SpanBytes { before, highest: peak, after }) in runs.iter().zip(spans.seen()) {
         let name = without_number(history.trace().strings.get(run.name));
         let order = found.len();
         let (_, region, each) =

@@ -5,11 +5,11 @@ use vramscope_trace::DeviceTrace;
 use crate::moment::Moment;
 use crate::region_runs::RegionRun;
 
-/// What a span of moments saw, in bytes.
+/// The bytes before, within and after a span of moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SpanBytes {
     pub(crate) before: u64,
-    /// The highest, from the first moment to the last.
+    /// The highest of the span, from its first moment to its last.
     pub(crate) highest: u64,
     pub(crate) after: u64,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Seen {
 pub(crate) struct Spans {
     /// The first and the last moment of each span.
     spans: Vec<(u32, u32)>,
-    seen: Vec<Seen>,
+    seen: Vec<SpanBytes>,
     /// Numbers of the spans by their first moments, and by their last, those to come at the end.
     by_first: Vec<u32>,
     by_last: Vec<u32>,
@@ -67,7 +67,13 @@ impl Spans {
         };
         let by_first = in_order_of(&|number| spans[number as usize].0);
         let by_last = in_order_of(&|number| spans[number as usize].1);
-        Some(Self { seen: vec![Seen::default(); spans.len()], spans, by_first, by_last, falling: Vec::new() })
+        Some(Self {
+            seen: vec![SpanBytes::default(); spans.len()],
+            spans,
+            by_first,
+            by_last,
+            falling: Vec::new(),
+        })
     }
 
     /// The value at the next moment.
@@ -94,7 +100,7 @@ impl Spans {
     }
 
     /// What each span saw, in the order of the runs.
-    pub(crate) fn seen(self) -> Vec<Seen> {
+    pub(crate) fn seen(self) -> Vec<SpanBytes> {
         self.seen
     }
 }
@@ -148,7 +154,7 @@ mod tests {
             let (first, last) = run.moments(&times);
             let value = |moment: usize| column.values().get(moment).unwrap();
             let expected =
-                Seen { before: value(first), highest: column.highest(first, last), after: value(last) };
+                SpanBytes { before: value(first), highest: column.highest(first, last), after: value(last) };
             assert_eq!(seen, expected, "{run:?}");
         }
     }

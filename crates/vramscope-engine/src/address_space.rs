@@ -1,24 +1,25 @@
-//! Which addresses are free.
+//! [`AddressSpace`]: which addresses are free and which are taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Addresses from a base to the end of the address space, of which ranges are taken and given back.
+/// The addresses from a base to the end of the address space, of which ranges are taken and given back. Sizes are in bytes.
 #[derive(Debug, Clone)]
 pub struct AddressSpace {
-    /// Free ranges: first address to size. Neighbours are joined.
+    /// The free ranges: the size of each by its first address. Two of them are never neighbours, for those are joined.
     gaps: BTreeMap<u64, u64>,
-    /// First addresses of the gaps by their size: ranges are whole pages, so there are few sizes.
+    /// The first addresses of the free ranges by their size. Ranges are whole pages, so there are few sizes.
     by_size: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 impl AddressSpace {
-    /// Every address from `base` on, free.
+    /// An address space in which every address from `base` on is free.
     pub fn from_base(base: u64) -> Self {
         let mut space = Self { gaps: BTreeMap::new(), by_size: BTreeMap::new() };
         space.insert(base, u64::MAX - base);
         space
     }
 
+    /// Adds a free range.
     fn insert(&mut self, start: u64, size: u64) {
         if size > 0 {
             self.gaps.insert(start, size);
@@ -26,6 +27,7 @@ impl AddressSpace {
         }
     }
 
+    /// Removes the free range that begins at `start`, and returns its size.
     fn remove(&mut self, start: u64) -> Option<u64> {
         let size = self.gaps.remove(&start)?;
         if let Some(starts) = self.by_size.get_mut(&size) {
@@ -37,14 +39,16 @@ impl AddressSpace {
         Some(size)
     }
 
-    /// Takes the first `size` addresses, at least one, of the lowest gap that has them; `None` where none has.
+    /// Takes the first `size` addresses of the lowest free range that has as many, and returns the first; `None` where no range
+    /// has. A size of 0 counts as 1 in the search.
     pub fn take(&mut self, size: u64) -> Option<u64> {
         let lowest = self.by_size.range(size.max(1)..).filter_map(|(_, starts)| starts.first());
         let address = lowest.copied().min()?;
         self.take_at(address, size).then_some(address)
     }
 
-    /// Takes the addresses `[address, address + size)`; false, and nothing done, where one of them is taken.
+    /// Takes the addresses from `address` up to, but without, `address + size`. Returns false and takes none where one of them is
+    /// taken already.
     pub fn take_at(&mut self, address: u64, size: u64) -> bool {
         let Some((&start, &gap)) = self.gaps.range(..=address).next_back() else { return false };
         let end = start + gap;
@@ -55,7 +59,7 @@ impl AddressSpace {
         true
     }
 
-    /// Gives a range back that was taken.
+    /// Gives back a range that was taken.
     pub fn give_back(&mut self, address: u64, size: u64) {
         let (mut start, mut end) = (address, address.saturating_add(size));
         if let Some((&before, &gap)) = self.gaps.range(..start).next_back()

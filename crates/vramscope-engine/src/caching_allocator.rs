@@ -5,8 +5,8 @@ use std::sync::Arc;
 use vramscope_trace::{Block, PoolId, Segment};
 
 use crate::arena::Arena;
+use crate::arena::BlockKey;
 use crate::arena_key::ArenaKey;
-use crate::block::BlockKey;
 use crate::callbacks::NoCallbacks;
 use crate::device::{Device, DeviceError};
 use crate::engine::Engine;
@@ -20,9 +20,9 @@ use crate::statistics::Statistics;
 /// The caching allocator of one device, without hooks, history and handles that free themselves: PyTorch's
 /// `DeviceCachingAllocator`, or CuPy's `SingleDeviceMemoryPool`, by its [`Policy`].
 ///
-/// It is the engine of the pools of `vramscope-allocator`. What a program or a driver decides there is said
-/// here: the pool and stream of each request, when other streams are done with a freed block, what lay on
-/// the device at the start.
+/// It is the same engine as in the pools of `vramscope-allocator`. What depends on the program or on the driver there is given
+/// by the caller here: the pool and stream of each request, when other streams are done with a freed block, and what lay on the
+/// device at the start.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,9 +54,9 @@ pub struct LiveBlock {
 
 /// A block that was in place from the start.
 pub enum Installed {
-    /// In use.
+    /// A block in use.
     Live(LiveBlock),
-    /// Given back, and still in use by another stream.
+    /// A block that its owner has freed, and that another stream still uses.
     Pending(PendingBlock),
 }
 
@@ -77,8 +77,8 @@ impl CachingAllocator {
         Ok(Self { engine: Engine::new(device, 0, policy, Unobserved)? })
     }
 
-    /// Takes `size` bytes, at least one, from a pool on a stream. A private pool that is named for the first
-    /// time is made: it splits blocks, and keeps them until [`release_pool`](Self::release_pool).
+    /// Allocates `size` bytes from a pool on a stream; 0 counts as 1. A private pool that is named for the first time is made: it
+    /// splits blocks, and keeps its cache until [`release_pool`](Self::release_pool).
     ///
     /// # Errors
     /// See [`AllocError`].
@@ -92,17 +92,17 @@ impl CachingAllocator {
         Ok(LiveBlock { arena, key: grant.block, address: grant.address, size: grant.size })
     }
 
-    /// Says that a private pool exists: its blocks are kept from others.
+    /// Makes a private pool, where it does not exist yet. Its blocks serve no other pool.
     pub fn create_pool(&self, pool: PoolId) {
         self.engine.add_pool(pool);
     }
 
-    /// Nobody will allocate from a private pool again: its blocks need no longer be kept.
+    /// Says that no more will be allocated from a private pool, so that its cached blocks may be given back.
     pub fn release_pool(&self, pool: PoolId) {
         self.engine.release_pool(pool);
     }
 
-    /// Gives every cached block of one pool that is whole back to the device (`emptyCache` of one pool).
+    /// Gives the cached segments of one pool back to the device, as far as nothing in them is in use (`emptyCache` of one pool).
     ///
     /// # Errors
     /// The device's first refusal.
@@ -110,8 +110,8 @@ impl CachingAllocator {
         self.engine.free_pool(pool)
     }
 
-    /// Gives every cached block that is whole back to the device (`emptyCache`), after waiting for the streams
-    /// of every freed block.
+    /// Gives all cached segments back to the device, as far as nothing in them is in use (`emptyCache`), after waiting for the
+    /// streams of every freed block.
     ///
     /// # Errors
     /// The device's first refusal.
@@ -119,8 +119,8 @@ impl CachingAllocator {
         self.engine.free_all_blocks(None)
     }
 
-    /// Gives the cached segment at `address` back to the device, or the whole pages of an expandable one's
-    /// free block around it. False where no such block is free.
+    /// Gives the cached segment that contains `address` back to the device; in an expandable segment, the whole pages of the free
+    /// block that contains it. Returns false where nothing was given back.
     ///
     /// # Errors
     /// The device's refusal.
@@ -128,8 +128,8 @@ impl CachingAllocator {
         self.engine.release_at(address)
     }
 
-    /// Puts a segment and its blocks in place that lay on the device before the first step; the device must
-    /// hold it already. Returns its blocks in the order given.
+    /// Puts a segment and its blocks in place that lay on the device before the first step. The device must already count its
+    /// addresses as taken. Returns the blocks in the order given.
     ///
     /// # Errors
     /// Where blocks overlap or lie outside the segment; then nothing is put in place.
@@ -139,7 +139,7 @@ impl CachingAllocator {
         let installed = keys.into_iter().zip(&segment.blocks).map(|(key, block)| {
             let (arena, size) = (Arc::clone(arena), block.size);
             if block.pending {
-                let number = arena.wait_to_be_told(key);
+                let number = arena.wait_for_completion(key);
                 Installed::Pending(PendingBlock { arena, number, size })
             } else {
                 Installed::Live(LiveBlock { arena, key, address: block.address, size })
@@ -159,16 +159,16 @@ impl CachingAllocator {
         self.engine.active_bytes()
     }
 
-    /// Bytes of the five kinds, and counts.
+    /// Bytes of the five kinds with their peaks, and counts.
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
     }
 
-    /// Every segment with its blocks, in address order, as a snapshot shows them; of an expandable segment,
-    /// each run of mapped addresses. No stacks are known.
+    /// Every segment with its blocks in address order, in the form of a snapshot without stacks. Of an expandable segment there is
+    /// one for each run of mapped addresses.
     pub fn segments(&self) -> Vec<(Segment, Vec<Block>)> {
-        let whole = self.engine.whole();
-        whole.segments().iter().map(SegmentLayout::without_stacks).collect()
+        let locked = self.engine.lock_all();
+        locked.segments().iter().map(SegmentLayout::without_stacks).collect()
     }
 }
 
@@ -183,13 +183,13 @@ impl LiveBlock {
         self.size
     }
 
-    /// Ends its use: it is available again.
+    /// Frees the block, which is then available again.
     #[inline]
     pub fn free(self) {
         self.arena.free(self.key, None);
     }
 
-    /// Ends its owner's use; other streams still use it.
+    /// Frees the block while other streams still use it: it is available once they are done.
     pub fn free_requested(self) -> PendingBlock {
         let number = self.arena.free_requested(self.key);
         PendingBlock { arena: self.arena, number, size: self.size }
@@ -212,7 +212,8 @@ impl PendingBlock {
         self.size
     }
 
-    /// The other streams are done. Nothing happens where the allocator has waited for them meanwhile.
+    /// Says that the other streams are done, so that the block is available again. Does nothing where the allocator has waited for
+    /// the streams meanwhile, as it does before it gives its cache back.
     pub fn free_completed(self) {
         self.arena.free_completed(self.number);
     }

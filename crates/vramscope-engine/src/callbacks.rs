@@ -2,22 +2,22 @@
 
 use std::convert::Infallible;
 
-/// Told of every attempt to take memory from the device. No lock is held meanwhile.
+/// Called before and after every attempt to take memory from the device, with no lock held.
 pub trait AllocCallbacks {
     /// Why a request may not go on.
     type Refusal: std::error::Error + 'static;
 
-    /// `size` bytes are about to be taken.
+    /// Called before `size` bytes are taken.
     ///
     /// # Errors
-    /// Ends the request.
+    /// Refuses: the request fails with [`AllocError::Refused`](crate::AllocError::Refused).
     fn alloc_preprocess(&self, size: u64) -> Result<(), Self::Refusal>;
 
-    /// They were, at `address`; 0 where the device had none.
+    /// Called after `size` bytes were taken at `address`; the address is 0 where the device had no memory.
     fn alloc_postprocess(&self, size: u64, address: u64);
 }
 
-/// Nobody is told of what is taken from the device.
+/// No callbacks.
 #[derive(Debug, Clone, Copy)]
 pub struct NoCallbacks;
 

@@ -10,56 +10,125 @@ use crate::arena_key::ArenaKey;
 use crate::device::{Device, DeviceError, VirtualMemory, guarded};
 use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, Policy};
-use crate::statistics::Meter;
+use crate::statistics::{Ledger, Meter, Statistics, Tally};
 
 /// What the arenas of one device share.
 pub(crate) struct Core<O> {
-    pub(crate) device: Arc<dyn Device>,
-    pub(crate) device_id: i32,
-    pub(crate) policy: Policy,
-    pub(crate) observer: O,
-    driver: Mutex<Driver>,
-    /// The age of free blocks is counted: garbage is collected.
+    device: Arc<dyn Device>,
+    device_id: i32,
+    policy: Policy,
+    observer: O,
+    accounts: Mutex<DeviceAccounts>,
+    /// Whether the ages of free blocks are counted, because garbage is collected by them.
     ages: AtomicBool,
-    /// Searches in the default pool, by class.
+    /// How many requests have searched the default pool, by class.
     searches: [AtomicU64; 2],
 }
 
-/// Changes together with what the device has given. A call to the device and its entry in the history are
-/// made under this lock, so that an address is never recorded as taken before it was recorded as given back.
+/// What was taken from the device, and how often. A call to the device and its entry in the history are made under
+/// the lock of these accounts, so that an address is never recorded as taken before it was recorded as given back.
 #[derive(Debug, Default)]
-pub(crate) struct Driver {
-    pub(crate) reserved: Meter,
-    pub(crate) device_used: Meter,
-    pub(crate) limit: Option<u64>,
+pub(crate) struct DeviceAccounts {
+    /// Bytes taken from the device.
+    reserved: Meter,
+    /// Bytes that the device said were in use by anyone.
+    device_used: Meter,
+    /// The bound on reserved bytes.
+    limit: Option<u64>,
     /// Segments, without expandable ones.
-    pub(crate) segments: Meter,
-    /// Of them, those that may not be split for their size (`max_split_size`).
-    pub(crate) oversize_segments: Meter,
-    /// What of it is of one class.
-    pub(crate) classes: [ClassMeters; 2],
-    pub(crate) num_device_alloc: u64,
-    pub(crate) num_device_free: u64,
-    pub(crate) num_alloc_retries: u64,
-    pub(crate) num_ooms: u64,
+    segments: Meter,
+    /// Of those segments, the ones too large to be split (`max_split_size`).
+    oversize_segments: Meter,
+    classes: [ClassMeters; 2],
+    num_device_alloc: u64,
+    num_device_free: u64,
+    num_alloc_retries: u64,
+    num_ooms: u64,
+    /// The age of the segment that was taken last.
     ages: u64,
 }
 
-/// What the device has given for the segments of one class.
+/// What was taken from the device for the segments of one class.
 #[derive(Debug, Default)]
 pub(crate) struct ClassMeters {
-    pub(crate) reserved: Meter,
-    pub(crate) segments: Meter,
+    reserved: Meter,
+    segments: Meter,
 }
 
-impl Driver {
-    /// Forgets the highest values that the ledger does not keep.
+impl ClassMeters {
+    /// Bytes taken from the device.
+    pub(crate) fn reserved(&self) -> &Meter {
+        &self.reserved
+    }
+
+    /// Segments, without expandable ones.
+    pub(crate) fn segments(&self) -> &Meter {
+        &self.segments
+    }
+}
+
+impl DeviceAccounts {
+    /// Bytes taken from the device.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved.current()
+    }
+
+    /// The bound on reserved bytes.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// Segments, without expandable ones.
+    pub(crate) fn segments(&self) -> &Meter {
+        &self.segments
+    }
+
+    /// Segments too large to be split (`max_split_size`), without expandable ones.
+    pub(crate) fn oversize_segments(&self) -> &Meter {
+        &self.oversize_segments
+    }
+
+    /// What was taken for one class.
+    pub(crate) fn of_class(&self, class: Class) -> &ClassMeters {
+        &self.classes[class as usize]
+    }
+
+    /// Counts an attempt that follows after the cache was given back (`num_alloc_retries` of PyTorch).
+    pub(crate) fn count_alloc_retry(&mut self) {
+        self.num_alloc_retries += 1;
+    }
+
+    /// Counts a request that failed for want of memory (`num_ooms` of PyTorch).
+    pub(crate) fn count_oom(&mut self) {
+        self.num_ooms += 1;
+    }
+
+    /// The meters whose peaks a [`Ledger`](crate::statistics::Ledger) keeps: bytes reserved, and bytes in use on the
+    /// device.
+    pub(crate) fn ledger_meters(&mut self) -> (&mut Meter, &mut Meter) {
+        (&mut self.reserved, &mut self.device_used)
+    }
+
+    /// Adds what is counted here to the statistics of a ledger.
+    pub(crate) fn statistics(&self, ledger: &Ledger, tallies: &[&mut Tally]) -> Statistics {
+        Statistics {
+            segments_allocated: self.segments.allocated(),
+            segments_freed: self.segments.freed(),
+            num_device_alloc: self.num_device_alloc,
+            num_device_free: self.num_device_free,
+            num_alloc_retries: self.num_alloc_retries,
+            num_ooms: self.num_ooms,
+            ..ledger.statistics(tallies, &self.reserved, &self.device_used)
+        }
+    }
+
+    /// Begins the peaks that no ledger keeps anew: those of the classes and of the numbers of segments.
     pub(crate) fn reset_peaks(&mut self) {
         let classes = self.classes.iter_mut().flat_map(|class| [&mut class.reserved, &mut class.segments]);
         classes.chain([&mut self.segments, &mut self.oversize_segments]).for_each(Meter::reset_peak);
     }
 
-    /// Meters of segments that a segment of `size` bytes counts in.
+    /// The meters of numbers of segments in which a segment of `size` bytes counts.
     fn meters_of(
         &mut self,
         class: Class,
@@ -70,8 +139,8 @@ impl Driver {
         [&mut self.segments, &mut self.classes[class as usize].segments].into_iter().chain(oversize)
     }
 
-    /// A segment was there from the start: `size` bytes of it have memory.
-    pub(crate) fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
+    /// Counts a segment that lay on the device before the engine began; `size` bytes of it have memory.
+    fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
         self.reserved.add(size);
         self.classes[class as usize].reserved.start(size);
         if !expandable {
@@ -79,16 +148,19 @@ impl Driver {
         }
     }
 
+    /// Whether `more` bytes would exceed the limit.
     fn exceeds(&self, more: u64) -> bool {
-        self.limit.is_some_and(|limit| self.reserved.current.saturating_add(more) > limit)
+        self.limit.is_some_and(|limit| self.reserved_bytes().saturating_add(more) > limit)
     }
 
-    pub(crate) fn next_age(&mut self) -> u64 {
+    /// The age of one more segment: its number in the order in which they were taken from the device.
+    fn next_age(&mut self) -> u64 {
         self.ages += 1;
         self.ages
     }
 
-    fn look(&mut self, device: &dyn Device) {
+    /// Asks the device how many bytes are in use; keeps the last answer where it gives none.
+    fn refresh_device_used(&mut self, device: &dyn Device) {
         if let Ok(info) = guarded(|| device.memory_info()) {
             self.device_used.observe(info.used());
         }
@@ -100,11 +172,13 @@ pub(crate) struct ReservedAddresses {
     pub(crate) address: u64,
     /// Bytes, in whole pages.
     pub(crate) size: u64,
-    /// The place of the segment in the order in which segments came.
+    /// The number of the segment in the order in which segments were taken from the device.
     pub(crate) age: u64,
 }
 
 impl<O: Observer> Core<O> {
+    /// The core of an engine on `device`, whose number is `device_id`, by the rules of `policy`.
+    ///
     /// # Errors
     /// Where the policy wants expandable segments and the device has none, or the device does not answer.
     pub(crate) fn new(
@@ -124,37 +198,58 @@ impl<O: Observer> Core<O> {
             device_id,
             policy,
             observer,
-            driver: Mutex::default(),
+            accounts: Mutex::default(),
             ages: AtomicBool::new(false),
             searches: Default::default(),
         };
-        core.driver().look(core.device.as_ref());
+        core.accounts().refresh_device_used(core.device.as_ref());
         if let Some(fraction) = core.policy.memory_fraction {
             core.set_memory_fraction(fraction)?;
         }
         Ok(core)
     }
 
-    /// The device's accounts, as of now.
-    pub(crate) fn driver(&self) -> std::sync::MutexGuard<'_, Driver> {
-        lock(&self.driver)
+    #[inline]
+    pub(crate) fn device(&self) -> &dyn Device {
+        self.device.as_ref()
     }
 
-    /// The accounts with the device's own word of what is in use.
-    pub(crate) fn driver_now(&self) -> std::sync::MutexGuard<'_, Driver> {
-        let mut driver = self.driver();
-        driver.look(self.device.as_ref());
-        driver
+    /// The number of the device.
+    #[inline]
+    pub(crate) fn device_id(&self) -> i32 {
+        self.device_id
+    }
+
+    #[inline]
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    #[inline]
+    pub(crate) fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// The device's accounts, locked.
+    pub(crate) fn accounts(&self) -> std::sync::MutexGuard<'_, DeviceAccounts> {
+        lock(&self.accounts)
+    }
+
+    /// The device's accounts, locked, after asking the device how many bytes are in use.
+    pub(crate) fn refreshed_accounts(&self) -> std::sync::MutexGuard<'_, DeviceAccounts> {
+        let mut accounts = self.accounts();
+        accounts.refresh_device_used(self.device.as_ref());
+        accounts
     }
 
     /// Bounds reserved bytes.
     pub(crate) fn set_limit(&self, limit: Option<u64>) {
-        self.driver().limit = limit;
+        self.accounts().limit = limit;
         let collects = limit.is_some() && self.policy.garbage_collection_threshold.is_some();
         self.ages.store(collects, Ordering::Relaxed);
     }
 
-    /// Bounds reserved bytes to a part of the device, truncated to whole bytes, as both originals do.
+    /// Bounds reserved bytes to a fraction of the device, truncated to whole bytes as PyTorch and CuPy do.
     ///
     /// # Errors
     /// Where the device does not say how large it is.
@@ -164,18 +259,19 @@ impl<O: Observer> Core<O> {
         Ok(())
     }
 
-    /// `more` bytes would pass the limit.
+    /// Whether `more` bytes would exceed the limit.
     pub(crate) fn exceeds_limit(&self, more: u64) -> bool {
-        self.driver().exceeds(more)
+        self.accounts().exceeds(more)
     }
 
     // ---- the age of free blocks ----
 
-    /// Garbage is collected: a threshold and a limit are set (`get_free_block`, PyTorch).
+    /// Whether garbage is collected, which takes a threshold and a limit (`get_free_block`, PyTorch).
     pub(crate) fn collects_garbage(&self) -> bool {
         self.ages.load(Ordering::Relaxed)
     }
 
+    /// Counts a request that searches for a free block: all free blocks of its class grow older by one.
     #[inline]
     pub(crate) fn count_search(&self, key: ArenaKey, class: Class) {
         if self.collects_garbage() && key.is_default_pool() {
@@ -183,6 +279,7 @@ impl<O: Observer> Core<O> {
         }
     }
 
+    /// How many requests have searched for a free block of this class; 0 where ages are not counted.
     #[inline]
     pub(crate) fn searches(&self, key: ArenaKey, class: Class) -> u64 {
         if self.collects_garbage() && key.is_default_pool() {
@@ -202,13 +299,13 @@ impl<O: Observer> Core<O> {
         size: u64,
         stack: Option<O::Stack>,
     ) -> Result<(u64, u64), DeviceError> {
-        let mut driver = self.driver();
-        if driver.exceeds(size) {
+        let mut accounts = self.accounts();
+        if accounts.exceeds(size) {
             return Err(DeviceError::OutOfMemory { size });
         }
         let address = self.device.allocate(size)?;
-        self.account(&mut driver, arena, segment_event(Action::SegmentAlloc, class, address, size, stack));
-        Ok((address, driver.next_age()))
+        self.account(&mut accounts, arena, segment_event(Action::SegmentAlloc, class, address, size, stack));
+        Ok((address, accounts.next_age()))
     }
 
     /// Gives a segment back.
@@ -220,9 +317,9 @@ impl<O: Observer> Core<O> {
         size: u64,
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
-        let mut driver = self.driver();
+        let mut accounts = self.accounts();
         self.device.free(address, size)?;
-        self.account(&mut driver, arena, segment_event(Action::SegmentFree, class, address, size, stack));
+        self.account(&mut accounts, arena, segment_event(Action::SegmentFree, class, address, size, stack));
         Ok(())
     }
 
@@ -239,7 +336,7 @@ impl<O: Observer> Core<O> {
         let total = self.device.memory_info()?.total;
         let size = total.saturating_add(total / 8).checked_next_multiple_of(page).unwrap_or(total);
         let address = self.virtual_memory()?.reserve(size)?;
-        Ok(ReservedAddresses { address, size, age: self.driver().next_age() })
+        Ok(ReservedAddresses { address, size, age: self.accounts().next_age() })
     }
 
     /// Gives the addresses of an expandable segment back.
@@ -247,6 +344,7 @@ impl<O: Observer> Core<O> {
         self.virtual_memory()?.release(address, size)
     }
 
+    /// Maps memory into part of an expandable segment. Sizes are in bytes.
     pub(crate) fn map(
         &self,
         arena: u32,
@@ -255,12 +353,13 @@ impl<O: Observer> Core<O> {
         size: u64,
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
-        let mut driver = self.driver();
+        let mut accounts = self.accounts();
         self.virtual_memory()?.map(address, size, self.policy.page_size(class))?;
-        self.account(&mut driver, arena, segment_event(Action::SegmentMap, class, address, size, stack));
+        self.account(&mut accounts, arena, segment_event(Action::SegmentMap, class, address, size, stack));
         Ok(())
     }
 
+    /// Takes the memory from part of an expandable segment. Sizes are in bytes.
     pub(crate) fn unmap(
         &self,
         arena: u32,
@@ -269,49 +368,50 @@ impl<O: Observer> Core<O> {
         size: u64,
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
-        let mut driver = self.driver();
+        let mut accounts = self.accounts();
         self.virtual_memory()?.unmap(address, size, self.policy.page_size(class))?;
-        self.account(&mut driver, arena, segment_event(Action::SegmentUnmap, class, address, size, stack));
+        self.account(&mut accounts, arena, segment_event(Action::SegmentUnmap, class, address, size, stack));
         Ok(())
     }
 
     /// Bytes taken from the device.
     #[inline]
     pub(crate) fn reserved_bytes(&self) -> u64 {
-        self.driver().reserved.current
+        self.accounts().reserved_bytes()
     }
 
-    /// A segment was there from the start: `size` bytes of it have memory. Returns its age.
+    /// Counts a segment that lay on the device before the engine began; `size` bytes of it have memory. Returns its age.
     pub(crate) fn start(&self, class: Class, size: u64, expandable: bool) -> u64 {
-        let mut driver = self.driver();
-        driver.start(class, size, expandable, self.policy.max_split_size);
-        driver.next_age()
+        let mut accounts = self.accounts();
+        accounts.start(class, size, expandable, self.policy.max_split_size);
+        accounts.next_age()
     }
 
-    /// The device gave memory or took it back: counts and records it.
-    fn account(&self, driver: &mut Driver, arena: u32, what: DeviceEvent<O::Stack>) {
+    /// Counts and records that the device gave memory or took it back.
+    fn account(&self, accounts: &mut DeviceAccounts, arena: u32, what: DeviceEvent<O::Stack>) {
         let (class, size, max_split) = (what.class, what.size, self.policy.max_split_size);
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
-            driver.reserved.add(size);
-            driver.classes[class as usize].reserved.add(size);
-            driver.num_device_alloc += 1;
+            accounts.reserved.add(size);
+            accounts.classes[class as usize].reserved.add(size);
+            accounts.num_device_alloc += 1;
         } else {
-            driver.reserved.subtract(size);
-            driver.classes[class as usize].reserved.subtract(size);
-            driver.num_device_free += 1;
+            accounts.reserved.subtract(size);
+            accounts.classes[class as usize].reserved.subtract(size);
+            accounts.num_device_free += 1;
         }
         match what.action {
-            Action::SegmentAlloc => driver.meters_of(class, size, max_split).for_each(|meter| meter.add(1)),
+            Action::SegmentAlloc => accounts.meters_of(class, size, max_split).for_each(|meter| meter.add(1)),
             Action::SegmentFree => {
-                driver.meters_of(class, size, max_split).for_each(|meter| meter.subtract(1));
+                accounts.meters_of(class, size, max_split).for_each(|meter| meter.subtract(1));
             }
             _ => {}
         }
-        driver.look(self.device.as_ref());
+        accounts.refresh_device_used(self.device.as_ref());
         self.record(arena, what);
     }
 
-    /// Something happened, of an arena by its number. The caller holds the lock under which it did.
+    /// Tells the observer of an event of the arena with number `arena`, where it records. The caller still holds the lock
+    /// under which it happened.
     pub(crate) fn record(&self, arena: u32, event: DeviceEvent<O::Stack>) {
         if self.observer.is_recording() {
             self.observer.record(arena, event);

@@ -1,8 +1,8 @@
-//! Where memory comes from.
+//! [`Device`]: where memory comes from.
 
 use thiserror::Error;
 
-/// The page to which a driver rounds what it gives, in bytes.
+/// The page of the CUDA driver, in bytes: it rounds every allocation up to a multiple.
 pub const DEVICE_PAGE: u64 = 2 << 20;
 
 /// A device that memory is taken from in large pieces.
@@ -23,13 +23,13 @@ pub trait Device: Send + Sync {
     /// Where the device refuses; the pool then keeps the memory and goes on using it.
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// What the device says of its memory (`cudaMemGetInfo`).
+    /// The free bytes and the size of the device (`cudaMemGetInfo`).
     ///
     /// # Errors
     /// Where the device does not answer.
     fn memory_info(&self) -> Result<MemoryInfo, DeviceError>;
 
-    /// Addresses that memory can be mapped into, where the device has them.
+    /// The device's way to map memory into reserved addresses; `None` where it has none.
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
         None
     }
@@ -46,26 +46,26 @@ pub trait Device: Send + Sync {
     /// Where work has failed.
     fn synchronize_device(&self) -> Result<(), DeviceError>;
 
-    /// Marks this point of a stream's work (`cudaEventRecord`).
+    /// Records an event on a stream, behind the work that was submitted to it so far (`cudaEventRecord`).
     ///
     /// # Errors
     /// Where the device does not know the stream.
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError>;
 
-    /// Whether the work before the mark is done (`cudaEventQuery`). An event that was found done is gone.
+    /// Whether the work before the event is done (`cudaEventQuery`). Once this has returned true, the event no longer exists.
     ///
     /// # Errors
     /// Where the work itself has failed.
     fn event_done(&self, event: EventId) -> Result<bool, DeviceError>;
 
-    /// Waits for the work before the mark (`cudaEventSynchronize`). The event is then gone.
+    /// Waits for the work before the event (`cudaEventSynchronize`). The event then no longer exists.
     ///
     /// # Errors
     /// Where the work itself has failed.
     fn synchronize(&self, event: EventId) -> Result<(), DeviceError>;
 }
 
-/// Addresses without memory, and memory that can be mapped into them (`cuMemAddressReserve`, `cuMemMap`).
+/// Reserves addresses without memory, and maps memory into them (`cuMemAddressReserve`, `cuMemMap`). Sizes are in bytes.
 pub trait VirtualMemory {
     /// Reserves addresses for `size` bytes.
     ///
@@ -92,27 +92,27 @@ pub trait VirtualMemory {
     fn unmap(&self, address: u64, size: u64, page: u64) -> Result<(), DeviceError>;
 }
 
-/// A mark in a stream's work.
+/// An event that was recorded on a stream, by the device's own number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub u64);
 
-/// What a device says of its memory, in bytes.
+/// The free bytes and the size of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// Not in use by anyone.
+    /// Bytes that nobody uses.
     pub free: u64,
-    /// The whole device.
+    /// The size of the device, in bytes.
     pub total: u64,
 }
 
 impl MemoryInfo {
-    /// Bytes in use, other processes and the driver's own included.
+    /// Bytes in use, with those of other processes and of the driver itself.
     pub fn used(self) -> u64 {
         self.total.saturating_sub(self.free)
     }
 }
 
-/// Why a device did not do as asked.
+/// Why a call to a device failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -122,7 +122,7 @@ pub enum DeviceError {
         /// Bytes asked for.
         size: u64,
     },
-    /// The address is not one the device gave.
+    /// The address was not taken from this device.
     #[error("{address:#x} ({size} bytes) is not memory of this device")]
     UnknownAddress {
         /// First byte.
@@ -133,7 +133,7 @@ pub enum DeviceError {
     /// The device cannot do this at all.
     #[error("{0}")]
     Unsupported(String),
-    /// The device's code panicked where the pool could not let it pass.
+    /// The device's code panicked in the middle of something that the pool had to finish.
     #[error("the device panicked")]
     Panicked,
     /// The driver's own error.
@@ -146,7 +146,7 @@ pub enum DeviceError {
     },
 }
 
-/// Calls a device's code where a panic must not pass: in the middle of something that has to be finished.
+/// Calls a device's code and turns a panic into an error, for where something has to be finished after the call.
 ///
 /// # Errors
 /// What the device says, or [`DeviceError::Panicked`].

@@ -2,7 +2,7 @@
 //!
 //! [`Engine`] holds an [`Arena`] for each pool and stream. A request that a cached block serves touches its
 //! arena alone; what must see the whole device (growth, giving memory back, a new peak, a snapshot) takes
-//! its locks in one order: the ledger of peaks, the arenas as they lie in the table, the driver, the history.
+//! its locks in one order: the ledger of peaks, the arenas as they lie in the table, the device's accounts, the history.
 //! No foreign code runs under a lock but the device's.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vramscope_basics::lock;
 use vramscope_trace::{Action, PoolId};
 
-use crate::arena::{Arena, Grant, Locked, Shared};
+use crate::arena::{Arena, BlockKey, EngineShared, Grant, LockedArena};
 use crate::arena_key::ArenaKey;
-use crate::block::BlockKey;
 use crate::callbacks::AllocCallbacks;
-use crate::core::{Core, Driver};
+use crate::core::{Core, DeviceAccounts};
 use crate::device::{Device, DeviceError, MemoryInfo};
 use crate::error::AllocError;
 use crate::layout::SegmentLayout;
@@ -25,7 +24,7 @@ use crate::policy::{Class, Policy};
 use crate::statistics::{AtPeak, Ledger, Peaks, ScopeKey, Statistics, Tally};
 use crate::table::ArenaTable;
 
-/// The number of what concerns no arena, but the whole device.
+/// The number of an arena that stands for the whole device, in events that concern no arena.
 pub const NO_ARENA: u32 = 0;
 
 /// A callback that frees memory when the device has none left, as a language's garbage collector does.
@@ -33,26 +32,27 @@ pub type FreeMemoryCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// The caching allocator of one device.
 pub struct Engine<O: Observer> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<EngineShared<O>>,
     arenas: ArenaTable<O>,
     ledger: Mutex<Ledger>,
     callbacks: Mutex<Vec<FreeMemoryCallback>>,
-    /// Private pools by their id.
+    /// Private pools, by their id.
     pools: Mutex<BTreeMap<PoolId, PrivatePoolState>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct PrivatePoolState {
+    /// Whether its blocks are handed out whole (`MemPool(no_split=True)`, PyTorch 2.9).
     no_split: bool,
-    /// Nobody will allocate from it again: its cached blocks may be given back.
+    /// Whether no more is allocated from it, so that its cached blocks may be given back.
     released: bool,
 }
 
-/// A device of which every lock is held.
-pub struct Whole<'a, O: Observer> {
+/// An engine of which every lock is held but that of the device's accounts: nothing on the device changes meanwhile.
+pub struct LockedEngine<'a, O: Observer> {
     core: &'a Core<O>,
     pub(crate) ledger: MutexGuard<'a, Ledger>,
-    pub(crate) arenas: Vec<Locked<'a, O>>,
+    pub(crate) arenas: Vec<LockedArena<'a, O>>,
 }
 
 impl<O: Observer> Engine<O> {
@@ -68,7 +68,7 @@ impl<O: Observer> Engine<O> {
     ) -> Result<Self, DeviceError> {
         let core = Core::new(device, device_id, policy, observer)?;
         Ok(Self {
-            shared: Arc::new(Shared::new(core)),
+            shared: Arc::new(EngineShared::new(core)),
             arenas: ArenaTable::new(),
             ledger: Mutex::default(),
             callbacks: Mutex::default(),
@@ -78,24 +78,24 @@ impl<O: Observer> Engine<O> {
 
     #[inline]
     pub(crate) fn core(&self) -> &Core<O> {
-        &self.shared.core
+        self.shared.core()
     }
 
     /// The rules.
     #[inline]
     pub fn policy(&self) -> &Policy {
-        &self.core().policy
+        self.core().policy()
     }
 
     /// The number of the device.
     pub fn device_id(&self) -> i32 {
-        self.core().device_id
+        self.core().device_id()
     }
 
-    /// Who watches the engine.
+    /// The observer that is told what happens.
     #[inline]
     pub fn observer(&self) -> &O {
-        &self.core().observer
+        self.core().observer()
     }
 
     /// What the device says of its memory (`mem_get_info`).
@@ -103,15 +103,15 @@ impl<O: Observer> Engine<O> {
     /// # Errors
     /// Where it does not answer.
     pub fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
-        self.core().device.memory_info()
+        self.core().device().memory_info()
     }
 
-    /// Bounds reserved bytes; `None` leaves the device's own bound alone.
+    /// Bounds reserved bytes; `None` is no limit but the size of the device.
     pub fn set_limit(&self, bytes: Option<u64>) {
         self.core().set_limit(bytes);
     }
 
-    /// Bounds reserved bytes to a part of the device, from 0 to 1 (`set_per_process_memory_fraction`, PyTorch).
+    /// Bounds reserved bytes to a fraction of the device, from 0 to 1 (`set_per_process_memory_fraction`, PyTorch).
     ///
     /// # Errors
     /// Where the device does not say how large it is.
@@ -119,9 +119,9 @@ impl<O: Observer> Engine<O> {
         self.core().set_memory_fraction(fraction)
     }
 
-    /// The bound on reserved bytes.
+    /// The bound on reserved bytes, where one is set.
     pub fn limit(&self) -> Option<u64> {
-        self.core().driver().limit
+        self.core().accounts().limit()
     }
 
     /// The memory of one pool on one stream.
@@ -149,7 +149,7 @@ impl<O: Observer> Engine<O> {
         if !self.shared.nothing_waits() {
             self.shared.process_pending(false);
         }
-        let class = self.core().policy.class(rounded);
+        let class = self.core().policy().class(rounded);
         self.core().count_search(arena.key(), class);
         {
             let mut arena = arena.lock();
@@ -162,6 +162,7 @@ impl<O: Observer> Engine<O> {
         self.malloc_slowly(arena, class, rounded, requested, stack, callbacks)
     }
 
+    /// Serves a request that may raise a peak, or that no cached block serves.
     #[cold]
     #[inline(never)]
     fn malloc_slowly<C: AllocCallbacks>(
@@ -173,49 +174,39 @@ impl<O: Observer> Engine<O> {
         stack: Option<O::Stack>,
         callbacks: &C,
     ) -> Result<Grant, AllocError<C::Refusal>> {
-        if let Some(grant) = self.commit_record(arena, requested, stack, |arena| arena.find(class, rounded)) {
-            return Ok(grant);
+        {
+            let (mut locked, asking) = self.lock_all_for(arena);
+            if let Some((block, size)) = locked.arenas[asking].find(class, rounded) {
+                return Ok(locked.commit(asking, block, size, requested, stack));
+            }
         }
         let held = self.grow(arena, class, rounded, requested, stack, callbacks)?;
-        let block = held.block();
-        let grant = self.commit_record(arena, requested, stack, |arena| {
-            Some((block, arena.size_of_held(class, rounded, block)))
-        });
+        let (mut locked, asking) = self.lock_all_for(arena);
+        let size = locked.arenas[asking].size_of_held(class, rounded, held.block());
+        let grant = locked.commit(asking, held.block(), size, requested, stack);
         held.keep();
-        grant.ok_or_else(|| unreachable!("a held block stays until it is committed"))
+        Ok(grant)
     }
 
-    /// Hands out the block that `choose` names, of a device of which every lock is held: the bytes may be
-    /// more than there ever were.
-    fn commit_record(
-        &self,
-        arena: &Arc<Arena<O>>,
-        requested: u64,
-        stack: Option<O::Stack>,
-        choose: impl Fn(&Locked<'_, O>) -> Option<(BlockKey, u64)>,
-    ) -> Option<Grant> {
-        let mut whole = self.whole();
-        let asking = whole.arenas.iter().position(|a| a.is_of(arena))?;
-        let (block, size) = choose(&whole.arenas[asking])?;
-        let Whole { ledger, arenas, .. } = &mut whole;
-        ledger.raise(&mut tallies(arenas), asking, [requested, size, size]);
-        let grant = whole.arenas[asking].commit(block, size, requested, stack);
-        let Whole { ledger, arenas, .. } = &mut whole;
-        if ledger.has_scopes() {
-            let reserved = self.reserved_bytes();
-            ledger.note_highest(&tallies(arenas), reserved, grant.id);
-        }
-        Some(grant)
-    }
-
-    /// Takes every lock.
-    pub fn whole(&self) -> Whole<'_, O> {
+    /// Takes every lock but that of the device's accounts.
+    pub fn lock_all(&self) -> LockedEngine<'_, O> {
         let ledger = lock(&self.ledger);
-        Whole { core: self.core(), ledger, arenas: self.arenas.iter().map(|arena| arena.lock()).collect() }
+        let arenas = self.arenas.iter().map(|arena| arena.lock()).collect();
+        LockedEngine { core: self.core(), ledger, arenas }
     }
 
-    /// Arenas whose cached blocks may be given back to help another: those of the default pool, then those of
-    /// released private pools, each by stream.
+    /// As [`lock_all`](Self::lock_all), with the position of `arena` among the locked ones.
+    pub(crate) fn lock_all_for<'a>(&'a self, arena: &'a Arena<O>) -> (LockedEngine<'a, O>, usize) {
+        let mut locked = self.lock_all();
+        let position = locked.arenas.iter().position(|a| a.is_of(arena)).unwrap_or_else(|| {
+            locked.arenas.push(arena.lock());
+            locked.arenas.len() - 1
+        });
+        (locked, position)
+    }
+
+    /// Arenas whose cached blocks may be given back at any time: those of the default pool, then those of released
+    /// private pools, each by stream.
     pub(crate) fn releasable(&self) -> Vec<Arc<Arena<O>>> {
         let pools = lock(&self.pools).clone();
         let released = |pool: PoolId| pools.get(&pool).is_none_or(|p| p.released);
@@ -256,25 +247,21 @@ impl<O: Observer> Engine<O> {
         outcome
     }
 
-    /// Gives the free block that begins at or around `address` back, as far as it is whole. False where there
-    /// is none.
+    /// Gives the free block that `address` lies in back to the device, as far as it is whole. False where there is no
+    /// such block, or nothing of it is whole.
     pub(crate) fn release_at(&self, address: u64) -> Result<bool, DeviceError> {
         for arena in self.arenas.iter() {
             let mut arena = arena.lock();
             if let Some(key) = arena.free_block_around(address) {
                 let before = self.reserved_bytes();
-                if arena.segment_of(key).expandable {
-                    arena.unmap(key, None)?;
-                } else {
-                    arena.release_if_whole(key, None)?;
-                }
+                arena.release_block(key, None)?;
                 return Ok(self.reserved_bytes() < before);
             }
         }
         Ok(false)
     }
 
-    /// Makes a private pool.
+    /// Makes a private pool. With `no_split`, its blocks are handed out whole (`MemPool(no_split=True)`, PyTorch 2.9).
     pub fn create_pool(&self, no_split: bool) -> PoolId {
         let mut pools = lock(&self.pools);
         let id = PoolId(0, pools.last_key_value().map_or(0, |(id, _)| id.1) + 1);
@@ -282,13 +269,13 @@ impl<O: Observer> Engine<O> {
         id
     }
 
-    /// A private pool by its id, made if there is none yet.
+    /// Makes the private pool of this id, where there is none yet.
     pub(crate) fn add_pool(&self, id: PoolId) {
         let state = PrivatePoolState { no_split: false, released: false };
         lock(&self.pools).entry(id).or_insert(state);
     }
 
-    /// Nobody will allocate from a private pool again.
+    /// Says that no more will be allocated from a private pool: its cached blocks may be given back.
     pub fn release_pool(&self, id: PoolId) {
         if let Some(pool) = lock(&self.pools).get_mut(&id) {
             pool.released = true;
@@ -313,96 +300,93 @@ impl<O: Observer> Engine<O> {
         self.core().reserved_bytes()
     }
 
-    /// Bytes handed out, of one arena after the other.
+    // The numbers below are summed over the arenas one after the other: where other threads allocate meanwhile, the sum
+    // need not be of any one moment.
+
+    /// Bytes handed out.
     pub fn allocated_bytes(&self) -> u64 {
-        self.arenas.iter().map(|arena| arena.lock().tally().current[1]).sum()
+        self.arenas.iter().map(|arena| arena.lock().tally().allocated()).sum()
     }
 
-    /// Bytes handed out or waiting for a stream, of one arena after the other.
+    /// Bytes handed out or waiting for a stream.
     pub(crate) fn active_bytes(&self) -> u64 {
-        self.arenas.iter().map(|arena| arena.lock().tally().current[2]).sum()
+        self.arenas.iter().map(|arena| arena.lock().tally().active()).sum()
     }
 
-    /// Free blocks, of one arena after the other.
+    /// The number of free blocks. Summed over the arenas one after the other.
     pub fn num_free_blocks(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
     }
 
-    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back, of one arena after the other.
+    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back. Summed over the arenas one after the other.
     pub fn releasable_bytes(&self) -> u64 {
         self.releasable().iter().map(|arena| arena.lock().releasable_bytes()).sum()
     }
 
-    /// Bytes of free blocks in segments of which something is in use, of one arena after the other.
+    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch). Summed over
+    /// the arenas one after the other.
     pub fn inactive_split_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().inactive_split_bytes()).sum()
     }
 
     /// Bytes of the five kinds, and counts.
     pub fn statistics(&self) -> Statistics {
-        let Whole { ledger, mut arenas, .. } = self.whole();
-        Self::statistics_of(&ledger, &mut arenas, &self.core().driver_now())
+        let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
+        Self::statistics_of(&ledger, &mut arenas, &self.core().refreshed_accounts())
     }
 
+    /// The statistics of an engine whose locks the caller holds.
     pub(crate) fn statistics_of(
         ledger: &Ledger,
-        arenas: &mut [Locked<'_, O>],
-        driver: &Driver,
+        arenas: &mut [LockedArena<'_, O>],
+        accounts: &DeviceAccounts,
     ) -> Statistics {
         let num_free_blocks = arenas.iter().map(|a| a.num_free_blocks() as u64).sum();
-        Statistics {
-            num_free_blocks,
-            segments_allocated: driver.segments.allocated(),
-            segments_freed: driver.segments.freed(),
-            num_device_alloc: driver.num_device_alloc,
-            num_device_free: driver.num_device_free,
-            num_alloc_retries: driver.num_alloc_retries,
-            num_ooms: driver.num_ooms,
-            ..ledger.statistics(&tallies(arenas), &driver.reserved, &driver.device_used)
-        }
+        Statistics { num_free_blocks, ..accounts.statistics(ledger, &tallies(arenas)) }
     }
 
-    /// What there is, and the peaks of a scope that begins anew, at the same moment.
+    /// The statistics and the peaks of a scope, both of the same moment, at which the scope begins anew.
     pub fn restart_scope(&self, scope: ScopeKey) -> (Statistics, Peaks) {
-        let Whole { mut ledger, mut arenas, .. } = self.whole();
-        let mut driver = self.core().driver_now();
-        let Driver { reserved, device_used, .. } = &mut *driver;
+        let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
+        let mut accounts = self.core().refreshed_accounts();
+        let (reserved, device_used) = accounts.ledger_meters();
         let peaks = ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used);
-        ledger.restart(scope, reserved.current);
-        (Self::statistics_of(&ledger, &mut arenas, &driver), peaks)
+        ledger.restart(scope, reserved.current());
+        (Self::statistics_of(&ledger, &mut arenas, &accounts), peaks)
     }
 
-    /// Peaks begin anew from what is there now; open scopes keep theirs.
+    /// Begins the peaks anew from what is in use now; open scopes keep theirs.
     pub fn reset_peaks(&self) {
-        let Whole { mut ledger, mut arenas, .. } = self.whole();
-        let mut driver = self.core().driver_now();
-        let driver = &mut *driver;
-        ledger.reset_peaks(&mut tallies(&mut arenas), &mut driver.reserved, &mut driver.device_used);
-        driver.reset_peaks();
+        let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
+        let mut accounts = self.core().refreshed_accounts();
+        let (reserved, device_used) = accounts.ledger_meters();
+        ledger.reset_peaks(&mut tallies(&mut arenas), reserved, device_used);
+        accounts.reset_peaks();
     }
 
-    /// Watches peaks from here on, until the scope is closed.
+    /// Opens a scope, in which peaks are watched from here on until it is closed.
     pub fn open_scope(&self) -> ScopeKey {
-        let Whole { mut ledger, mut arenas, .. } = self.whole();
-        let mut driver = self.core().driver_now();
-        let driver = &mut *driver;
-        ledger.open(&mut tallies(&mut arenas), &mut driver.reserved, &mut driver.device_used)
+        let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
+        let mut accounts = self.core().refreshed_accounts();
+        let (reserved, device_used) = accounts.ledger_meters();
+        ledger.open(&mut tallies(&mut arenas), reserved, device_used)
     }
 
     /// The highest values since a scope was opened or restarted.
     pub fn scope_peaks(&self, scope: ScopeKey) -> Peaks {
-        let Whole { mut ledger, mut arenas, .. } = self.whole();
-        let mut driver = self.core().driver_now();
-        let driver = &mut *driver;
-        ledger.scope(scope, &mut tallies(&mut arenas), &mut driver.reserved, &mut driver.device_used)
+        let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
+        let mut accounts = self.core().refreshed_accounts();
+        let (reserved, device_used) = accounts.ledger_meters();
+        ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used)
     }
 
-    /// What there was when most was allocated since a scope was opened or restarted.
+    /// What was in use at the moment at which most was allocated since a scope was opened or restarted.
     pub fn at_peak(&self, scope: ScopeKey) -> AtPeak {
         lock(&self.ledger).at_peak(scope)
     }
 
-    /// The allocation with which most was allocated, as it changes; 0 for none since the scope was opened.
+    /// The id of the allocation with which a scope's allocated bytes reached their peak; 0 where no allocation since the
+    /// scope was opened or restarted did. The number changes as the peak rises, and is read without a lock.
     pub fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
         lock(&self.ledger).highest(scope)
     }
@@ -426,21 +410,41 @@ impl<O: Observer> Drop for Engine<O> {
     }
 }
 
-pub(crate) fn tallies<'t, O: Observer>(arenas: &'t mut [Locked<'_, O>]) -> Vec<&'t mut Tally> {
-    arenas.iter_mut().map(Locked::tally).collect()
+/// The tallies of locked arenas, in the same order.
+pub(crate) fn tallies<'t, O: Observer>(arenas: &'t mut [LockedArena<'_, O>]) -> Vec<&'t mut Tally> {
+    arenas.iter_mut().map(LockedArena::tally).collect()
 }
 
-impl<O: Observer> Whole<'_, O> {
+impl<O: Observer> LockedEngine<'_, O> {
     /// Every segment, in address order (`snapshot`, PyTorch).
     pub fn segments(&self) -> Vec<SegmentLayout<O::Stack>> {
-        let mut found: Vec<_> = self.arenas.iter().flat_map(Locked::segments).collect();
+        let mut found: Vec<_> = self.arenas.iter().flat_map(LockedArena::segments).collect();
         found.sort_by_key(SegmentLayout::address);
         found
     }
 
-    /// Tells the observer that a snapshot was taken here.
+    /// Hands out `size` bytes of a block of the arena at position `asking`, for a request of `requested` bytes that may
+    /// raise the device's peaks.
+    fn commit(
+        &mut self,
+        asking: usize,
+        block: BlockKey,
+        size: u64,
+        requested: u64,
+        stack: Option<O::Stack>,
+    ) -> Grant {
+        let Self { core, ledger, arenas } = self;
+        ledger.raise(&mut tallies(arenas), asking, [requested, size, size]);
+        let grant = arenas[asking].commit(block, size, requested, stack);
+        if ledger.has_scopes() {
+            ledger.note_highest(&tallies(arenas), core.reserved_bytes(), grant.id);
+        }
+        grant
+    }
+
+    /// Records that a snapshot was taken here (PyTorch's event `snapshot`, whose size are the active bytes).
     pub fn record_snapshot(&mut self) {
-        let active = self.arenas.iter_mut().map(|a| a.tally().current[2]).sum();
+        let active = self.arenas.iter_mut().map(|a| a.tally().active()).sum();
         let event = DeviceEvent {
             action: Action::Snapshot,
             class: Class::Large,

@@ -7,8 +7,8 @@ use vramscope_basics::units::count;
 
 use crate::device::DeviceError;
 
-/// Why a request was not served. `Refusal` is what callbacks around requests to the device may say; an engine without
-/// callbacks is never refused.
+/// Why a request was not served. `Refusal` is the error of the [callbacks](crate::AllocCallbacks); without callbacks there is
+/// none.
 #[derive(Debug, Error)]
 pub enum AllocError<Refusal: std::error::Error + 'static = Infallible> {
     /// There is no memory left, on the device or within the limit.
@@ -22,18 +22,18 @@ pub enum AllocError<Refusal: std::error::Error + 'static = Infallible> {
     Refused(Refusal),
 }
 
-/// There is no memory left. The message is that of CuPy's `OutOfMemoryError`.
+/// There is no memory left, on the device or within the limit. The message is that of CuPy's `OutOfMemoryError`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The device.
+    /// The number of the device.
     pub device_id: i32,
-    /// The request, in bytes.
+    /// Bytes that were asked for.
     pub requested: u64,
-    /// The request, rounded.
+    /// Bytes that were asked for, after rounding.
     pub size: u64,
     /// Bytes reserved at the time.
     pub total: u64,
-    /// The limit on them, if one is set.
+    /// The limit on reserved bytes, where one is set.
     pub limit: Option<u64>,
     /// Bytes the device said were free; `None` where it did not answer.
     pub device_free: Option<u64>,

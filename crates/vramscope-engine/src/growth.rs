@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vramscope_trace::Action;
 
 use crate::arena::Arena;
-use crate::block::BlockKey;
+use crate::arena::BlockKey;
 use crate::callbacks::AllocCallbacks;
 use crate::device::DeviceError;
 use crate::engine::Engine;
@@ -14,31 +14,31 @@ use crate::error::{AllocError, OutOfMemory};
 use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, LimitCheck, Relief};
 
-/// A block taken out of the cache for a request under way. If the request ends early, by an error or by a
-/// panic in a hook, the block goes back.
-pub(crate) struct Held<'a, O: Observer> {
+/// A block taken out of the cache for a request under way. It goes back to the cache when this is dropped, which happens
+/// where the request ends early, by an error or by a panic in a hook.
+pub(crate) struct HeldBlock<'a, O: Observer> {
     arena: &'a Arena<O>,
     block: BlockKey,
 }
 
-impl<O: Observer> Held<'_, O> {
+impl<O: Observer> HeldBlock<'_, O> {
     pub(crate) fn block(&self) -> BlockKey {
         self.block
     }
 
-    /// The block was handed out.
+    /// The block was handed out, so that it does not go back.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 }
 
-impl<O: Observer> Drop for Held<'_, O> {
+impl<O: Observer> Drop for HeldBlock<'_, O> {
     fn drop(&mut self) {
-        self.arena.lock().let_go(self.block);
+        self.arena.lock().unhold(self.block);
     }
 }
 
-/// One request that no cached block serves.
+/// One request that no cached block serves. Sizes are in bytes.
 struct Growth<'a, O: Observer> {
     engine: &'a Engine<O>,
     arena: &'a Arc<Arena<O>>,
@@ -58,7 +58,7 @@ impl<O: Observer> Engine<O> {
         requested: u64,
         stack: Option<O::Stack>,
         callbacks: &C,
-    ) -> Result<Held<'a, O>, AllocError<C::Refusal>> {
+    ) -> Result<HeldBlock<'a, O>, AllocError<C::Refusal>> {
         Growth { engine: self, arena, class, rounded, requested, stack }.run(callbacks)
     }
 
@@ -73,17 +73,18 @@ impl<O: Observer> Engine<O> {
     /// reserved is below the threshold (`garbage_collect_cached_blocks`).
     fn collect_garbage(&self) -> Result<(), DeviceError> {
         let (limit, reserved) = {
-            let driver = self.core().driver();
-            (driver.limit, driver.reserved.current)
+            let accounts = self.core().accounts();
+            (accounts.limit(), accounts.reserved_bytes())
         };
-        let (Some(limit), Some(threshold)) = (limit, self.core().policy.garbage_collection_threshold) else {
+        let (Some(limit), Some(threshold)) = (limit, self.core().policy().garbage_collection_threshold)
+        else {
             return Ok(());
         };
         let target = (threshold * limit as f64) as u64;
         if reserved <= target {
             return Ok(());
         }
-        let stack = self.core().observer.capture_free();
+        let stack = self.core().observer().capture_free();
         let arenas: Vec<_> = self.releasable().into_iter().filter(|a| a.key().is_default_pool()).collect();
         let mut candidates: Vec<(&Arc<Arena<O>>, BlockKey, u64)> = arenas
             .iter()
@@ -118,14 +119,14 @@ impl<O: Observer> Engine<O> {
 }
 
 impl<'a, O: Observer> Growth<'a, O> {
-    fn run<C: AllocCallbacks>(&self, callbacks: &C) -> Result<Held<'a, O>, AllocError<C::Refusal>> {
-        let policy = &self.engine.core().policy;
+    fn run<C: AllocCallbacks>(&self, callbacks: &C) -> Result<HeldBlock<'a, O>, AllocError<C::Refusal>> {
+        let policy = self.engine.core().policy();
         if policy.callbacks_first && self.engine.run_callbacks() {
             self.engine.core().count_search(self.arena.key(), self.class);
             let mut arena = self.arena.lock();
             if let Some((block, _)) = arena.find(self.class, self.rounded) {
                 arena.hold(block);
-                return Ok(Held { arena: self.arena, block });
+                return Ok(HeldBlock { arena: self.arena, block });
             }
         }
         if self.engine.core().collects_garbage() {
@@ -147,14 +148,14 @@ impl<'a, O: Observer> Growth<'a, O> {
         Err(self.out_of_memory().into())
     }
 
-    /// Gives back what it takes to come within the limit (`_try_malloc`, CuPy).
+    /// Gives memory back until the request fits within the limit (`_try_malloc`, CuPy).
     fn come_within_limit<R: std::error::Error>(&self) -> Result<(), AllocError<R>> {
         let core = self.engine.core();
-        let want = core.policy.segment_size(self.rounded);
-        if core.driver().limit.is_some_and(|limit| want > limit) {
+        let want = core.policy().segment_size(self.rounded);
+        if core.accounts().limit().is_some_and(|limit| want > limit) {
             return Err(self.out_of_memory().into());
         }
-        for &relief in core.policy.reliefs {
+        for &relief in core.policy().reliefs {
             if !core.exceeds_limit(want) {
                 return Ok(());
             }
@@ -168,26 +169,26 @@ impl<'a, O: Observer> Growth<'a, O> {
         let engine = self.engine;
         match relief {
             Relief::Oversize => {
-                let Some(max_split) = engine.core().policy.max_split_size else { return Ok(false) };
+                let Some(max_split) = engine.core().policy().max_split_size else { return Ok(false) };
                 let stack = self.stack;
                 return self.arena.lock().release_oversize(self.class, self.rounded, max_split, stack);
             }
             Relief::CallbacksThenCached => {
                 engine.run_callbacks();
             }
-            Relief::Cached => engine.core().driver().num_alloc_retries += 1,
+            Relief::Cached => engine.core().accounts().count_alloc_retry(),
         }
         engine.free_all_blocks(None)?;
         Ok(true)
     }
 
-    /// Asks the device once. `None` where it has no memory left, or the limit leaves none.
+    /// Asks the device once. `None` where it has no memory left, or the limit allows no more.
     fn attempt<C: AllocCallbacks>(
         &self,
         callbacks: &C,
-    ) -> Result<Option<Held<'a, O>>, AllocError<C::Refusal>> {
+    ) -> Result<Option<HeldBlock<'a, O>>, AllocError<C::Refusal>> {
         let core = self.engine.core();
-        let want = core.policy.segment_size(self.rounded);
+        let want = core.policy().segment_size(self.rounded);
         if core.exceeds_limit(want) {
             return Ok(None);
         }
@@ -195,26 +196,25 @@ impl<'a, O: Observer> Growth<'a, O> {
         let (mut at, mut mapped) = (0, 0);
         let taken = {
             let mut arena = self.arena.lock();
-            if core.policy.expandable_segments {
-                let mut seen = |address, bytes| {
+            if core.policy().expandable_segments {
+                let mut on_mapped = |address, bytes| {
                     at = if mapped == 0 { address } else { at };
                     mapped += bytes;
                 };
-                arena.expand(self.class, self.rounded, self.stack, &mut seen).map(|key| (key, at, mapped))
+                let expanded = arena.expand(self.class, self.rounded, self.stack, &mut on_mapped);
+                expanded.map(|key| (key, at, mapped))
             } else {
-                arena
-                    .add_segment(self.class, want, self.stack)
-                    .map(|key| (key, arena.block(key).address, want))
+                arena.add_segment(self.class, want, self.stack).map(|key| (key, arena.address_of(key), want))
             }
         };
         match taken {
             Ok((block, address, size)) => {
-                let held = Held { arena: self.arena, block };
+                let held = HeldBlock { arena: self.arena, block };
                 callbacks.alloc_postprocess(size, address);
                 Ok(Some(held))
             }
             Err(e) => {
-                // What was mapped before memory ran out stays, free.
+                // Pages that were mapped before the memory ran out stay mapped, in a free block.
                 let (size, address) = if mapped > 0 { (mapped, at) } else { (want, 0) };
                 callbacks.alloc_postprocess(size, address);
                 match e {
@@ -225,12 +225,13 @@ impl<'a, O: Observer> Growth<'a, O> {
         }
     }
 
+    /// Counts and records that the request failed, and makes its error.
     fn out_of_memory(&self) -> OutOfMemory {
         let core = self.engine.core();
-        let device_free = core.device.memory_info().ok().map(|info| info.free);
-        let mut driver = core.driver();
-        driver.num_ooms += 1;
-        let (total, limit) = (driver.reserved.current, driver.limit);
+        let device_free = core.device().memory_info().ok().map(|info| info.free);
+        let mut accounts = core.accounts();
+        accounts.count_oom();
+        let (total, limit) = (accounts.reserved_bytes(), accounts.limit());
         let event = DeviceEvent {
             action: Action::Oom,
             class: self.class,
@@ -241,7 +242,7 @@ impl<'a, O: Observer> Growth<'a, O> {
         };
         core.record(self.arena.number(), event);
         OutOfMemory {
-            device_id: core.device_id,
+            device_id: core.device_id(),
             requested: self.requested,
             size: self.rounded,
             total,

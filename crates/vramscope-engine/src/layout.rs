@@ -1,4 +1,4 @@
-//! What lies in an engine's segments, as a snapshot shows it.
+//! The segments and blocks of an engine, in the form of a snapshot.
 
 use vramscope_trace::{Block, BlockState, Segment};
 
@@ -10,17 +10,17 @@ use crate::policy::Class;
 pub struct SegmentLayout<Stack> {
     /// The pool and stream that it serves.
     pub arena: ArenaKey,
-    /// Which requests it serves.
+    /// Whether it serves small or large requests.
     pub class: Class,
-    /// It grows by mapping pages into reserved addresses.
+    /// Whether it grows by mapping pages into reserved addresses.
     pub expandable: bool,
-    /// Where it was taken from the device.
+    /// The stack of the request for which it was taken from the device.
     pub stack: Option<Stack>,
     /// Its blocks in address order, without gaps.
     pub blocks: Vec<BlockLayout<Stack>>,
 }
 
-/// A block of a segment. Free ones, and one that a request under way has not got yet, are inactive.
+/// A block of a segment. Free blocks are inactive, and so is one that is held for a request under way.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockLayout<Stack> {
     /// First byte on the device.
@@ -29,9 +29,9 @@ pub struct BlockLayout<Stack> {
     pub size: u64,
     /// Bytes that its present or last user asked for.
     pub requested: u64,
-    /// In PyTorch's words.
+    /// Its state, by PyTorch's names.
     pub state: BlockState,
-    /// Where it was asked for, while it is in use.
+    /// The stack of the request, while it is in use.
     pub stack: Option<Stack>,
 }
 
@@ -41,7 +41,7 @@ impl<Stack> SegmentLayout<Stack> {
         self.blocks.first().map_or(0, |block| block.address)
     }
 
-    /// Bytes, of all blocks.
+    /// The sum of its blocks' bytes.
     pub fn size(&self) -> u64 {
         self.blocks.iter().map(|block| block.size).sum()
     }

@@ -1,4 +1,4 @@
-//! What the program around an engine is asked and told.
+//! [`Observer`]: what an engine tells and asks the program around it.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -8,51 +8,51 @@ use vramscope_trace::Action;
 use crate::arena_key::ArenaKey;
 use crate::policy::Class;
 
-/// The program around an engine: it may record what happens, know stacks, and have streams with names of its own.
-/// [`Unobserved`] is a program that does nothing of it.
+/// The program around an engine. It may record events, capture stacks, and have numbers of its own for streams.
+/// [`Unobserved`] does none of this.
 pub trait Observer: Send + Sync + Sized {
-    /// Names a stack that the program has captured.
+    /// The key of a stack that the program has captured.
     type Stack: Copy + Debug + Send + Sync;
 
-    /// An arena is made. Returns the number by which its events are told.
+    /// Called when an arena is made. Returns the number by which its events are reported.
     fn add_arena(&self, key: ArenaKey) -> u32;
 
-    /// Events are wanted now.
+    /// Whether events are to be reported now.
     fn is_recording(&self) -> bool;
 
-    /// Something happened. It is told under the lock under which it happened, so that the order of events is that of
-    /// the bytes; it must not call the engine.
+    /// Called for an event of the arena of this number. The engine still holds the lock under which it happened, so that events
+    /// come in the order in which the memory changed. The observer must not call the engine.
     fn record(&self, arena: u32, event: DeviceEvent<Self::Stack>);
 
     /// The calling thread's stack, for memory that goes back to the device.
     fn capture_free(&self) -> Option<Self::Stack>;
 
-    /// The memory is the calling process' own; it is not in a process that was forked from its owner, and then nothing
-    /// goes back to the device.
+    /// Whether the memory belongs to the calling process. In a process that was forked from its owner it does not, and nothing is
+    /// given back to the device.
     fn owns_memory(&self) -> bool;
 
-    /// The device's name of a stream that uses a block; `None` where the calling thread cannot name it.
+    /// The device's number of a stream that uses a block; `None` where only another thread can name that stream.
     fn device_stream(&self, stream: u64) -> Option<u64>;
 }
 
 /// Something that happened on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceEvent<Stack> {
-    /// What.
+    /// What happened.
     pub action: Action,
-    /// Of the block, or of the segment.
+    /// The class of the block or segment.
     pub class: Class,
-    /// First byte; of [`Action::Oom`], the bytes that the device had free.
+    /// The first byte of the block or segment; for [`Action::Oom`], the number of bytes that the device had free.
     pub address: u64,
     /// Bytes, as in [`Event::size`](vramscope_trace::Event::size).
     pub size: u64,
-    /// Bytes of the block, of what happens to blocks; else 0.
+    /// Bytes of the block in events of blocks; otherwise 0.
     pub block_size: u64,
-    /// Where it was asked for.
+    /// The stack of the request.
     pub stack: Option<Stack>,
 }
 
-/// Nobody records what happens, no stacks are known, and streams are called what the device calls them.
+/// An observer that records nothing and captures no stacks. Streams have the device's numbers.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Unobserved;
 

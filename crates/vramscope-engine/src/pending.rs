@@ -1,4 +1,4 @@
-//! What waits for other streams.
+//! Freed blocks that wait until other streams have completed the work that uses them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -8,18 +8,21 @@ use vramscope_basics::lock;
 
 use crate::device::{Device, EventId, guarded};
 
-/// Marks in streams, in the order they were set, each with what waits for it.
+/// What waits for events on streams, or under numbers. `W` is what waits.
 pub(crate) struct Pending<W> {
+    /// The events of each stream in the order they were recorded, each with what waits for it.
     streams: Mutex<BTreeMap<u64, VecDeque<(EventId, W)>>>,
-    /// How many wait: lets an allocation pass without the lock.
+    /// How many wait for events, so that an allocation sees without the lock that there are none.
     count: AtomicUsize,
-    /// What waits until somebody says that its streams are done, as a replay does, by number.
-    told: Mutex<Numbered<W>>,
-    /// Nobody will look again: what is added is waited for at once.
+    /// What waits under a number until the caller says that its streams are done, as a replay does.
+    numbered: Mutex<Numbered<W>>,
+    /// Whether the engine is gone, so that what is added must be waited for at once.
     closed: AtomicBool,
 }
 
+/// What waits under numbers.
 struct Numbered<W> {
+    /// The last number that was given.
     last: u64,
     waiting: BTreeMap<u64, W>,
 }
@@ -29,60 +32,62 @@ impl<W> Default for Pending<W> {
         Self {
             streams: Mutex::default(),
             count: AtomicUsize::new(0),
-            told: Mutex::new(Numbered { last: 0, waiting: BTreeMap::new() }),
+            numbered: Mutex::new(Numbered { last: 0, waiting: BTreeMap::new() }),
             closed: AtomicBool::new(false),
         }
     }
 }
 
 impl<W> Pending<W> {
-    /// `waiting` waits for a mark in `stream`.
+    /// Lets `waiting` wait for an event recorded on `stream`.
     pub(crate) fn add(&self, stream: u64, event: EventId, waiting: W) {
         self.count.fetch_add(1, Ordering::Relaxed);
         lock(&self.streams).entry(stream).or_default().push_back((event, waiting));
     }
 
-    /// `waiting` waits until it is taken by the number returned.
-    pub(crate) fn add_told(&self, waiting: W) -> u64 {
-        let mut told = lock(&self.told);
-        told.last += 1;
-        let number = told.last;
-        told.waiting.insert(number, waiting);
+    /// Lets `waiting` wait until it is taken by the number returned.
+    pub(crate) fn add_numbered(&self, waiting: W) -> u64 {
+        let mut numbered = lock(&self.numbered);
+        numbered.last += 1;
+        let number = numbered.last;
+        numbered.waiting.insert(number, waiting);
         number
     }
 
-    /// What waits under a number, if it still does.
-    pub(crate) fn take_told(&self, number: u64) -> Option<W> {
-        lock(&self.told).waiting.remove(&number)
+    /// Takes what waits under a number; `None` where nothing does any more.
+    pub(crate) fn take_numbered(&self, number: u64) -> Option<W> {
+        lock(&self.numbered).waiting.remove(&number)
     }
 
-    /// All that waits under numbers, in the order it was added.
-    pub(crate) fn take_all_told(&self) -> Vec<W> {
-        std::mem::take(&mut lock(&self.told).waiting).into_values().collect()
+    /// Takes everything that waits under numbers, in the order it was added.
+    pub(crate) fn take_all_numbered(&self) -> Vec<W> {
+        std::mem::take(&mut lock(&self.numbered).waiting).into_values().collect()
     }
 
-    /// Nothing waits for a mark.
+    /// Whether nothing waits for an event.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// From here on nobody will look again.
+    /// Says that no later request will ask for events.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
+    /// Whether [`close`](Self::close) was called.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// What its streams have got past, looking at each stream's oldest marks first; or all, after waiting for every mark.
+    /// Takes what waits for events that have completed, asking for each stream's oldest event first. With `wait`, takes
+    /// everything after waiting for every event.
     pub(crate) fn take_reached(&self, device: &dyn Device, wait: bool) -> Vec<W> {
         let mut done = Vec::new();
         let mut streams = lock(&self.streams);
         for queue in streams.values_mut() {
             while let Some(&(event, _)) = queue.front() {
-                // Work that failed is over too: its error belongs to whoever started it.
+                // Work that failed has ended too. Its error is reported where that work was started.
                 let reached = if wait {
                     guarded(|| device.synchronize(event)).ok();
                     true

@@ -5,32 +5,32 @@ use std::sync::Arc;
 use thiserror::Error;
 use vramscope_trace::{PoolId, SegmentKind};
 
-use crate::arena::{Arena, Locked};
-use crate::block::{BlockKey, BlockState};
-use crate::engine::{Engine, Whole, tallies};
+use crate::arena::{Arena, BlockKey};
+use crate::engine::{Engine, LockedEngine, tallies};
 use crate::observer::Observer;
 use crate::policy::Class;
 
-/// A segment as it was found.
+/// A segment that lay on the device before the first request, as a snapshot shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartSegment {
     /// First byte on the device; of an expandable segment, of its reserved addresses.
     pub address: u64,
-    /// Bytes; of an expandable segment, of its reserved addresses.
+    /// Its size in bytes; of an expandable segment, that of its reserved addresses.
     pub size: u64,
     /// The pool it belongs to.
     pub pool: PoolId,
     /// The stream it serves.
     pub stream: u64,
-    /// Which requests it serves; unknown is taken as large.
+    /// The pool of small or of large blocks; one that is not known is taken as large.
     pub kind: SegmentKind,
-    /// Of an expandable segment, the mapped ranges, first byte and bytes, in address order.
+    /// Of an expandable segment, the mapped ranges in address order: the first byte and the number of bytes of each.
+    /// `None` where the segment is not expandable.
     pub mapped: Option<Vec<(u64, u64)>>,
     /// Blocks in use, in address order.
     pub blocks: Vec<StartBlock>,
 }
 
-/// A block in use.
+/// A block of a [`StartSegment`] that is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartBlock {
     /// First byte on the device.
@@ -39,19 +39,19 @@ pub struct StartBlock {
     pub size: u64,
     /// Bytes its owner asked for.
     pub requested: u64,
-    /// Its owner has given it back; other streams still use it.
+    /// Whether its owner has freed it, while other streams still use it.
     pub pending: bool,
 }
 
-/// The parts of a segment do not fit together.
+/// The blocks or mapped ranges of a [`StartSegment`] overlap, or lie outside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the range at {address:#x} overlaps another or lies outside its segment")]
 pub struct BadLayout {
-    /// First byte of the part.
+    /// The first byte of the block or range.
     pub address: u64,
 }
 
-/// What one stretch of a segment is.
+/// What one range of a segment's addresses holds.
 #[derive(Clone, Copy)]
 enum Piece {
     Free,
@@ -60,7 +60,7 @@ enum Piece {
 }
 
 impl StartSegment {
-    /// The segment from its first byte to its last, as neighbours without gaps: end of each and what it is.
+    /// The segment divided into ranges without gaps, in address order: the end of each, and what it holds.
     fn pieces(&self) -> Result<Vec<(u64, Piece)>, BadLayout> {
         let bad = |address| BadLayout { address };
         let whole = [(self.address, self.size)];
@@ -97,7 +97,7 @@ impl StartSegment {
         if at < end {
             pieces.push((end, Piece::Unmapped));
         }
-        // Mapped ranges that touch or are empty: no two neighbours are both free, or both unmapped.
+        // Mapped ranges may touch or be empty. Neighbours that are both free, or both unmapped, are joined.
         pieces.dedup_by(|(end, piece), (end_before, before)| {
             let is_one =
                 matches!((&before, &piece), (Piece::Free, Piece::Free) | (Piece::Unmapped, Piece::Unmapped));
@@ -111,31 +111,24 @@ impl StartSegment {
 }
 
 impl<O: Observer> Engine<O> {
-    /// Puts a segment in place. Returns the blocks in use.
+    /// Puts a segment and its blocks in place. Returns the keys of the blocks in use, in address order.
+    ///
+    /// # Errors
+    /// Where blocks or mapped ranges overlap or lie outside the segment; nothing is put in place then.
     pub(crate) fn install(
         &self,
         arena: &Arc<Arena<O>>,
         segment: &StartSegment,
     ) -> Result<Vec<BlockKey>, BadLayout> {
         let pieces = segment.pieces()?;
-        let mut whole = self.whole();
-        let Some(asking) = whole.arenas.iter().position(|a| a.is_of(arena)) else {
-            unreachable!("an arena stays in the table")
-        };
+        let (mut locked, asking) = self.lock_all_for(arena);
         let class = if segment.kind == SegmentKind::Small { Class::Small } else { Class::Large };
         let expandable = segment.mapped.is_some();
         let mapped = segment.mapped.as_ref().map(|runs| runs.iter().map(|&(_, size)| size).sum());
         let age = self.core().start(class, mapped.unwrap_or(segment.size), expandable);
-        let Whole { ledger, arenas, .. } = &mut whole;
-        let first = arenas[asking].push_segment(
-            segment.address,
-            segment.size,
-            class,
-            expandable,
-            None,
-            age,
-            BlockState::Unmapped,
-        );
+        let LockedEngine { ledger, arenas, .. } = &mut locked;
+        let (address, size) = (segment.address, segment.size);
+        let first = arenas[asking].push_unmapped_segment(address, size, class, expandable, None, age);
         let (mut rest, mut at, mut keys) = (first, segment.address, Vec::new());
         for (i, &(end, piece)) in pieces.iter().enumerate() {
             let (key, size) = (rest, end - at);
@@ -155,20 +148,5 @@ impl<O: Observer> Engine<O> {
             at = end;
         }
         Ok(keys)
-    }
-}
-
-impl<O: Observer> Locked<'_, O> {
-    fn use_installed(&mut self, key: BlockKey, requested: u64, pending: bool) {
-        let block = self.block_mut(key);
-        block.state = if pending { BlockState::PendingFree } else { BlockState::Allocated };
-        block.requested = requested;
-        block.events = u32::from(pending);
-        let size = block.size;
-        if pending {
-            self.tally().start_pending(requested, size);
-        } else {
-            self.tally().allocate(requested, size);
-        }
     }
 }

@@ -84,8 +84,8 @@ pub struct Peaks {
     pub device_used: u64,
 }
 
-/// What there was at the one moment at which a scope's allocated bytes were highest, in bytes. [`Peaks`] are each of
-/// their own moment; these are of the same one, so that what is reserved and not active is what was cached then.
+/// What was in use at the one moment at which a scope's allocated bytes were highest, in bytes. The numbers of [`Peaks`]
+/// may each be of another moment; these are all of the same one, so that their differences mean something.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AtPeak {
     /// What callers had asked for.
@@ -96,43 +96,60 @@ pub struct AtPeak {
     pub active: u64,
     /// Taken from the device.
     pub reserved: u64,
-    /// The allocation with which it was reached, by its [id](crate::Grant::id); `None` where it was so when the
-    /// scope began.
+    /// The [id](crate::Grant::id) of the allocation that reached the peak; `None` where nothing since the beginning of
+    /// the scope rose above what was allocated then.
     pub allocation: Option<u64>,
 }
 
 impl AtPeak {
-    /// Cached then: reserved and not active.
+    /// Bytes that were cached then: reserved and not active.
     pub fn inactive(&self) -> u64 {
         self.reserved.saturating_sub(self.active)
     }
 }
 
-/// The kinds an arena counts: requested, allocated, active.
-pub(crate) const ARENA_KINDS: usize = 3;
+/// How many kinds of bytes an arena counts: requested, allocated and active, in this order.
+const ARENA_KINDS: usize = 3;
 
-/// One arena's bytes.
+/// What one arena counts.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) current: [u64; ARENA_KINDS],
+    /// Bytes of each kind now.
+    current: [u64; ARENA_KINDS],
+    /// Bytes of each kind up to which no peak of the device is possible; see the [module](self).
     ceiling: [u64; ARENA_KINDS],
-    pub(crate) num_allocations: u64,
-    /// What was taken away, by class. What is there is known of every block, so that what was ever added need not be
-    /// counted by class.
-    pub(crate) freed: [Freed; 2],
+    num_allocations: u64,
+    /// What was freed, by class. What was ever allocated follows: it was freed, or its blocks are still there.
+    freed: [Freed; 2],
 }
 
-/// What was taken away from the blocks of one class.
+/// What was ever freed of the blocks of one class.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Freed {
-    /// Bytes of each kind.
+    /// Bytes of each kind: requested, allocated, active.
     pub(crate) bytes: [u64; ARENA_KINDS],
     /// Blocks given back.
     pub(crate) num_frees: u64,
 }
 
 impl Tally {
-    /// A block of `size` bytes for a request of `requested` bytes can be counted without asking the others.
+    /// Bytes of blocks handed out.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.current[1]
+    }
+
+    /// Bytes of blocks handed out, or waiting for another stream.
+    pub(crate) fn active(&self) -> u64 {
+        self.current[2]
+    }
+
+    /// What was ever freed of the blocks of one class.
+    pub(crate) fn freed(&self, class: Class) -> Freed {
+        self.freed[class as usize]
+    }
+
+    /// Whether a block of `size` bytes for a request of `requested` bytes stays below the arena's ceilings, so that the
+    /// other arenas need not be asked.
     #[inline]
     pub(crate) fn has_room(&self, requested: u64, size: u64) -> bool {
         let [r, a, c] = self.current;
@@ -141,6 +158,7 @@ impl Tally {
             && c.saturating_add(size) <= self.ceiling[2]
     }
 
+    /// Counts a block of `size` bytes that is handed out for a request of `requested` bytes.
     #[inline]
     pub(crate) fn allocate(&mut self, requested: u64, size: u64) {
         self.current[0] += requested;
@@ -149,13 +167,13 @@ impl Tally {
         self.num_allocations += 1;
     }
 
-    /// A block that was there from the start, given back and still in use by a stream.
+    /// Counts a block that was in place before the engine began, freed by its owner and still in use by another stream.
     pub(crate) fn start_pending(&mut self, requested: u64, size: u64) {
         self.current[0] += requested;
         self.current[2] += size;
     }
 
-    /// The owner gave the block back.
+    /// Counts a block whose owner gave it back.
     #[inline]
     pub(crate) fn free_requested(&mut self, class: Class, size: u64) {
         self.current[1] -= size;
@@ -164,7 +182,7 @@ impl Tally {
         freed.num_frees += 1;
     }
 
-    /// It is available again.
+    /// Counts a block that no stream uses any more, so that it is available again.
     #[inline]
     pub(crate) fn free_completed(&mut self, class: Class, requested: u64, size: u64) {
         let freed = &mut self.freed[class as usize];
@@ -175,16 +193,21 @@ impl Tally {
     }
 }
 
-/// Bytes, or a count, that change under one lock.
+/// A number of bytes, segments or blocks over time. It changes under one lock, so that its peak is exact by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    pub(crate) current: u64,
+    current: u64,
     high: u64,
     allocated: u64,
     freed: u64,
 }
 
 impl Meter {
+    /// The value now.
+    pub(crate) fn current(&self) -> u64 {
+        self.current
+    }
+
     pub(crate) fn add(&mut self, bytes: u64) {
         self.current += bytes;
         self.allocated = self.allocated.saturating_add(bytes);
@@ -196,33 +219,34 @@ impl Meter {
         self.freed = self.freed.saturating_add(bytes);
     }
 
-    /// Was there from the start.
+    /// Adds what was in place before the engine began, and does not count as allocated.
     pub(crate) fn start(&mut self, bytes: u64) {
         self.current += bytes;
         self.high = self.high.max(self.current);
     }
 
-    /// What was ever added.
+    /// The sum of all that was ever added.
     pub(crate) fn allocated(&self) -> u64 {
         self.allocated
     }
 
-    /// What was ever taken away.
+    /// The sum of all that was ever subtracted.
     pub(crate) fn freed(&self) -> u64 {
         self.freed
     }
 
-    /// The highest value since the beginning or since it was forgotten; of a meter that no [`Ledger`] folds.
+    /// The highest value since the beginning or the last [`reset_peak`](Self::reset_peak). For meters whose peaks no
+    /// [`Ledger`] keeps.
     pub(crate) fn peak(&self) -> u64 {
         self.high
     }
 
-    /// Forgets the highest value.
+    /// Begins the peak anew from the current value.
     pub(crate) fn reset_peak(&mut self) {
         self.high = self.current;
     }
 
-    /// Counts a value that was read elsewhere.
+    /// Sets the current value to one that was read from the device, counting the difference as added or subtracted.
     pub(crate) fn observe(&mut self, value: u64) {
         match value.checked_sub(self.current) {
             Some(rise) => self.add(rise),
@@ -235,7 +259,7 @@ impl Meter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScopeKey(usize);
 
-/// A device's peaks, and those of the scopes that are open.
+/// The peaks of a device, and of each open scope.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// The highest sums of the arenas since the last fold.
@@ -244,12 +268,12 @@ pub(crate) struct Ledger {
     scopes: Vec<Option<Scope>>,
 }
 
-/// What a scope has seen.
+/// The peaks since a scope was opened or restarted.
 #[derive(Debug, Default)]
 struct Scope {
     peaks: Kinds,
     at_peak: AtPeak,
-    /// The allocation of `at_peak`, or 0: readable without a lock.
+    /// The id of the allocation in `at_peak`, or 0 where there is none; it can be read without a lock.
     highest: Arc<AtomicU64>,
 }
 
@@ -257,8 +281,8 @@ struct Scope {
 type Kinds = [u64; ARENA_KINDS + 2];
 
 impl Ledger {
-    /// Makes room in `tallies[asking]` for `more` bytes of each kind, counts the peak that they make, and
-    /// divides what is left below the highest sum evenly.
+    /// Makes room in `tallies[asking]` for `more` bytes of each kind, raises the highest sums where those bytes exceed
+    /// them, and divides what is left below the highest sums evenly among the arenas.
     pub(crate) fn raise(&mut self, tallies: &mut [&mut Tally], asking: usize, more: [u64; ARENA_KINDS]) {
         for (kind, need) in more.into_iter().enumerate() {
             let sum = tallies.iter().map(|t| t.current[kind]).sum::<u64>() + need;
@@ -272,9 +296,9 @@ impl Ledger {
         }
     }
 
-    /// After [`raise`](Self::raise): what the request leaves, once it is `allocation`, may be the highest that a scope
-    /// has seen. No scope can see a new highest without a request that raises a ceiling, for they are lowered to
-    /// what is there when it opens.
+    /// To be called after [`raise`](Self::raise), when the request was served as `allocation`: notes it in each scope whose
+    /// allocated bytes were never higher. No scope misses a new peak, for opening a scope lowers all ceilings to the
+    /// current values, so that a request which exceeds them comes through `raise`.
     pub(crate) fn note_highest(&mut self, tallies: &[&mut Tally], reserved: u64, allocation: u64) {
         let sum = |kind: usize| tallies.iter().map(|t| t.current[kind]).sum::<u64>();
         let allocated = sum(1);
@@ -286,29 +310,29 @@ impl Ledger {
         }
     }
 
-    /// A scope is open, so that somebody wants to know of highest values.
+    /// Whether a scope is open.
     pub(crate) fn has_scopes(&self) -> bool {
         self.scopes.iter().any(Option::is_some)
     }
 
-    /// What there was when a scope's allocated bytes were highest.
+    /// What was in use when a scope's allocated bytes were highest.
     pub(crate) fn at_peak(&self, scope: ScopeKey) -> AtPeak {
         self.scopes.get(scope.0).and_then(Option::as_ref).map(|scope| scope.at_peak).unwrap_or_default()
     }
 
-    /// The allocation with which a scope's allocated bytes were highest, as it changes; 0 for none.
+    /// The id of the allocation with which a scope's allocated bytes reached their peak, or 0; it changes with the peak.
     pub(crate) fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
         self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| Arc::clone(&s.highest)).unwrap_or_default()
     }
 
-    /// What there is, as a scope begins with it.
+    /// The values that a scope begins with, right after a [`fold`](Self::fold).
     fn beginning(&self, reserved: u64) -> AtPeak {
         let [requested, allocated, active] = self.high;
         AtPeak { requested, allocated, active, reserved, allocation: None }
     }
 
-    /// Carries the highest values seen so far over to the peaks, the device's and those of every open
-    /// scope, and begins anew from the current values.
+    /// Takes the highest values seen so far into the peaks of the device and of every open scope, and begins anew from
+    /// the current values.
     fn fold(&mut self, tallies: &mut [&mut Tally], reserved: &mut Meter, device_used: &mut Meter) {
         let [r, a, c] = self.high;
         let high = [r, a, c, reserved.high, device_used.high];
@@ -328,7 +352,7 @@ impl Ledger {
         device_used.high = device_used.current;
     }
 
-    /// Forgets the device's peaks; scopes keep theirs.
+    /// Begins the device's peaks anew; scopes keep theirs.
     pub(crate) fn reset_peaks(
         &mut self,
         t: &mut [&mut Tally],
@@ -365,7 +389,7 @@ impl Ledger {
         device_used: &mut Meter,
     ) -> Peaks {
         self.fold(tallies, reserved, device_used);
-        // What is live now is part of the scope, though nothing may have changed since it was opened.
+        // The current values count too, for nothing need have changed since the scope was opened.
         let now = [self.high[0], self.high[1], self.high[2], reserved.current, device_used.current];
         let seen = self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| s.peaks).unwrap_or_default();
         let [requested, allocated, active, reserved, device_used]: Kinds =
@@ -373,7 +397,7 @@ impl Ledger {
         Peaks { requested, allocated, active, reserved, device_used }
     }
 
-    /// A scope begins anew, right after its peaks were [asked](Self::scope).
+    /// Begins a scope anew, right after its [peaks](Self::scope) were read.
     pub(crate) fn restart(&mut self, scope: ScopeKey, reserved: u64) {
         let at_peak = self.beginning(reserved);
         if let Some(Some(scope)) = self.scopes.get_mut(scope.0) {

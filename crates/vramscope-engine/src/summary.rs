@@ -1,20 +1,22 @@
 //! What PyTorch's `memory_summary` tells, of the large and of the small pool too.
 //!
-//! The way of a request counts bytes of all blocks together, and takes-away by class. All else is made of them and of the
-//! blocks that are there, here, when somebody asks. What cannot be known so is not known.
+//! To keep requests fast, an arena counts allocated bytes of both pools together and only freed bytes of each pool. The other
+//! numbers are computed here when the summary is asked for, from those counts and from the blocks in place. A number that
+//! cannot be computed in this way, such as the peak of one pool, is `None`.
 
 use vramscope_trace::BlockState;
 
-use crate::arena::Locked;
-use crate::core::Driver;
-use crate::engine::{Engine, Whole, tallies};
+use crate::arena::LockedArena;
+
+use crate::engine::{Engine, LockedEngine, tallies};
 use crate::observer::Observer;
 use crate::policy::Class;
 use crate::statistics::{Freed, Meter, Stat};
 
-/// A number over time; `None` where it was not counted.
+/// A [`Stat`] of which parts may not have been counted: bytes, or a number of blocks or segments. `None` is what was not
+/// counted.
 #[derive(Debug, Clone, Copy)]
-pub struct Counted {
+pub struct PartialStat {
     /// Now.
     pub current: u64,
     /// The most there was.
@@ -25,25 +27,29 @@ pub struct Counted {
     pub freed: Option<u64>,
 }
 
-impl Counted {
+impl PartialStat {
+    /// Of something that never was.
     const NEVER: Self = Self { current: 0, peak: Some(0), allocated: Some(0), freed: Some(0) };
 
-    /// Of which only the present is known.
+    /// Where only the current value is known.
     fn now(current: u64) -> Self {
         Self { current, peak: None, allocated: None, freed: None }
     }
 
-    /// Without a peak, but where nothing was ever taken away: then it is what is there now.
+    /// From the current value and all that was ever freed. The peak is known only where nothing was freed: then it is the
+    /// current value.
     fn of(current: u64, freed: u64) -> Self {
         let peak = (freed == 0).then_some(current);
         Self { current, peak, allocated: Some(current.saturating_add(freed)), freed: Some(freed) }
     }
 
+    /// The sum of the two pools.
     fn plus(self, other: Self) -> Self {
         let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         Self {
             current: self.current + other.current,
-            // Two peaks need not be of the same moment, unless one of them is none, or both are now.
+            // Two peaks may be of different moments, and then their sum was never reached. They are of the same moment
+            // where one pool was never used, or where nothing was freed from either.
             peak: match (self, other) {
                 (a, Self { allocated: Some(0), .. }) => a.peak,
                 (Self { allocated: Some(0), .. }, b) => b.peak,
@@ -56,7 +62,7 @@ impl Counted {
     }
 }
 
-impl From<Stat> for Counted {
+impl From<Stat> for PartialStat {
     fn from(stat: Stat) -> Self {
         Self {
             current: stat.current,
@@ -67,10 +73,10 @@ impl From<Stat> for Counted {
     }
 }
 
-impl From<&Meter> for Counted {
+impl From<&Meter> for PartialStat {
     fn from(meter: &Meter) -> Self {
         Self {
-            current: meter.current,
+            current: meter.current(),
             peak: Some(meter.peak()),
             allocated: Some(meter.allocated()),
             freed: Some(meter.freed()),
@@ -78,24 +84,25 @@ impl From<&Meter> for Counted {
     }
 }
 
-/// One of PyTorch's metrics.
+/// One row group of PyTorch's `memory_summary`: a metric of both pools together, and of each.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Of both pools.
-    pub all: Counted,
+    /// Of both pools together.
+    pub all: PartialStat,
     /// Of the large pool.
-    pub large: Counted,
+    pub large: PartialStat,
     /// Of the small pool.
-    pub small: Counted,
+    pub small: PartialStat,
 }
 
 impl Metric {
-    fn sum(large: Counted, small: Counted) -> Self {
+    fn sum(large: PartialStat, small: PartialStat) -> Self {
         Self { all: large.plus(small), large, small }
     }
 
-    /// All is known; of the two what is given, and the peak where the other never had anything.
-    fn of(all: Counted, mut large: Counted, mut small: Counted) -> Self {
+    /// From what is known of both pools together and of each. Where one pool was never used, the other's peak is the
+    /// common one.
+    fn of(all: PartialStat, mut large: PartialStat, mut small: PartialStat) -> Self {
         if small.allocated == Some(0) {
             large.peak = all.peak;
         } else if large.allocated == Some(0) {
@@ -126,38 +133,39 @@ pub struct Summary {
     pub allocation: Metric,
     /// Blocks handed out, or waiting for a stream.
     pub active: Metric,
-    /// Segments.
+    /// Segments taken from the device.
     pub segment: Metric,
     /// Free blocks of split segments.
     pub inactive_split: Metric,
     /// Blocks too large to be split.
-    pub oversize_allocations: Counted,
+    pub oversize_allocations: PartialStat,
     /// Segments too large to be split.
-    pub oversize_segments: Counted,
+    pub oversize_segments: PartialStat,
 }
 
-/// The blocks of one class that are there.
+/// Sums over the blocks of one class that are in place now: bytes, and numbers of blocks.
 #[derive(Default)]
-struct Blocks {
+struct BlockTotals {
     requested: u64,
     allocated: u64,
     active: u64,
     num_allocated: u64,
     num_active: u64,
-    /// Free ones of split segments, without expandable ones, as in PyTorch: whole pages of these can be given back.
+    /// Free blocks of split segments. Expandable segments are left out, as in PyTorch, because their whole pages can be
+    /// given back.
     split_bytes: u64,
     num_split: u64,
-    /// Handed out, and of a size that may not be split.
+    /// Blocks handed out that are too large to be split (`max_split_size`).
     num_oversize: u64,
 }
 
-impl Blocks {
-    fn of<O: Observer>(arenas: &[Locked<'_, O>], class: Class, max_split: Option<u64>) -> Self {
+impl BlockTotals {
+    fn of<O: Observer>(arenas: &[LockedArena<'_, O>], class: Class, max_split: Option<u64>) -> Self {
         let mut found = Self::default();
-        let segments = arenas.iter().flat_map(Locked::segments);
-        for state in segments.filter(|state| state.class == class) {
-            let split = state.blocks.len() > 1 && !state.expandable;
-            for block in &state.blocks {
+        let segments = arenas.iter().flat_map(LockedArena::segments);
+        for segment in segments.filter(|segment| segment.class == class) {
+            let split = segment.blocks.len() > 1 && !segment.expandable;
+            for block in &segment.blocks {
                 if block.state.is_active() {
                     found.requested += block.requested;
                     found.active += block.size;
@@ -178,37 +186,43 @@ impl Blocks {
 }
 
 impl<O: Observer> Engine<O> {
-    /// What PyTorch's `memory_summary` shows. Every block is looked at, with every lock held.
+    /// What PyTorch's `memory_summary` shows. It visits every block with every lock held, so its time grows with the number
+    /// of blocks.
     pub fn summary(&self) -> Summary {
-        let Whole { ledger, mut arenas, .. } = self.whole();
-        let driver = self.core().driver_now();
-        let statistics = Self::statistics_of(&ledger, &mut arenas, &driver);
-        let policy = &self.core().policy;
+        let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
+        let accounts = self.core().refreshed_accounts();
+        let statistics = Self::statistics_of(&ledger, &mut arenas, &accounts);
+        let policy = self.core().policy();
         let [large, small] =
-            [Class::Large, Class::Small].map(|class| Blocks::of(&arenas, class, policy.max_split_size));
+            [Class::Large, Class::Small].map(|class| BlockTotals::of(&arenas, class, policy.max_split_size));
         let [freed_large, freed_small] =
             [Class::Large, Class::Small].map(|class| freed_of(&mut arenas, class));
-        let both =
-            |of: &dyn Fn(&Blocks, &Freed) -> Counted| [of(&large, &freed_large), of(&small, &freed_small)];
-        let [allocated, active, requested] = [
-            both(&|b, f| Counted::of(b.allocated, f.bytes[1])),
-            both(&|b, f| Counted::of(b.active, f.bytes[2])),
-            both(&|b, f| Counted::of(b.requested, f.bytes[0])),
-        ];
-        let allocation = both(&|b, f| Counted::of(b.num_allocated, f.num_frees));
-        // Blocks that wait for a stream were given back, and are still active.
-        let actives = both(&|b, f| {
-            Counted::of(b.num_active, f.num_frees.saturating_sub(b.num_active - b.num_allocated))
-        });
-        let meters = |class: Class| &driver.classes[class as usize];
-        let split = |class: Class, current: u64| {
-            if meters(class).segments.allocated() == 0 { Counted::NEVER } else { Counted::now(current) }
+        let both = |of: &dyn Fn(&BlockTotals, &Freed) -> PartialStat| {
+            [of(&large, &freed_large), of(&small, &freed_small)]
         };
-        let oversize_segments = Counted::from(&driver.oversize_segments);
-        // What may not be split lies in a segment that may not, or in an expandable one.
+        let [allocated, active, requested] = [
+            both(&|b, f| PartialStat::of(b.allocated, f.bytes[1])),
+            both(&|b, f| PartialStat::of(b.active, f.bytes[2])),
+            both(&|b, f| PartialStat::of(b.requested, f.bytes[0])),
+        ];
+        let allocation = both(&|b, f| PartialStat::of(b.num_allocated, f.num_frees));
+        // A block that waits for a stream is counted among the freed ones, but is still active.
+        let actives = both(&|b, f| {
+            PartialStat::of(b.num_active, f.num_frees.saturating_sub(b.num_active - b.num_allocated))
+        });
+        let meters = |class: Class| accounts.of_class(class);
+        let split = |class: Class, current: u64| {
+            if meters(class).segments().allocated() == 0 {
+                PartialStat::NEVER
+            } else {
+                PartialStat::now(current)
+            }
+        };
+        let oversize_segments = PartialStat::from(accounts.oversize_segments());
+        // A block too large to be split lies in a segment too large to be split, or in an expandable one.
         let never_oversize = policy.max_split_size.is_none()
             || (!policy.expandable_segments && oversize_segments.allocated == Some(0));
-        let Driver { segments, .. } = &*driver;
+
         Summary {
             num_ooms: statistics.num_ooms,
             num_alloc_retries: statistics.num_alloc_retries,
@@ -217,8 +231,8 @@ impl<O: Observer> Engine<O> {
             requested_bytes: Metric::of(statistics.requested.into(), requested[0], requested[1]),
             reserved_bytes: Metric {
                 all: statistics.reserved.into(),
-                large: (&meters(Class::Large).reserved).into(),
-                small: (&meters(Class::Small).reserved).into(),
+                large: meters(Class::Large).reserved().into(),
+                small: meters(Class::Small).reserved().into(),
             },
             inactive_split_bytes: Metric::sum(
                 split(Class::Large, large.split_bytes),
@@ -227,28 +241,28 @@ impl<O: Observer> Engine<O> {
             allocation: Metric::sum(allocation[0], allocation[1]),
             active: Metric::sum(actives[0], actives[1]),
             segment: Metric {
-                all: segments.into(),
-                large: (&meters(Class::Large).segments).into(),
-                small: (&meters(Class::Small).segments).into(),
+                all: accounts.segments().into(),
+                large: meters(Class::Large).segments().into(),
+                small: meters(Class::Small).segments().into(),
             },
             inactive_split: Metric::sum(
                 split(Class::Large, large.num_split),
                 split(Class::Small, small.num_split),
             ),
             oversize_allocations: if never_oversize {
-                Counted::NEVER
+                PartialStat::NEVER
             } else {
-                Counted::now(large.num_oversize + small.num_oversize)
+                PartialStat::now(large.num_oversize + small.num_oversize)
             },
             oversize_segments,
         }
     }
 }
 
-/// What was taken away from the blocks of one class, of all arenas.
-fn freed_of<O: Observer>(arenas: &mut [Locked<'_, O>], class: Class) -> Freed {
+/// What was ever freed of the blocks of one class, summed over all arenas.
+fn freed_of<O: Observer>(arenas: &mut [LockedArena<'_, O>], class: Class) -> Freed {
     tallies(arenas).iter().fold(Freed::default(), |sum, tally| {
-        let freed = tally.freed[class as usize];
+        let freed = tally.freed(class);
         Freed {
             bytes: std::array::from_fn(|kind| sum.bytes[kind].saturating_add(freed.bytes[kind])),
             num_frees: sum.num_frees + freed.num_frees,

@@ -9,9 +9,9 @@ use crate::observer::Observer;
 /// Places tried in one level before the next, larger one.
 const PROBES: usize = 8;
 
-/// A hash table that only grows: a slot is written once, so reading it takes no lock, and an arena never
-/// moves. A level has a power of two of slots, four times as many as the one before; it is entered when all places of the level before are
-/// taken.
+/// A hash table that only grows. A slot is written once, so that it is read without a lock, and an arena never moves. The number of
+/// slots in a level is a power of two, four times that of the level before. A key is looked for in the next level where all the
+/// slots that it may have in this one are taken.
 pub(crate) struct ArenaTable<O: Observer> {
     first: Level<O>,
 }
@@ -49,7 +49,7 @@ impl<O: Observer> ArenaTable<O> {
         }
     }
 
-    /// Every arena, in an order that never changes but for new ones in between.
+    /// Every arena. Arenas that are there keep their order; new ones may come between them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<O>>> {
         std::iter::successors(Some(&self.first), |level| level.next.get().map(Box::as_ref))
             .flat_map(|level| level.slots.iter().filter_map(OnceLock::get))

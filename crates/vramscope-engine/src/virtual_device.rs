@@ -1,4 +1,4 @@
-//! Addresses without memory.
+//! [`VirtualDevice`]: a device of addresses without memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -11,19 +11,19 @@ use crate::device::{DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInf
 /// Where addresses begin: below 2^47, as the CUDA driver's do.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// A device that only counts: addresses ascend, and the lowest gap that is large enough is used again, as
-/// the driver does. For replaying recordings, for tests, and for sizes no machine at hand has.
+/// A device that counts bytes and has no memory. It gives out the lowest addresses that are free, as the CUDA driver does. It is for
+/// replaying recordings, for tests, and for sizes that no machine at hand has.
 ///
-/// Streams are done at once unless a test holds them back with [`set_busy`](Self::set_busy).
+/// Work on a stream is done at once, unless a test holds it back with [`set_busy`](Self::set_busy).
 #[derive(Debug)]
 pub struct VirtualDevice {
     capacity: u64,
-    state: Mutex<State>,
+    state: Mutex<DeviceState>,
 }
 
 #[derive(Debug)]
-struct State {
-    /// Bytes taken, in whole pages.
+struct DeviceState {
+    /// Bytes that are taken, in whole pages.
     used: u64,
     /// Allocations and reserved ranges: first address to size in whole pages.
     ranges: BTreeMap<u64, Range>,
@@ -37,14 +37,14 @@ struct State {
 #[derive(Debug)]
 struct Range {
     size: u64,
-    /// Mapped pieces of a reserved range; `None` for an allocation.
+    /// The mapped parts of a reserved range: the size of each by its first address. `None` for an allocation.
     mapped: Option<BTreeMap<u64, u64>>,
 }
 
 impl VirtualDevice {
     /// A device of `capacity` bytes. Each allocation takes whole pages of 2 MiB of it.
     pub fn with_capacity(capacity: u64) -> Self {
-        let state = State {
+        let state = DeviceState {
             used: 0,
             ranges: BTreeMap::new(),
             addresses: AddressSpace::from_base(BASE),
@@ -62,8 +62,8 @@ impl VirtualDevice {
         self
     }
 
-    /// Holds back the work of `stream`, or lets it finish. An event recorded while it is held back is done
-    /// when it is let go, or when it is waited for.
+    /// Holds back the work of `stream` where `busy`, and otherwise lets it finish. An event that is recorded meanwhile is done once
+    /// the work may finish, or once it is waited for.
     pub fn set_busy(&self, stream: u64, busy: bool) {
         let mut state = lock(&self.state);
         if busy {
@@ -79,7 +79,7 @@ fn whole_pages(size: u64) -> Result<u64, DeviceError> {
     size.max(1).checked_next_multiple_of(PAGE).ok_or(DeviceError::OutOfMemory { size })
 }
 
-impl State {
+impl DeviceState {
     /// Takes the lowest addresses that are free.
     fn place(&mut self, size: u64, mapped: Option<BTreeMap<u64, u64>>) -> Result<u64, DeviceError> {
         let size = whole_pages(size)?;

@@ -1,7 +1,7 @@
 //! Tables as comma-separated values (RFC 4180): a header, empty fields for what is not known, `\n` at line ends.
 //!
-//! Text stands as it is but for characters that steer a terminal and line breaks, which are written as `\u{a}`, and
-//! for what a spreadsheet would take for a formula, which has a `'` in front.
+//! Texts are written as they are, with two exceptions: line breaks and characters that control a terminal are written as `\u{a}`,
+//! and a text that a spreadsheet would take for a formula gets a `'` in front.
 
 use std::io::{self, BufWriter, Write};
 
@@ -9,10 +9,10 @@ use vramscope_report::harmless_cell;
 use vramscope_trace::StackId;
 
 use crate::error::ExportError;
-use crate::kept::Kept;
 use crate::labels::{Labels, pool};
 use crate::source::Source;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
+use crate::text_cache::TextCache;
 
 /// Writes a table; returns the number of rows, the header not counted.
 pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Result<u64, ExportError> {
@@ -20,7 +20,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
         out: csv::Writer::from_writer(BufWriter::new(out)),
         columns: table.columns(),
         labels: Labels::new(source.names()),
-        stacks: Kept::new(),
+        stacks: TextCache::new(),
         field: Vec::new(),
     };
     sink.out.write_record(sink.columns.iter().map(|c| c.name)).map_err(broken)?;
@@ -29,7 +29,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
     Ok(count)
 }
 
-/// The output's own error, so that a reader who has seen enough is known as one.
+/// The output's own error, by which the command recognises a reader that has closed the pipe.
 fn broken(e: csv::Error) -> io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,
@@ -41,7 +41,7 @@ struct Csv<'r, W: Write> {
     out: csv::Writer<W>,
     columns: &'static [Column],
     labels: Labels<'r>,
-    stacks: Kept<StackId>,
+    stacks: TextCache<StackId>,
     field: Vec<u8>,
 }
 
@@ -115,7 +115,7 @@ mod tests {
         );
         assert_eq!(rows[2][19], "a;b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x' 12");
         assert_eq!(rows[2][22], "train.py:70 main;train.py:7 a,b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x'_12");
-        // An out of memory has no address; what it holds instead is what the device had free.
+        // An out of memory has no address. In its place the recording has the bytes that the device had free.
         assert_eq!(rows[6][3..7], ["oom", "", "1073741824", ""]);
         assert_eq!(rows[6][13], "4096");
     }

@@ -1,4 +1,4 @@
-//! Why an export failed.
+//! [`ExportError`]: why an export failed.
 
 use std::io;
 

@@ -8,7 +8,7 @@ use crate::error::ExportError;
 use crate::folded;
 use crate::source::Source;
 
-/// Draws what is allocated at the moment; returns the number of stacks.
+/// Draws what is allocated at the moment, and returns the number of stacks.
 pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write) -> Result<u64, ExportError> {
     let mut stacks = Vec::new();
     let folded = folded::write(source, at, &mut stacks)?;
@@ -21,9 +21,10 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write)
         Some(event) => format!("Allocated bytes after event {event}"),
     };
     options.count_name = "bytes".to_owned();
-    // The same recording gives the same picture.
+    // Colours do not depend on chance, so that the same recording always gives the same picture.
     options.deterministic = true;
-    // The picture is small, for what is too narrow to be seen is left out; its errors are not the output's.
+    // The picture is made in memory first, so that an error of `inferno` is not taken for one of the output. It is small, because
+    // frames that are too narrow to be seen are left out.
     let mut svg = Vec::new();
     flamegraph::from_reader(&mut options, &stacks[..], &mut svg)?;
     out.write_all(&svg)?;

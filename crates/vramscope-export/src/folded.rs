@@ -1,4 +1,4 @@
-//! Folded stacks: one line a stack, `outermost;...;innermost bytes`, as flame graph tools read them.
+//! Folded stacks, a line for each stack: `outermost;...;innermost bytes`, as flame graph tools read them.
 
 use std::io::{BufWriter, Write};
 
@@ -8,7 +8,7 @@ use crate::error::ExportError;
 use crate::labels::{Labels, NO_STACK, one_frame};
 use crate::source::{Source, moment};
 
-/// Lines written, and the bytes that stand in them.
+/// The number of lines written, and the sum of the bytes in them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Folded {
     pub(crate) lines: u64,

@@ -1,4 +1,4 @@
-//! The formats by name and by file name.
+//! [`Format`]: the formats, by name and by the end of file names.
 
 /// A format of another tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -7,15 +7,15 @@ pub enum Format {
     Chrome,
     /// A heap profile for pprof, gzipped.
     Pprof,
-    /// Folded stacks, one a line.
+    /// Folded stacks, one in each line.
     Folded,
     /// A flame graph as SVG.
     Flamegraph,
     /// A [table](crate::Table) as comma-separated values.
     Csv,
-    /// The same as Apache Parquet.
+    /// A [table](crate::Table) as Apache Parquet.
     Parquet,
-    /// PyTorch's own snapshot.
+    /// PyTorch's own snapshot, a pickle.
     Pickle,
 }
 
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// How its files' names end.
+    /// The extension of its files' names.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Chrome => ".json",
@@ -56,17 +56,17 @@ impl Format {
         Self::ALL.into_iter().find(|f| name.ends_with(f.extension()))
     }
 
-    /// Not for a terminal.
+    /// Whether it is binary, and so not fit for a terminal.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Pprof | Self::Parquet | Self::Pickle)
     }
 
-    /// Shows what is live at one moment, which can be chosen.
+    /// Whether it shows what is live at one moment, which can be chosen.
     pub fn shows_a_moment(self) -> bool {
         matches!(self, Self::Pprof | Self::Folded | Self::Flamegraph)
     }
 
-    /// Holds one of several tables.
+    /// Whether a file of this format holds one of the [tables](crate::Table).
     pub fn is_table(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
     }

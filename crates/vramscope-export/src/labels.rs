@@ -1,4 +1,4 @@
-//! Names of frames and stacks as one line of text that no format can mistake for its own syntax.
+//! Labels: the names of frames and stacks as one line of text that no format takes for its own syntax.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -7,30 +7,30 @@ use hashbrown::HashMap;
 use vramscope_report::{Names, Shown};
 use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
-use crate::kept::Kept;
+use crate::text_cache::TextCache;
 
-/// The most bytes of text for one stack, and for any other text of an event. A few bytes of a hostile file can name
-/// a stack of gigabytes; no known recording comes near.
+/// The most bytes of the label of a stack, and of any other text of an event. A few bytes of a hostile file can refer to a stack
+/// whose label would take gigabytes; those of known recordings are far shorter.
 pub const LONGEST_STACK: usize = 64 << 10;
 
-/// The most bytes of text for one frame.
+/// The most bytes of the label of a frame.
 pub const LONGEST_FRAME: usize = 1 << 10;
 
-/// The name of what has no stack.
+/// The label of allocations without a stack.
 pub(crate) const NO_STACK: &str = "(no stack)";
 
-/// Labels of one trace. Frames and stacks have theirs made once, as long as there is room for them.
+/// The labels of one trace. Those of frames and stacks are made once, and cached as long as there is room.
 pub(crate) struct Labels<'r> {
     pub(crate) names: Names<'r>,
-    frames: Kept<FrameId>,
-    /// The frame that each stack is named by: a look at all of its frames.
+    frames: TextCache<FrameId>,
+    /// The frame that each stack is named by. It is cached, because it is found by visiting all of the stack's frames.
     own_frames: HashMap<StackId, Option<FrameId>>,
-    users_stacks: Kept<StackId>,
+    users_stacks: TextCache<StackId>,
 }
 
 impl<'r> Labels<'r> {
     pub(crate) fn new(names: Names<'r>) -> Self {
-        Self { names, frames: Kept::new(), own_frames: HashMap::new(), users_stacks: Kept::new() }
+        Self { names, frames: TextCache::new(), own_frames: HashMap::new(), users_stacks: TextCache::new() }
     }
 
     /// A frame as the report names it, as one frame of a folded stack.
@@ -64,7 +64,7 @@ impl<'r> Labels<'r> {
         self.join(frames.iter().copied(), frames.len())
     }
 
-    /// The user's frames of a stack, likewise; without any, the frame it is named by.
+    /// The user's frames of a stack in the same form; where it has none, the frame that it is named by.
     pub(crate) fn users_stack(&mut self, stack: StackId) -> Rc<str> {
         if let Some(text) = self.users_stacks.get(&stack) {
             return text;
@@ -77,7 +77,7 @@ impl<'r> Labels<'r> {
         self.users_stacks.keep(stack, text)
     }
 
-    /// Joins `count` frames, innermost first; of too many the outermost are counted only.
+    /// Joins `count` frames, which are given innermost first. Where there are too many, the outermost are only counted.
     fn join(&mut self, innermost_first: impl Iterator<Item = FrameId>, count: usize) -> String {
         let mut kept: Vec<Rc<str>> = Vec::new();
         let mut bytes = 0;
@@ -104,13 +104,13 @@ impl<'r> Labels<'r> {
 }
 
 /// `name` as one frame of a folded stack: on one line, without `;`, and not ending in a number, which readers
-/// would take for a count. As it is for nearly every frame.
+/// would take for a count. Nearly every name stays as it is.
 pub(crate) fn one_frame(name: &str) -> String {
     let mut out: String = Shown::of(name)
         .chars()
         .map(|c| match c {
             ';' => ',',
-            // XML cannot hold these.
+            // These characters are not allowed in XML.
             '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
             c if c.is_whitespace() => ' ',
             c => c,
@@ -124,7 +124,7 @@ pub(crate) fn one_frame(name: &str) -> String {
     let starts_like_a_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     match name.rsplit_once(' ') {
         Some((before, last)) if starts_like_a_number(last) => format!("{before}_{last}"),
-        // A line that begins like this is a comment to some.
+        // Some readers take a line that begins with this for a comment.
         _ if name.starts_with('#') => format!("_{name}"),
         _ => name.to_owned(),
     }

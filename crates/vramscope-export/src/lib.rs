@@ -1,7 +1,7 @@
-//! Recordings in the formats of other tools: one file a format, tables in `tables/`.
+//! Writes recordings in the formats of other tools. Each format has a module, and the tables are in `tables/`.
 //!
-//! Everything is written as a stream: memory is what the analysis of one device takes, and little beside it.
-//! Names that come from the recording are hostile text; none can break the syntax of what is written.
+//! Everything is written as a stream: little more memory is needed than for the analysis of one device. Names that come from the
+//! recording may be hostile; none can break the syntax of what is written.
 //!
 //! ```
 //! use vramscope_analysis::Frames;
@@ -26,7 +26,6 @@ mod error;
 mod flamegraph;
 mod folded;
 mod format;
-mod kept;
 mod labels;
 mod parquet;
 mod pickle;
@@ -35,6 +34,7 @@ mod source;
 mod tables;
 #[cfg(test)]
 mod testing;
+mod text_cache;
 
 use std::io::{self, Write};
 
@@ -44,36 +44,36 @@ pub use labels::{LONGEST_FRAME, LONGEST_STACK};
 pub use source::Source;
 pub use tables::{Column, Kind, Table};
 
-/// What to write, where a format leaves a choice.
+/// What is written, where a format leaves a choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// The event after which to look, from 0; `None` is each device's peak of allocated bytes. For formats that
-    /// [show a moment](Format::shows_a_moment).
+    /// The number of the event, from 0, after which the moment to be shown lies; `None` is the peak of allocated bytes of each
+    /// device. It matters to formats that [show a moment](Format::shows_a_moment).
     pub at: Option<usize>,
     /// The table, for formats that [are tables](Format::is_table).
     pub table: Table,
 }
 
-/// What was written.
+/// How much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// What a format counts: rows of a table, events of a Chrome trace or a pickle, samples of a profile, stacks.
+    /// The number of rows of a table, of events of a Chrome trace or a pickle, of samples of a profile, or of stacks.
     pub rows: u64,
 }
 
 /// Writes `source` to `out`.
 ///
 /// # Errors
-/// Where `out` fails, or a flame graph would be empty. What was written until then is no whole file.
+/// Where `out` fails, or a flame graph would be empty. What was written until then is an incomplete file.
 pub fn write(
     source: &Source<'_>,
     format: Format,
     options: &Options,
     out: impl Write + Send,
 ) -> Result<Written, ExportError> {
-    let mut out = Counted { out, bytes: 0 };
+    let mut out = CountingWriter { out, bytes: 0 };
     let rows = match format {
         Format::Chrome => chrome::write(source, &mut out),
         Format::Pprof => pprof::write(source, options.at, &mut out),
@@ -87,13 +87,13 @@ pub fn write(
     Ok(Written { bytes: out.bytes, rows })
 }
 
-/// Counts what goes through.
-struct Counted<W> {
+/// A writer that counts the bytes it passes on.
+struct CountingWriter<W> {
     out: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.out.write(bytes)?;
         self.bytes += n as u64;

@@ -16,7 +16,7 @@ use crate::labels::{Labels, pool};
 use crate::source::Source;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
 
-/// Rows of a row group.
+/// The most rows of a row group.
 const ROWS: usize = 1 << 16;
 
 /// The most bytes of distinct text in a row group.
@@ -30,7 +30,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write + Send) -
     let properties = WriterProperties::builder()
         .set_created_by(concat!("vramscope ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        // Text of a row group fits its dictionary, so that no stack is written twice.
+        // The texts of a row group fit into the dictionary of their column, so that each is written once.
         .set_dictionary_page_size_limit(TEXT + (4 * ROWS) + (1 << 20))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .build();
@@ -68,9 +68,9 @@ struct Parquet<'r, W: Write + Send> {
     out: SerializedFileWriter<W>,
     labels: Labels<'r>,
     columns: Vec<Buffer>,
-    /// Rows in the buffers.
+    /// The number of rows in the buffers.
     rows: usize,
-    /// Text in the buffers, each once.
+    /// The bytes of distinct texts in the buffers.
     texts: HashMap<Value, ByteArray>,
     text_bytes: usize,
 }
@@ -122,7 +122,7 @@ impl Buffer {
 }
 
 impl<W: Write + Send> Parquet<'_, W> {
-    /// Text, made once for each row group.
+    /// A text, stored once in each row group.
     fn text(&mut self, value: Value) -> ByteArray {
         let Self { labels, texts, text_bytes, .. } = self;
         let make = || {

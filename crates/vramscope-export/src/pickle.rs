@@ -1,4 +1,4 @@
-//! PyTorch's own snapshot, by the writer beside the reader.
+//! PyTorch's own snapshot, written by `vramscope-trace`.
 
 use std::io::Write;
 
@@ -7,9 +7,9 @@ use vramscope_trace::{Trace, formats};
 use crate::error::ExportError;
 use crate::source::Source;
 
-/// Writes the recording; returns the number of events.
+/// Writes the recording, and returns the number of events.
 ///
-/// Where some devices are left out, so are their segments and annotations, and pinned host memory.
+/// Where devices are left out, so are their segments and annotations, and pinned host memory.
 pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportError> {
     let whole = source.trace;
     if source.devices.len() == whole.devices.len() {

@@ -1,4 +1,4 @@
-//! What is exported.
+//! [`Source`]: what is exported.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use vramscope_trace::{DeviceTrace, Trace};
 /// A recording, and which of its devices are exported.
 #[derive(Debug, Clone)]
 pub struct Source<'r> {
-    /// The recording.
+    /// The recording, as it was read.
     pub trace: &'r Arc<Trace>,
-    /// Whose code its frames are.
+    /// Which of its frames are the user's own code.
     pub frames: &'r Frames,
     /// The positions of the devices in [`Trace::devices`].
     pub devices: Vec<usize>,
 }
 
 impl<'r> Source<'r> {
-    /// The history of each device, one after the other: only one is held at a time.
+    /// The history of each device, one after the other, so that only one is in memory at a time.
     pub(crate) fn histories(&self) -> impl Iterator<Item = History> + '_ {
         self.devices.iter().map(|&position| History::replayed(self.trace, position))
     }
@@ -32,7 +32,7 @@ impl<'r> Source<'r> {
     }
 }
 
-/// The moment to look at: after event `at`, or the peak of allocated bytes.
+/// The moment that is exported: after event `at`, or at the peak of allocated bytes where that is `None`.
 pub(crate) fn moment(history: &History, at: Option<usize>) -> Moment {
     at.map_or_else(|| history.peaks().allocated.moment, Moment::after)
 }

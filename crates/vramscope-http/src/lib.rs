@@ -1,8 +1,8 @@
 //! HTTP/1 connections, bounded in number and in time, and who may ask.
 //!
-//! hyper answers, and bounds neither how many connect nor whom they keep out. Here a new connection always finds a place:
-//! where all are taken, the one that deserves it least is ended, see [`Places`]. So nobody who only connects, or
-//! sends a question a byte at a time, keeps others waiting.
+//! The crate `hyper` reads requests and writes answers, but does not bound the number of connections. Here, a new connection
+//! always finds a place: where all are taken, one of the others is closed, in the order that [`Places`] describes. So a client that
+//! only connects, or sends its request a byte at a time, keeps nobody else waiting.
 
 mod guard;
 mod places;
@@ -22,23 +22,23 @@ use tokio::time::{sleep, timeout};
 pub use guard::Guard;
 pub use places::{Place, Places};
 
-/// What a connection may take.
+/// The bounds on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time.
+    /// The most connections at a time.
     pub connections: usize,
-    /// How long the head of a question may take to come, and how long a connection may wait for its next question.
+    /// How long the head of a request may take to arrive, and how long a connection may wait for its next request.
     pub head: Duration,
-    /// The longest head, in bytes; at least 8 KiB.
+    /// The most bytes of a head; at least 8 KiB.
     pub longest_head: usize,
-    /// How long a connection may last; `None`: as long as it is used.
+    /// How long a connection may last in all; `None` is as long as it is used.
     pub whole: Option<Duration>,
-    /// Whether one connection may ask more than once.
+    /// Whether a connection may send more than one request.
     pub keep_alive: bool,
 }
 
-/// Answers with the service that `answering` makes of each connection's place, until the future is dropped or its runtime
-/// ends.
+/// Accepts connections, and answers each with the service that `answering` makes for its place, until the future is dropped or its
+/// runtime ends.
 pub async fn serve<S, B>(listener: TcpListener, limits: Limits, answering: impl Fn(Place) -> S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
@@ -47,7 +47,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// The process may have no file to spare at the moment.
+    /// How long to wait after a connection could not be accepted, as when the process has too many open files.
     const PAUSE: Duration = Duration::from_millis(100);
     let places = Places::new(limits.connections);
     let mut http = http1::Builder::new();
@@ -63,7 +63,7 @@ where
         let whole = limits.whole;
         let held = place.clone();
         let task = tokio::spawn(async move {
-            // Whoever asked may have left.
+            // An error is ignored: the client may have closed the connection.
             match whole {
                 Some(whole) => drop(timeout(whole, connection).await),
                 None => drop(connection.await),

@@ -1,4 +1,4 @@
-//! Who is connected, and who has to leave for somebody new.
+//! [`Places`]: which connections are open, and which one is closed for a new one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,9 +6,9 @@ use tokio::task::AbortHandle;
 
 /// A bounded number of places for connections.
 ///
-/// A new connection always has one. Where all are taken, the place of another is given to it: of those whose question
-/// has not come or was not trusted, the one for which that has been so for the longest; else of those that wait for
-/// their next question; else of those that are being answered.
+/// A new connection always gets one. Where all are taken, another connection is closed for it: of those that have sent no request
+/// worth an answer, the one that has been so for the longest; if there is none, of those that wait for their next request; else of
+/// those that are being answered.
 #[derive(Debug, Clone)]
 pub struct Places {
     table: Arc<Mutex<Table>>,
@@ -17,37 +17,38 @@ pub struct Places {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Counts what happens: what happened earlier has a lower number.
+    /// Counts changes, so that an earlier one has a lower number.
     clock: u64,
-    taken: Vec<Taken>,
+    connections: Vec<OpenConnection>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct OpenConnection {
     number: u64,
     standing: Standing,
+    /// When it came to that standing, by the table's clock.
     since: u64,
-    /// Ends the connection.
+    /// Closes the connection.
     end: Option<AbortHandle>,
 }
 
-/// How much a connection deserves its place.
+/// What a connection is doing: the lowest one loses its place first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// It has asked nothing that was worth an answer.
-    Stranger,
-    /// It was answered, and may ask again.
+    /// It has sent no request that was worth an answer.
+    New,
+    /// It was answered, and may send another request.
     Waiting,
     /// It is being answered.
-    Asking,
+    Answering,
 }
 
 /// A connection's place, given back when the last of its clones is dropped.
 #[derive(Debug, Clone)]
-pub struct Place(Arc<Held>);
+pub struct Place(Arc<PlaceGuard>);
 
 #[derive(Debug)]
-struct Held {
+struct PlaceGuard {
     table: Arc<Mutex<Table>>,
     number: u64,
 }
@@ -59,39 +60,39 @@ impl Places {
         Self { table: Arc::default(), most: most.max(1) }
     }
 
-    /// A place for a new connection. Where there is none, another connection is ended.
+    /// A place for a new connection. Where none is free, another connection is closed.
     #[must_use]
     pub fn take(&self) -> Place {
         let mut table = lock(&self.table);
-        while table.taken.len() >= self.most {
-            let places = table.taken.iter().enumerate();
+        while table.connections.len() >= self.most {
+            let places = table.connections.iter().enumerate();
             let Some((least, _)) = places.min_by_key(|(_, t)| (t.standing, t.since)) else { break };
-            if let Some(end) = table.taken.swap_remove(least).end {
+            if let Some(end) = table.connections.swap_remove(least).end {
                 end.abort();
             }
         }
         let number = table.tick();
-        table.taken.push(Taken { number, standing: Standing::Stranger, since: number, end: None });
-        Place(Arc::new(Held { table: Arc::clone(&self.table), number }))
+        table.connections.push(OpenConnection { number, standing: Standing::New, since: number, end: None });
+        Place(Arc::new(PlaceGuard { table: Arc::clone(&self.table), number }))
     }
 }
 
 impl Place {
-    /// A question that is worth an answer has come.
+    /// Says that the connection has sent a request that is worth an answer.
     pub fn asks(&self) {
-        self.stands(Standing::Asking);
+        self.stands(Standing::Answering);
     }
 
-    /// Its answer is made; another question may come.
+    /// Says that the request is answered, and that another may come.
     pub fn is_answered(&self) {
         self.stands(Standing::Waiting);
     }
 
-    /// The task of this connection: aborted when the place is given away.
+    /// Sets the task of this connection, which is aborted when the place is given to another.
     pub(crate) fn is_ended_by(&self, task: AbortHandle) {
         let mut table = lock(&self.0.table);
-        match table.taken.iter_mut().find(|t| t.number == self.0.number) {
-            Some(taken) => taken.end = Some(task),
+        match table.connections.iter_mut().find(|t| t.number == self.0.number) {
+            Some(connections) => connections.end = Some(task),
             None => task.abort(),
         }
     }
@@ -99,15 +100,15 @@ impl Place {
     fn stands(&self, standing: Standing) {
         let mut table = lock(&self.0.table);
         let now = table.tick();
-        if let Some(taken) = table.taken.iter_mut().find(|t| t.number == self.0.number) {
-            (taken.standing, taken.since) = (standing, now);
+        if let Some(connections) = table.connections.iter_mut().find(|t| t.number == self.0.number) {
+            (connections.standing, connections.since) = (standing, now);
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for PlaceGuard {
     fn drop(&mut self) {
-        lock(&self.table).taken.retain(|t| t.number != self.number);
+        lock(&self.table).connections.retain(|t| t.number != self.number);
     }
 }
 
@@ -128,7 +129,7 @@ mod tests {
 
     /// The numbers of those that have a place, as they came.
     fn numbers(places: &Places) -> Vec<u64> {
-        let mut numbers: Vec<u64> = lock(&places.table).taken.iter().map(|t| t.number).collect();
+        let mut numbers: Vec<u64> = lock(&places.table).connections.iter().map(|t| t.number).collect();
         numbers.sort_unstable();
         numbers
     }

@@ -1,4 +1,4 @@
-//! Device memory that no pool reserved, over time: what kind it is.
+//! Device memory in use that the pool did not reserve, classified by how it changes over time.
 
 use serde::Serialize;
 
@@ -27,27 +27,27 @@ use crate::source::Reading;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct HiddenMemory {
-    /// Samples that tell what is hidden: those that know what is reserved, what is in use on the device, and its size.
+    /// The number of samples that were used: those that know what is reserved, what is in use on the device, and its size.
     pub samples: usize,
-    /// The least that was hidden: it was there all the time.
+    /// The least that was hidden, in bytes: so much was there all the time.
     pub constant_bytes: u64,
-    /// The most that was hidden.
+    /// The most that was hidden, in bytes.
     pub highest_bytes: u64,
-    /// What kinds there are, the worst first. None where there are fewer than three samples, or at no time as much as
-    /// [`least_ratio`](HiddenOptions::least_ratio) of the device.
+    /// The kinds that were found, the most severe first. It is empty where there are fewer than three samples, or where no sample
+    /// has as much as [`least_ratio`](HiddenOptions::least_ratio) of the device hidden.
     pub findings: Vec<HiddenFinding>,
 }
 
-/// From where on something is said of hidden memory.
+/// The thresholds from which on a kind of hidden memory is reported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HiddenOptions {
-    /// The part of the device that must be hidden, once.
+    /// The fraction of the device that must be hidden in at least one sample, from 0 to 1.
     pub least_ratio: f64,
     /// Standard deviations above the mean from which on a sample is a spike.
     pub spike_deviations: f64,
-    /// How well a rising line must fit all samples (R squared) to be a drift.
+    /// How well a rising line must fit all samples to be a drift: its R squared, from 0 to 1.
     pub drift_r_squared: f64,
-    /// The part of reserved memory that is not allocated, on average, from which on it is said.
+    /// The fraction of reserved memory that is not allocated, on average, from which on it is reported, from 0 to 1.
     pub fragmentation_ratio: f64,
 }
 
@@ -58,19 +58,19 @@ impl Default for HiddenOptions {
     }
 }
 
-/// One kind of hidden memory that was found.
+/// A kind of hidden memory that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HiddenFinding {
-    /// What it is.
+    /// The kind, and the numbers that show it.
     #[serde(flatten)]
     pub kind: HiddenKind,
     /// How bad it is.
     pub severity: HiddenSeverity,
-    /// How sure it is, from 0 to 1, by gpumemprof's formulas.
+    /// How certain the finding is, from 0 to 1, by gpumemprof's formulas.
     pub confidence: f64,
 }
 
-/// What kind of hidden memory it is, with the numbers it was told by.
+/// The kinds of hidden memory, with the numbers that show them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "classification")]
 pub enum HiddenKind {
@@ -79,33 +79,33 @@ pub enum HiddenKind {
     /// It rises steadily (`persistent_drift`): something outside of the pool leaks, or other processes grow.
     #[serde(rename = "persistent_drift")]
     Drift {
-        /// How fast.
+        /// The slope of the line that fits best.
         bytes_per_second: f64,
-        /// How well a line fits: 1 is exactly.
+        /// How well the line fits, from 0 to 1, where 1 is exactly.
         r_squared: f64,
     },
     /// It comes and goes (`transient_spike`): a workspace that is taken for a call.
     #[serde(rename = "transient_spike")]
     Spike {
-        /// Samples in which it was there.
+        /// The number of samples that lie above the threshold.
         samples: usize,
         /// How far the highest lies above the mean, in standard deviations.
         deviations: f64,
-        /// When that was, in microseconds since the Unix epoch.
+        /// When the highest was taken, in microseconds since the Unix epoch.
         time_us: i64,
     },
     /// The pool itself holds much that nobody uses (`fragmentation_like`): it is not hidden, but it is why the device
     /// looks full. Mostly it is cache that `free_cache` gives back.
     #[serde(rename = "fragmentation_like")]
     Fragmentation {
-        /// The part of reserved memory that was not allocated, on average.
+        /// The fraction of reserved memory that was not allocated, on average.
         average_ratio: f64,
-        /// The highest part.
+        /// The highest such fraction.
         highest_ratio: f64,
     },
 }
 
-/// How bad hidden memory is.
+/// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HiddenSeverity {
@@ -117,19 +117,19 @@ pub enum HiddenSeverity {
     Critical,
 }
 
-/// What one sample tells.
+/// What is computed from one sample.
 #[derive(Clone, Copy)]
-struct Seen {
+struct HiddenSample {
     time_us: i64,
-    /// In use on the device and not reserved.
+    /// Bytes in use on the device that the pool did not reserve.
     hidden: u64,
-    /// The part of the device which that is.
+    /// `hidden` as a fraction of the device.
     ratio: f64,
-    /// The part of reserved memory that is not allocated.
+    /// The fraction of reserved memory that is not allocated.
     unused: Option<f64>,
 }
 
-impl Seen {
+impl HiddenSample {
     fn of(sample: &Sample) -> Option<Self> {
         let now = &sample.tick.now;
         let total = now.device_total.filter(|&total| total > 0)?;
@@ -148,21 +148,22 @@ impl Seen {
 }
 
 impl HiddenMemory {
-    /// Of samples by time, as [`MemoryTracker::samples`](crate::MemoryTracker::samples) has them.
+    /// Classifies the hidden memory of samples in the order of time, as
+    /// [`MemoryTracker::samples`](crate::MemoryTracker::samples) returns them.
     pub fn of(samples: &[Sample], options: HiddenOptions) -> Self {
-        let seen: Vec<Seen> = samples.iter().filter_map(Seen::of).collect();
-        let constant_bytes = seen.iter().map(|s| s.hidden).min().unwrap_or(0);
-        let highest_bytes = seen.iter().map(|s| s.hidden).max().unwrap_or(0);
-        let is_enough = seen.len() >= 3 && seen.iter().any(|s| s.ratio >= options.least_ratio);
+        let samples: Vec<HiddenSample> = samples.iter().filter_map(HiddenSample::of).collect();
+        let constant_bytes = samples.iter().map(|s| s.hidden).min().unwrap_or(0);
+        let highest_bytes = samples.iter().map(|s| s.hidden).max().unwrap_or(0);
+        let is_enough = samples.len() >= 3 && samples.iter().any(|s| s.ratio >= options.least_ratio);
         let mut findings = Vec::new();
         if is_enough {
-            findings.extend(spike(&seen, options.spike_deviations));
-            findings.extend(drift(&seen, options.drift_r_squared));
-            findings.extend(fragmentation(&seen, options.fragmentation_ratio));
-            findings.extend(constant(&seen, options.least_ratio));
+            findings.extend(spike(&samples, options.spike_deviations));
+            findings.extend(drift(&samples, options.drift_r_squared));
+            findings.extend(fragmentation(&samples, options.fragmentation_ratio));
+            findings.extend(constant(&samples, options.least_ratio));
             findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
         }
-        Self { samples: seen.len(), constant_bytes, highest_bytes, findings }
+        Self { samples: samples.len(), constant_bytes, highest_bytes, findings }
     }
 }
 
@@ -175,8 +176,8 @@ fn severity(is_critical: bool) -> HiddenSeverity {
     if is_critical { HiddenSeverity::Critical } else { HiddenSeverity::Warning }
 }
 
-fn constant(seen: &[Seen], least_ratio: f64) -> Option<HiddenFinding> {
-    let always = seen.iter().all(|s| s.ratio >= least_ratio);
+fn constant(samples: &[HiddenSample], least_ratio: f64) -> Option<HiddenFinding> {
+    let always = samples.iter().all(|s| s.ratio >= least_ratio);
     always.then_some(HiddenFinding {
         kind: HiddenKind::Constant,
         severity: HiddenSeverity::Info,
@@ -184,34 +185,34 @@ fn constant(seen: &[Seen], least_ratio: f64) -> Option<HiddenFinding> {
     })
 }
 
-/// Samples that lie so many standard deviations (of a sample, n - 1) above the mean.
-fn spike(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
-    let average = mean(seen.iter().map(|s| s.hidden as f64));
-    let squares: f64 = seen.iter().map(|s| (s.hidden as f64 - average).powi(2)).sum();
-    let deviation = (squares / (seen.len() as f64 - 1.0)).sqrt();
-    let above = |s: &Seen| (s.hidden as f64 - average) / deviation;
-    let samples = seen.iter().filter(|s| deviation > 0.0 && above(s) > least).count();
-    // The first of the highest.
-    let highest = seen.iter().rev().max_by_key(|s| s.hidden).filter(|_| samples > 0)?;
+/// A spike, where samples lie more than `least` standard deviations (with n - 1) above the mean.
+fn spike(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
+    let average = mean(samples.iter().map(|s| s.hidden as f64));
+    let squares: f64 = samples.iter().map(|s| (s.hidden as f64 - average).powi(2)).sum();
+    let deviation = (squares / (samples.len() as f64 - 1.0)).sqrt();
+    let above = |s: &HiddenSample| (s.hidden as f64 - average) / deviation;
+    let spikes = samples.iter().filter(|s| deviation > 0.0 && above(s) > least).count();
+    // Searched from the end, so that the first of several that are equally high is taken.
+    let highest = samples.iter().rev().max_by_key(|s| s.hidden).filter(|_| spikes > 0)?;
     let deviations = above(highest);
     Some(HiddenFinding {
-        kind: HiddenKind::Spike { samples, deviations, time_us: highest.time_us },
+        kind: HiddenKind::Spike { samples: spikes, deviations, time_us: highest.time_us },
         severity: severity(deviations > 2.0 * least),
         confidence: (deviations / (3.0 * least)).clamp(0.0, 1.0),
     })
 }
 
-/// The line that fits best by least squares, where it rises.
-fn drift(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
-    let first = seen.first().filter(|_| seen.len() >= 5)?.time_us;
-    let time = |s: &Seen| s.time_us.saturating_sub(first) as f64 / 1e6;
-    let (middle, average) = (mean(seen.iter().map(time)), mean(seen.iter().map(|s| s.hidden as f64)));
+/// A drift, where the line that fits best by least squares rises and fits well.
+fn drift(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
+    let first = samples.first().filter(|_| samples.len() >= 5)?.time_us;
+    let time = |s: &HiddenSample| s.time_us.saturating_sub(first) as f64 / 1e6;
+    let (middle, average) = (mean(samples.iter().map(time)), mean(samples.iter().map(|s| s.hidden as f64)));
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-    for s in seen {
+    for s in samples {
         let (x, y) = (time(s) - middle, s.hidden as f64 - average);
         (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
     }
-    // A clock that stands still, or nothing that changes, makes no line.
+    // There is no rising line where all samples have the same time or the same value.
     if xx <= 0.0 || yy <= 0.0 || xy <= 0.0 {
         return None;
     }
@@ -223,8 +224,8 @@ fn drift(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
     })
 }
 
-fn fragmentation(seen: &[Seen], least: f64) -> Option<HiddenFinding> {
-    let ratios = || seen.iter().filter_map(|s| s.unused);
+fn fragmentation(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
+    let ratios = || samples.iter().filter_map(|s| s.unused);
     let highest_ratio = ratios().max_by(f64::total_cmp)?;
     let average_ratio = mean(ratios());
     (average_ratio >= least).then(|| HiddenFinding {

@@ -1,4 +1,4 @@
-//! Who holds what is live.
+//! The stacks that allocated what is live.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,34 +9,34 @@ use vramscope_allocator::{CapturedStack, SourceFrame, StackRecorder};
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
 use vramscope_basics::lock;
 
-/// The live blocks of a source by stack, as long as it lives. What was live before is not seen.
+/// Counts the live blocks of a source by the stack that allocated them. Blocks that were live before it was made do not count.
 ///
-/// A malloc costs a stack and a few hash lookups more: about a microsecond.
+/// While it lives, a malloc takes about a microsecond longer: a stack is captured and a few tables are updated.
 pub struct LiveStacks {
-    shared: Arc<Shared>,
+    shared: Arc<LiveObserver>,
     _observation: Observation,
 }
 
 #[derive(Default)]
-struct Shared {
+struct LiveObserver {
     stacks: Arc<StackRecorder>,
-    live: Mutex<Live>,
+    live: Mutex<LiveBlocks>,
 }
 
 #[derive(Default)]
-struct Live {
+struct LiveBlocks {
     blocks: HashMap<u64, Option<CapturedStack>>,
-    by_stack: HashMap<Option<CapturedStack>, Held>,
+    by_stack: HashMap<Option<CapturedStack>, StackTotal>,
 }
 
-/// Live blocks of one stack.
+/// The sum of the live blocks of one stack.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct StackTotal {
     pub(crate) bytes: u64,
     pub(crate) count: u64,
 }
 
-/// Live blocks of one stack.
+/// The live blocks of one stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LiveHolder {
     /// Bytes of the blocks.
@@ -48,31 +48,31 @@ pub struct LiveHolder {
 }
 
 impl LiveStacks {
-    /// Begins to watch; `None` where the source does not see allocations.
+    /// Begins to count the blocks of `source`; `None` where the source does not see allocations.
     pub fn of(source: &dyn MemorySource) -> Option<Self> {
         Self::with_stacks(source, StackRecorder::new())
     }
 
-    /// The same with stacks of another language.
+    /// As [`of`](Self::of), with stacks captured by `stacks`, which may be those of another language.
     pub fn with_stacks(source: &dyn MemorySource, stacks: StackRecorder) -> Option<Self> {
-        let shared = Arc::new(Shared { stacks: Arc::new(stacks), live: Mutex::default() });
+        let shared = Arc::new(LiveObserver { stacks: Arc::new(stacks), live: Mutex::default() });
         let observation = source.observe(Arc::clone(&shared) as _)?;
         Some(Self { shared, _observation: observation })
     }
 
-    /// The stacks that hold most, at most `top` of them. Stacks are looked up now.
+    /// The stacks that hold most bytes, at most `top` of them, with symbols looked up now: that may take seconds the first time.
     pub fn holders(&self, top: usize) -> Vec<LiveHolder> {
-        let holder = |(stack, Held { bytes, count }): (Option<_>, _)| {
+        let holder = |(stack, StackTotal { bytes, count }): (Option<_>, _)| {
             let stack = stack.map(|stack| in_words(&self.shared.stacks, stack)).unwrap_or_default();
             LiveHolder { bytes, count, stack }
         };
         self.held(top).into_iter().map(holder).collect()
     }
 
-    /// The same without a look at what the stacks mean.
-    pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, Held)> {
+    /// As [`holders`](Self::holders), without symbols.
+    pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, StackTotal)> {
         if top == 0 {
-            // Without holding up anybody's malloc.
+            // Answered without the lock, for which the program's allocations would have to wait.
             return Vec::new();
         }
         let mut held: Vec<_> = lock(&self.shared.live).by_stack.iter().map(|(s, h)| (*s, *h)).collect();
@@ -81,19 +81,19 @@ impl LiveStacks {
         held
     }
 
-    /// Knows what they mean.
+    /// The recorder that looks up the symbols of the stacks.
     pub(crate) fn stacks(&self) -> Arc<StackRecorder> {
         Arc::clone(&self.shared.stacks)
     }
 }
 
-/// The frames of a stack, each as `file:line function`. The first time takes long.
+/// The frames of a stack, each as `file:line function`. The first time may take seconds.
 pub(crate) fn in_words(stacks: &StackRecorder, stack: CapturedStack) -> Vec<String> {
     let in_words = |frame: &SourceFrame| format!("{}:{} {}", frame.filename, frame.line, frame.name);
     stacks.frames(stack).iter().map(in_words).collect()
 }
 
-impl AllocationObserver for Shared {
+impl AllocationObserver for LiveObserver {
     fn allocated(&self, block: BlockEvent) {
         let stack = self.stacks.capture();
         let mut live = lock(&self.live);

@@ -1,8 +1,8 @@
-//! What piles up across calls of the same function or step.
+//! Finds blocks that accumulate across calls of the same function or step.
 //!
-//! A call may leave something live and be no leak: it returned it, or filled a cache. So what a call leaves is looked
-//! at over many calls, by stack. After each call the blocks are counted that calls of that name allocated and that
-//! are still live; the *floor* after a call is the fewest there were then or at any later time, now included:
+//! Blocks that a call leaves live are not always a leak: it may have returned them, or filled a cache. So many calls are
+//! compared, for each stack apart. After each call, the blocks are counted that calls of that name allocated and that are still
+//! live. The *floor* after a call is the lowest count then or at any later time, now included:
 //!
 //! ```text
 //!   call            1   2   3   4   5   now
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use vramscope_allocator::{CapturedStack, StackRecorder};
+use vramscope_allocator::{CapturedStack, Process, StackRecorder};
 use vramscope_analysis::{keeps_growing, rises};
 use vramscope_basics::units::bytes;
 
@@ -31,13 +31,13 @@ use crate::holders::in_words;
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
 use vramscope_basics::lock;
 
-/// Calls of a name before anything is said of them.
+/// How many calls of a name must have ended before a leak is reported.
 const FEWEST_CALLS: u64 = 3;
 
-/// Points of a series that are kept. When it is full, each two become one, the lower.
+/// How many points of a series are kept. When there are more, each two are replaced by the lower one.
 const MOST_POINTS: usize = 64;
 
-/// Watches what calls leave behind.
+/// Finds blocks that accumulate across calls.
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -56,35 +56,35 @@ const MOST_POINTS: usize = 64;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Only what a call's own thread allocates counts. A malloc in a call costs about a microsecond more; what is known takes
-/// memory by live blocks, by stacks and by names, not by calls: names should be few.
+/// Only what a call's own thread allocates counts. A malloc inside a call takes about a microsecond longer. The detector's memory
+/// grows with the number of live blocks, stacks and names, and not with the number of calls; so names should be few.
 pub struct LeakDetector {
-    shared: Arc<Shared>,
+    shared: Arc<LeakObserver>,
     _observation: Observation,
 }
 
-/// A line whose blocks pile up across calls, and the evidence.
+/// A line whose blocks accumulate across calls, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeakSuspect {
     /// The name of the calls.
     pub function_name: Arc<str>,
     /// The line: the innermost frame, as `file:line function`.
     pub line: String,
-    /// Who called, innermost first.
+    /// The stack, innermost frame first, each as `file:line function`.
     pub stack: Vec<String>,
-    /// Calls that ended.
+    /// The number of calls that ended.
     pub calls: u64,
-    /// Blocks that these calls left for good, after each `calls_per_point` calls.
+    /// The number of blocks that these calls left and that were not freed later, after each `calls_per_point` calls.
     pub floor: Vec<u64>,
-    /// Calls that each point of the floor stands for.
+    /// How many calls each point of the floor stands for.
     pub calls_per_point: u64,
-    /// Steps from point to point in which the floor rose.
+    /// How many times the floor rose from one point to the next.
     pub rises: usize,
-    /// Blocks live now.
+    /// The number of blocks that are live now.
     pub kept_blocks: u64,
-    /// Bytes of those.
+    /// The bytes of those blocks.
     pub kept_bytes: u64,
-    /// Bytes that a call leaves, on average.
+    /// The bytes that a call leaves, on average.
     pub bytes_per_call: f64,
 }
 
@@ -101,74 +101,80 @@ impl fmt::Display for LeakSuspect {
     }
 }
 
-struct Shared {
+/// What a detector is told of and has counted.
+struct LeakObserver {
+    /// Tells this detector's calls from those of others on the same thread.
     id: u64,
+    /// Whose detector it is: in a forked process, its lock may never be given back.
+    process: Process,
     stacks: StackRecorder,
-    state: Mutex<State>,
+    state: Mutex<LeakState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LeakState {
+    /// The names of functions, by their number.
     names: Vec<Arc<str>>,
+    /// The number of each name.
     numbers: BTreeMap<Arc<str>, usize>,
-    functions: Vec<Function>,
+    functions: Vec<FunctionBlocks>,
     /// Live blocks that were allocated in calls.
-    blocks: HashMap<u64, Block>,
+    blocks: HashMap<u64, LiveBlock>,
 }
 
-struct Block {
+struct LiveBlock {
     size: u64,
     stack: Option<CapturedStack>,
-    /// The names of the calls it was allocated in.
+    /// The numbers of the names of the calls it was allocated in.
     within: Arc<[usize]>,
 }
 
 /// All calls of one name.
 #[derive(Default)]
-struct Function {
+struct FunctionBlocks {
     calls: u64,
-    by_stack: HashMap<Option<CapturedStack>, Kept>,
+    by_stack: HashMap<Option<CapturedStack>, KeptBlocks>,
 }
 
-/// What calls of one name left, of one stack.
+/// The live blocks of one stack that calls of one name allocated.
 #[derive(Default)]
-struct Kept {
+struct KeptBlocks {
     blocks: u64,
     bytes: u64,
-    /// Calls that had ended before the first block.
+    /// How many calls had ended before the first block.
     calls_before: u64,
-    /// Blocks after each call since; the last calls, in which nothing changed, are still to be added.
+    /// The number of blocks after each call since then. The last calls, in which it did not change, are not yet added.
     floor: Series,
 }
 
-impl Kept {
+impl KeptBlocks {
     fn since(calls: u64) -> Self {
         Self { calls_before: calls, ..Self::default() }
     }
 
-    /// The series up to the calls that have ended.
+    /// The series with all calls that have ended, of which there are `calls`.
     fn floor_after(&self, calls: u64) -> Series {
         let mut floor = self.floor.clone();
         floor.push_until(calls - self.calls_before, self.blocks);
         floor
     }
 
-    /// The blocks are about to change; so many calls have ended.
+    /// Adds the calls that have ended, of which there are `calls`, because the number of blocks is about to change.
     fn catch_up(&mut self, calls: u64) {
         if self.blocks == 0 && self.floor.calls < calls - self.calls_before {
-            // A call ended that left nothing: whatever there was before is over.
+            // A call ended that left no block, so the counts before it no longer matter.
             *self = Self::since(calls);
         }
         self.floor.push_until(calls - self.calls_before, self.blocks);
     }
 }
 
-/// The lowest of a value over ever longer runs of calls.
+/// A number after each call, kept in a bounded number of points: each point is the lowest over `per_point` calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Series {
     points: Vec<u64>,
     per_point: u64,
-    /// Calls in all points.
+    /// How many calls all points stand for.
     calls: u64,
 }
 
@@ -179,7 +185,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// The value was the same after every call up to number `calls`.
+    /// Adds `value` for every call up to number `calls`.
     fn push_until(&mut self, calls: u64, value: u64) {
         while self.calls < calls {
             let room = self.points.len() as u64 * self.per_point - self.calls;
@@ -199,7 +205,7 @@ impl Series {
         }
     }
 
-    /// The fewest at each point or later, with `now` after all of them.
+    /// The lowest value at each point or later, where `now` comes after all points.
     fn floor(&self, now: u64) -> Vec<u64> {
         let mut floor = self.points.clone();
         let mut lowest = now;
@@ -212,58 +218,63 @@ impl Series {
 }
 
 thread_local! {
-    /// Calls that are open on this thread, by detector.
+    /// The calls that are open on this thread: the number of the detector, of the call and of the function.
     static OPEN: RefCell<Vec<(u64, u64, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call, until it is dropped. It stays on its thread.
+/// A call, from [`LeakDetector::call`] until it is dropped. It stays on its thread. In a process that is forked while it is
+/// open, dropping it does nothing.
 #[must_use = "the call ends when the guard is dropped"]
 pub struct LeakCall<'d> {
     task: LeakTask<'d>,
-    of_its_thread: PhantomData<*const ()>,
+    /// Keeps the guard on its thread.
+    not_send: PhantomData<*const ()>,
 }
 
-/// A call, until it is dropped, of which blocks are that are allocated while it is entered.
+/// A call, until it is dropped, that is open on a thread only between [`enter`](Self::enter) and [`leave`](Self::leave).
+/// What the thread allocates in between belongs to it.
 pub(crate) struct LeakTask<'d> {
     detector: &'d LeakDetector,
     key: u64,
+    /// The position of its name among the detector's functions.
     function: usize,
 }
 
-/// The number of a call.
+/// A number for a call, which no other has.
 fn next_key() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl LeakDetector {
-    /// Watches `source`; `None` where it does not see allocations.
+    /// Begins to watch the allocations of `source`; `None` where it does not see allocations.
     pub fn new(source: &dyn MemorySource) -> Option<Self> {
         Self::with_stacks(source, StackRecorder::new())
     }
 
-    /// The same with stacks of another language.
+    /// As [`new`](Self::new), with stacks captured by `stacks`, which may be those of another language.
     pub fn with_stacks(source: &dyn MemorySource, stacks: StackRecorder) -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::new(Shared { id, stacks, state: Mutex::default() });
+        let shared = Arc::new(LeakObserver { id, process: Process::this(), stacks, state: Mutex::default() });
         let observation = source.observe(Arc::clone(&shared) as _)?;
         Some(Self { shared, _observation: observation })
     }
 
-    /// A call of what `name` stands for begins. Calls may nest: a block counts for every name it was allocated in.
+    /// Begins a call of the function or step `name`, which ends when the guard is dropped. Calls may nest: a block counts for the
+    /// name of every call it was allocated in.
     pub fn call(&self, name: &str) -> LeakCall<'_> {
         let task = self.task(name);
         task.enter();
-        LeakCall { task, of_its_thread: PhantomData }
+        LeakCall { task, not_send: PhantomData }
     }
 
-    /// A call that is on no thread but while it is entered.
+    /// Begins a call that is open on a thread only while it is entered, for futures.
     pub(crate) fn task(&self, name: &str) -> LeakTask<'_> {
         LeakTask { detector: self, key: next_key(), function: lock(&self.shared.state).number(name) }
     }
 
-    /// Lines whose blocks pile up, most bytes first. Stacks are looked up now.
+    /// The lines whose blocks accumulate, most bytes first. Symbols are looked up now, which may take seconds the first time.
     pub fn suspects(&self) -> Vec<LeakSuspect> {
         let mut found = Vec::new();
         {
@@ -286,22 +297,22 @@ impl LeakDetector {
         suspects
     }
 
-    /// Forgets all calls and blocks. Calls that are open count as new.
+    /// Forgets all calls and blocks. Calls that are open now count from here on.
     pub fn clear(&self) {
         let mut state = lock(&self.shared.state);
-        state.functions.fill_with(Function::default);
+        state.functions.fill_with(FunctionBlocks::default);
         state.blocks = HashMap::new();
     }
 }
 
 impl LeakTask<'_> {
-    /// What this thread allocates from here on is of this call.
+    /// From here on, what this thread allocates belongs to this call.
     pub(crate) fn enter(&self) {
         let opened = (self.detector.shared.id, self.key, self.function);
         OPEN.try_with(|open| open.borrow_mut().push(opened)).ok();
     }
 
-    /// Until here.
+    /// From here on, what this thread allocates no longer belongs to this call.
     pub(crate) fn leave(&self) {
         OPEN.try_with(|open| open.borrow_mut().retain(|&(_, open, _)| open != self.key)).ok();
     }
@@ -315,11 +326,14 @@ impl Drop for LeakCall<'_> {
 
 impl Drop for LeakTask<'_> {
     fn drop(&mut self) {
-        lock(&self.detector.shared.state).functions[self.function].calls += 1;
+        // In a forked process, another thread of the parent may have held the lock at the fork.
+        if self.detector.shared.process.is_this() {
+            lock(&self.detector.shared.state).functions[self.function].calls += 1;
+        }
     }
 }
 
-impl State {
+impl LeakState {
     fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -327,12 +341,12 @@ impl State {
         let (name, number): (Arc<str>, usize) = (name.into(), self.names.len());
         self.names.push(Arc::clone(&name));
         self.numbers.insert(name, number);
-        self.functions.push(Function::default());
+        self.functions.push(FunctionBlocks::default());
         number
     }
 }
 
-impl Function {
+impl FunctionBlocks {
     fn suspects(&self) -> impl Iterator<Item = (Option<CapturedStack>, LeakSuspect)> {
         self.by_stack.iter().filter_map(|(&stack, kept)| {
             let calls = self.calls.checked_sub(kept.calls_before).filter(|&n| n >= FEWEST_CALLS)?;
@@ -358,35 +372,35 @@ impl Function {
     }
 }
 
-impl AllocationObserver for Shared {
+impl AllocationObserver for LeakObserver {
     fn allocated(&self, block: BlockEvent) {
         let within = OPEN.try_with(|open| {
             let open = open.borrow();
             let mut within: Vec<usize> =
                 open.iter().filter(|(id, ..)| *id == self.id).map(|&(_, _, f)| f).collect();
-            // A function that calls itself.
+            // Where a function calls itself, the block counts once for its name.
             within.sort_unstable();
             within.dedup();
             within
         });
         let Some(within) = within.ok().filter(|within| !within.is_empty()) else { return };
         let stack = self.stacks.capture();
-        let State { functions, blocks, .. } = &mut *lock(&self.state);
+        let LeakState { functions, blocks, .. } = &mut *lock(&self.state);
         for &function in &within {
-            let Function { calls, by_stack } = &mut functions[function];
-            let kept = by_stack.entry(stack).or_insert_with(|| Kept::since(*calls));
+            let FunctionBlocks { calls, by_stack } = &mut functions[function];
+            let kept = by_stack.entry(stack).or_insert_with(|| KeptBlocks::since(*calls));
             kept.catch_up(*calls);
             kept.blocks += 1;
             kept.bytes += block.size;
         }
-        blocks.insert(block.id, Block { size: block.size, stack, within: within.into() });
+        blocks.insert(block.id, LiveBlock { size: block.size, stack, within: within.into() });
     }
 
     fn freed(&self, block: BlockEvent) {
-        let State { functions, blocks, .. } = &mut *lock(&self.state);
-        let Some(Block { size, stack, within }) = blocks.remove(&block.id) else { return };
+        let LeakState { functions, blocks, .. } = &mut *lock(&self.state);
+        let Some(LiveBlock { size, stack, within }) = blocks.remove(&block.id) else { return };
         for &function in within.iter() {
-            let Function { calls, by_stack } = &mut functions[function];
+            let FunctionBlocks { calls, by_stack } = &mut functions[function];
             if let Some(kept) = by_stack.get_mut(&stack) {
                 kept.catch_up(*calls);
                 kept.blocks -= 1;

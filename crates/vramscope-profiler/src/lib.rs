@@ -61,8 +61,9 @@ pub use snapshot::{MemorySnapshot, Operation};
 #[cfg(feature = "cuda")]
 pub use source::CudaSource;
 pub use source::{
-    AllocationObserver, Beside, BlockEvent, Counts, DeviceSpec, HostSource, MemorySource, Observation,
-    PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
+    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceSpec, HostSource, MemorySource,
+    Observation, PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker,
+    Watch,
 };
 #[cfg(feature = "nvml")]
 pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};

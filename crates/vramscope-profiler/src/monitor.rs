@@ -1,4 +1,4 @@
-//! Looking at a source at intervals.
+//! [`Monitor`]: samples a source at intervals, on a thread of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::snapshot::now_us;
 use crate::source::{MemorySource, SourceError, Tick, Ticker};
 
-/// Looks at a source at intervals, on a thread of its own, until it is stopped or dropped.
+/// Takes a sample of a source at intervals, on a thread of its own, until it is stopped or dropped.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -32,9 +32,9 @@ use crate::source::{MemorySource, SourceError, Tick, Ticker};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The first look is at once, the last when it is stopped; in between, the ticks keep to their times from the
-/// start, however long one takes. Where one takes longer than the interval, ticks are left out and counted.
-/// Nothing waits for the GPU, and several monitors of one source do not disturb each other.
+/// The first sample is taken at once and the last when the monitor is stopped. In between, samples are taken at multiples of the
+/// interval from the start, however long each one takes. Where one takes longer than the interval, the samples missed are left
+/// out and counted. Nothing waits for the GPU, and several monitors of one source do not disturb each other.
 ///
 /// A process that is forked has no such thread: there, dropping the monitor does nothing.
 pub struct Monitor {
@@ -42,18 +42,18 @@ pub struct Monitor {
     running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     interval: Duration,
-    /// Whose thread that is: a forked process does not have it.
+    /// The process that has the thread. A process forked from it does not have it.
     process: u32,
 }
 
-/// What a monitor saw.
+/// One sample of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// When, in microseconds since the Unix epoch.
+    /// When it was taken, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What is in use, and the most there was since the sample before.
+    /// What was in use, and the highest values since the sample before.
     pub tick: Tick,
-    /// Ticks that were left out since the sample before, because looking took too long.
+    /// How many samples were left out since the one before, because that took longer than the interval.
     pub missed: u64,
 }
 
@@ -61,13 +61,13 @@ pub struct Sample {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MonitorError {
-    /// An interval of nothing.
+    /// The interval is shorter than a microsecond.
     #[error("an interval of 0 s never passes; name one of at least a microsecond")]
     NoInterval,
-    /// One runs already.
+    /// Monitoring runs already.
     #[error("monitoring runs already, every {} s; stop it first", interval.as_secs_f64())]
     Running {
-        /// At this interval.
+        /// The interval of the monitor that runs.
         interval: Duration,
     },
     /// The system gave no thread.
@@ -76,11 +76,11 @@ pub enum MonitorError {
 }
 
 impl Monitor {
-    /// Looks at `source` every `interval` and tells `on_sample`, on the monitor's thread. An error that is
-    /// [`SourceError::Gone`] is the last it tells.
+    /// Takes a sample of `source` every `interval` and passes it to `on_sample`, on the monitor's thread. After the error
+    /// [`SourceError::Gone`] the monitor ends.
     ///
     /// # Errors
-    /// Where the interval is nothing, or there is no thread to be had.
+    /// Where the interval is shorter than a microsecond, or the system gives no thread.
     pub fn start(
         source: Arc<dyn MemorySource>,
         interval: Duration,
@@ -89,29 +89,29 @@ impl Monitor {
         check(interval)?;
         let (running, stopped) = channel();
         let wait = move |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-        let start = Start::now(&source);
+        let start = FirstSample::now(&source);
         let thread = std::thread::Builder::new()
             .name("vramscope-monitor".to_owned())
             .spawn(move || run(start, interval, wait, on_sample))?;
         Ok(Self { running: Some(running), thread: Some(thread), interval, process: std::process::id() })
     }
 
-    /// The time between two looks.
+    /// The time between two samples.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// It has not ended by itself, because its source is gone or what it tells panicked.
+    /// Whether the monitor has not ended by itself. It does where its source is gone or `on_sample` panicked.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// It was not started by a process that this one was forked from.
+    /// Whether it was started by this process, and not by one that this was forked from.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Looks a last time and ends, at once.
+    /// Takes a last sample and ends, without waiting for the interval.
     pub fn stop(self) {
         drop(self);
     }
@@ -120,63 +120,66 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         if !self.is_of_this_process() {
-            // There is no thread to stop, and its channel and number may mean anything here.
+            // There is no thread to stop in this process. Its handles must not be dropped either: the channel's lock may be held for
+            // ever, and the system's number of the thread may mean another one.
             std::mem::forget((self.running.take(), self.thread.take()));
             return;
         }
         drop(self.running.take());
         if let Some(thread) = self.thread.take().filter(|t| t.thread().id() != std::thread::current().id()) {
-            // A panic was reported by the thread's own hook.
+            // A panic of the thread was reported by the panic hook already.
             thread.join().ok();
         }
     }
 }
 
-/// Whether an interval ever passes.
+/// Refuses an interval shorter than a microsecond.
 pub(crate) fn check(interval: Duration) -> Result<(), MonitorError> {
     if interval < Duration::from_micros(1) { Err(MonitorError::NoInterval) } else { Ok(()) }
 }
 
-/// The first look, which is taken before the thread runs.
-struct Start {
-    looker: Looker,
+/// The first sample, which is taken before the thread runs, and what the thread goes on with.
+struct FirstSample {
+    sampler: Sampler,
     first: Result<Sample, SourceError>,
     at: Instant,
 }
 
-struct Looker {
+/// Takes samples of a source.
+struct Sampler {
     ticker: Box<dyn Ticker>,
-    /// Of the source.
+    /// The source's name, for errors.
     name: String,
 }
 
-impl Start {
+impl FirstSample {
     fn now(source: &Arc<dyn MemorySource>) -> Self {
         let at = Instant::now();
         let name = source.info().name.clone();
-        let mut looker = Looker { ticker: Arc::clone(source).ticker(), name };
-        let first = looker.look(0);
-        Self { looker, first, at }
+        let mut sampler = Sampler { ticker: Arc::clone(source).ticker(), name };
+        let first = sampler.sample(0);
+        Self { sampler, first, at }
     }
 }
 
-impl Looker {
-    /// A panic of the source is an answer like another: the next look may be better.
-    fn look(&mut self, missed: u64) -> Result<Sample, SourceError> {
+impl Sampler {
+    /// Takes a sample; `missed` were left out before it. A panic of the source is returned as an error, for the next sample may
+    /// succeed.
+    fn sample(&mut self, missed: u64) -> Result<Sample, SourceError> {
         let tick = catch_unwind(AssertUnwindSafe(|| self.ticker.tick()));
         let tick = tick.unwrap_or_else(|_| Err(SourceError::Panicked(self.name.clone())))?;
         Ok(Sample { time_us: now_us(), tick, missed })
     }
 }
 
-/// Looks until `wait`, which waits for a time, says that it is over.
+/// Takes samples until `wait`, which waits for the time it is given, returns false; then one more.
 fn run(
-    start: Start,
+    start: FirstSample,
     interval: Duration,
     wait: impl Fn(Duration) -> bool,
     mut on_sample: impl FnMut(Result<Sample, SourceError>),
 ) {
-    let Start { mut looker, first: mut sample, at } = start;
+    let FirstSample { mut sampler, first: mut sample, at } = start;
     let (mut number, mut running) = (0u128, true);
     loop {
         let gone = matches!(sample, Err(SourceError::Gone(_)));
@@ -190,7 +193,7 @@ fn run(
         number = next;
         let until = next.saturating_mul(interval.as_nanos()).saturating_sub(elapsed);
         running = wait(Duration::from_nanos(u64::try_from(until).unwrap_or(u64::MAX)));
-        sample = looker.look(missed);
+        sample = sampler.sample(missed);
     }
 }
 
@@ -272,7 +275,7 @@ mod tests {
         let looks = std::cell::Cell::new(0);
         let mut missed = 0;
         run(
-            Start::now(&(PoolSource::new(&pool, 0).unwrap() as _)),
+            FirstSample::now(&(PoolSource::new(&pool, 0).unwrap() as _)),
             interval,
             |_| looks.get() < 5,
             |sample| {

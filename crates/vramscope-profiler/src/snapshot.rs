@@ -1,4 +1,4 @@
-//! What was in use at one moment.
+//! [`MemorySnapshot`]: what was in use at one moment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,61 +8,62 @@ use vramscope_allocator::SourceFrame;
 
 use crate::source::Reading;
 
-/// What was in use at one moment, in bytes: gpumemprof's `MemorySnapshot`. `None` is what the source does not
-/// know.
+/// What was in use at one moment, in bytes: gpumemprof's `MemorySnapshot`. A number that the source does not know is `None`.
 ///
-/// Serde writes and reads it as gpumemprof's `to_dict()`: `timestamp` in seconds, `stack_trace` as Python's text, and
-/// beside its keys `requested_memory`, `device_used_memory` and, where there is a stack, `stack_frames`.
+/// Serde writes and reads it in the form of gpumemprof's `to_dict()`, with `timestamp` in seconds and `stack_trace` in the form of
+/// Python's tracebacks. It has these keys in addition: `requested_memory`, `device_used_memory` and, where there is a stack,
+/// `stack_frames`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemorySnapshot {
-    /// When, in microseconds since the Unix epoch.
+    /// When it was taken, in microseconds since the Unix epoch.
     pub timestamp_us: i64,
     /// Blocks handed out.
     pub allocated_memory: Option<u64>,
     /// Taken from the device.
     pub reserved_memory: Option<u64>,
-    /// The most allocated since the snapshot before, of those that a monitor takes; since the beginning of what
-    /// is profiled, of others.
+    /// The highest allocated bytes: in a snapshot of monitoring, since the one before; in one of a call, since the call began;
+    /// otherwise since the baseline.
     pub max_memory_allocated: Option<u64>,
-    /// The most reserved; as above.
+    /// The highest reserved bytes, over the same time.
     pub max_memory_reserved: Option<u64>,
     /// Allocated, and freed but still waiting for another stream.
     pub active_memory: Option<u64>,
-    /// Cached: reserved and not active. Of a peak, at the moment at which most was allocated, where the source knows
-    /// that: a pool does.
+    /// Cached: reserved and not active. In the snapshot of a peak, this is of the moment at which most was allocated, which a
+    /// pool knows.
     pub inactive_memory: Option<u64>,
     /// What callers asked for.
     pub requested_memory: Option<u64>,
     /// In use on the device by anyone.
     pub device_used_memory: Option<u64>,
-    /// Resident memory of this process on the host, where it is tracked; looked at no more than ten thousand
-    /// times a second, by a monitor ten times a second.
+    /// The resident memory of this process on the host, where it is tracked. It may have been read up to 100 microseconds before,
+    /// by a monitor up to 100 milliseconds.
     pub cpu_memory: Option<u64>,
     /// The device's number.
     pub device_id: Option<i32>,
-    /// What it was taken for.
+    /// Why it was taken.
     pub operation: Operation,
-    /// Who called the profiler, innermost first, where stacks are collected. Of a peak, who allocated when it was
-    /// reached, where the source knows that and it was not so from the beginning.
+    /// The stack that called the profiler, innermost frame first, where stacks are collected. In the snapshot of a peak, the
+    /// stack of the allocation that reached it; `None` where the source does not know it, or where nothing rose above what was
+    /// allocated at the beginning.
     pub stack_trace: Option<Arc<[SourceFrame]>>,
 }
 
-/// What a snapshot was taken for.
+/// Why a snapshot was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// The state that later ones are compared with.
     Baseline,
-    /// What is named begins.
+    /// The call of this name begins.
     Before(Arc<str>),
-    /// The highest values while it ran, each at its own moment.
+    /// The highest values during the call of this name, each at its own moment.
     Peak(Arc<str>),
-    /// It has ended.
+    /// The call of this name has ended.
     After(Arc<str>),
-    /// At an interval.
+    /// Monitoring takes one at each interval.
     Monitor,
-    /// Somebody asked.
+    /// The program asked for it.
     Now,
-    /// What another writer called it, read from JSON; no words are none.
+    /// The text of another writer, read from JSON; empty where there was none.
     Other(Arc<str>),
 }
 
@@ -82,7 +83,7 @@ impl fmt::Display for Operation {
 }
 
 impl MemorySnapshot {
-    /// What `now` says, with the highest values since some moment before.
+    /// A snapshot of the reading `now`, with the highest values `high`.
     pub(crate) fn new(
         operation: Operation,
         device_id: Option<i32>,
@@ -90,7 +91,7 @@ impl MemorySnapshot {
         now: &Reading,
         high: &Reading,
     ) -> Self {
-        // Peaks are each of their own moment: no difference between two of them means anything.
+        // The highest values may each be of another moment, so that their difference means nothing.
         let inactive = if matches!(operation, Operation::Peak(_)) { None } else { now.inactive() };
         Self {
             timestamp_us,

@@ -43,7 +43,7 @@ impl Advice {
         capacity_alone: "`ReplayOptions::capacity`",
         overhead: "`Capacity::overhead`",
         release: "`ReplayOptions::release`",
-        device: "`Judged::position`",
+        device: "`DeviceRecording::position`",
         no_oom: "`Budget::NoOoms`",
         budget_prefix: "",
     };

@@ -12,7 +12,7 @@ use vramscope::prelude::*;
 const KIB: u64 = 1 << 10;
 
 /// A layer's output has as many bytes as its input; its gradient too.
-fn step(pool: &MemoryPool, layers: &[Function], batch: u64) -> Result<(), AllocError> {
+fn step(pool: &MemoryPool, layers: &[hooks::Function], batch: u64) -> Result<(), AllocError> {
     let size = 64 * KIB * batch;
     let mut outputs = Vec::new();
     for layer in layers {
@@ -36,7 +36,7 @@ fn step(pool: &MemoryPool, layers: &[Function], batch: u64) -> Result<(), AllocE
 fn main() -> Result<(), Box<dyn Error>> {
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
     let layers =
-        ["LinearFunction", "ReLU", "LinearFunction", "ReLU", "SoftmaxCrossEntropy"].map(Function::new);
+        ["LinearFunction", "ReLU", "LinearFunction", "ReLU", "SoftmaxCrossEntropy"].map(hooks::Function::new);
     let hook = Arc::new(CupyMemoryProfileHook::new());
     let guard = function::register(hook.clone())?;
     for i in 0..100 {

@@ -93,14 +93,15 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
         writeln!(out, "{e}\n")?;
     }
     let recording = formats::read(std::fs::File::open(file)?, &mut |_| {})?;
-    let frames = Frames::of(&recording.trace);
+    let frames = analysis::Frames::of(&recording.trace);
+    let options = analysis::Options::default();
     let devices = 0..recording.trace.devices.len();
     let name = file.display().to_string();
-    let answers = Answers {
+    let answers = report::Answers {
         file: &name,
         recording: &recording,
         frames: &frames,
-        devices: devices.map(|d| Summary::of(&recording.trace, d, &frames, &Options::default())).collect(),
+        devices: devices.map(|d| analysis::Summary::of(&recording.trace, d, &frames, &options)).collect(),
         by: None,
         at: None,
         advice: Advice::default(),

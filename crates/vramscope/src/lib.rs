@@ -11,10 +11,10 @@
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
 //!
-//! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles a function as it is written.
+//! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function.
 //! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes; `flamegraph` draws line profiles;
-//! `zstd`, which is on, reads recordings that are compressed so. A program that wants only the pool depends on
-//! `vramscope-allocator`, which builds fewer than 40 crates.
+//! `zstd`, which is on by default, reads recordings that were compressed with Zstandard. A program that wants only the pool
+//! depends on `vramscope-allocator`, which builds fewer than 40 crates.
 //!
 //! ```
 //! use vramscope::prelude::*;
@@ -41,7 +41,7 @@ pub use vramscope_trace as trace;
 #[cfg(feature = "viewer")]
 pub use vramscope_viewer as viewer;
 
-/// What a [`HistoryOptions`](history::HistoryOptions) is made of: PyTorch's arguments of `_record_memory_history`.
+/// [`HistoryOptions`](history::HistoryOptions), PyTorch's arguments of `_record_memory_history`, and the types of its fields.
 pub mod history {
     pub use vramscope_allocator::{Context, Enabled, HistoryOptions, Stacks};
 }
@@ -104,32 +104,33 @@ pub mod history {
 #[cfg(feature = "macros")]
 pub use vramscope_macros::profile;
 
-/// What most programs need.
+/// What most programs need, to be imported with `use vramscope::prelude::*`.
 ///
-/// What is named here can be used, implemented and taken apart with what is named here: `MemoryHook` stands beside the
-/// events that it is told of. Words that a program is likely to have of its own are reached through their module, which is here
-/// too: `history::Context`, `hooks::function::register`, `profiler::Outcome`, `analysis::Peak`.
+/// Every trait comes with the types that its methods take and return, so that it can be implemented with the prelude alone.
+/// Words that a program is likely to use for something of its own are reached through their module, which is here too:
+/// `allocator::Device`, `allocator::Limit`, `analysis::{By, Frames, Moment, Options, Summary}`, `history::{Context, Enabled}`,
+/// `hooks::{Free, Function}`, `hooks::function::Unit`, `profiler::{Outcome, Quantity, Severity}`, `report::Answers`.
 pub mod prelude {
     pub use crate::{allocator, analysis, history, profiler, report, trace};
     pub use vramscope_allocator::hooks::{
-        self, AllocPostprocess, AllocPreprocess, BoxedError, CupyMemoryProfileHook, DebugPrintHook, Free,
-        Function, FunctionHook, HookError, HookGuard, LineProfileHook, MallocPostprocess, MallocPreprocess,
-        MemoryHook, function::Unit, register,
+        self, AllocPostprocess, AllocPreprocess, BoxedError, CupyMemoryProfileHook, DebugPrintHook,
+        FunctionHook, HookError, HookGuard, LineProfileHook, MallocPostprocess, MallocPreprocess, MemoryHook,
+        register,
     };
     pub use vramscope_allocator::{
-        AllocError, Allocation, Device, DevicePool, HistoryOptions, HostDevice, Limit, MemoryPool,
-        OutOfMemory, PeakScope, Policy, Statistics, TorchRelease, VirtualDevice,
+        AllocError, Allocation, DevicePool, HistoryOptions, HostDevice, MemoryPool, OutOfMemory, PeakScope,
+        Policy, Statistics, TorchRelease, VirtualDevice,
     };
-    pub use vramscope_analysis::{By, Frames, History, Moment, Options, Summary, holders_at, leak_suspects};
+    pub use vramscope_analysis::{History, holders_at, leak_suspects};
     #[cfg(feature = "macros")]
     pub use vramscope_macros::profile;
     pub use vramscope_profiler::{
         DeviceSpec, FlightRecorder, FlightRecorderOptions, GpuMemoryProfiler, LeakSuspect, MemorySnapshot,
         MemorySource, MemoryTracker, OfPool, PoolProfiler, PoolSource, ProfileContext, ProfileResult,
-        ProfileSummary, ProfilerError, ProfilerOptions, Quantity, Severity, Threshold, TrackerOptions,
-        global_profiler, set_global_profiler, take_global_profiler,
+        ProfileSummary, ProfilerError, ProfilerOptions, Threshold, TrackerOptions, global_profiler,
+        set_global_profiler, take_global_profiler,
     };
-    pub use vramscope_report::{Answers, ReportJson, TextOptions};
+    pub use vramscope_report::{ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};
     pub use vramscope_trace::{DeviceTrace, ReadError, TorchSettings, Trace};
 }

@@ -1,4 +1,4 @@
-//! The CUDA driver, found when the program runs.
+//! A GPU through the CUDA driver, whose library is found when the program runs.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub struct CudaDevice {
     ordinal: i32,
     device: sys::CUdevice,
     context: Context,
-    state: Mutex<State>,
+    state: Mutex<DriverObjects>,
 }
 
 /// The default stream is 0; 1 and 2 are `cudaStreamLegacy` and `cudaStreamPerThread`.
@@ -37,7 +37,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 #[derive(Debug, Default)]
-struct State {
+struct DriverObjects {
     /// Allocations: address to bytes.
     allocations: BTreeMap<u64, u64>,
     /// Reserved ranges: address to bytes.
@@ -87,7 +87,7 @@ impl CudaDevice {
     /// # Errors
     /// Where the driver refuses.
     pub fn create_stream(&self) -> Result<u64, DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(failed("cuStreamCreate"))?;
         let stream = stream.expose_provenance() as u64;
@@ -95,7 +95,7 @@ impl CudaDevice {
         Ok(stream)
     }
 
-    /// Takes a stream that another library made, as its raw number.
+    /// Accepts a stream that another library made, by its raw number.
     ///
     /// # Safety
     /// `stream` is a live `cudaStream_t` of this device's primary context, and stays so as long as the device.
@@ -104,10 +104,10 @@ impl CudaDevice {
     }
 
     /// Makes the device's context current on this thread, until the guard is dropped.
-    fn enter(&self) -> Result<Entered, DeviceError> {
+    fn make_current(&self) -> Result<CurrentContext, DeviceError> {
         // SAFETY: the context was retained when the device was opened and is released when it is dropped.
         unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }.result().map_err(failed("cuCtxPushCurrent"))?;
-        Ok(Entered)
+        Ok(CurrentContext)
     }
 
     fn location(&self) -> sys::CUmemLocation {
@@ -115,7 +115,7 @@ impl CudaDevice {
     }
 
     /// Creates one page and maps it at `address`.
-    fn map_page(&self, state: &mut State, address: u64, page: u64) -> Result<(), DeviceError> {
+    fn map_page(&self, state: &mut DriverObjects, address: u64, page: u64) -> Result<(), DeviceError> {
         let size = page as usize;
         let mut handle = 0;
         // SAFETY: all zeros is a valid value of this plain C struct; the fields that matter are set below.
@@ -141,7 +141,7 @@ impl CudaDevice {
         unsafe { sys::cuMemSetAccess(address, size, &access, 1) }.result().map_err(failed("cuMemSetAccess"))
     }
 
-    fn unmap_page(&self, state: &mut State, address: u64) -> Result<(), DeviceError> {
+    fn unmap_page(&self, state: &mut DriverObjects, address: u64) -> Result<(), DeviceError> {
         let Some(&(handle, page)) = state.pages.get(&address) else {
             return Err(DeviceError::UnknownAddress { address, size: 0 });
         };
@@ -153,10 +153,10 @@ impl CudaDevice {
     }
 }
 
-/// While it lives, a device's context is current; then the one before is again.
-struct Entered;
+/// While it lives, a device's context is current on this thread; when it is dropped, the one before is again.
+struct CurrentContext;
 
-impl Drop for Entered {
+impl Drop for CurrentContext {
     fn drop(&mut self) {
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer is to a live value; what is popped is what `enter` pushed on this thread.
@@ -196,7 +196,7 @@ fn out_of_memory_or(call: &'static str, size: u64) -> impl Fn(DriverError) -> De
 
 impl Device for CudaDevice {
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let bytes = usize::try_from(size).map_err(|_| DeviceError::OutOfMemory { size })?;
         // SAFETY: the memory is raw; nobody reads it through this crate.
         let address = unsafe { result::malloc_sync(bytes) }.map_err(out_of_memory_or("cuMemAlloc", size))?;
@@ -205,7 +205,7 @@ impl Device for CudaDevice {
     }
 
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut state = lock(&self.state);
         if !state.allocations.contains_key(&address) {
             return Err(DeviceError::UnknownAddress { address, size });
@@ -217,7 +217,7 @@ impl Device for CudaDevice {
     }
 
     fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let (free, total) = result::mem_get_info().map_err(failed("cuMemGetInfo"))?;
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
@@ -231,12 +231,12 @@ impl Device for CudaDevice {
     }
 
     fn synchronize_device(&self) -> Result<(), DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))
     }
 
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut state = lock(&self.state);
         if stream > LAST_BUILT_IN_STREAM && !state.streams.contains_key(&stream) {
             return Err(DeviceError::Unsupported(format!("stream {stream:#x} is not one of this device's")));
@@ -256,7 +256,7 @@ impl Device for CudaDevice {
     }
 
     fn event_done(&self, event: EventId) -> Result<bool, DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut state = lock(&self.state);
         if !state.events.contains(&event.0) {
             return Ok(true);
@@ -274,7 +274,7 @@ impl Device for CudaDevice {
     }
 
     fn synchronize(&self, event: EventId) -> Result<(), DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         if !lock(&self.state).events.remove(&event.0) {
             return Ok(());
         }
@@ -289,7 +289,7 @@ impl Device for CudaDevice {
 
 impl VirtualMemory for CudaDevice {
     fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut address = 0;
         // SAFETY: the pointer is to a live value; no particular address is asked for.
         unsafe { sys::cuMemAddressReserve(&mut address, size as usize, 0, 0, 0) }
@@ -300,7 +300,7 @@ impl VirtualMemory for CudaDevice {
     }
 
     fn release(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut state = lock(&self.state);
         let unknown = DeviceError::UnknownAddress { address, size };
         let &reserved = state.ranges.get(&address).ok_or_else(|| unknown.clone())?;
@@ -316,7 +316,7 @@ impl VirtualMemory for CudaDevice {
     }
 
     fn map(&self, address: u64, size: u64, page: u64) -> Result<(), DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut state = lock(&self.state);
         let inside = state.ranges.range(..=address).next_back().is_some_and(|(&start, &reserved)| {
             address - start <= reserved && size <= reserved - (address - start)
@@ -344,13 +344,13 @@ impl VirtualMemory for CudaDevice {
     }
 
     fn unmap(&self, address: u64, size: u64, _page: u64) -> Result<(), DeviceError> {
-        let _entered = self.enter()?;
+        let _current = self.make_current()?;
         let mut state = lock(&self.state);
         let pages: Vec<u64> = state.pages.range(address..address + size).map(|(&at, _)| at).collect();
         if pages.first() != Some(&address) {
             return Err(DeviceError::UnknownAddress { address, size });
         }
-        // The driver frees pages only when the work that uses them is done, and it does not look itself.
+        // Pages may be unmapped only when the work that uses them is done, and the driver does not wait for it by itself.
         result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))?;
         pages.into_iter().try_for_each(|at| self.unmap_page(&mut state, at))
     }
@@ -358,10 +358,10 @@ impl VirtualMemory for CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        let Ok(_entered) = self.enter() else { return };
+        let Ok(_current) = self.make_current() else { return };
         let state = std::mem::take(&mut *lock(&self.state));
-        // What is still here was never given back; the context may live on in another library, so it is
-        // given back now. Failures cannot be told to anyone.
+        // What is still in the tables was never given back. Another library may keep the context, so it has to be given back
+        // here. There is nobody to report a failure to.
         // SAFETY: each handle is in the tables once, was made by the driver and not destroyed since.
         unsafe {
             // Work may still use what is given back below.

@@ -1,4 +1,4 @@
-//! Ordinary memory as a device.
+//! The host's memory as a device.
 #![allow(unsafe_code, reason = "takes raw memory from the system's allocator")]
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -13,32 +13,32 @@ const ALIGNMENT: usize = 512;
 
 /// The host's memory, up to a capacity: what a pool runs on where there is no GPU.
 ///
-/// Work on it is done when the call returns, so no stream is ever waited for.
+/// Work on the host is done when the call that does it returns, so no stream is ever waited for.
 #[derive(Debug)]
 pub struct HostDevice {
     capacity: u64,
-    taken: Mutex<Taken>,
+    allocations: Mutex<HostAllocations>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct HostAllocations {
     bytes: u64,
-    /// What `alloc` gave, by address, with the bytes asked for: `free` is safe because it looks here.
+    /// What `alloc` returned, by address, with the bytes asked for. `free` accepts only addresses that are in here.
     layouts: BTreeMap<u64, (u64, Layout)>,
 }
 
 impl HostDevice {
     /// A device of `capacity` bytes.
     pub fn with_capacity(capacity: u64) -> Self {
-        Self { capacity, taken: Mutex::default() }
+        Self { capacity, allocations: Mutex::default() }
     }
 }
 
 impl Device for HostDevice {
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
         let out_of_memory = DeviceError::OutOfMemory { size };
-        let mut taken = lock(&self.taken);
-        if size > self.capacity - taken.bytes {
+        let mut allocations = lock(&self.allocations);
+        if size > self.capacity - allocations.bytes {
             return Err(out_of_memory);
         }
         let layout =
@@ -50,23 +50,23 @@ impl Device for HostDevice {
             return Err(out_of_memory);
         }
         let address = start.expose_provenance() as u64;
-        taken.bytes += size;
-        taken.layouts.insert(address, (size, layout));
+        allocations.bytes += size;
+        allocations.layouts.insert(address, (size, layout));
         Ok(address)
     }
 
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        let mut taken = lock(&self.taken);
+        let mut allocations = lock(&self.allocations);
         let (bytes, layout) =
-            taken.layouts.remove(&address).ok_or(DeviceError::UnknownAddress { address, size })?;
-        taken.bytes -= bytes;
+            allocations.layouts.remove(&address).ok_or(DeviceError::UnknownAddress { address, size })?;
+        allocations.bytes -= bytes;
         // SAFETY: `alloc` gave this address with this layout, and it was in the table until now.
         unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) };
         Ok(())
     }
 
     fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
-        Ok(MemoryInfo { free: self.capacity - lock(&self.taken).bytes, total: self.capacity })
+        Ok(MemoryInfo { free: self.capacity - lock(&self.allocations).bytes, total: self.capacity })
     }
 
     fn synchronize_device(&self) -> Result<(), DeviceError> {
@@ -88,8 +88,8 @@ impl Device for HostDevice {
 
 impl Drop for HostDevice {
     fn drop(&mut self) {
-        let taken = self.taken.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (&address, &(_, layout)) in &taken.layouts {
+        let allocations = self.allocations.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (&address, &(_, layout)) in &allocations.layouts {
             // SAFETY: as in `free`; each entry is visited once and the table dies with the device.
             unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) };
         }

@@ -8,4 +8,4 @@ mod process;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
-pub(crate) use process::Process;
+pub use process::Process;

@@ -4,26 +4,31 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often the process was forked from another that used this crate, as told by [`count`].
+/// How many forks lie between this process and the one that first used this crate. The C library's fork handler counts them
+/// in the child.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A process, as it is known to itself and to what is forked from it.
+/// Names the process that made something, so that a process forked from it can tell that it has only a copy: with locks
+/// that nobody there may ever give back, and without the threads of the original.
+///
+/// Forks through the C library are noticed, on Unix; bare system calls are not. A process that `std::process::Command`
+/// starts is none: it calls `exec`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process {
+pub struct Process {
     forks: u32,
 }
 
 impl Process {
-    /// The calling process. From here on its forks are counted.
-    pub(crate) fn this() -> Self {
-        tell_of_forks();
+    /// The calling process. Forks are noticed from the first call on.
+    pub fn this() -> Self {
+        count_forks();
         Self { forks: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// It is the calling process; else that is forked from it. This reads a number in memory: the process' id would
-    /// cost a system call, more than an allocation.
+    /// Whether this is the calling process; if not, the calling one was forked from it. This reads a number in memory. The
+    /// process' id would cost a system call, which takes longer than an allocation.
     #[inline]
-    pub(crate) fn is_this(self) -> bool {
+    pub fn is_this(self) -> bool {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
 }
@@ -34,15 +39,16 @@ impl Default for Process {
     }
 }
 
+/// Registers the fork handler, once.
 #[cfg(unix)]
-fn tell_of_forks() {
+fn count_forks() {
     use std::sync::atomic::AtomicBool;
 
     extern "C" fn count() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: the handler only adds to an atomic number, which a child may do between fork and exec, and stays
         // for as long as the program does. Where there is no memory for it, forks are not noticed.
         unsafe { libc::pthread_atfork(None, None, Some(count)) };
@@ -50,4 +56,4 @@ fn tell_of_forks() {
 }
 
 #[cfg(not(unix))]
-fn tell_of_forks() {}
+fn count_forks() {}

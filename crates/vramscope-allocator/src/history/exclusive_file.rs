@@ -1,4 +1,4 @@
-//! A file that one recording at a time is written to.
+//! A file with one writer at a time.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -6,29 +6,32 @@ use std::path::{Path, PathBuf};
 
 use crate::device::Process;
 
-/// How often a file is opened again because another took its name meanwhile.
+/// How often a file is opened again because another file took its name before the lock was taken.
 const TRIES: usize = 10;
 
-/// A file under a lock that the system takes back when it is closed, however the program ends. The lock is of the
-/// file, not of its name: links to it are the same file.
+/// A file that one recording or log at a time is written to. It is locked as long as it is open, and the system unlocks it
+/// however the program ends. The lock is that of the file and not of its name: a link to it is the same file. A process
+/// forked from the writer's cannot write to it.
+///
+/// Pipes, terminals and other devices are not locked, and neither are files on a file system without locks.
 #[derive(Debug)]
-pub(super) struct ExclusiveFile {
+pub struct ExclusiveFile {
     file: File,
     path: PathBuf,
-    /// No pipe, terminal or other device: those are nobody's own.
+    /// Whether it is a file, and not a pipe, a terminal or another device.
     is_regular: bool,
     process: Process,
 }
 
 impl ExclusiveFile {
-    /// Opens `path`, or makes it, and empties it.
+    /// Opens the file at `path` and empties it; makes it where there is none.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] where somebody else writes to it; nothing is changed then. Else what the
-    /// system says.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    /// [`io::ErrorKind::ResourceBusy`] where another writer has it; the file is left as it is then. Otherwise the system's
+    /// own error.
+    pub fn create(path: &Path) -> io::Result<Self> {
         for _ in 0..TRIES {
-            // Not emptied yet: it may be another's.
+            // It is emptied only once it is locked, for it may be another writer's.
             let file = File::options().write(true).create(true).truncate(false).open(path)?;
             let is_regular = file.metadata()?.is_file();
             let this = Self { file, path: path.to_owned(), is_regular, process: Process::this() };
@@ -37,10 +40,10 @@ impl ExclusiveFile {
             }
             match this.file.try_lock() {
                 Err(TryLockError::WouldBlock) => break,
-                // Some file systems have no locks. What two runs mix up is noticed by the reader all the same.
+                // Some file systems have no locks. There, a reader of recordings still notices what two writers mixed up.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
-            // Another may have been put in its place before it was locked.
+            // Another file may have taken the name before this one was locked.
             if this.has_its_name() {
                 this.file.set_len(0)?;
                 return Ok(this);
@@ -49,8 +52,13 @@ impl ExclusiveFile {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Its name still is that of this file: what is written is found there.
-    pub(super) fn has_its_name(&self) -> bool {
+    /// Whether the file was opened by the calling process, and not by one that it was forked from.
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_this()
+    }
+
+    /// Whether the file is still found under its name, so that what is written is not lost.
+    pub fn has_its_name(&self) -> bool {
         !self.is_regular || is_at(&self.file, &self.path)
     }
 }
@@ -75,7 +83,7 @@ fn is_at(_file: &File, _path: &Path) -> bool {
 impl Write for ExclusiveFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.process.is_this() {
-            return Err(io::Error::other("the recording is of the process that this one was forked from"));
+            return Err(io::Error::other("the file is written by the process that this one was forked from"));
         }
         self.file.write(bytes)
     }
@@ -87,8 +95,8 @@ impl Write for ExclusiveFile {
 
 impl Drop for ExclusiveFile {
     fn drop(&mut self) {
-        // A forked process has the same lock: closing the file does not give it back as long as that lives. And the
-        // lock is not that process' to give back.
+        // A forked process shares the lock: closing the file alone would not give it back while that process lives. The
+        // forked process itself must not give it back.
         if self.process.is_this() {
             self.file.unlock().ok();
         }

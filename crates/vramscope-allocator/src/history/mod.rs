@@ -1,8 +1,7 @@
 //! The recorded history: PyTorch's `_record_memory_history`, for this crate's pools.
 //!
-//! A device's events are recorded under the locks under which they happen, so their order is the order of
-//! the bytes: the history can be replayed. What belongs to all devices of a pool (stacks, texts, regions, the
-//! file that is written meanwhile) is the [`Recorder`]'s.
+//! A device's events are recorded under the locks under which they happen. So they are in the order in which the memory
+//! changed, and can be replayed. Stacks and texts belong to all devices of a pool, and are kept in its [`Recorder`].
 
 mod exclusive_file;
 mod metadata;
@@ -18,6 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use vramscope_trace::Action;
 
+pub use exclusive_file::ExclusiveFile;
 pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
 pub(crate) use recorder::Recorder;
 pub(crate) use regions::Regions;
@@ -30,9 +30,8 @@ use recorder::TextKey;
 use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, DeviceEvent};
 
-/// What is recorded, in the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11) and with
-/// their defaults. `compile_context` and `global_record_annotations` are of Python alone; regions of every
-/// thread are recorded here.
+/// What is recorded: the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11), with its defaults.
+/// `compile_context` and `global_record_annotations` exist in Python alone; here, regions of every thread are recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryOptions {
     /// `None` stops recording and drops what was recorded.
@@ -49,11 +48,11 @@ pub struct HistoryOptions {
     pub clear_history: bool,
     /// Actions that are left out of the history. The file of `stream_to` has them all the same.
     pub skip_actions: Vec<Action>,
-    /// A file that every event is also written to while the program runs, at least every quarter of a
-    /// second and without bound. It opens as a snapshot does, also after the program was killed. It is
-    /// completed when recording ends or the pool is gone; until then it is locked, and nobody else can stream to
-    /// it. A file that is there already is replaced. A program that keeps its pool to its end, in a
-    /// static say, should end the recording first, or lose the last quarter of a second. Beyond PyTorch.
+    /// A file that every event is also written to while the program runs, four times a second, however many there are.
+    /// It is read as snapshots are, also after the program was killed. A file that is already there is replaced. Until
+    /// recording ends or the pool is gone the file is locked, so that nothing else streams to it; then it is completed. A
+    /// program that keeps its pool until it exits, such as one in a `static`, should end the recording before, or it loses the
+    /// last quarter of a second. PyTorch has no such argument.
     pub stream_to: Option<PathBuf>,
 }
 
@@ -73,7 +72,7 @@ impl Default for HistoryOptions {
 }
 
 impl HistoryOptions {
-    /// Events that are held, of each device, and ends of regions.
+    /// How many events are held for each device, and how many beginnings and ends of regions.
     pub(crate) fn entries_kept(&self) -> usize {
         match self.enabled {
             Some(Enabled::All) => self.max_entries,
@@ -83,16 +82,16 @@ impl HistoryOptions {
     }
 }
 
-/// How much is kept.
+/// How much is kept (`enabled` of `_record_memory_history`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enabled {
-    /// `state`: stacks of what is live now, and only the last event.
+    /// `state`: the stacks of live blocks, and only the last event.
     State,
-    /// `all`: the history of events too.
+    /// `all`: stacks, and the history of events.
     All,
 }
 
-/// When a stack is captured.
+/// When a stack is captured (`context` of `_record_memory_history`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Context {
     /// `state`: for blocks that are live; events have none.
@@ -112,24 +111,24 @@ pub(crate) enum When {
     Free,
 }
 
-/// An event as it is kept: what happened, when and where.
+/// An event as it is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) event: DeviceEvent<StackKey>,
     /// Microseconds since the Unix epoch.
     pub(crate) time_us: i64,
-    /// What the program had set with [`set_user_metadata`].
+    /// The text that the thread had set with [`set_user_metadata`].
     pub(crate) metadata: Option<TextKey>,
-    /// Number of the arena on its device.
+    /// The number of the arena in its device's history.
     arena: u32,
 }
 
-/// One device's history.
-pub(crate) struct History {
+/// The recorded history of one device.
+pub(crate) struct DeviceHistory {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) device_id: i32,
     recording: AtomicBool,
-    /// `Context` as a number; 0 for none.
+    /// [`Context`] as a number from 1; 0 where stacks are not captured.
     context: AtomicU8,
     python_only: AtomicBool,
     ring: Mutex<Ring>,
@@ -141,12 +140,12 @@ struct Ring {
     max_entries: usize,
     skip_actions: Vec<Action>,
     overflowed: bool,
-    /// What arena numbers mean; the first stands for the device.
+    /// The pool and stream of each arena, by its number. Number 0 stands for the whole device.
     arenas: Vec<ArenaKey>,
     stream: Option<Arc<Stream>>,
 }
 
-impl History {
+impl DeviceHistory {
     pub(crate) fn new(recorder: Arc<Recorder>, device_id: i32) -> Self {
         let ring = Ring { arenas: vec![ArenaKey::default()], ..Ring::default() };
         Self {
@@ -159,8 +158,8 @@ impl History {
         }
     }
 
-    /// Begins or ends recording. Nothing happens on the device meanwhile: its locks are held. Returns the file
-    /// that was written until now.
+    /// Begins, changes or ends recording. The caller holds the device's locks. Returns the stream to a file that was written
+    /// until now.
     pub(crate) fn set(&self, options: &HistoryOptions, stream: Option<Arc<Stream>>) -> Option<Arc<Stream>> {
         let mut ring = lock(&self.ring);
         let recording = options.enabled.is_some();
@@ -182,7 +181,7 @@ impl History {
         before
     }
 
-    /// The file that is written now.
+    /// The stream to a file, where one is written now.
     pub(crate) fn stream(&self) -> Option<Arc<Stream>> {
         lock(&self.ring).stream.clone()
     }
@@ -194,7 +193,7 @@ impl History {
         ring.arenas.len() as u32 - 1
     }
 
-    /// The calling thread's stack, where one is wanted now (`maybeGatherContext`).
+    /// The calling thread's stack; `None` where none is wanted on this occasion (`maybeGatherContext`).
     #[inline]
     pub(crate) fn capture(&self, when: When) -> Option<StackKey> {
         let from = match when {
@@ -216,9 +215,9 @@ impl History {
         self.recording.load(Ordering::Relaxed)
     }
 
-    /// Something happened. The caller holds the lock under which it did.
+    /// Records an event. The caller holds the lock under which it happened.
     pub(crate) fn record(&self, arena: u32, mut event: DeviceEvent<StackKey>) {
-        // Under `state`, events have no stack; the blocks keep theirs.
+        // With `context` `state`, only blocks have stacks.
         if self.context.load(Ordering::Relaxed) <= Context::State as u8 + 1 {
             event.stack = None;
         }

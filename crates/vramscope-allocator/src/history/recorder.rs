@@ -31,21 +31,21 @@ pub(crate) struct RegionEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextKey(u32);
 
-/// Texts that events carry, each once.
+/// The texts that events carry, each stored once.
 #[derive(Default)]
 pub(crate) struct Texts {
-    held: Mutex<HeldTexts>,
+    held: Mutex<TextTable>,
 }
 
 #[derive(Default)]
-struct HeldTexts {
+struct TextTable {
     texts: Vec<Arc<str>>,
     index: HashMap<Arc<str>, TextKey>,
 }
 
 impl Texts {
     pub(crate) fn intern(&self, text: &Arc<str>) -> TextKey {
-        let HeldTexts { texts, index } = &mut *lock(&self.held);
+        let TextTable { texts, index } = &mut *lock(&self.held);
         *index.entry_ref(text).or_insert_with(|| {
             texts.push(Arc::clone(text));
             TextKey(texts.len() as u32 - 1)
@@ -57,7 +57,8 @@ impl Texts {
     }
 }
 
-/// Microseconds since the Unix epoch; never less than the time before, though the system's clock is set.
+/// Microseconds since the Unix epoch. Never less than what was returned before, even where the system's clock was set
+/// back.
 pub(crate) fn now_us() -> i64 {
     static START: OnceLock<(Instant, i64)> = OnceLock::new();
     let &(start, us) = START.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Regions: what a program says it is doing, for all devices of a pool.
+//! Regions that a program names (`torch.profiler.record_function`), for all devices of a pool.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -10,54 +10,54 @@ use super::recorder::{RegionEntry, now_us};
 use super::{Stream, StreamItem};
 use crate::device::Process;
 
-/// Beginnings and ends of regions, as far as they are recorded.
+/// The recorded beginnings and ends of regions.
 #[derive(Default)]
 pub(crate) struct Regions {
-    kept: Mutex<Kept>,
+    ring: Mutex<RegionRing>,
     process: Process,
 }
 
 #[derive(Default)]
-struct Kept {
+struct RegionRing {
     entries: VecDeque<RegionEntry>,
-    /// 0 while nothing is recorded.
+    /// How many entries are kept; 0 while regions are not recorded.
     max_entries: usize,
-    /// The devices' histories keep it open.
+    /// The file that is streamed to. The histories of the devices own it.
     stream: Weak<Stream>,
 }
 
 impl Regions {
     /// Begins or ends the recording of regions.
     pub(crate) fn set(&self, max_entries: usize, clear: bool, stream: Weak<Stream>) {
-        let mut kept = lock(&self.kept);
+        let mut ring = lock(&self.ring);
         if max_entries == 0 || clear {
-            kept.entries = VecDeque::new();
+            ring.entries = VecDeque::new();
         }
-        kept.max_entries = max_entries;
-        kept.stream = stream;
+        ring.max_entries = max_entries;
+        ring.stream = stream;
     }
 
-    /// A region begins or ends.
+    /// Records that a region begins or ends, where regions are recorded.
     pub(crate) fn record(&self, stage: Stage, name: &Arc<str>, device_id: i32) {
         if !self.process.is_this() {
             return;
         }
-        let mut kept = lock(&self.kept);
-        if kept.max_entries == 0 {
+        let mut ring = lock(&self.ring);
+        if ring.max_entries == 0 {
             return;
         }
         let entry = RegionEntry { stage, name: Arc::clone(name), device_id, time_us: now_us() };
-        if let Some(stream) = kept.stream.upgrade() {
+        if let Some(stream) = ring.stream.upgrade() {
             stream.push(StreamItem::Region(entry.clone()));
         }
-        if kept.entries.len() >= kept.max_entries {
-            kept.entries.pop_front();
+        if ring.entries.len() >= ring.max_entries {
+            ring.entries.pop_front();
         }
-        kept.entries.push_back(entry);
+        ring.entries.push_back(entry);
     }
 
-    /// What is kept, oldest first.
+    /// The entries that are kept, oldest first.
     pub(crate) fn entries(&self) -> Vec<RegionEntry> {
-        lock(&self.kept).entries.iter().cloned().collect()
+        lock(&self.ring).entries.iter().cloned().collect()
     }
 }

@@ -9,7 +9,7 @@ use vramscope_trace::{
 use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, SegmentLayout};
 
-use super::{Entry, History, Recorder, Regions};
+use super::{DeviceHistory, Entry, Recorder, Regions};
 use crate::stacks::{StackKey, Symbols};
 
 /// What devices held and what was recorded of them, each as of one moment (`torch.cuda.memory._snapshot`), as a trace.
@@ -34,7 +34,7 @@ pub(crate) fn snapshot(
     }
     builder.regions(regions)?;
     if settings.with_host_memory() {
-        // A pool has none.
+        // Snapshots of those releases have a list of pinned host memory; a pool has no such memory.
         builder.trace.host = Some(DeviceTrace { device: -1, ..DeviceTrace::default() });
     }
     builder.trace.settings = Some(settings);
@@ -52,8 +52,8 @@ pub(crate) struct DeviceLayout {
 }
 
 impl DeviceLayout {
-    /// Of a device whose locks the caller holds, and which has `segments` now.
-    pub(crate) fn of(history: &History, segments: Vec<SegmentLayout<StackKey>>) -> Self {
+    /// The layout of a device that has `segments` now, and whose locks the caller holds.
+    pub(crate) fn of(history: &DeviceHistory, segments: Vec<SegmentLayout<StackKey>>) -> Self {
         let ring = lock(&history.ring);
         Self {
             device_id: history.device_id,
@@ -68,7 +68,7 @@ impl DeviceLayout {
 
 struct Builder<'a> {
     trace: Trace,
-    /// Every event has a compile context and user metadata, be they empty.
+    /// Whether every event has a compile context and user metadata, as in PyTorch from 2.11 on, even if empty.
     contexts: bool,
     stacks: HashMap<StackKey, StackId>,
     symbols: &'a mut Symbols,

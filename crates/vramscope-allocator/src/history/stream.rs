@@ -1,4 +1,4 @@
-//! The history on disk while the program runs.
+//! Writes the history to a file while the program runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,33 +18,35 @@ use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, SegmentLayout};
 use vramscope_trace::AllocatorSettings;
 
-/// How long events wait in memory. What a killed program loses is at most this and the time of one write.
+/// How long events wait in memory before they are written. A killed program loses at most the events of this time and of
+/// the time that one write takes.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Events that may wait. A thread that records faster than the disk takes writes them itself.
+/// How many events may wait. Where there are more, the thread that records the next one writes them itself.
 const MOST_WAITING: usize = 1 << 18;
 
-/// Something for the file.
+/// An entry to be written to the file.
 pub(crate) enum StreamItem {
-    /// It happened on a device.
+    /// An event on the device of this number, in the arena of this key.
     Event(i32, ArenaKey, Entry),
-    /// A region began or ended.
+    /// The beginning or the end of a region.
     Region(RegionEntry),
 }
 
 /// Bytes that may wait for a disk that takes nothing, before the recording is given up.
 const MOST_UNWRITTEN: usize = 256 << 20;
 
-/// A recording that is being written. Dropping the last handle writes what waits and closes the file.
+/// A recording that is being written to a file. When the last handle is dropped, what waits is written and the file is
+/// closed.
 pub(crate) struct Stream {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<StreamWriter>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Whose threads those are. A forked process has none of them, and leaves the file alone.
+    /// The process that has those threads. A process forked from it has none of them, and leaves the file alone.
     process: Process,
 }
 
-struct Shared {
+struct StreamWriter {
     recorder: Arc<Recorder>,
     waiting: Mutex<Waiting>,
     wake: Condvar,
@@ -71,21 +73,22 @@ impl Stream {
     ) -> io::Result<Arc<Self>> {
         let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
         log.settings(settings);
-        let mut known = Known::default();
+        let mut written_stacks = WrittenStacks::default();
         for (device_id, segments) in devices {
-            known.device(&mut log, &recorder, (*device_id).into(), segments);
+            written_stacks.device(&mut log, &recorder, (*device_id).into(), segments);
         }
         log.flush()?;
-        let file = Mutex::new(LogFile { log: Some(log), known, error: None });
-        let shared = Arc::new(Shared { recorder, waiting: Mutex::default(), wake: Condvar::new(), file });
+        let file = Mutex::new(LogFile { log: Some(log), written_stacks, error: None });
+        let shared =
+            Arc::new(StreamWriter { recorder, waiting: Mutex::default(), wake: Condvar::new(), file });
         let process = Process::this();
         let stream = Arc::new(Self { path: path.to_owned(), shared, threads: Mutex::default(), process });
-        stream.spawn("vramscope-stream", Shared::write_on)?;
-        stream.spawn("vramscope-symbols", Shared::look_up_on)?;
+        stream.spawn("vramscope-stream", StreamWriter::run_writer)?;
+        stream.spawn("vramscope-symbols", StreamWriter::run_lookup)?;
         Ok(stream)
     }
 
-    fn spawn(&self, name: &str, run: fn(&Shared)) -> io::Result<()> {
+    fn spawn(&self, name: &str, run: fn(&StreamWriter)) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?;
         lock(&self.threads).push(thread);
@@ -102,7 +105,7 @@ impl Stream {
         lock(&self.shared.file).error.as_ref().map(io::Error::kind)
     }
 
-    /// Hands something over to be written.
+    /// Puts an entry among those that wait to be written.
     pub(crate) fn push(&self, item: StreamItem) {
         if !self.process.is_this() {
             return;
@@ -132,15 +135,15 @@ impl Drop for Stream {
         if self.process.is_this() {
             self.close().ok();
         } else {
-            // Not even to be let go: their numbers may be those of other threads here.
+            // The handles must not be dropped either: in this process, the system's numbers in them may mean other threads.
             let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(threads));
         }
     }
 }
 
-impl Shared {
-    /// Waits for the next round; true once the file is to be closed.
+impl StreamWriter {
+    /// Waits for the next interval, or until the file is to be closed. Returns whether it is to be closed.
     fn wait(&self) -> bool {
         let waiting = lock(&self.waiting);
         match self.wake.wait_timeout_while(waiting, INTERVAL, |waiting| !waiting.closing) {
@@ -149,47 +152,47 @@ impl Shared {
         }
     }
 
-    /// One thread writes events, and never waits for symbols.
-    fn write_on(&self) {
+    /// What the first thread runs: it writes events, and never waits for symbols.
+    fn run_writer(&self) {
         while !self.wait() {
             self.write();
         }
     }
 
-    /// Another looks up what addresses mean, and closes the file in the end.
-    fn look_up_on(&self) {
-        let mut meanings = Meanings::default();
+    /// What the second thread runs: it looks up symbols, and closes the file in the end.
+    fn run_lookup(&self) {
+        let mut lookup = SymbolLookup::default();
         while !self.wait() {
-            self.look_up(&mut meanings);
+            self.look_up(&mut lookup);
         }
         self.write();
-        self.look_up(&mut meanings);
+        self.look_up(&mut lookup);
         lock(&self.file).finish();
     }
 
-    /// Writes what waits, as the addresses they are.
+    /// Writes the entries that wait, with stacks as addresses.
     fn write(&self) {
         let mut file = lock(&self.file);
         let items = std::mem::take(&mut lock(&self.waiting).items);
-        file.with(|log, known| {
+        file.with(|log, written_stacks| {
             for item in &items {
-                known.item(log, &self.recorder, item);
+                written_stacks.item(log, &self.recorder, item);
             }
         });
     }
 
-    /// Adds what the addresses of new stacks mean. This may take long, as when debugging information is read
-    /// for the first time.
-    fn look_up(&self, meanings: &mut Meanings) {
-        let stacks = std::mem::take(&mut lock(&self.file).known.new_stacks);
+    /// Writes the symbols of addresses in stacks that are new. The first time this may take seconds, because debugging
+    /// information is read.
+    fn look_up(&self, lookup: &mut SymbolLookup) {
+        let stacks = std::mem::take(&mut lock(&self.file).written_stacks.new_stacks);
         let mut found = Vec::new();
         for stack in stacks {
             let mut inside = true;
             for (log_site, site) in stack {
-                let frames = meanings.symbols.frames(&self.recorder.stacks, site);
+                let frames = lookup.symbols.frames(&self.recorder.stacks, site);
                 let frames = outside(&frames, &mut inside);
-                // Told once, as the first stack has it.
-                if meanings.written.insert(log_site) {
+                // The symbols of a site are written once, as they are in the first stack that has it.
+                if lookup.written.insert(log_site) {
                     found.push((log_site, frames.to_vec()));
                 }
             }
@@ -202,27 +205,27 @@ impl Shared {
     }
 }
 
-/// What addresses mean, and of which the file knows it.
+/// The symbols of addresses, and the sites whose symbols the file already has.
 #[derive(Default)]
-struct Meanings {
+struct SymbolLookup {
     symbols: Symbols,
     written: HashSet<LogSite>,
 }
 
-/// The file and how it stands.
+/// The file, what it already has, and its last error.
 struct LogFile {
-    /// `None` when it is closed or given up.
+    /// `None` once the file is closed, or given up because too much waits for it.
     log: Option<Log>,
-    known: Known,
+    written_stacks: WrittenStacks,
     error: Option<io::Error>,
 }
 
 impl LogFile {
-    /// Adds something and hands it to the file. What a full disk does not take is tried again next time, from
-    /// the byte where it stopped.
-    fn with(&mut self, add: impl FnOnce(&mut Log, &mut Known)) {
+    /// Calls `add` with the log and writes what it adds. Bytes that a full disk does not take are written first the next
+    /// time.
+    fn with(&mut self, add: impl FnOnce(&mut Log, &mut WrittenStacks)) {
         let Some(log) = &mut self.log else { return };
-        add(log, &mut self.known);
+        add(log, &mut self.written_stacks);
         self.error = log.flush().err().or_else(|| lost(log.get_ref()));
         if log.pending() > MOST_UNWRITTEN {
             self.log = None;
@@ -238,25 +241,25 @@ impl LogFile {
     }
 }
 
-/// What is written goes to a file that nobody finds.
+/// An error where the file is no longer found under its name, so that what is written to it is lost.
 fn lost(file: &ExclusiveFile) -> Option<io::Error> {
     let why = "it was removed or replaced while it was written; what was recorded is not under this name";
     (!file.has_its_name()).then(|| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// What the file already has.
+/// The stacks and sites that the file already has.
 #[derive(Default)]
-struct Known {
-    /// By the number of the stack.
+struct WrittenStacks {
+    /// The number of each stack in the file, by its [`StackKey`].
     stacks: Vec<Option<LogStack>>,
     sites: HashMap<Site, LogSite>,
-    /// Stacks that are written as addresses so far.
+    /// Stacks of which the file has the addresses, and not yet the symbols.
     new_stacks: Vec<Vec<(LogSite, Site)>>,
 }
 
 type Log = LogWriter<ExclusiveFile>;
 
-impl Known {
+impl WrittenStacks {
     fn device(
         &mut self,
         log: &mut Log,
@@ -326,8 +329,8 @@ impl Known {
     }
 
     fn site(&mut self, log: &mut Log, recorder: &Recorder, site: Site) -> LogSite {
-        if let Some(&known) = self.sites.get(&site) {
-            return known;
+        if let Some(&written_stacks) = self.sites.get(&site) {
+            return written_stacks;
         }
         let number = match recorder.stacks.meaning(site) {
             Ok(frame) => log.site(log_frame(&frame)),

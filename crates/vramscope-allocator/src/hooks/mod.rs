@@ -14,7 +14,8 @@ pub use debug_print::DebugPrintHook;
 pub use function::{CupyMemoryProfileHook, Function, FunctionHook};
 pub use line_profile::LineProfileHook;
 pub(crate) use registry::{
-    AllocationHooks, DeviceHooks, Hooks, MallocGuard, PoolHooks, Told, around_free, unobserved_free,
+    AllocationHooks, DeviceHooks, Hooks, HooksAtMalloc, MallocGuard, PoolHooks, around_free,
+    is_told_to_nobody,
 };
 pub use registry::{HookGuard, register};
 

@@ -21,7 +21,7 @@ use vramscope_engine::AllocCallbacks;
 pub(crate) struct Registration {
     name: String,
     hook: Arc<dyn MemoryHook>,
-    /// How many were registered before it, anywhere.
+    /// How many hooks were registered before this one, by any thread or pool.
     epoch: u64,
     /// Cleared when its guard is dropped, on whichever thread that is.
     alive: AtomicBool,
@@ -34,7 +34,7 @@ impl Registration {
         Arc::new(Self { name: hook.name().to_owned(), hook, epoch, alive: AtomicBool::new(true) })
     }
 
-    /// It is of the same hook.
+    /// Whether both register the same hook.
     fn is_of(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.hook), Arc::as_ptr(&other.hook))
     }
@@ -44,8 +44,8 @@ impl Registration {
     }
 }
 
-/// Hooks in the order they were registered. Replaced as a whole, so that a list that is being called stays
-/// what it was.
+/// Hooks in the order they were registered. A list is never changed but replaced by another, so that hooks may be registered
+/// and removed while it is being called.
 type Registrations = Vec<Arc<Registration>>;
 
 fn alive(registrations: &[Arc<Registration>]) -> Registrations {
@@ -67,30 +67,31 @@ fn with(
 
 // ---- a thread's hooks ----
 
-/// What an allocation keeps of the hooks that its own thread told of it: a few numbers, since most are freed
-/// on the same thread, where the hooks are at hand.
+/// Which of its thread's hooks an allocation was told to. An allocation keeps this to tell the same hooks when it is freed. It
+/// is two numbers instead of a list, because most allocations are freed on the same thread, which still has the list.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// None were registered.
+pub(crate) enum HooksAtMalloc {
+    /// None was registered.
     #[default]
     Nobody,
-    /// It was made inside a callback, so none are told of it, ever.
+    /// The allocation was made inside a callback, so that no hook is told of it or of its end.
     Silent,
-    /// The hooks of a thread.
-    Thread(Watchers),
+    /// The hooks that a thread had then.
+    Thread(ThreadEpoch),
 }
 
-/// The hooks that a thread had at one time: they see the end of what it allocated, wherever that is.
+/// Names the hooks that a thread had at one time: those of the thread that are still registered and were registered no later
+/// than `epoch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Watchers {
+pub(crate) struct ThreadEpoch {
     thread: NonZeroU64,
-    /// That of the newest of them. Older ones that are still registered were registered then.
+    /// The epoch of the newest of them.
     epoch: u64,
 }
 
 /// A thread's hooks; at least one.
-struct ThreadSet {
-    watchers: Watchers,
+struct ThreadHooks {
+    at: ThreadEpoch,
     hooks: Registrations,
 }
 
@@ -98,10 +99,10 @@ struct ThreadSet {
 static THREADS: Mutex<BTreeMap<NonZeroU64, Registrations>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    /// What the fast path looks at: whether there are hooks, and whether a callback is running.
+    /// Whether this thread has hooks, and whether one of its callbacks is running: plain flags for the fast path.
     static HOOKED: Cell<bool> = const { Cell::new(false) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
-    static THREAD_HOOKS: RefCell<Option<Rc<ThreadSet>>> = const { RefCell::new(None) };
+    static THREAD_HOOKS: RefCell<Option<Rc<ThreadHooks>>> = const { RefCell::new(None) };
 }
 
 /// Registers `hook` for allocations of the current thread, from any pool, until the guard is dropped
@@ -119,9 +120,9 @@ pub fn register(hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
 fn set_thread_hooks(hooks: Registrations) {
     let thread = this_thread();
     let set = hooks.last().map(|newest| {
-        let watchers = Watchers { thread, epoch: newest.epoch };
+        let at = ThreadEpoch { thread, epoch: newest.epoch };
         lock(&THREADS).insert(thread, hooks.clone());
-        Rc::new(ThreadSet { watchers, hooks: hooks.clone() })
+        Rc::new(ThreadHooks { at, hooks: hooks.clone() })
     });
     HOOKED.set(set.is_some());
     THREAD_HOOKS.try_with(|hooks| hooks.replace(set)).ok();
@@ -129,7 +130,7 @@ fn set_thread_hooks(hooks: Registrations) {
 
 /// The current thread's hooks, where there are any.
 #[inline]
-fn thread_hooks() -> Option<Rc<ThreadSet>> {
+fn thread_hooks() -> Option<Rc<ThreadHooks>> {
     if !HOOKED.get() {
         return None;
     }
@@ -146,9 +147,10 @@ fn thread_hooks() -> Option<Rc<ThreadSet>> {
 #[must_use = "the hook is removed when the guard is dropped"]
 pub struct HookGuard {
     registration: Arc<Registration>,
-    /// The pool it is registered for; none where it is a thread's.
+    /// The pool it is registered for; dead where it is registered for a thread.
     pool: Weak<PoolHooks>,
-    /// Where it is registered. In a forked process it is no longer called, and the lists stay as they are.
+    /// The process in which it is registered. Dropped in a forked process, the guard only marks the hook as removed and
+    /// leaves the lists alone, for their locks may be held for ever there.
     process: Process,
 }
 
@@ -165,7 +167,7 @@ impl Drop for HookGuard {
             hooks.retain(|r| r.is_alive());
             !hooks.is_empty()
         });
-        // On its own thread it is taken out at once; elsewhere it is no longer called.
+        // On the thread that registered it, it is taken out of the list now. Another thread's list still has it, and skips it.
         let left = THREAD_HOOKS.try_with(|hooks| {
             let hooks = hooks.borrow();
             let here =
@@ -196,7 +198,8 @@ impl PoolHooks {
         Ok(HookGuard { registration, pool: Arc::downgrade(self), process: Process::this() })
     }
 
-    /// Takes out what is no longer registered. Hooks are dropped with nothing locked: their code runs then.
+    /// Takes out hooks that are no longer registered. They are dropped with nothing locked, because their own code runs
+    /// then.
     fn remove_dead(&self) {
         let mut hooks = lock(&self.hooks);
         let left = alive(&hooks);
@@ -216,12 +219,12 @@ impl PoolHooks {
 
 /// The hooks that one event is told to.
 pub(crate) struct AllocationHooks {
-    thread: Option<Rc<ThreadSet>>,
+    thread: Option<Rc<ThreadHooks>>,
     pool: Option<Arc<Registrations>>,
     device_id: i32,
 }
 
-/// While it lives, allocations of this thread are those of a hook.
+/// While it lives, allocations of this thread are made inside a callback, and told to no hook.
 struct InCallback {
     before: bool,
 }
@@ -240,11 +243,11 @@ impl Drop for InCallback {
     }
 }
 
-/// Whom an allocation that this thread is about to make is told to.
+/// The hooks that an allocation which this thread is about to make is told to.
 pub(crate) enum Hooks {
-    /// Nobody, now and when it ends, or only now.
-    None(Told),
-    /// These.
+    /// None. When the allocation ends, it goes by what is given here.
+    None(HooksAtMalloc),
+    /// At least one.
     Some(AllocationHooks),
 }
 
@@ -252,14 +255,14 @@ impl Hooks {
     #[inline]
     pub(crate) fn here(pool: &PoolHooks, device_id: i32) -> Self {
         if !HOOKED.get() && !pool.hooked.load(Ordering::Relaxed) {
-            return Self::None(if IN_CALLBACK.get() { Told::Silent } else { Told::Nobody });
+            return Self::None(if IN_CALLBACK.get() { HooksAtMalloc::Silent } else { HooksAtMalloc::Nobody });
         }
         if IN_CALLBACK.get() {
-            return Self::None(Told::Silent);
+            return Self::None(HooksAtMalloc::Silent);
         }
         let (thread, pool) = (thread_hooks(), pool.get());
         if thread.is_none() && pool.is_none() {
-            return Self::None(Told::Nobody);
+            return Self::None(HooksAtMalloc::Nobody);
         }
         Self::Some(AllocationHooks { thread, pool, device_id })
     }
@@ -314,23 +317,23 @@ impl AllocationHooks {
         refused
     }
 
-    /// Those of another thread that saw an allocation, without the ones here.
+    /// The hooks that another thread had when it made an allocation, without those that are called here anyway.
     #[cold]
-    fn elsewhere(&self, watchers: Watchers) -> Self {
+    fn elsewhere(&self, at: ThreadEpoch) -> Self {
         let threads = lock(&THREADS);
-        let hooks = threads.get(&watchers.thread).map_or(&[][..], Vec::as_slice);
+        let hooks = threads.get(&at.thread).map_or(&[][..], Vec::as_slice);
         let is_here = |r: &Registration| {
             self.thread_has(r)
                 || self.pool.iter().flat_map(|pool| pool.iter()).any(|p| p.is_alive() && p.is_of(r))
         };
-        let hooks = hooks.iter().filter(|r| r.epoch <= watchers.epoch && !is_here(r)).cloned().collect();
-        Self { thread: Some(Rc::new(ThreadSet { watchers, hooks })), pool: None, device_id: self.device_id }
+        let hooks = hooks.iter().filter(|r| r.epoch <= at.epoch && !is_here(r)).cloned().collect();
+        Self { thread: Some(Rc::new(ThreadHooks { at, hooks })), pool: None, device_id: self.device_id }
     }
 
-    /// Those of the thread, for the end of an allocation.
+    /// Names the thread's hooks, to be kept until the allocation ends.
     #[inline]
-    pub(crate) fn told(&self) -> Told {
-        self.thread.as_ref().map_or(Told::Nobody, |set| Told::Thread(set.watchers))
+    pub(crate) fn at_malloc(&self) -> HooksAtMalloc {
+        self.thread.as_ref().map_or(HooksAtMalloc::Nobody, |set| HooksAtMalloc::Thread(set.at))
     }
 
     #[inline]
@@ -340,14 +343,15 @@ impl AllocationHooks {
     }
 }
 
-/// A request that hooks were told of: they are told how it ended when this is dropped, whichever way it did.
+/// A request that hooks were told of. When this is dropped they are told how the request ended: that it failed, unless
+/// [`succeeded`](Self::succeeded) was called.
 pub(crate) struct MallocGuard<'h> {
     hooks: &'h AllocationHooks,
     event: MallocPostprocess,
 }
 
 impl<'h> MallocGuard<'h> {
-    /// A request of `size` bytes, `mem_size` after rounding, that has failed until it says otherwise.
+    /// A request of `size` bytes, which are `mem_size` after rounding.
     #[inline]
     pub(crate) fn new(hooks: &'h AllocationHooks, size: u64, mem_size: u64) -> Self {
         let event = MallocPostprocess { device_id: hooks.device_id, size, mem_size, mem_ptr: 0, pmem_id: 0 };
@@ -365,7 +369,7 @@ impl Drop for MallocGuard<'_> {
     fn drop(&mut self) {
         let call = || self.hooks.each(|hook| hook.malloc_postprocess(&self.event));
         if std::thread::panicking() {
-            // A second panic would end the process; the first one is the news.
+            // A second panic would end the process, and the first one is the one to report.
             catch_unwind(AssertUnwindSafe(call)).ok();
         } else {
             call();
@@ -392,23 +396,23 @@ impl AllocCallbacks for DeviceHooks<'_> {
     }
 }
 
-/// Nobody is told when a block goes back of which `told` were told.
+/// Whether no hook is told that a block goes back.
 #[inline]
-pub(crate) fn unobserved_free(pool: &PoolHooks, told: Told) -> bool {
-    match told {
-        Told::Nobody => !HOOKED.get() && !pool.hooked.load(Ordering::Relaxed),
-        Told::Silent => true,
-        Told::Thread(_) => false,
+pub(crate) fn is_told_to_nobody(pool: &PoolHooks, at_malloc: HooksAtMalloc) -> bool {
+    match at_malloc {
+        HooksAtMalloc::Nobody => !HOOKED.get() && !pool.hooked.load(Ordering::Relaxed),
+        HooksAtMalloc::Silent => true,
+        HooksAtMalloc::Thread(_) => false,
     }
 }
 
 /// Tells the hooks that a block goes back, and gives it back with `free` in between. Each hook is called
 /// whatever the others do; the first panic is passed on at the end.
-pub(crate) fn around_free(pool: &PoolHooks, told: Told, event: &Free, free: impl FnOnce()) {
+pub(crate) fn around_free(pool: &PoolHooks, at_malloc: HooksAtMalloc, event: &Free, free: impl FnOnce()) {
     let here = AllocationHooks { thread: thread_hooks(), pool: pool.get(), device_id: event.device_id };
     // The hooks of the thread that allocated, if it was another.
-    let elsewhere = match told {
-        Told::Thread(w) if here.thread.as_ref().is_none_or(|set| set.watchers.thread != w.thread) => {
+    let elsewhere = match at_malloc {
+        HooksAtMalloc::Thread(w) if here.thread.as_ref().is_none_or(|set| set.at.thread != w.thread) => {
             Some(here.elsewhere(w))
         }
         _ => None,
@@ -426,7 +430,7 @@ pub(crate) fn around_free(pool: &PoolHooks, told: Told, event: &Free, free: impl
     tell(|hook, event| hook.free_preprocess(event));
     free();
     tell(|hook, event| hook.free_postprocess(event));
-    // A second panic would end the process; the first one is the news.
+    // A second panic would end the process, and the first one is the one to report.
     if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
         resume_unwind(panic);
     }

@@ -4,37 +4,37 @@ use std::sync::Arc;
 
 use vramscope_engine::{Arena, BlockKey, DeviceError, Grant};
 
-use super::observed::Observed;
+use super::pool_observer::PoolObserver;
 use crate::history::When;
-use crate::hooks::{Free, Told, around_free, unobserved_free};
+use crate::hooks::{Free, HooksAtMalloc, around_free, is_told_to_nobody};
 use crate::threads;
 
 /// Memory from a pool. It goes back to the pool when this is dropped, on whichever thread.
 ///
-/// It stays valid when the pool itself is gone: its segment goes back to the device with the last
-/// allocation of its stream. An allocation of no bytes has the address 0 and never goes back.
+/// It stays valid when the pool itself is gone: its segment goes back to the device together with the last allocation on the
+/// same stream. An allocation of no bytes has the address 0, and nothing goes back when it is dropped.
 #[must_use = "the memory goes back to the pool when this is dropped"]
 pub struct Allocation {
-    arena: Arc<Arena<Observed>>,
-    /// `None` of no bytes.
+    arena: Arc<Arena<PoolObserver>>,
+    /// `None` for an allocation of no bytes.
     block: Option<BlockKey>,
     address: u64,
     size: u64,
     requested: u64,
     id: u64,
-    told: Told,
+    at_malloc: HooksAtMalloc,
 }
 
 impl Allocation {
     #[inline(always)]
-    pub(super) fn new(arena: &Arc<Arena<Observed>>, grant: Grant, told: Told) -> Self {
+    pub(super) fn new(arena: &Arc<Arena<PoolObserver>>, grant: Grant, at_malloc: HooksAtMalloc) -> Self {
         let Grant { block, address, size, requested, id } = grant;
-        Self { arena: Arc::clone(arena), block: Some(block), address, size, requested, id, told }
+        Self { arena: Arc::clone(arena), block: Some(block), address, size, requested, id, at_malloc }
     }
 
-    pub(super) fn of_no_bytes(arena: &Arc<Arena<Observed>>) -> Self {
+    pub(super) fn of_no_bytes(arena: &Arc<Arena<PoolObserver>>) -> Self {
         let (arena, id) = (Arc::clone(arena), arena.next_id());
-        Self { arena, block: None, address: 0, size: 0, requested: 0, id, told: Told::Nobody }
+        Self { arena, block: None, address: 0, size: 0, requested: 0, id, at_malloc: HooksAtMalloc::Nobody }
     }
 
     /// The device address; 0 for no bytes.
@@ -99,12 +99,12 @@ impl Drop for Allocation {
     #[inline]
     fn drop(&mut self) {
         let Some(block) = self.block else { return };
-        let Observed { history, hooks, process } = self.arena.observer();
+        let PoolObserver { history, hooks, process } = self.arena.observer();
         if !process.is_this() {
             return;
         }
         let stack = history.capture(When::Free);
-        if unobserved_free(hooks, self.told) {
+        if is_told_to_nobody(hooks, self.at_malloc) {
             return self.arena.free(block, stack);
         }
         let event = Free {
@@ -113,7 +113,7 @@ impl Drop for Allocation {
             mem_ptr: self.address,
             pmem_id: self.id,
         };
-        around_free(hooks, self.told, &event, || self.arena.free(block, stack));
+        around_free(hooks, self.at_malloc, &event, || self.arena.free(block, stack));
     }
 }
 

@@ -10,10 +10,10 @@ use vramscope_engine::{
     Statistics,
 };
 
-use super::observed::Observed;
+use super::pool_observer::PoolObserver;
 use super::{AllocError, Allocation, Limit, LimitError, MemoryPool, memory_summary};
 use crate::history::When;
-use crate::hooks::{AllocationHooks, DeviceHooks, Hooks, MallocGuard, Told};
+use crate::hooks::{AllocationHooks, DeviceHooks, Hooks, HooksAtMalloc, MallocGuard};
 use crate::threads;
 
 /// Called when a request fails for want of memory; see [`MemoryPool::on_oom`](super::MemoryPool::on_oom).
@@ -22,7 +22,7 @@ pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
 /// The part of a [`MemoryPool`](super::MemoryPool) that is on one device: what CuPy calls a
 /// `SingleDeviceMemoryPool`.
 pub struct DevicePool {
-    pub(super) engine: Arc<Engine<Observed>>,
+    pub(super) engine: Arc<Engine<PoolObserver>>,
     pub(super) pool: Weak<super::Inner>,
 }
 
@@ -57,12 +57,12 @@ impl DevicePool {
             return Err(AllocError::Forked);
         }
         match Hooks::here(&self.engine.observer().hooks, self.device_id()) {
-            Hooks::None(told) => self.malloc_with(key, size, self.round_size(size), told, None),
+            Hooks::None(at_malloc) => self.malloc_with(key, size, self.round_size(size), at_malloc, None),
             Hooks::Some(hooks) => self.malloc_observed(key, size, &hooks),
         }
     }
 
-    /// A request that hooks see: `malloc_postprocess` is called however it ends.
+    /// A request that hooks are told of. `malloc_postprocess` is called however it ends.
     #[inline(never)]
     fn malloc_observed(
         &self,
@@ -73,7 +73,7 @@ impl DevicePool {
         let rounded = self.round_size(size);
         hooks.malloc_preprocess(size, rounded)?;
         let mut guard = MallocGuard::new(hooks, size, rounded);
-        let allocation = self.malloc_with(key, size, rounded, hooks.told(), Some(hooks));
+        let allocation = self.malloc_with(key, size, rounded, hooks.at_malloc(), Some(hooks));
         if let Ok(allocation) = &allocation {
             guard.succeeded(allocation.size(), allocation.address(), allocation.id());
         }
@@ -81,7 +81,7 @@ impl DevicePool {
         allocation
     }
 
-    /// Which memory serves a request on `stream`: for `cudaStreamPerThread`, the calling thread's own.
+    /// The pool and stream whose memory serves a request on `stream`; for `cudaStreamPerThread`, the calling thread's own.
     #[inline]
     fn key(&self, pool: PoolId, stream: u64) -> ArenaKey {
         if stream == threads::STREAM_PER_THREAD { self.own_key(pool) } else { ArenaKey { pool, stream } }
@@ -94,7 +94,8 @@ impl DevicePool {
         key
     }
 
-    /// Bytes of the block for a request; none for none (`_round_size`, CuPy; PyTorch's allocator is not asked).
+    /// Bytes of the block for a request (`_round_size`, CuPy). A request of 0 bytes needs none: CuPy returns no memory for it, and
+    /// PyTorch does not ask its allocator.
     #[inline]
     fn round_size(&self, size: u64) -> u64 {
         if size == 0 { 0 } else { self.engine.policy().round_size(size) }
@@ -106,7 +107,7 @@ impl DevicePool {
         key: ArenaKey,
         size: u64,
         rounded: u64,
-        told: Told,
+        at_malloc: HooksAtMalloc,
         hooks: Option<&AllocationHooks>,
     ) -> Result<Allocation, AllocError> {
         let arena = self.engine.arena(key);
@@ -115,7 +116,7 @@ impl DevicePool {
         }
         let stack = self.engine.observer().history.capture(When::Malloc);
         match self.engine.malloc(arena, size, rounded, stack, &DeviceHooks(hooks)) {
-            Ok(grant) => Ok(Allocation::new(arena, grant, told)),
+            Ok(grant) => Ok(Allocation::new(arena, grant, at_malloc)),
             Err(e) => Err(self.observe_error(e.into())),
         }
     }
@@ -203,10 +204,10 @@ impl DevicePool {
         self.engine.statistics()
     }
 
-    /// The table of `torch.cuda.memory_summary`, for people. `abbreviated` leaves out what is of the large and of the
-    /// small pool. What the pool does not count, such as the highest number of allocations and the peaks of one of the
-    /// two, is `n/a`, and never a guess; [`statistics`](Self::statistics) has every number that is exact. Every block is
-    /// looked at.
+    /// The table of `torch.cuda.memory_summary`. `abbreviated` leaves out the rows of the large and of the small pool. A number
+    /// that is not counted, such as the highest number of allocations or the peak of one of the two pools, is `n/a`.
+    /// [`statistics`](Self::statistics) has the numbers that are counted. The time grows with the number of blocks, which are
+    /// all visited.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
@@ -219,13 +220,14 @@ impl DevicePool {
         memory_summary::table(self.device_id(), &self.engine.summary(), abbreviated)
     }
 
-    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back to the device now. Every free block is looked at.
+    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back to the device now. The time grows with the number
+    /// of free blocks.
     pub fn releasable_bytes(&self) -> u64 {
         self.engine.releasable_bytes()
     }
 
     /// Bytes of free blocks in segments of which something is in use (`inactive_split_bytes` of PyTorch). In an
-    /// expandable segment, addresses without memory count as in use. Every free block is looked at.
+    /// expandable segment, addresses without memory count as in use. The time grows with the number of free blocks.
     pub fn inactive_split_bytes(&self) -> u64 {
         self.engine.inactive_split_bytes()
     }
@@ -235,7 +237,7 @@ impl DevicePool {
         self.engine.reset_peaks();
     }
 
-    /// Watches peaks from here on, whatever other scopes are open and whoever resets the device's peaks.
+    /// Watches peaks from here on. Other open scopes and resets of the device's peaks do not change what it sees.
     pub fn peak_scope(&self) -> PeakScope {
         PeakScope { engine: Arc::clone(&self.engine), key: self.engine.open_scope() }
     }
@@ -248,9 +250,9 @@ impl DevicePool {
         self.engine.memory_info()
     }
 
-    /// Calls `callback` to free memory when a request finds none: what Python's `gc.collect()` is to CuPy, and
-    /// a `FreeMemoryCallback` to PyTorch. No lock is held, so it may drop allocations of this pool. One that
-    /// owns a handle of the pool would keep the pool for ever.
+    /// Calls `callback` to free memory when a request finds none, as CuPy calls `gc.collect()` and PyTorch a
+    /// `FreeMemoryCallback`. No lock is held, so that it may drop allocations of this pool. A callback that owns a handle of
+    /// the pool keeps the pool alive for ever.
     pub fn add_free_memory_callback(&self, callback: FreeMemoryCallback) {
         self.engine.add_free_memory_callback(callback);
     }
@@ -297,10 +299,11 @@ impl Drop for PrivatePool<'_> {
     }
 }
 
-/// The highest values of the five kinds since it was made. Scopes may nest and overlap.
+/// Watches the highest values of the five kinds of bytes from when it was made until it is dropped. Scopes may nest and
+/// overlap.
 #[must_use = "a scope watches until it is dropped"]
 pub struct PeakScope {
-    engine: Arc<Engine<Observed>>,
+    engine: Arc<Engine<PoolObserver>>,
     key: ScopeKey,
 }
 
@@ -327,15 +330,16 @@ impl PeakScope {
         self.engine.at_peak(self.key)
     }
 
-    /// The [id](crate::Allocation::id) of the allocation with which most was allocated so far; 0 where it was so when
-    /// the scope began. It changes as the peak rises, and can be read without a lock: a hook that is told of an
-    /// allocation learns from it whether that was the highest, on the thread and with the stack that made it so.
+    /// The [id](crate::Allocation::id) of the allocation that reached the peak of allocated bytes; 0 where nothing rose above
+    /// what was allocated when the scope began. It changes as the peak rises, and is read without a lock. A hook that is told of
+    /// an allocation compares the two ids to learn whether that allocation was the peak, while it runs on the thread and the
+    /// stack that made it.
     pub fn highest_allocation(&self) -> Arc<AtomicU64> {
         self.engine.highest(self.key)
     }
 
-    /// What there is now and the highest values so far, and watches anew from here on. Both are of the same moment: no
-    /// peak is between two watches, and nothing is above its peak.
+    /// Returns the statistics now and the highest values so far, and begins anew from here on. Both are of the same moment, so
+    /// that no peak is lost between two calls.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};

@@ -9,24 +9,24 @@ use vramscope_engine::DeviceError;
 /// A bound on reserved bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// Only the device's.
+    /// No bound but the size of the device.
     None,
     /// This many bytes.
     Bytes(u64),
-    /// This part of the device, between 0 and 1.
+    /// This fraction of the device's memory, between 0 and 1.
     Fraction(f64),
 }
 
-/// A limit that means nothing. The messages are CuPy's.
+/// Why a limit was not set. The messages are CuPy's.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum LimitError {
-    /// Not between 0 and 1.
+    /// The fraction is not between 0 and 1.
     #[error("memory limit fraction out of range: {0}")]
     Fraction(f64),
-    /// Neither a number of bytes nor a percentage.
+    /// The text is neither a number of bytes nor a percentage.
     #[error("memory limit `{0}` is neither a number of bytes nor a percentage such as 50%")]
     Text(String),
-    /// The environment variable's text means nothing.
+    /// The environment variable's text is no limit.
     #[error("CUPY_GPU_MEMORY_LIMIT: {0}")]
     Variable(#[source] Box<LimitError>),
     /// The device does not say how large it is.

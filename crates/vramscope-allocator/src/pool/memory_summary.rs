@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use vramscope_engine::{Counted, Metric, Summary};
+use vramscope_engine::{Metric, PartialStat, Summary};
 
-/// Columns between the outer bars.
+/// Width of the table between its outer bars, in characters.
 const WIDTH: usize = 75;
 
-/// A number in a cell, ten columns wide; the second is the one that chooses the unit.
+/// Writes a number (the first argument) as a cell of ten characters, in the unit that suits the second argument.
 type Unit = fn(u64, u64) -> String;
 
-/// The table of one device. `abbreviated` leaves the pools out.
+/// The table of one device. `abbreviated` leaves out the rows of the large and the small pool.
 pub(super) fn table(device_id: i32, summary: &Summary, abbreviated: bool) -> String {
     let Summary { num_ooms, num_alloc_retries, .. } = summary;
     let mut lines = vec![
@@ -55,21 +55,21 @@ pub(super) fn table(device_id: i32, summary: &Summary, abbreviated: bool) -> Str
     })
 }
 
-/// The rows of one metric: in each column the first number that is known chooses the unit of all.
-fn rows(parts: &[(&str, &Counted)], unit: Unit) -> Vec<String> {
+/// The rows of one metric. In each column, all numbers have the unit that suits the first one that is known.
+fn rows(parts: &[(&str, &PartialStat)], unit: Unit) -> Vec<String> {
     let columns = [
-        |c: &Counted| Some(c.current),
-        |c: &Counted| c.peak,
-        |c: &Counted| c.allocated,
-        |c: &Counted| c.freed,
+        |c: &PartialStat| Some(c.current),
+        |c: &PartialStat| c.peak,
+        |c: &PartialStat| c.allocated,
+        |c: &PartialStat| c.freed,
     ];
     let chooses = columns.map(|column| parts.iter().find_map(|(_, counted)| column(counted)));
-    let row = |(name, counted): &(&str, &Counted)| {
+    let row = |(name, counted): &(&str, &PartialStat)| {
         let mut row = format!(" {name:<21} ");
         for (column, chooses) in columns.iter().zip(chooses) {
             let cell = match (column(counted), chooses) {
                 (Some(number), Some(chooses)) => unit(number, chooses),
-                // Right below the numbers, which a unit of three letters follows.
+                // Aligned with the numbers, which are followed by a unit of three letters.
                 _ => format!("{:>6}    ", "n/a"),
             };
             let _ = write!(row, "| {cell} ");
@@ -79,14 +79,14 @@ fn rows(parts: &[(&str, &Counted)], unit: Unit) -> Vec<String> {
     parts.iter().map(row).collect()
 }
 
-/// Bytes, cut off to a unit of which there would be fewer than 768 Ki (`_format_size`).
+/// Writes bytes in the smallest unit in which there are fewer than 768 Ki of them, rounded down (`_format_size`).
 fn bytes(number: u64, chooses: u64) -> String {
     let (number, unit) =
         scaled(number, chooses, 1024, 768 * 1024, &["B  ", "KiB", "MiB", "GiB", "TiB", "PiB"]);
     format!("{number:>6} {unit}")
 }
 
-/// A count, cut off to a unit of which there would be fewer than 750,000 (`_format_count`).
+/// Writes a count in the smallest unit in which there are fewer than 750,000, rounded down (`_format_count`).
 fn count(number: u64, chooses: u64) -> String {
     let (number, unit) = scaled(number, chooses, 1000, 750 * 1000, &[" ", "K", "M"]);
     format!("{number:>7} {unit} ")

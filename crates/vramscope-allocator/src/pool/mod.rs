@@ -1,11 +1,11 @@
-//! The pool a program uses.
+//! [`MemoryPool`], the pool that a program uses.
 
 mod allocation;
 mod device_pool;
 mod error;
 mod limit;
 mod memory_summary;
-mod observed;
+mod pool_observer;
 
 use std::cell::Cell;
 use std::io;
@@ -24,10 +24,10 @@ pub use limit::{Limit, LimitError};
 use vramscope_engine::{Device, DeviceError, Engine, OutOfMemory, Policy};
 
 use crate::device::HostDevice;
-use crate::history::{self, DeviceLayout, History, HistoryOptions, Recorder, Regions, Stream};
+use crate::history::{self, DeviceHistory, DeviceLayout, HistoryOptions, Recorder, Regions, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
 use crate::stacks::StackSource;
-use observed::Observed;
+use pool_observer::PoolObserver;
 use vramscope_basics::lock;
 
 /// A caching memory pool over one or more devices.
@@ -60,7 +60,7 @@ pub struct MemoryPool {
     inner: Arc<Inner>,
 }
 
-/// A handle that does not keep its pool: for what the pool itself calls.
+/// A handle that does not keep its pool alive: for callbacks and observers, which the pool owns.
 #[derive(Clone)]
 pub struct WeakPool {
     inner: Weak<Inner>,
@@ -106,7 +106,7 @@ pub enum HistoryError {
     /// The pool has no such device.
     #[error("the pool has no device {0}")]
     NoDevice(i32),
-    /// A history of nothing: `max_entries` is 0, and it goes to no file either.
+    /// Nothing would be recorded: `max_entries` is 0, and there is no file to stream to.
     #[error("max_entries is 0, so that no event would be kept; name 1 or more, or a file to stream to")]
     NothingKept,
     /// The file to stream to is being written already.
@@ -143,8 +143,8 @@ impl MemoryPool {
         let recorder = Arc::new(Recorder::default());
         let mut engines = Vec::new();
         for (device, device_id) in devices.into_iter().zip(0..) {
-            let history = History::new(Arc::clone(&recorder), device_id);
-            let observed = Observed::new(history, Arc::clone(&hooks));
+            let history = DeviceHistory::new(Arc::clone(&recorder), device_id);
+            let observed = PoolObserver::new(history, Arc::clone(&hooks));
             engines.push(Arc::new(Engine::new(device, device_id, policy.clone(), observed)?));
         }
         let inner = Arc::new_cyclic(|pool: &Weak<Inner>| {
@@ -205,7 +205,7 @@ impl MemoryPool {
         self.inner.devices[0].malloc(size)
     }
 
-    /// A handle that does not keep the pool.
+    /// A handle that does not keep the pool alive.
     pub fn downgrade(&self) -> WeakPool {
         WeakPool { inner: Arc::downgrade(&self.inner) }
     }
@@ -264,8 +264,9 @@ impl MemoryPool {
         }
         let mut before = Vec::new();
         {
-            // Every lock of every chosen device, so that the file begins with the state its first event meets.
-            let wholes: Vec<_> = chosen.iter().map(|d| (d.engine.as_ref(), d.engine.whole())).collect();
+            // With every lock of every chosen device held, so that no event lies between the state that is written to the
+            // file and the first event in it.
+            let wholes: Vec<_> = chosen.iter().map(|d| (d.engine.as_ref(), d.engine.lock_all())).collect();
             let stream = match &options.stream_to {
                 Some(path) if options.enabled.is_some() => {
                     let state: Vec<_> = wholes.iter().map(|(e, w)| (e.device_id(), w.segments())).collect();
@@ -281,20 +282,20 @@ impl MemoryPool {
             for (engine, _) in &wholes {
                 before.extend(engine.observer().history.set(options, stream.clone()));
             }
-            // Regions are of all devices: they are recorded as long as one of them is.
-            if options.enabled.is_some() || !histories().any(History::is_recording) {
+            // Regions belong to all devices: they are recorded as long as any device is.
+            if options.enabled.is_some() || !histories().any(DeviceHistory::is_recording) {
                 let stream = stream.as_ref().map(Arc::downgrade).unwrap_or_default();
                 self.inner.regions.set(options.entries_kept(), options.clear_history, stream);
             }
         }
-        // Closed with nothing locked, by whoever held it last.
+        // With nothing locked: the file is completed when no device has it any more.
         for stream in before.into_iter().filter_map(Arc::into_inner) {
             stream.close().map_err(|why| HistoryError::Io { path: stream.path().to_owned(), why })?;
         }
         Ok(())
     }
 
-    /// The history of a device is recorded now: of events, or of what is live alone ([`Enabled::State`]).
+    /// Whether the history of any device is recorded now, be it of events or of live blocks alone ([`Enabled::State`]).
     ///
     /// [`Enabled::State`]: crate::Enabled::State
     pub fn is_recording_history(&self) -> bool {
@@ -314,11 +315,11 @@ impl MemoryPool {
         }
         if !OBSERVING.replace(true) {
             let observers = lock(&self.inner.oom_observers).clone();
-            let told = catch_unwind(AssertUnwindSafe(|| {
+            let called = catch_unwind(AssertUnwindSafe(|| {
                 observers.iter().for_each(|observer| observer(self, error));
             }));
             OBSERVING.set(false);
-            told.unwrap_or_else(|panic| resume_unwind(panic));
+            called.unwrap_or_else(|panic| resume_unwind(panic));
         }
     }
 
@@ -329,12 +330,12 @@ impl MemoryPool {
     /// Where there is too much for one trace.
     pub fn snapshot(&self) -> Result<Trace, TableFull> {
         let devices = self.inner.devices.iter().map(|device| {
-            let mut whole = device.engine.whole();
+            let mut whole = device.engine.lock_all();
             let layout = DeviceLayout::of(&device.engine.observer().history, whole.segments());
             whole.record_snapshot();
             layout
         });
-        // The pool goes on working while addresses are looked up.
+        // The locks are released before addresses are looked up, which takes long.
         let devices = devices.collect();
         history::snapshot(
             devices,
@@ -362,7 +363,7 @@ impl MemoryPool {
         self.annotate_on(0, name)
     }
 
-    /// As [`annotate`](Self::annotate), for a device.
+    /// As [`annotate`](Self::annotate), for the device of this number.
     pub fn annotate_on(&self, device_id: i32, name: &str) -> Region {
         let name: Arc<str> = name.into();
         self.inner.regions.record(Stage::Start, &name, device_id);

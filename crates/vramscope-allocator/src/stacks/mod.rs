@@ -1,4 +1,4 @@
-//! Where an allocation came from.
+//! Stacks: where an allocation came from.
 //!
 //! A stack is captured as a list of [`Site`]s: native return addresses, and frames that a [`StackSource`]
 //! supplies (a Python interpreter's, say). Capturing costs nanoseconds a frame; what an address means is
@@ -21,7 +21,7 @@ pub(crate) use symbols::{Symbols, outside};
 
 use vramscope_basics::lock;
 
-/// One line of a stack, in words.
+/// One frame of a stack, with its symbols.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceFrame {
     /// Path of the source file; `??` where unknown.
@@ -33,7 +33,7 @@ pub struct SourceFrame {
 }
 
 impl SourceFrame {
-    /// A frame of these words.
+    /// A frame with these symbols.
     pub fn new(filename: &str, line: u32, name: &str) -> Self {
         Self { filename: filename.into(), line, name: name.into() }
     }
@@ -61,11 +61,11 @@ pub enum Stacks {
 pub(crate) struct Site(u64);
 
 impl Site {
-    /// No place at all.
+    /// Stands for the root of a tree of sites, which is none.
     pub(crate) const ROOT: Self = Self(0);
 }
 
-/// No native address has it: user space ends below.
+/// The bit that marks the number of a supplied frame. No native address has it, because user space ends below.
 const SUPPLIED: u64 = 1 << 63;
 
 /// A stack in a [`StackStore`].
@@ -73,7 +73,7 @@ const SUPPLIED: u64 = 1 << 63;
 pub(crate) struct StackKey(NonZeroU32);
 
 impl StackKey {
-    /// Fails where 32 bits cannot count that far.
+    /// `None` where the index does not fit into 32 bits.
     fn new(index: usize) -> Option<Self> {
         u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(Self)
     }
@@ -87,11 +87,11 @@ impl StackKey {
 #[derive(Default)]
 pub(crate) struct StackStore {
     source: Mutex<Option<Arc<dyn StackSource>>>,
-    held: Mutex<HeldStacks>,
+    held: Mutex<StackTable>,
 }
 
 #[derive(Default)]
-struct HeldStacks {
+struct StackTable {
     sites: Vec<Site>,
     ends: Vec<usize>,
     index: HashTable<StackKey>,
@@ -103,7 +103,7 @@ struct HeldStacks {
 impl StackStore {
     /// Where frames of another language come from.
     pub(crate) fn set_source(&self, source: Option<Arc<dyn StackSource>>) {
-        // The one before is dropped with nothing locked: it is foreign code.
+        // The source before is dropped with nothing locked, because that runs its own code.
         let before = std::mem::replace(&mut *lock(&self.source), source);
         drop(before);
     }
@@ -113,13 +113,15 @@ impl StackStore {
         let source = lock(&self.source).clone();
         let mut supplied = Vec::new();
         if let Some(source) = &source {
-            // A block may be on its way back: a panic here must not lose it.
+            // A panic must not pass: the stack may be captured while a block goes back, which would then be lost.
             catch_unwind(AssertUnwindSafe(|| source.capture(&mut supplied))).ok();
         }
         if source.is_some() && stacks == Stacks::Python {
             return lock(&self.held).intern_supplied(&supplied, &[]);
         }
-        unwind::walk(|addresses| lock(&self.held).intern_supplied(&supplied, addresses))
+        let mut key = None;
+        unwind::walk(|addresses| key = lock(&self.held).intern_supplied(&supplied, addresses));
+        key
     }
 
     /// The sites of a stack, innermost first.
@@ -127,7 +129,7 @@ impl StackStore {
         lock(&self.held).get(stack).to_vec()
     }
 
-    /// The frame of a site that a source supplied; the address of any other.
+    /// The frame of a site, where a source supplied it; otherwise its address, as an error.
     pub(crate) fn meaning(&self, site: Site) -> Result<SourceFrame, u64> {
         match site.0 & SUPPLIED {
             0 => Err(site.0),
@@ -136,7 +138,7 @@ impl StackStore {
     }
 }
 
-impl HeldStacks {
+impl StackTable {
     fn get(&self, stack: StackKey) -> &[Site] {
         &self.sites[bounds(&self.ends, stack)]
     }
@@ -174,7 +176,7 @@ impl HeldStacks {
     }
 }
 
-/// Where a stack lies among sites.
+/// The range of a stack's sites among all sites.
 fn bounds(ends: &[usize], stack: StackKey) -> std::ops::Range<usize> {
     let index = stack.index();
     let start = if index == 0 { 0 } else { ends[index - 1] };

@@ -18,13 +18,13 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// `address` lies in one of them.
+    /// Whether `address` lies in one of them.
     pub(crate) fn contains(&self, address: u64) -> bool {
         let after = self.ranges.partition_point(|range| range.start <= address);
         after > 0 && self.ranges[after - 1].contains(&address)
     }
 
-    /// Objects were loaded or unloaded since.
+    /// Whether objects were loaded or unloaded since this was read.
     pub(crate) fn changed(&self) -> bool {
         let mut now = (0, 0);
         each(&mut |info| {
@@ -51,7 +51,7 @@ pub(crate) fn load() -> (Objects, Vec<Tables>) {
     (objects, modules)
 }
 
-/// Where the calling thread's stack lies; empty where the system does not say.
+/// The addresses of the calling thread's stack; empty where the system does not say.
 pub(crate) fn stack() -> Range<u64> {
     // SAFETY: the attributes are filled in before they are read and destroyed once; the thread is this one.
     unsafe {

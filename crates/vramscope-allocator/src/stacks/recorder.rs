@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use super::{SourceFrame, StackKey, StackSource, StackStore, Stacks, Symbols};
 use vramscope_basics::lock;
 
-/// Captures stacks now and says later what they mean: what hooks of other crates need.
+/// Captures stacks as addresses, which is fast, and looks up their symbols later: for hooks and observers outside of this
+/// crate.
 ///
 /// ```
 /// use vramscope_allocator::StackRecorder;
@@ -24,7 +25,7 @@ pub struct StackRecorder {
     symbols: Mutex<Symbols>,
 }
 
-/// A stack that a [`StackRecorder`] captured. The same stack is always the same one.
+/// A stack that a [`StackRecorder`] captured. Of one recorder, the same stack always compares equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CapturedStack(StackKey);
 

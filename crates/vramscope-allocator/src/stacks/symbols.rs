@@ -1,4 +1,4 @@
-//! What an address means: looked up late, and once.
+//! The symbols of addresses: looked up when they are needed, and each once.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::{Site, SourceFrame, StackKey, StackStore};
 
-/// The frames behind sites, as far as they were asked for.
+/// The frames of the sites that were looked up so far.
 #[derive(Default)]
 pub(crate) struct Symbols {
     frames: HashMap<Site, Arc<[SourceFrame]>>,
@@ -33,15 +33,16 @@ impl Symbols {
     }
 }
 
-/// What of a site's frames lies outside the profiler, going out from the innermost site of a stack: `inside`
-/// begins as true. What of the standard library was called on the way in is left out too.
+/// The frames of one site without those of the profiler. It is called for the sites of a stack from the innermost on, with
+/// the same `inside`, which is true at first and false once a frame outside the profiler was found. Frames of the standard
+/// library between those of the profiler are left out too.
 pub(crate) fn outside<'f>(frames: &'f [SourceFrame], inside: &mut bool) -> &'f [SourceFrame] {
     let skipped = frames.iter().take_while(|f| *inside && (f.is_own() || f.is_std())).count();
     *inside = *inside && skipped == frames.len();
     &frames[skipped..]
 }
 
-/// The words for an address; `??` where there are none.
+/// The frames at an address, innermost first; one named by the address itself where there are no symbols.
 fn resolve(address: u64) -> Vec<SourceFrame> {
     let mut frames = Vec::new();
     // The address is where a call returns to; `backtrace` looks up the byte before it.
@@ -61,7 +62,7 @@ const OWN_CRATES: [&str; 4] =
     ["vramscope_allocator", "vramscope_basics", "vramscope_engine", "vramscope_profiler"];
 
 impl SourceFrame {
-    /// A frame of the libraries that watch: by its file where that is known, by its name elsewhere.
+    /// Whether this is a frame of one of vramscope's own libraries, told by its function's name or by its file.
     pub(crate) fn is_own(&self) -> bool {
         let in_file = || {
             let before_src = self.filename.rsplit_once("/src/").map_or("", |(before, _)| before);
@@ -75,7 +76,7 @@ impl SourceFrame {
         is_named || in_file()
     }
 
-    /// A frame of the standard library, or of what starts a program or a thread.
+    /// Whether this is a frame of the standard library, or of the code that starts a program or a thread.
     pub(crate) fn is_runtime(&self) -> bool {
         let starts = ["_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "__clone"];
         self.is_std()

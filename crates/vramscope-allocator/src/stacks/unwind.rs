@@ -8,15 +8,15 @@
 /// A code address on a stack: where a call returns to.
 pub(crate) type Address = u64;
 
-/// More frames than any stack that says something; the innermost are kept.
+/// The most frames that are kept of a stack, the innermost ones. Stacks that help anybody are shorter.
 const MOST_FRAMES: usize = 512;
 
-/// Calls `with` with the return addresses of the calling thread, innermost first.
+/// Calls `with` once with the return addresses of the calling thread, innermost first.
 ///
 /// The first addresses lie in the profiler itself. The slice is empty where the stack cannot be walked, as
 /// in a thread that is ending.
-pub(crate) fn walk<R>(with: impl FnOnce(&[Address]) -> R) -> R {
-    imp::walk(with)
+pub(crate) fn walk(with: impl FnMut(&[Address])) {
+    imp::walk(with);
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -58,19 +58,17 @@ mod imp {
         static WALKER: RefCell<Option<Walker>> = const { RefCell::new(None) };
     }
 
-    pub(super) fn walk<R>(with: impl FnOnce(&[Address]) -> R) -> R {
-        let mut with = Some(with);
+    pub(super) fn walk(mut with: impl FnMut(&[Address])) {
         let walked = WALKER.try_with(|walker| {
-            // Taken while the walker is at work: the profiler was called from inside itself.
-            let mut walker = walker.try_borrow_mut().ok()?;
+            // The walker is borrowed already where the profiler was called from inside itself.
+            let Ok(mut walker) = walker.try_borrow_mut() else { return false };
             let walker = walker.get_or_insert_with(Walker::new);
             walker.walk();
-            Some(with.take()?(&walker.addresses))
+            with(&walker.addresses);
+            true
         });
-        match (walked, with) {
-            (Ok(Some(result)), _) => result,
-            (_, Some(with)) => with(&[]),
-            (_, None) => unreachable!("`with` is taken only together with its result"),
+        if walked != Ok(true) {
+            with(&[]);
         }
     }
 
@@ -86,7 +84,7 @@ mod imp {
 
         fn walk(&mut self) {
             self.walk_once();
-            // An address outside every known object: one was loaded since the tables were made.
+            // An address lies outside every known object where another object was loaded since the tables were made.
             if self.addresses.iter().any(|&a| !self.tables.objects.contains(a))
                 && self.tables.objects.changed()
             {
@@ -106,7 +104,7 @@ mod imp {
                     options(nomem, nostack, preserves_flags),
                 );
             }
-            // A coroutine's or a signal handler's stack, of which nobody knows where it ends.
+            // The stack of a coroutine or a signal handler: where it ends is not known, so it is not walked.
             if !self.stack.contains(&sp) {
                 self.addresses.clear();
                 return;
@@ -142,7 +140,8 @@ mod imp {
         Ok(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
     }
 
-    /// The tables of what is loaded now; those another thread has made meanwhile, if they are not `stale`.
+    /// The tables of the objects that are loaded now. Tables that another thread has made meanwhile are used, unless they are
+    /// `stale`.
     fn tables(stale: Option<&Arc<Tables>>) -> Arc<Tables> {
         let newer = |held: &Option<Arc<Tables>>| {
             held.as_ref().filter(|held| stale.is_none_or(|stale| !Arc::ptr_eq(stale, held))).cloned()
@@ -169,12 +168,12 @@ mod imp {
 mod imp {
     use super::{Address, MOST_FRAMES};
 
-    pub(super) fn walk<R>(with: impl FnOnce(&[Address]) -> R) -> R {
+    pub(super) fn walk(mut with: impl FnMut(&[Address])) {
         let mut addresses = Vec::with_capacity(64);
         backtrace::trace(|frame| {
             addresses.push(frame.ip() as Address);
             addresses.len() < MOST_FRAMES
         });
-        with(&addresses)
+        with(&addresses);
     }
 }

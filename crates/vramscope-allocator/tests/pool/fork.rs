@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 use vramscope_allocator::hooks::DebugPrintHook;
 use vramscope_allocator::{AllocError, HistoryError, HistoryOptions, MemoryPool};
 use vramscope_profiler::live::{LiveOptions, LiveServer};
-use vramscope_profiler::{LogFile, MemoryTracker, Monitor, PoolSource, PrometheusEndpoint, TrackerOptions};
+use vramscope_profiler::{
+    GpuMemoryProfiler, LeakDetector, LogFile, MemoryTracker, Monitor, PoolSource, ProfilerOptions,
+    PrometheusEndpoint, TrackerOptions,
+};
 use vramscope_trace::formats;
 
 use crate::torch_2_11;
@@ -76,6 +79,7 @@ fn parents() {
     match name {
         "busy" => busy(Path::new(file)),
         "watched" => watched(Path::new(file)),
+        "profiled" => profiled(Path::new(file)),
         _ => dropping(Path::new(file)),
     }
 }
@@ -198,6 +202,74 @@ fn watched(file: &Path) {
         assert!(!socket.exists());
         assert!(std::fs::read(file).unwrap().len() > log.len());
     }
+}
+
+/// Forks while other threads profile calls, look for leaks and enter phases, and so hold those locks every now and then. The
+/// child drops the call, the leak call and the phase that are open on the thread that forked.
+fn profiled(file: &Path) {
+    let pool = new_pool();
+    let source = PoolSource::new(&pool, 0).unwrap();
+    let options = ProfilerOptions { find_leaks: true, ..ProfilerOptions::default() };
+    let profiler = GpuMemoryProfiler::with_options(source.clone(), options).unwrap();
+    let leaks = LeakDetector::new(source.as_ref()).unwrap();
+    let options = TrackerOptions {
+        log: Some(LogFile::at(file)),
+        interval: Duration::from_secs(3600),
+        ..TrackerOptions::default()
+    };
+    let tracker = MemoryTracker::start(source, options).unwrap();
+    let going = AtomicBool::new(true);
+    std::thread::scope(|s| {
+        for _ in 0..3 {
+            s.spawn(|| {
+                while going.load(Ordering::Relaxed) {
+                    let _phase = tracker.phase("step");
+                    let _call = leaks.call("step");
+                    profiler.profile_function("step", || drop(pool.malloc(5000)));
+                }
+            });
+        }
+        let mut failed = 0;
+        for _ in 0..100 {
+            // Leaked in the parent, each time: what the child drops, the parent must not drop first.
+            let held = std::mem::ManuallyDrop::new((
+                profiler.profile_context("forked"),
+                leaks.call("forked"),
+                tracker.phase("forked"),
+            ));
+            let child = || {
+                drop(std::mem::ManuallyDrop::into_inner(held));
+                true
+            };
+            failed += u32::from(!forked(child));
+        }
+        going.store(false, Ordering::Relaxed);
+        assert_eq!(failed, 0);
+    });
+    // A child whose tracker has no other owner drops that too.
+    let mut held = Some((profiler, leaks, tracker));
+    assert!(forked(|| {
+        drop(held.take());
+        true
+    }));
+}
+
+#[test]
+fn a_child_may_drop_the_calls_and_phases_that_are_open_in_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.jsonl");
+    parent("profiled", &file);
+    let log = std::fs::read_to_string(file).unwrap();
+    let forked = |event: &str| {
+        // Each is inside those that were leaked before it.
+        let is_it = |line: &&str| line.contains(event) && line.contains("\"phase\":\"forked");
+        log.lines().filter(is_it).count()
+    };
+    assert_eq!(
+        (forked("phase_enter"), forked("phase_exit")),
+        (100, 0),
+        "a child wrote into its parent's log"
+    );
 }
 
 #[test]

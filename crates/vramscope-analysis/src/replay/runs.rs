@@ -182,7 +182,7 @@ impl<'h> Replay<'h> {
 
     /// Where the layout at the end is not the recorded one.
     fn end_state_differs(&self, run: &Run<'_>) -> Option<Divergence> {
-        let recorded = &self.history.device();
+        let recorded = self.history.device();
         let replayed = run.allocator.segments();
         let replayed = replayed.iter().flat_map(|(segment, blocks)| {
             blocks.iter().map(|b| EndBlock {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Budget, BudgetCheck, ByteKind, Frames, Growth, Holder, Judged, Measured, Place, Status, Unknown,
+    Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth, Holder, Measured, Place, Status, Unknown,
 };
 use vramscope_trace::Trace;
 use vramscope_trace::formats;
@@ -21,10 +21,10 @@ const RESERVED: ByteKind = ByteKind::Reserved;
 /// The verdicts on device 0, alone or compared with that of `baseline`.
 fn check(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budgets: &[Budget]) -> BudgetCheck {
     let frames = Frames::of(trace);
-    let judged = Judged { trace, position: 0, frames: &frames };
-    let Some(old) = baseline else { return BudgetCheck::of(judged, None, budgets) };
+    let recorded = DeviceRecording { trace, position: 0, frames: &frames };
+    let Some(old) = baseline else { return BudgetCheck::of(recorded, None, budgets) };
     let frames = Frames::of(old);
-    BudgetCheck::of(judged, Some(Judged { trace: old, position: 0, frames: &frames }), budgets)
+    BudgetCheck::of(recorded, Some(DeviceRecording { trace: old, position: 0, frames: &frames }), budgets)
 }
 
 fn status(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budget: Budget) -> Status {
@@ -346,8 +346,8 @@ fn each_device_has_verdicts_of_its_own() {
     let trace = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
     let frames = Frames::of(&trace);
     let checks = (0..trace.devices.len()).map(|position| {
-        let judged = Judged { trace: &trace, position, frames: &frames };
-        let check = BudgetCheck::of(judged, None, &[Budget::Peak(ALLOCATED, 2 * KIB)]);
+        let recorded = DeviceRecording { trace: &trace, position, frames: &frames };
+        let check = BudgetCheck::of(recorded, None, &[Budget::Peak(ALLOCATED, 2 * KIB)]);
         (check.device, check.keeps_all())
     });
     assert_eq!(checks.collect::<Vec<_>>(), [(0, true), (1, false)]);

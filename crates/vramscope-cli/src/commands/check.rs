@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use vramscope::analysis::{Budget, BudgetCheck, ByteKind, Frames, Growth, Judged};
+use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
 use vramscope::trace::DeviceTrace;
 use vramscope::trace::formats::{ReadOptions, Recording};
@@ -36,9 +36,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     let frames = Frames::of(trace);
     let budgets = budgets(args);
     let check_device = |position: usize| {
-        let judged = Judged { trace, position, frames: &frames };
+        let recorded = DeviceRecording { trace, position, frames: &frames };
         let number = trace.devices[position].device;
-        BudgetCheck::of(judged, old.as_ref().and_then(|old| old.device(number)), &budgets)
+        BudgetCheck::of(recorded, old.as_ref().and_then(|old| old.device(number)), &budgets)
     };
     let numbers: Vec<i64> = trace.devices.iter().map(|d| d.device).collect();
     let only_in_baseline = old
@@ -107,10 +107,10 @@ impl OpenBaseline {
         Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
     }
 
-    fn device(&self, number: i64) -> Option<Judged<'_>> {
+    fn device(&self, number: i64) -> Option<DeviceRecording<'_>> {
         let trace = &self.recording.trace;
         let position = trace.devices.iter().position(|d| d.device == number)?;
-        Some(Judged { trace, position, frames: &self.frames })
+        Some(DeviceRecording { trace, position, frames: &self.frames })
     }
 }
 

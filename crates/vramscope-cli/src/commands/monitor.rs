@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use vramscope::profiler::{
-    Beside, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint,
-    Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
+    CombinedSource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource,
+    PrometheusEndpoint, Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
 };
 use vramscope::report::{Shown, bytes, count};
 
@@ -100,11 +100,11 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
     })?;
     let mut source: Arc<dyn MemorySource> = host;
     match on_gpu(args, pid) {
-        Ok(gpu) => source = Beside::new(source, gpu),
+        Ok(gpu) => source = CombinedSource::new(source, gpu),
         Err(why) => say(&format!("note: what it has on a GPU is not known: {why}")),
     }
     match served_by(pid) {
-        Some(pool) => Ok(Beside::new(pool, source)),
+        Some(pool) => Ok(CombinedSource::new(pool, source)),
         None => Ok(source),
     }
 }

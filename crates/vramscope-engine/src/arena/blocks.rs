@@ -1,15 +1,15 @@
-//! The list of blocks of a segment, and the sets of those that are free or unmapped.
+//! The list of blocks of a segment, and the sets of blocks that are free or unmapped.
 
-use crate::arena::Locked;
-use crate::block::{Block, BlockKey, BlockState};
-use crate::free_blocks::SearchKey;
+use crate::arena::LockedArena;
+use crate::arena::block::{Block, BlockKey, BlockState};
+use crate::arena::free_blocks::SearchKey;
 use crate::observer::Observer;
 use crate::policy::SearchOrder;
 
-impl<O: Observer> Locked<'_, O> {
+impl<O: Observer> LockedArena<'_, O> {
     /// Makes a block free, joined with its free neighbours.
     #[inline]
-    pub(crate) fn join_and_insert(&mut self, key: BlockKey) {
+    pub(super) fn join_and_insert(&mut self, key: BlockKey) {
         let key = self.join(key, BlockState::Free);
         self.insert_free(key);
     }
@@ -17,7 +17,7 @@ impl<O: Observer> Locked<'_, O> {
     /// Joins a block, whose state becomes `state`, with those of its neighbours that are in that state, and
     /// takes them out of their set. Returns the block's new key.
     #[inline]
-    pub(crate) fn join(&mut self, key: BlockKey, state: BlockState) -> BlockKey {
+    pub(super) fn join(&mut self, key: BlockKey, state: BlockState) -> BlockKey {
         self.block_mut(key).state = state;
         let mut key = key;
         if let Some(prev) = self.block(key).prev.filter(|&prev| self.block(prev).state == state) {
@@ -32,14 +32,14 @@ impl<O: Observer> Locked<'_, O> {
         key
     }
 
-    /// Joins a block with the one behind it, whose key is free afterwards.
+    /// Joins a block with the next one, whose key becomes vacant.
     #[inline]
     fn absorb_next(&mut self, key: BlockKey) {
         let Some(absorbed) = self.block(key).next else { return };
-        let Block { size, next: after, beside_unmapped, .. } = *self.block(absorbed);
+        let Block { size, next: after, next_to_unmapped, .. } = *self.block(absorbed);
         let block = self.block_mut(key);
         block.size += size;
-        block.beside_unmapped |= beside_unmapped;
+        block.next_to_unmapped |= next_to_unmapped;
         block.next = after;
         if let Some(after) = after {
             self.block_mut(after).prev = Some(key);
@@ -47,8 +47,9 @@ impl<O: Observer> Locked<'_, O> {
         self.vacate(absorbed);
     }
 
+    /// Removes a block; its key may name another from now on.
     #[inline]
-    pub(crate) fn vacate(&mut self, key: BlockKey) {
+    pub(super) fn vacate(&mut self, key: BlockKey) {
         self.block_mut(key).state = BlockState::Vacant;
         self.state.vacant_blocks.push(key);
     }
@@ -75,8 +76,9 @@ impl<O: Observer> Locked<'_, O> {
         rest
     }
 
+    /// Stores a block under a new key.
     #[inline]
-    pub(crate) fn new_block(&mut self, block: Block<O::Stack>) -> BlockKey {
+    pub(super) fn new_block(&mut self, block: Block<O::Stack>) -> BlockKey {
         match self.state.vacant_blocks.pop() {
             Some(key) => {
                 self.state.blocks[key.index()] = block;
@@ -89,15 +91,17 @@ impl<O: Observer> Locked<'_, O> {
         }
     }
 
+    /// The place of a free block in the order of search.
     #[inline]
     fn search_key(&self, block: &Block<O::Stack>) -> SearchKey {
-        let age = match self.arena.core().policy.search_order {
+        let age = match self.arena.core().policy().search_order {
             SearchOrder::Address => 0,
             SearchOrder::SegmentAge => self.segment(block.segment).age,
         };
         (block.size, age, block.address)
     }
 
+    /// Makes a block free, without joining it with its neighbours.
     #[inline]
     pub(crate) fn insert_free(&mut self, key: BlockKey) {
         let block = self.block(key);
@@ -107,23 +111,25 @@ impl<O: Observer> Locked<'_, O> {
         block.state = BlockState::Free;
         block.searches = searches;
         self.state.free[class as usize].insert(search_key, key);
-        if self.block(key).beside_unmapped {
-            self.tell_unmapped(key);
+        if self.block(key).next_to_unmapped {
+            self.mark_unmapped_neighbours(key);
         }
     }
 
+    /// Takes a block out of the set of free ones.
     #[inline]
-    pub(crate) fn remove_free(&mut self, key: BlockKey) {
+    pub(super) fn remove_free(&mut self, key: BlockKey) {
         let block = self.block(key);
         let (class, search_key) = (block.class, self.search_key(block));
         self.state.free[class as usize].remove(search_key);
-        if self.block(key).beside_unmapped {
-            self.tell_unmapped(key);
+        if self.block(key).next_to_unmapped {
+            self.mark_unmapped_neighbours(key);
         }
     }
 
+    /// Takes a block out of the set that its state puts it in, if any.
     #[inline]
-    pub(crate) fn remove_from_set(&mut self, key: BlockKey) {
+    pub(super) fn remove_from_set(&mut self, key: BlockKey) {
         match self.block(key).state {
             BlockState::Free => self.remove_free(key),
             BlockState::Unmapped => {

@@ -1,72 +1,74 @@
 //! Segments that grow: memory mapped, page by page, into addresses reserved once
 //! (`ExpandableSegment` of `c10/cuda/CUDACachingAllocator.cpp`).
 //!
-//! The blocks of such a segment fill all its addresses; where no memory is mapped, they are unmapped blocks.
+//! The blocks of such a segment cover all its addresses; those without memory are unmapped blocks.
 
-use crate::arena::Locked;
-use crate::block::{Block, BlockKey, BlockState};
+use crate::arena::LockedArena;
+use crate::arena::block::{Block, BlockKey, BlockState};
 use crate::core::ReservedAddresses;
 use crate::device::DeviceError;
 use crate::observer::Observer;
 use crate::policy::Class;
 
-impl<O: Observer> Locked<'_, O> {
-    /// Where a request would grow an expandable segment: the first of the blocks to use, if there is a place
-    /// (`find_expandable_block`).
+impl<O: Observer> LockedArena<'_, O> {
+    /// Where a request of `rounded` bytes would grow an expandable segment: the first block of the run of free and unmapped
+    /// ones to use (`find_expandable_block`). `None` where no run is long enough.
     fn find_expandable(&mut self, class: Class, rounded: u64) -> Option<BlockKey> {
-        for address in std::mem::take(&mut self.state.unmapped[class as usize].stale) {
-            self.measure(class, address);
+        for address in self.state.unmapped[class as usize].take_stale() {
+            self.update_reach(class, address);
         }
         let unmapped = self.state.unmapped[class as usize].first_of(rounded)?;
         Some(self.free_before(unmapped).unwrap_or(unmapped))
     }
 
-    /// Notes how far an unmapped block and the free blocks beside it reach.
-    fn measure(&mut self, class: Class, address: u64) {
+    /// Measures again how far an unmapped block and its free neighbours reach.
+    fn update_reach(&mut self, class: Class, address: u64) {
         let Some(key) = self.state.unmapped[class as usize].get(address) else { return };
         let start = self.free_before(key).map_or(address, |before| self.block(before).address);
         let end = self.block(key).address + self.block(key).size;
         let after = self.block(key).next.map(|next| self.block(next));
         let after = after.filter(|next| next.state == BlockState::Free).map_or(0, |next| next.size);
-        self.block_mut(key).beside_unmapped = false;
+        self.block_mut(key).next_to_unmapped = false;
         self.state.unmapped[class as usize].set_reach(address, (start, end + after));
     }
 
+    /// The neighbour at lower addresses, where it is free.
     fn free_before(&self, key: BlockKey) -> Option<BlockKey> {
         self.block(key).prev.filter(|&prev| self.block(prev).state == BlockState::Free)
     }
 
-    /// A block became free or is free no longer: the unmapped blocks beside it reach farther, or less far.
+    /// Lists the unmapped neighbours of a block that became free, or ceased to be, as ones whose reach must be measured
+    /// again.
     #[inline(never)]
-    pub(crate) fn tell_unmapped(&mut self, key: BlockKey) {
+    pub(super) fn mark_unmapped_neighbours(&mut self, key: BlockKey) {
         let mut found = false;
         let Block { prev, next, class, .. } = *self.block(key);
-        for beside in [prev, next].into_iter().flatten() {
-            let block = self.block_mut(beside);
+        for neighbour in [prev, next].into_iter().flatten() {
+            let block = self.block_mut(neighbour);
             if block.state != BlockState::Unmapped {
                 continue;
             }
             found = true;
-            if !std::mem::replace(&mut block.beside_unmapped, true) {
+            if !std::mem::replace(&mut block.next_to_unmapped, true) {
                 let address = block.address;
-                self.state.unmapped[class as usize].stale.push(address);
+                self.state.unmapped[class as usize].mark_stale(address);
             }
         }
-        self.block_mut(key).beside_unmapped = found;
+        self.block_mut(key).next_to_unmapped = found;
     }
 
-    /// Makes a block an unmapped one.
+    /// Makes a block unmapped, without joining it with its neighbours.
     pub(crate) fn insert_unmapped(&mut self, key: BlockKey) {
         let Block { address, size, class, prev, next, .. } = *self.block(key);
         self.block_mut(key).state = BlockState::Unmapped;
         for marked in [Some(key), prev, next].into_iter().flatten() {
-            self.block_mut(marked).beside_unmapped = true;
+            self.block_mut(marked).next_to_unmapped = true;
         }
         self.state.unmapped[class as usize].insert(address, size, key);
     }
 
     /// Maps memory into an expandable segment until a block of `rounded` bytes can be held
-    /// (`try_allocate_expandable_block`). `mapped` is told the address and the bytes of each range.
+    /// (`try_allocate_expandable_block`). Calls `mapped` with the address and the bytes of each range.
     ///
     /// # Errors
     /// Where the device has no memory or no addresses left. What was mapped until then stays, free.
@@ -113,7 +115,7 @@ impl<O: Observer> Locked<'_, O> {
             self.arena.core().release(address, size)?;
             return Err(DeviceError::OutOfMemory { size: rounded });
         }
-        let key = self.push_segment(address, size, class, true, stack, age, BlockState::Unmapped);
+        let key = self.push_unmapped_segment(address, size, class, true, stack, age);
         self.insert_unmapped(key);
         Ok(key)
     }
@@ -128,7 +130,7 @@ impl<O: Observer> Locked<'_, O> {
         stack: Option<O::Stack>,
     ) -> Result<(BlockKey, u64), DeviceError> {
         let address = self.block(key).address;
-        let bytes = size.next_multiple_of(self.arena.core().policy.page_size(class));
+        let bytes = size.next_multiple_of(self.arena.core().policy().page_size(class));
         self.arena.core().map(self.arena.number, class, address, bytes, stack)?;
         self.remove_from_set(key);
         if bytes < self.block(key).size {
@@ -140,18 +142,18 @@ impl<O: Observer> Locked<'_, O> {
         Ok((key, bytes))
     }
 
-    /// From where to where whole pages lie inside a block of an expandable segment; nowhere, if the end is not above
-    /// the start.
-    pub(crate) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
+    /// The first address of the whole pages inside a block of an expandable segment, and the address behind them. There
+    /// are none where the second is not above the first.
+    pub(super) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
         let (block, segment) = (self.block(key), self.segment_of(key));
-        let (base, page) = (segment.address, self.arena.core().policy.page_size(segment.class));
+        let (base, page) = (segment.address, self.arena.core().policy().page_size(segment.class));
         let start = base + (block.address - base).next_multiple_of(page);
         (start, base + (block.address + block.size - base) / page * page)
     }
 
     /// Unmaps the whole pages inside a free block of an expandable segment (`unmap_block`), and gives the
     /// segment's addresses back when nothing is mapped any more.
-    pub(crate) fn unmap(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Result<(), DeviceError> {
+    pub(super) fn unmap(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Result<(), DeviceError> {
         let (start, end) = self.whole_pages(key);
         if start >= end {
             return Ok(());
@@ -207,7 +209,7 @@ mod tests {
         Engine::new(device, 0, policy, Unobserved).unwrap()
     }
 
-    impl Locked<'_, Unobserved> {
+    impl LockedArena<'_, Unobserved> {
         /// As `find_expandable`, by asking every unmapped block.
         fn walk_to_expandable(&self, class: Class, rounded: u64) -> Option<BlockKey> {
             let usable =

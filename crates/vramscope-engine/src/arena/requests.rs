@@ -2,17 +2,17 @@
 
 use vramscope_trace::Action;
 
-use crate::arena::{Grant, Locked, SEQUENCE_BITS};
-use crate::block::{Block, BlockKey, BlockState};
+use crate::arena::block::{Block, BlockKey, BlockState};
+use crate::arena::{Grant, LockedArena, SEQUENCE_BITS};
 use crate::observer::{DeviceEvent, Observer};
 use crate::policy::Class;
 
-impl<O: Observer> Locked<'_, O> {
+impl<O: Observer> LockedArena<'_, O> {
     /// The free block that serves a request of `rounded` bytes best, and the size of it that is handed out
     /// (`get_free_block`). It stays free until [`commit`](Self::commit) or [`hold`](Self::hold).
     #[inline]
     pub(crate) fn find(&self, class: Class, rounded: u64) -> Option<(BlockKey, u64)> {
-        let policy = &self.arena.core().policy;
+        let policy = self.arena.core().policy();
         let free = &self.state.free[class as usize];
         let mut best = free.first_of(rounded)?;
         if policy.expandable_segments {
@@ -28,25 +28,27 @@ impl<O: Observer> Locked<'_, O> {
         policy.may_serve(rounded, size).then(|| (best, self.size_handed_out(class, rounded, size)))
     }
 
+    /// Bytes of a free block together with the unmapped block behind it.
     fn size_with_room(&self, key: BlockKey) -> u64 {
         let block = self.block(key);
         let after = block.next.map(|next| self.block(next)).filter(|next| next.state == BlockState::Unmapped);
         block.size + after.map_or(0, |next| next.size)
     }
 
+    /// Bytes that are handed out of a block of `size` bytes: all of it, or the request's where the rest is split off.
     fn size_handed_out(&self, class: Class, rounded: u64, size: u64) -> u64 {
         let split =
-            !self.arena.no_split && self.arena.core().policy.should_split(class, rounded, size - rounded);
+            !self.arena.no_split && self.arena.core().policy().should_split(class, rounded, size - rounded);
         if split { rounded } else { size }
     }
 
-    /// Takes a free block out of the cache.
+    /// Takes a free block out of the cache for a request under way.
     pub(crate) fn hold(&mut self, key: BlockKey) {
         self.remove_free(key);
         self.block_mut(key).state = BlockState::Held;
     }
 
-    /// What [`commit`](Self::commit) would hand out of a held block.
+    /// Bytes that [`commit`](Self::commit) should hand out of a held block.
     pub(crate) fn size_of_held(&self, class: Class, rounded: u64, key: BlockKey) -> u64 {
         self.size_handed_out(class, rounded, self.block(key).size)
     }
@@ -85,21 +87,21 @@ impl<O: Observer> Locked<'_, O> {
         grant
     }
 
-    /// The id of one more allocation.
-    pub(crate) fn next_id(&mut self) -> u64 {
+    /// A new allocation id.
+    pub(super) fn next_id(&mut self) -> u64 {
         self.state.next_id += 1;
         self.arena.ordinal << SEQUENCE_BITS | self.state.next_id
     }
 
     /// Gives a held block back to the cache.
-    pub(crate) fn let_go(&mut self, key: BlockKey) {
+    pub(crate) fn unhold(&mut self, key: BlockKey) {
         self.join_and_insert(key);
     }
 
-    /// The owner gave the block back. It is free at once if no other stream uses it; else the streams are
-    /// returned, and each must be answered with [`stream_done`](Self::stream_done).
+    /// Ends the owner's use of a block. It is free at once where no other stream uses it. Else those streams are
+    /// returned, and the caller must call [`stream_done`](Self::stream_done) once for each.
     #[inline]
-    pub(crate) fn free(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Vec<u64> {
+    pub(super) fn free(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Vec<u64> {
         let streams = if std::mem::take(&mut self.block_mut(key).shared) {
             self.state.streams.remove(&key).unwrap_or_default()
         } else {
@@ -112,9 +114,10 @@ impl<O: Observer> Locked<'_, O> {
         streams
     }
 
-    /// The owner gave the block back; `events` others still use it. Returns the stack for the record.
+    /// Ends the owner's use of a block that waits for `events` events. Returns the stack to record with what follows: the
+    /// caller's, or else that of the allocation.
     #[inline]
-    pub(crate) fn request_free(
+    pub(super) fn request_free(
         &mut self,
         key: BlockKey,
         events: u32,
@@ -130,8 +133,8 @@ impl<O: Observer> Locked<'_, O> {
         stack
     }
 
-    /// One of the streams that used a freed block has got past it.
-    pub(crate) fn stream_done(&mut self, key: BlockKey, stack: Option<O::Stack>) {
+    /// One of the streams that used a freed block has completed its work; after the last, the block is free.
+    pub(super) fn stream_done(&mut self, key: BlockKey, stack: Option<O::Stack>) {
         let block = self.block_mut(key);
         block.events -= 1;
         if block.events == 0 {
@@ -140,7 +143,7 @@ impl<O: Observer> Locked<'_, O> {
         }
     }
 
-    /// The block is available again (`free_block`).
+    /// Makes a freed block available again (`free_block`).
     #[inline]
     fn complete(&mut self, key: BlockKey, stack: Option<O::Stack>) {
         let block = self.block_mut(key);
@@ -151,10 +154,25 @@ impl<O: Observer> Locked<'_, O> {
         self.join_and_insert(key);
     }
 
-    /// Something happened to a block.
+    /// Puts a block that was in use before the engine began into that state: still its owner's, or given back and
+    /// `pending` until another stream is done.
+    pub(crate) fn use_installed(&mut self, key: BlockKey, requested: u64, pending: bool) {
+        let block = self.block_mut(key);
+        block.state = if pending { BlockState::PendingFree } else { BlockState::Allocated };
+        block.requested = requested;
+        block.events = u32::from(pending);
+        let size = block.size;
+        if pending {
+            self.tally().start_pending(requested, size);
+        } else {
+            self.tally().allocate(requested, size);
+        }
+    }
+
+    /// Tells the observer what happened to a block, where it records.
     #[inline]
     fn record(&self, action: Action, key: BlockKey, stack: Option<O::Stack>) {
-        if self.arena.core().observer.is_recording() {
+        if self.arena.core().observer().is_recording() {
             self.record_block(action, key, stack);
         }
     }
@@ -163,6 +181,6 @@ impl<O: Observer> Locked<'_, O> {
     fn record_block(&self, action: Action, key: BlockKey, stack: Option<O::Stack>) {
         let Block { class, address, size, requested, .. } = *self.block(key);
         let event = DeviceEvent { action, class, address, size: requested, block_size: size, stack };
-        self.arena.core().observer.record(self.arena.number, event);
+        self.arena.core().observer().record(self.arena.number, event);
     }
 }

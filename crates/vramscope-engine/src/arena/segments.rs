@@ -1,13 +1,13 @@
 //! Segments taken from the device and given back to it.
 
-use crate::arena::Locked;
-use crate::block::{Block, BlockKey, BlockState, Segment};
+use crate::arena::LockedArena;
+use crate::arena::block::{Block, BlockKey, BlockState, Segment};
+use crate::arena::free_blocks::FreeBlocks;
 use crate::device::DeviceError;
-use crate::free_blocks::FreeBlocks;
 use crate::observer::Observer;
 use crate::policy::Class;
 
-impl<O: Observer> Locked<'_, O> {
+impl<O: Observer> LockedArena<'_, O> {
     /// Takes a segment from the device and holds its only block.
     ///
     /// # Errors
@@ -22,8 +22,21 @@ impl<O: Observer> Locked<'_, O> {
         Ok(self.push_segment(address, size, class, false, stack, age, BlockState::Held))
     }
 
+    /// Adds a segment whose only block is unmapped and in no set. Returns that block's key.
+    pub(crate) fn push_unmapped_segment(
+        &mut self,
+        address: u64,
+        size: u64,
+        class: Class,
+        expandable: bool,
+        stack: Option<O::Stack>,
+        age: u64,
+    ) -> BlockKey {
+        self.push_segment(address, size, class, expandable, stack, age, BlockState::Unmapped)
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the fields of a segment and of its first block")]
-    pub(crate) fn push_segment(
+    fn push_segment(
         &mut self,
         address: u64,
         size: u64,
@@ -47,9 +60,9 @@ impl<O: Observer> Locked<'_, O> {
             events: 0,
             class,
             shared: false,
-            beside_unmapped: false,
+            next_to_unmapped: false,
         });
-        let segment = Some(Segment { address, size, class, expandable, stack, age, first });
+        let segment = Segment { address, size, class, expandable, stack, age, first: Some(first) };
         match self.state.segments.get_mut(vacant) {
             Some(slot) => *slot = segment,
             None => self.state.segments.push(segment),
@@ -57,8 +70,8 @@ impl<O: Observer> Locked<'_, O> {
         first
     }
 
-    /// Free blocks of a class that are whole segments of their own, oldest key first, with the number of
-    /// searches since each became free.
+    /// Free blocks of a class that fill their segments, in the order of search, each with its age: how many requests have
+    /// searched for a free block since it became free (`gc_count` of PyTorch).
     pub(crate) fn whole_segments(&self, class: Class) -> Vec<(BlockKey, u64)> {
         let searches = self.arena.core().searches(self.arena.key, class);
         self.state.free[class as usize]
@@ -72,11 +85,7 @@ impl<O: Observer> Locked<'_, O> {
     ///
     /// # Errors
     /// Where the device refuses; the block then stays.
-    pub(crate) fn release_segment(
-        &mut self,
-        key: BlockKey,
-        stack: Option<O::Stack>,
-    ) -> Result<(), DeviceError> {
+    fn release_segment(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Result<(), DeviceError> {
         let (index, segment) = (self.block(key).segment, self.segment_of(key));
         let (address, size, stack) = (segment.address, segment.size, stack.or(segment.stack));
         self.arena.core().free(self.arena.number, segment.class, address, size, stack)?;
@@ -86,8 +95,9 @@ impl<O: Observer> Locked<'_, O> {
         Ok(())
     }
 
-    pub(crate) fn vacate_segment(&mut self, index: u32) {
-        self.state.segments[index as usize] = None;
+    /// Removes a segment; another may take its position from now on.
+    pub(super) fn vacate_segment(&mut self, index: u32) {
+        self.state.segments[index as usize].first = None;
         self.state.vacant_segments.push(index);
     }
 
@@ -98,8 +108,28 @@ impl<O: Observer> Locked<'_, O> {
         free.into_iter().find(|&key| holds(self.block(key)))
     }
 
-    /// As [`release_segment`](Self::release_segment), if the block is still free and fills its segment.
-    /// Returns the bytes given back.
+    /// Gives a free block back as far as it is whole: its segment, or the whole pages inside it where the segment is
+    /// expandable.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub(crate) fn release_block(
+        &mut self,
+        key: BlockKey,
+        stack: Option<O::Stack>,
+    ) -> Result<(), DeviceError> {
+        if self.segment_of(key).expandable {
+            self.unmap(key, stack)
+        } else {
+            self.release_if_whole(key, stack).map(drop)
+        }
+    }
+
+    /// Gives the segment of a block back, where the block is still free and fills it. Returns the bytes given back: 0
+    /// where it does not, or where the segment is expandable.
+    ///
+    /// # Errors
+    /// The device's refusal.
     pub(crate) fn release_if_whole(
         &mut self,
         key: BlockKey,
@@ -125,12 +155,7 @@ impl<O: Observer> Locked<'_, O> {
         let mut outcome = Ok(());
         let free: Vec<BlockKey> = self.state.free[class as usize].iter().collect();
         for key in free {
-            let released = if self.segment_of(key).expandable {
-                self.unmap(key, stack)
-            } else {
-                self.release_if_whole(key, stack).map(drop)
-            };
-            outcome = outcome.and(released);
+            outcome = outcome.and(self.release_block(key, stack));
         }
         outcome
     }
@@ -164,15 +189,17 @@ impl<O: Observer> Locked<'_, O> {
         Ok(released >= need)
     }
 
-    /// Gives a segment back whatever its blocks are doing.
-    pub(crate) fn discard(&mut self, index: u32) {
-        let Some(segment) = self.state.segments[index as usize].take() else { return };
+    /// Gives a segment back to the device in whatever state its blocks are.
+    pub(super) fn discard(&mut self, index: u32) {
+        let segment = &mut self.state.segments[index as usize];
+        let Some(first) = segment.first.take() else { return };
+        let segment = *segment;
         let core = self.arena.core();
         if !segment.expandable {
             core.free(self.arena.number, segment.class, segment.address, segment.size, segment.stack).ok();
             return;
         }
-        let mut next = Some(segment.first);
+        let mut next = Some(first);
         // Neighbouring mapped blocks are unmapped together: a page may be shared by two of them.
         while let Some(key) = next {
             let start = self.block(key).address;

@@ -6,7 +6,7 @@ use vramscope_trace::DeviceTrace;
 
 use crate::source::Source;
 
-/// What the axis counts.
+/// The unit and the beginning of the time axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Clock {
     /// Microseconds since this time, itself in microseconds since the Unix epoch.
@@ -15,7 +15,7 @@ pub(super) enum Clock {
     EventNumbers,
 }
 
-/// What a trace says of its axis.
+/// How a trace describes its time axis.
 #[derive(Debug, Serialize)]
 pub(super) struct Metadata {
     written_by: &'static str,
@@ -81,7 +81,8 @@ impl Clock {
     }
 }
 
-/// When each moment of a device is. The start is when the first event happens, the end when the last does.
+/// The position of each moment of a device on the time axis. The start of the recording has that of the first event, and its end
+/// that of the last.
 pub(super) struct Times {
     recorded: Option<Vec<i64>>,
     last: usize,

@@ -21,7 +21,7 @@ pub(super) struct Record<'a, A> {
     /// The scope of an instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) s: Option<&'static str>,
-    /// The innermost of its `stackFrames`.
+    /// The number of its innermost frame among the `stackFrames`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sf: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]

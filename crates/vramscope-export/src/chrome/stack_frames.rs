@@ -1,4 +1,4 @@
-//! `stackFrames`: every stack that an event refers to, each frame naming its caller. Stacks share their callers.
+//! `stackFrames`: the stacks to which events refer, as a tree in which each frame names its caller.
 
 use std::io::{self, Write};
 
@@ -9,12 +9,12 @@ use vramscope_trace::{FrameId, StackId, Trace};
 use super::to_json;
 use crate::labels::Labels;
 
-/// Frames by caller and place; the number of one is its position.
+/// Frames by their caller and place. The number of a frame is its position.
 #[derive(Default)]
 pub(super) struct StackFrames {
     nodes: Vec<(Option<usize>, FrameId)>,
     index: HashMap<(Option<usize>, FrameId), usize>,
-    /// The innermost frame of each stack that was asked for: a stack may have millions of frames.
+    /// The number of the innermost frame of each stack that was asked for. It is kept because a stack may have millions of frames.
     stacks: HashMap<StackId, Option<usize>>,
 }
 
@@ -27,7 +27,7 @@ struct Node<'a> {
 }
 
 impl StackFrames {
-    /// The number of the innermost frame of a stack; none of an empty one.
+    /// The number of the innermost frame of a stack; `None` for an empty stack.
     pub(super) fn of(&mut self, trace: &Trace, stack: StackId) -> Option<usize> {
         let Self { nodes, index, stacks } = self;
         *stacks.entry(stack).or_insert_with(|| {
@@ -41,7 +41,7 @@ impl StackFrames {
         })
     }
 
-    /// Writes them as one JSON object.
+    /// Writes all frames as one JSON object.
     pub(super) fn write(&self, out: &mut impl Write, labels: &mut Labels<'_>) -> io::Result<()> {
         out.write_all(b"{")?;
         for (i, &(parent, frame)) in self.nodes.iter().enumerate() {

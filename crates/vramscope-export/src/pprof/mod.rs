@@ -1,7 +1,7 @@
-//! A heap profile for pprof: `profile.proto`, gzipped.
+//! A heap profile for pprof (`profile.proto`, compressed by gzip).
 //!
-//! Four values a sample, as a Go heap profile has them: what was allocated over the whole recording, as the report
-//! counts churn, and what is allocated at the moment. What was live before recording is only in the latter.
+//! A sample has the four values of a Go heap profile: the number and the bytes of blocks allocated over the whole recording, as
+//! the report counts churn, and of those live at the moment. Blocks that were live before recording are only in the latter.
 
 mod proto;
 
@@ -20,8 +20,8 @@ use crate::labels::{self, Labels, NO_STACK};
 use crate::source::{Source, moment};
 use proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
 
-/// The most frames of a stack that a sample names, the innermost ones. Samples share stacks, and each lists all of
-/// its own; no known recording comes near.
+/// The most frames of a stack that a sample lists, the innermost ones. It bounds the file where a hostile recording has many
+/// samples with the same huge stack; stacks of known recordings are far smaller.
 const DEEPEST: usize = 1024;
 
 /// Writes a profile; returns the number of samples.
@@ -38,7 +38,7 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> 
     Ok(samples)
 }
 
-/// What allocations of one sample share.
+/// What the allocations of one sample have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     origin: Origin,
@@ -57,7 +57,7 @@ struct Values {
     inuse_bytes: u64,
 }
 
-/// What the profile refers to by number, each written when it is first needed.
+/// The strings, functions and locations to which a profile refers by number, each written when it is first needed.
 #[derive(Default)]
 struct Tables {
     strings: HashMap<Box<str>, i64>,
@@ -76,10 +76,10 @@ struct Writer<'r, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// Writes what there is once in a profile: readers take a second `time_nanos` for a second profile.
+    /// Writes the fields of the whole profile. They must be written once: readers take a second `time_nanos` for a second profile.
     fn begin(&mut self, source: &Source<'_>) -> Result<(), ExportError> {
         let mut head = Profile::default();
-        // String 0 is empty.
+        // The format wants string 0 to be empty.
         self.string("", &mut head);
         let mut value = |name: &str, unit: &str| ValueType {
             r#type: self.string(name, &mut head),
@@ -166,7 +166,7 @@ impl<W: Write> Writer<'_, W> {
         Label { key: self.string(key, part), str: self.string(text, part), num: 0, num_unit: 0 }
     }
 
-    /// The location of a frame.
+    /// The number of the location of a frame.
     fn frame(&mut self, id: FrameId, part: &mut Profile) -> u64 {
         if let Some(&location) = self.tables.frames.get(&id) {
             return location;
@@ -178,7 +178,7 @@ impl<W: Write> Writer<'_, W> {
         location
     }
 
-    /// A location of our own, for what has no frame.
+    /// The number of a location with a name of ours, for allocations without a frame.
     fn word(&mut self, word: &'static str, part: &mut Profile) -> u64 {
         if let Some(&location) = self.tables.words.get(word) {
             return location;
@@ -222,10 +222,10 @@ impl<W: Write> Writer<'_, W> {
         number
     }
 
-    /// Writes a part of the profile: messages end to end are one message with the fields of all.
+    /// Writes part of the profile. Messages written one after the other are read as one message with the fields of all.
     fn put(&mut self, part: &Profile) -> Result<(), ExportError> {
         self.buffer.clear();
-        // A vector grows; there is nothing else to fail.
+        // Writing to a vector does not fail.
         part.encode_raw(&mut self.buffer);
         self.out.write_all(&self.buffer)?;
         Ok(())
@@ -242,7 +242,7 @@ fn span(source: &Source<'_>) -> Option<(i64, i64)> {
     spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// Every allocation, grouped, in order of first appearance.
+/// The allocations grouped by sample, in the order in which the samples first appear.
 fn samples(history: &History, moment: Moment) -> Vec<(Key, Values)> {
     let layout = Layout::at(history, moment);
     let mut index: HashMap<Key, usize> = HashMap::new();

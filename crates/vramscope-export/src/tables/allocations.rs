@@ -1,4 +1,4 @@
-//! One row an allocation.
+//! The table of allocations, a row for each.
 
 use vramscope_analysis::{History, Layout, Origin};
 
@@ -43,7 +43,7 @@ pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, Export
     let end = Layout::at(history, history.end());
     for (number, a) in history.allocations.iter().enumerate() {
         let tags = a.tags.map(|t| history.trace().tags.get(t));
-        // Of what is there at the end, the segments know the pool.
+        // Where the event names no pool, the segment of a block that is live at the end may.
         let at_end = || end.range_around(a.address).filter(|_| a.is_active_at(history.end()))?.pool;
         let row: [Value; COLUMNS.len()] = [
             Value::Signed(history.device().device),

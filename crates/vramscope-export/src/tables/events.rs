@@ -1,4 +1,4 @@
-//! One row an event.
+//! The table of events, a row for each.
 
 use vramscope_analysis::{Counters, History};
 use vramscope_trace::Action;
@@ -34,7 +34,7 @@ pub(super) const COLUMNS: [Column; 23] = [
 
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
-    // The counters at moment n + 1 are those after event n.
+    // Moment n + 1 lies behind event n, so the counters after event n are those at moment n + 1.
     let after = history.walk().skip(1);
     for (number, (event, (_, counters))) in history.device().events.iter().zip(after).enumerate() {
         let tags = history.trace().tags.get(event.tags);

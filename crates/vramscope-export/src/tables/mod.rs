@@ -1,4 +1,4 @@
-//! A recording as tables, row by row: one file a table. CSV and Parquet hold the same ones.
+//! A recording as tables, row by row, a file for each table. CSV and Parquet have the same tables.
 
 pub(crate) mod allocations;
 mod events;
@@ -13,17 +13,17 @@ use crate::source::Source;
 /// A table of a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Table {
-    /// One row an event, as recorded, with the counters after it.
+    /// One row for each event as it was recorded, with the counters after it.
     #[default]
     Events,
-    /// One row an allocation, with its lifetime.
+    /// One row for each allocation, with its lifetime.
     Allocations,
-    /// One row a range taken from the device, with its lifetime.
+    /// One row for each range taken from the device, with its lifetime.
     Segments,
 }
 
 impl Table {
-    /// Its name.
+    /// The table's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Events => "events",
@@ -32,7 +32,7 @@ impl Table {
         }
     }
 
-    /// Its columns, in order.
+    /// The table's columns, in order.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Events => &events::COLUMNS,
@@ -45,22 +45,22 @@ impl Table {
 /// A column of a [`Table`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Its name, with its unit.
+    /// The column's name, which ends in its unit.
     pub name: &'static str,
-    /// What it holds.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Every row has a value.
+    /// Whether every row has a value.
     pub required: bool,
 }
 
-/// What a column holds.
+/// The kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number.
+    /// A whole number, which may be negative.
     Signed,
-    /// A whole number from 0.
+    /// A whole number that is not negative.
     Unsigned,
-    /// An address or a `cudaStream_t`: 64 bits, hexadecimal where it is text.
+    /// An address or a `cudaStream_t`, of 64 bits; written in hexadecimal in CSV.
     Hex,
     /// Microseconds since the Unix epoch.
     Time,
@@ -85,21 +85,21 @@ impl Column {
 /// One value of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
-    /// Empty.
+    /// No value.
     Null,
-    /// Of [`Kind::Signed`] and [`Kind::Time`].
+    /// A value of [`Kind::Signed`] or [`Kind::Time`].
     Signed(i64),
-    /// Of [`Kind::Unsigned`] and [`Kind::Hex`].
+    /// A value of [`Kind::Unsigned`] or [`Kind::Hex`].
     Unsigned(u64),
     Bool(bool),
-    /// Text of ours.
+    /// A text of this program, which is known to be harmless.
     Word(&'static str),
-    /// Text of the recording.
+    /// A text of the recording, which may be hostile.
     Text(StringId),
     Pool(PoolId),
-    /// The frame a stack is named by.
+    /// The label of the frame that a stack is named by.
     Line(StackId),
-    /// A whole stack.
+    /// The label of a whole stack.
     Stack(StackId),
 }
 
@@ -109,13 +109,13 @@ impl Value {
     }
 }
 
-/// Takes the rows of a table.
+/// A format that the rows of a table are written to.
 pub(crate) trait Sink {
-    /// Takes one row, a value for each column.
+    /// Writes one row, with a value for each column.
     fn row(&mut self, values: &[Value]) -> Result<(), ExportError>;
 }
 
-/// Hands every row of `table` to `sink`, device by device; returns their number.
+/// Writes every row of `table` to `sink`, device by device, and returns the number of rows.
 pub(crate) fn rows(source: &Source<'_>, table: Table, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let mut count = 0;
     for history in source.histories() {
@@ -128,11 +128,11 @@ pub(crate) fn rows(source: &Source<'_>, table: Table, sink: &mut dyn Sink) -> Re
     Ok(count)
 }
 
-/// When moments were: the time of the event before.
+/// The time of each moment, which is that of the event before it.
 struct Times(Option<Vec<i64>>);
 
 impl Times {
-    /// Times that never fall, so that no lifetime is negative.
+    /// The times of events, raised where they would fall, so that no lifetime is negative.
     fn of(history: &History) -> Self {
         Self(event_times(history.device()))
     }
@@ -145,14 +145,14 @@ impl Times {
         Value::or_null(self.at(moment), Value::Signed)
     }
 
-    /// Microseconds from one moment to another, where both are known.
+    /// Microseconds from one moment to another, where the times of both are known.
     fn between(&self, from: Moment, to: Moment) -> Value {
         let span = self.at(from).zip(self.at(to)).map(|(a, b)| b.saturating_sub(a).max(0));
         Value::or_null(span, |us| Value::Unsigned(us.unsigned_abs()))
     }
 }
 
-/// The event that a moment follows; nothing before the first event and after the end.
+/// The number of the event that a moment follows; `None` before the first event and at the end.
 fn event_before(moment: Moment) -> Value {
     let event = moment.event().filter(|_| moment != Moment::NEVER);
     Value::or_null(event, |event| Value::Unsigned(event as u64))

@@ -1,4 +1,4 @@
-//! Bundles that the pool did not ask for: of errors of others, and on demand.
+//! Bundles that do not come from an out of memory of the pool: of other errors, and on demand.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use serde::Serialize;
 
 use super::{FlightRecorder, FlightRecorderError};
 
-/// What the program says of what it was doing, for `metadata.json` of a bundle.
+/// What the program was doing, in its own words, for `metadata.json` of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BundleContext {
-    /// In a word: `validation`.
+    /// A short name, such as `validation`.
     pub context: String,
-    /// Whatever else may help: the number of a batch, a name of a model.
+    /// Facts by name, such as the number of a batch or the name of a model.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl BundleContext {
-    /// A context without anything else.
+    /// A context without metadata.
     pub fn new(context: impl Into<String>) -> Self {
         Self { context: context.into(), metadata: BTreeMap::new() }
     }
@@ -36,16 +36,17 @@ impl BundleContext {
 /// `metadata.json`: gpumemprof's keys, where they mean something here.
 #[derive(Debug, Serialize)]
 pub(super) struct Metadata {
-    /// The words of the error by which it was taken for an out of memory; of a bundle on demand, the caller's.
+    /// The words of the error that showed it to be an out of memory; of a bundle on demand, the caller's reason.
     pub(super) reason: String,
     pub(super) exception_message: Option<String>,
     /// The innermost context.
     pub(super) context: Option<String>,
-    /// Of all contexts, the innermost last, so that its values hold.
+    /// The metadata of all open contexts. Where several have the same name, the innermost context's value is taken.
     pub(super) custom_metadata: BTreeMap<String, String>,
 }
 
-/// What an error says when memory was wanting: those of gpumemprof, and of CUDA's libraries and Rust's own.
+/// Words in the message of an error that show an out of memory, in small letters: gpumemprof's, those of CUDA's libraries and
+/// those of Rust and C++.
 const WORDS: [&str; 9] = [
     "out of memory",
     "out_of_memory",
@@ -58,8 +59,8 @@ const WORDS: [&str; 9] = [
     "bad_alloc",
 ];
 
-/// The words by which the message of an error tells that memory was wanting, in small letters; `None` where it is about
-/// something else. It is a guess: messages have no form.
+/// The words in the message of an error that show an out of memory, in small letters; `None` where there are none. It is a
+/// guess, because messages have no common form.
 ///
 /// ```
 /// use vramscope_profiler::out_of_memory_words;
@@ -74,25 +75,25 @@ pub fn out_of_memory_words(message: &str) -> Option<&'static str> {
 }
 
 /// A capture that is open on this thread.
-struct Open {
+struct OpenCapture {
     recorder: usize,
     context: BundleContext,
 }
 
 thread_local! {
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<OpenCapture>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Closes the innermost capture of this thread.
-struct Capture;
+/// Closes the innermost capture of this thread when it is dropped.
+struct CaptureGuard;
 
-impl Drop for Capture {
+impl Drop for CaptureGuard {
     fn drop(&mut self) {
         OPEN.try_with(|open| open.borrow_mut().pop()).ok();
     }
 }
 
-/// What the captures of a recorder that are open on this thread say, with the context of the innermost one.
+/// The name of the innermost context of a recorder that is open on this thread, and the metadata of all of them.
 pub(super) fn context_here(recorder: usize) -> (Option<String>, BTreeMap<String, String>) {
     let (mut context, mut metadata) = (None, BTreeMap::new());
     OPEN.try_with(|open| {
@@ -106,10 +107,9 @@ pub(super) fn context_here(recorder: usize) -> (Option<String>, BTreeMap<String,
 }
 
 impl FlightRecorder {
-    /// Calls `f`, and writes a bundle where it returns an error or panics for want of memory, as far as the
-    /// [words](out_of_memory_words) of the error tell: an error of a library, which no pool has raised. Of an error of
-    /// the pool there is one bundle, the pool's, with this context. The error and the panic go on to the caller
-    /// (gpumemprof's `capture_oom`).
+    /// Calls `f`, and writes a bundle where it returns an error or panics with a message that shows an out of memory
+    /// ([`out_of_memory_words`]), as a library's error may. For an error of the pool itself only the pool's own bundle is
+    /// written, with this context. The error or the panic is passed on to the caller (gpumemprof's `capture_oom`).
     ///
     /// ```
     /// use vramscope_allocator::{MemoryPool, Policy};
@@ -126,15 +126,15 @@ impl FlightRecorder {
     /// ```
     ///
     /// # Errors
-    /// Those of `f`. Where a bundle could not be written, [`last_error`](Self::last_error) tells.
+    /// Those of `f`. Where a bundle could not be written, [`last_error`](Self::last_error) has the reason.
     pub fn capture_oom<T, E: Display>(
         &self,
         context: BundleContext,
         f: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        let open = Open { recorder: self.shared.id(), context };
+        let open = OpenCapture { recorder: self.shared.id(), context };
         OPEN.try_with(|all| all.borrow_mut().push(open)).ok();
-        let _capture = Capture;
+        let _capture = CaptureGuard;
         match catch_unwind(AssertUnwindSafe(f)) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
@@ -148,27 +148,27 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle of an error that was caught elsewhere, where its [words](out_of_memory_words) tell that memory was
-    /// wanting, with the context of the captures that are open on this thread (gpumemprof's `handle_exception`). `None`
-    /// where they do not, where the pool has told of this error, where it comes too soon after the last, or where
-    /// the bundle could not be written.
+    /// Writes a bundle for an error that the program caught, where its message shows an out of memory
+    /// ([`out_of_memory_words`]), with the contexts that are open on this thread (gpumemprof's `handle_exception`). Returns the
+    /// folder of the bundle. `None` where the message does not show it, where it is the pool's own error, for which there is a
+    /// bundle already, where `min_interval` has not passed since the last bundle, or where the bundle could not be written.
     pub fn handle_error(&self, error: &impl Display) -> Option<PathBuf> {
         let message = error.to_string();
         let words = out_of_memory_words(&message)?;
-        if self.shared.was_told(&message) {
+        if self.shared.is_pool_error(&message) {
             return None;
         }
-        self.shared.error_of_others(&message, words)
+        self.shared.external_error(&message, words)
     }
 
-    /// Writes a bundle now, whatever the time since the last one.
+    /// Writes a bundle now, even if `min_interval` has not passed since the last one. Returns its folder.
     ///
     /// # Errors
     /// Where it cannot be written.
     pub fn dump(&self, reason: &str, context: BundleContext) -> Result<PathBuf, FlightRecorderError> {
-        let open = Open { recorder: self.shared.id(), context };
+        let open = OpenCapture { recorder: self.shared.id(), context };
         OPEN.try_with(|all| all.borrow_mut().push(open)).ok();
-        let _capture = Capture;
+        let _capture = CaptureGuard;
         self.shared.on_demand(reason)
     }
 }

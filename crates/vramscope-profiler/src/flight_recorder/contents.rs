@@ -16,11 +16,11 @@ use super::{FlightRecorderOptions, SNAPSHOT};
 use crate::source::ProcessMemory;
 use crate::tracker::LogFormat;
 
-/// What a bundle holds, made before anything is written; or why it cannot be.
+/// The files of a bundle, made before anything is written; an error in place of a file that could not be made.
 pub(super) struct Contents {
-    /// Small files, what is wanted most first.
+    /// The small files by name, the most important first.
     pub(super) texts: Vec<(&'static str, io::Result<Vec<u8>>)>,
-    /// The pool and its last events, and the bytes they take as a pickle.
+    /// The pool and its last events, and the number of bytes that they take as a pickle.
     pub(super) snapshot: io::Result<(Recording, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl Contents {
     }
 }
 
-/// Whoever reads the report has the snapshot beside it, and asks the command for more.
+/// The report's advice names options of the command, because the snapshot lies in the same folder as the report.
 const ADVICE: Advice = Advice { any_moment: "`--at EVENT`", replay: "`vramscope replay`", ..Advice::LIBRARY };
 
 /// Writes what `vramscope report` says of a snapshot.
@@ -78,7 +78,7 @@ fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
         advice: ADVICE,
     };
     let text = report(&answers, TextOptions { width: 120, top: 10, full_stacks: false });
-    // Colours are for terminals.
+    // A file gets no colours.
     write!(out, "{}", anstream::adapter::strip_str(&text))
 }
 
@@ -111,7 +111,7 @@ pub(super) fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "the bundle would be larger than max_total_bytes")
 }
 
-/// Takes so many bytes and no more.
+/// A writer that fails once `room` bytes are written.
 pub(super) struct Bounded<W> {
     pub(super) out: W,
     pub(super) room: u64,
@@ -141,7 +141,7 @@ struct Environment {
     architecture: &'static str,
     cpu_bytes: Option<u64>,
     devices: Vec<DeviceFacts>,
-    /// Those that bear on memory or say which part of a job this is.
+    /// Environment variables, as far as [`VARIABLES`] names them.
     variables: BTreeMap<&'static str, String>,
 }
 
@@ -152,7 +152,7 @@ struct DeviceFacts {
     total_bytes: Option<u64>,
 }
 
-/// Variables that bear on memory, and those by which launchers name a part of a job.
+/// Environment variables that change how memory is allocated, and those in which launchers put the rank of a process.
 const VARIABLES: [&str; 14] = [
     "CUDA_VISIBLE_DEVICES",
     "CUPY_GPU_MEMORY_LIMIT",

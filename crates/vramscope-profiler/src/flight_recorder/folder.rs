@@ -1,4 +1,4 @@
-//! The bundles in a folder: which are there, which are abandoned, which go first.
+//! The bundles in a folder: which are there, which were abandoned, and which are removed first.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
@@ -7,23 +7,29 @@ use std::time::Duration;
 
 use super::{MANIFEST, MANIFEST_ROOM, Manifest};
 
-/// After this, what a writer left behind is taken for abandoned, whatever its process is said to do.
+/// An unfinished bundle that was not changed for this long counts as abandoned, even if a process of its writer's number
+/// runs.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
-/// A folder that may be removed; those without a time, which are abandoned, are first, and go in any case.
+/// A bundle that may be removed. In their order, those without a time come first: they were abandoned unfinished, and are
+/// removed in any case.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Old {
+pub(super) struct RemovableBundle {
     pub(super) time_us: Option<i64>,
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
 }
 
-/// Removes the oldest bundles until there are no more than so many, of so many bytes. One that cannot be removed is
-/// named and counts no longer: nothing younger goes in its stead.
-pub(super) fn remove_oldest(bundles: Vec<Old>, most: (usize, u64), left_behind: &mut Option<String>) {
+/// Removes the oldest bundles until there are at most `most.0` of them, of at most `most.1` bytes together. A bundle that
+/// cannot be removed is named in `removal_error` and counts as removed, so that no younger one is removed in its place.
+pub(super) fn remove_oldest(
+    bundles: Vec<RemovableBundle>,
+    most: (usize, u64),
+    removal_error: &mut Option<String>,
+) {
     let mut left = bundles.iter().filter(|old| old.time_us.is_some()).count();
     let mut total: u64 = bundles.iter().map(|old| old.bytes).sum();
-    for Old { time_us, path, bytes } in bundles {
+    for RemovableBundle { time_us, path, bytes } in bundles {
         if time_us.is_some() {
             if left <= most.0 && total <= most.1 {
                 break;
@@ -33,15 +39,15 @@ pub(super) fn remove_oldest(bundles: Vec<Old>, most: (usize, u64), left_behind: 
         }
         match remove(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                *left_behind = Some(format!("{}: {e}", path.display()));
+                *removal_error = Some(format!("{}: {e}", path.display()));
             }
-            // Also where another was faster.
+            // Another process may have removed it already.
             _ => {}
         }
     }
 }
 
-/// Removes a bundle, the manifest last: what is left when that ends early is a bundle still.
+/// Removes a bundle, its manifest last. Where that ends early, what is left is still known as a bundle.
 fn remove(bundle: &Path) -> io::Result<()> {
     for entry in fs::read_dir(bundle)? {
         let entry = entry?;
@@ -52,10 +58,10 @@ fn remove(bundle: &Path) -> io::Result<()> {
     fs::remove_dir_all(bundle)
 }
 
-/// What a folder says of itself, if it is a bundle.
+/// The manifest of a folder; `None` where the folder is no bundle.
 pub(super) fn read_manifest(folder: &Path) -> Option<Manifest> {
     let path = folder.join(MANIFEST);
-    // Not of what may wait for ever, as a pipe.
+    // Only a file is opened: a pipe could wait for ever.
     if !fs::symlink_metadata(&path).ok()?.is_file() {
         return None;
     }
@@ -64,7 +70,7 @@ pub(super) fn read_manifest(folder: &Path) -> Option<Manifest> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The process that writes, or wrote, the folder of this name; `None` where it is no bundle that is not whole.
+/// The number of the process that writes the unfinished bundle of this name; `None` where the name is not that of one.
 pub(super) fn writer_of(name: &str) -> Option<u32> {
     let mut parts = name.strip_prefix(".oom-")?.strip_suffix(".part")?.split('-');
     let (_time, pid, number) = (parts.next()?, parts.next()?, parts.next()?);
@@ -72,7 +78,8 @@ pub(super) fn writer_of(name: &str) -> Option<u32> {
     pid.parse().ok().filter(|_| parts.next().is_none())
 }
 
-/// Nobody writes this folder any more: no lock is on it, and its process is gone or must have been done long ago.
+/// Whether nobody writes an unfinished bundle any more: it is not locked, and the process of its writer is gone or has not
+/// changed it for [`ABANDONED`].
 pub(super) fn is_abandoned(part: &Path, pid: u32) -> bool {
     let locked = File::open(part).is_ok_and(|part| matches!(part.try_lock(), Err(TryLockError::WouldBlock)));
     let is_gone = || Path::new("/proc/self").exists() && !Path::new("/proc").join(pid.to_string()).exists();

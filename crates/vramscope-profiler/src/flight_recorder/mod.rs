@@ -1,4 +1,4 @@
-//! What is left of a run that was out of memory: one folder with the last events, the report and the environment.
+//! Bundles for a run that was out of memory: a folder each, with the last events, the report and the environment.
 
 mod capture;
 mod contents;
@@ -24,11 +24,11 @@ pub use capture::{BundleContext, out_of_memory_words};
 use crate::tracker::MemoryTracker;
 use capture::Metadata;
 use contents::{Bounded, Contents, too_large};
-use folder::{Old, is_abandoned, read_manifest, remove_oldest, size, writer_of};
+use folder::{RemovableBundle, is_abandoned, read_manifest, remove_oldest, size, writer_of};
 use vramscope_basics::lock;
 
-/// Writes a bundle when a request of a pool fails for want of memory (gpumemprof's OOM flight recorder), when
-/// something else [does](Self::capture_oom), or when it is [asked](Self::dump) to.
+/// Writes a bundle when a request to a pool fails because it is out of memory (gpumemprof's OOM flight recorder), when
+/// something else is [out of memory](Self::capture_oom), or [on demand](Self::dump).
 ///
 /// A bundle is a folder `oom-20261121T184211Z-PID-N`:
 ///
@@ -37,37 +37,37 @@ use vramscope_basics::lock;
 /// | `snapshot.pickle` | the pool and its last events: `vramscope report`, `vramscope view`, memory_viz |
 /// | `report.txt` | what `vramscope report` says of it |
 /// | `log.jsonl` | events and samples of the [tracker](FlightRecorderOptions::tracker) |
-/// | `metadata.json` | why it was written, the error, and what the program said of what it was doing |
+/// | `metadata.json` | why it was written, the error, and what the program was doing, in its own words |
 /// | `environment.json` | the process and the settings it ran under |
 /// | `manifest.json` | what failed, what was written, and what was left out and why |
 ///
-/// It is written before the request returns, under another name until it is whole, and what is wanted most comes first:
-/// of a bundle that is too large the snapshot is left out, and the report is there.
+/// It is written before the request returns, under a temporary name until it is complete. The most important files are written
+/// first: where a bundle would be too large, the snapshot is left out and the report is still there.
 ///
-/// Programs may share a folder. When all bundles are written there are no more than `max_bundles`, and the oldest have
-/// gone first. Their bytes, and those of bundles being written, never exceed `max_total_bytes`, for old bundles make room
-/// before a file is begun; only where two writers begin files at the same instant may it be more, until they are done.
-/// What is left of writers that were killed goes with the next bundle. A bundle that cannot be created removes none,
-/// and an old one that cannot be removed is named in [`last_error`](FlightRecorder::last_error), counts no longer, and is
-/// no reason to go without the new one. Only folders that are bundles are ever removed. Dropping the recorder ends it.
+/// Several programs may use the same folder. Once a bundle is written, the oldest are removed until no more than `max_bundles`
+/// are left. Room is made before a file is begun, so that all bundles together, and those being written, never exceed
+/// `max_total_bytes`; only while two writers begin files at the same instant they may. Unfinished bundles of killed programs are
+/// removed together with the next bundle. Where a bundle cannot be created, no old one is removed. An old bundle that cannot
+/// be removed is named in [`last_error`](FlightRecorder::last_error) and no longer counts; the new one is written all the same.
+/// Only folders that are bundles are ever removed. Dropping the recorder ends it.
 pub struct FlightRecorder {
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
 }
 
-/// How much is written, and where from.
+/// How many bundles are kept, how large they may be, and what is recorded for them.
 #[derive(Clone)]
 pub struct FlightRecorderOptions {
-    /// Begin to record the pool's history, of so many events, unless one is recorded: that is left as it is. What was
-    /// begun goes on when the recorder is dropped. `None` leaves all that to the program, and without a history a
-    /// bundle tells what was live and nothing of how it came about.
+    /// Begins to record the pool's history, with at most this many events. A history that is already being recorded is left as it
+    /// is. Recording goes on when the recorder is dropped. `None` leaves recording to the program: without a history, a bundle
+    /// has the live blocks, and no events.
     pub max_entries: Option<usize>,
     /// Bundles that are kept.
     pub max_bundles: usize,
-    /// Bytes of all bundles together, [`LEAST_TOTAL_BYTES`](Self::LEAST_TOTAL_BYTES) or more.
+    /// The most bytes of all bundles together, at least [`LEAST_TOTAL_BYTES`](Self::LEAST_TOTAL_BYTES).
     pub max_total_bytes: u64,
-    /// The least time between two bundles: programs that catch the error may fail often.
+    /// The least time between two bundles, for programs that catch the error and fail often.
     pub min_interval: Duration,
-    /// Its log goes into the bundle.
+    /// A tracker whose events and samples go into the bundle.
     pub tracker: Option<Arc<MemoryTracker>>,
 }
 
@@ -93,7 +93,7 @@ impl Default for FlightRecorderOptions {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FlightRecorderError {
-    /// No bundle may be kept.
+    /// The options leave no room for a single bundle.
     #[error(
         "no bundle has room: max_bundles must be 1 or more, and max_total_bytes {least} or more",
         least = FlightRecorderOptions::LEAST_TOTAL_BYTES
@@ -107,7 +107,7 @@ pub enum FlightRecorderError {
         /// What the system said.
         why: io::Error,
     },
-    /// A bundle was wanted of a pool of which no handle is left.
+    /// The pool is gone, because no handle of it is left.
     #[error("the pool is gone, so there is nothing to write a bundle of")]
     NoPool,
     /// The history could not be recorded.
@@ -115,62 +115,67 @@ pub enum FlightRecorderError {
     History(#[from] HistoryError),
 }
 
-struct Shared {
+struct RecorderShared {
     folder: PathBuf,
-    /// A recorder keeps no pool.
+    /// Weak, so that a recorder does not keep its pool alive.
     pool: WeakPool,
     options: FlightRecorderOptions,
-    /// Held by the one that writes.
+    /// Locked while a bundle is written: one at a time.
     writer: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RecorderState {
+    /// When the last bundle was begun.
     last: Option<Instant>,
-    /// Failures since the last bundle that had none of their own.
+    /// Errors since the last bundle for which none was written.
     skipped: u64,
-    /// The last errors of the pool.
-    told: VecDeque<String>,
-    /// The last `max_bundles` that were written, by time: those before are gone.
+    /// The messages of the pool's last errors, the oldest first.
+    pool_errors: VecDeque<String>,
+    /// The last `max_bundles` bundles that were written, each with its time in microseconds since the Unix epoch. Older ones
+    /// were removed.
     bundles: Vec<(i64, PathBuf)>,
+    /// What went wrong with the last bundle.
     error: Option<String>,
 }
 
-/// What a bundle says of itself.
+/// `manifest.json` of a bundle.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Manifest {
-    /// The form of the bundle.
+    /// The version of the bundle's format.
     version: u32,
+    /// When it was written, in microseconds since the Unix epoch.
     time_us: i64,
     #[serde(default)]
     reason: String,
-    /// `None` of a bundle on demand.
+    /// The message of the error; `None` for a bundle on demand.
     error: Option<String>,
-    /// This and what follows up to `device_free_bytes` is known of errors of the pool.
+    /// This field and those up to `device_free_bytes` are known only for errors of the pool.
     device: Option<i32>,
     requested_bytes: Option<u64>,
     rounded_bytes: Option<u64>,
     reserved_bytes: Option<u64>,
     limit_bytes: Option<u64>,
     device_free_bytes: Option<u64>,
-    /// Failures since the bundle before that have none.
+    /// Errors since the bundle before for which none was written.
     skipped_failures: u64,
     files: Vec<String>,
     /// What could not be written, and why.
     left_out: BTreeMap<String, String>,
 }
 
-/// Errors of the pool that are known again when they reach a caller: more than there are threads that fail at once.
-const MOST_TOLD: usize = 64;
+/// How many messages of the pool's errors are kept, by which an error that reaches a caller is recognised as the pool's. It is
+/// more than there are threads that fail at once.
+const MOST_POOL_ERRORS: usize = 64;
 
 const SNAPSHOT: &str = "snapshot.pickle";
 const MANIFEST: &str = "manifest.json";
 
-/// Bytes that a manifest takes at most: a larger file is none.
+/// The most bytes of a manifest. A larger file is not read as one.
 const MANIFEST_ROOM: u64 = 8 << 10;
 
-/// As much of a text as has room in a manifest, however it is written.
+/// The first 500 bytes of a text: they fit into a manifest even if JSON escapes every one of them.
 fn shortened(text: &str) -> String {
     const MOST_BYTES: usize = 500;
     match text.char_indices().find(|(at, c)| at + c.len_utf8() > MOST_BYTES) {
@@ -201,11 +206,11 @@ impl FlightRecorder {
             pool.record_memory_history(&HistoryOptions { max_entries, ..HistoryOptions::default() })?;
         }
         let (writer, state) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { folder, pool: pool.downgrade(), options, writer, state });
+        let shared = Arc::new(RecorderShared { folder, pool: pool.downgrade(), options, writer, state });
         let recorder = Arc::downgrade(&shared);
         pool.on_oom(Arc::new(move |pool, error| {
             if let Some(recorder) = recorder.upgrade() {
-                recorder.failed(pool, error);
+                recorder.request_failed(pool, error);
             }
         }));
         Ok(Self { shared })
@@ -223,20 +228,20 @@ impl FlightRecorder {
     }
 }
 
-impl Shared {
-    /// Of this recorder alone, as long as it lives.
+impl RecorderShared {
+    /// Names this recorder among the captures of a thread. No other has the number while this one lives.
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// A request failed.
-    fn failed(&self, pool: &MemoryPool, error: &OutOfMemory) {
+    /// Notes an error of the pool, and writes a bundle for it where it is time for one.
+    fn request_failed(&self, pool: &MemoryPool, error: &OutOfMemory) {
         let message = error.to_string();
         {
-            let told = &mut lock(&self.state).told;
-            told.push_back(message.clone());
-            if told.len() > MOST_TOLD {
-                told.pop_front();
+            let pool_errors = &mut lock(&self.state).pool_errors;
+            pool_errors.push_back(message.clone());
+            if pool_errors.len() > MOST_POOL_ERRORS {
+                pool_errors.pop_front();
             }
         }
         let Some(skipped_failures) = self.is_time() else { return };
@@ -250,23 +255,23 @@ impl Shared {
             skipped_failures,
             ..Manifest::default()
         };
-        // What went wrong is kept.
+        // An error is kept for `last_error`.
         self.bundle(pool, manifest, "out of memory", Some(&message)).ok();
     }
 
-    /// This is an error of the pool, or holds one, of which it has told.
-    fn was_told(&self, message: &str) -> bool {
-        lock(&self.state).told.iter().any(|told| message.contains(told))
+    /// Whether the message contains that of an error which the pool has raised.
+    fn is_pool_error(&self, message: &str) -> bool {
+        lock(&self.state).pool_errors.iter().any(|pool_errors| message.contains(pool_errors))
     }
 
-    /// Something else than the pool failed for want of memory.
-    fn error_of_others(&self, message: &str, words: &str) -> Option<PathBuf> {
+    /// Writes a bundle for an error that is not the pool's.
+    fn external_error(&self, message: &str, words: &str) -> Option<PathBuf> {
         let skipped_failures = self.is_time()?;
         let manifest = Manifest { skipped_failures, ..Manifest::default() };
         self.bundle(&self.pool.upgrade()?, manifest, words, Some(message)).ok()
     }
 
-    /// Somebody wants a bundle.
+    /// Writes a bundle on demand.
     fn on_demand(&self, reason: &str) -> Result<PathBuf, FlightRecorderError> {
         let pool = self.pool.upgrade().ok_or(FlightRecorderError::NoPool)?;
         let skipped_failures = std::mem::take(&mut lock(&self.state).skipped);
@@ -275,7 +280,8 @@ impl Shared {
             .map_err(|why| FlightRecorderError::Folder { folder: self.folder.clone(), why })
     }
 
-    /// The failures since the last bundle, where there is to be another.
+    /// Where it is time for another bundle, the number of errors since the last one for which none was written. `None` where it
+    /// is not, and this error is counted among them.
     fn is_time(&self) -> Option<u64> {
         let mut state = lock(&self.state);
         if state.last.is_some_and(|last| last.elapsed() < self.options.min_interval) {
@@ -286,7 +292,7 @@ impl Shared {
         Some(std::mem::take(&mut state.skipped))
     }
 
-    /// Writes a bundle.
+    /// Makes the contents of a bundle, writes it, and notes how that went.
     fn bundle(
         &self,
         pool: &MemoryPool,
@@ -308,10 +314,10 @@ impl Shared {
         let exception_message = error.map(str::to_owned);
         let metadata = Metadata { reason: reason.to_owned(), exception_message, context, custom_metadata };
         let contents = Contents::of(pool, &self.options, &metadata);
-        let mut left_behind = None;
+        let mut removal_error = None;
         let written = {
             let _one_at_a_time = lock(&self.writer);
-            self.write(now, &contents, manifest, &mut left_behind)
+            self.write(now, &contents, manifest, &mut removal_error)
         };
         let mut state = lock(&self.state);
         match &written {
@@ -320,7 +326,7 @@ impl Shared {
                 state.bundles.sort();
                 let gone = state.bundles.len().saturating_sub(self.options.max_bundles);
                 state.bundles.drain(..gone);
-                state.error = left_behind;
+                state.error = removal_error;
             }
             Err(e) => {
                 state.skipped += skipped_failures + u64::from(error.is_some());
@@ -336,11 +342,12 @@ impl Shared {
         now: Timestamp,
         contents: &Contents,
         mut manifest: Manifest,
-        left_behind: &mut Option<String>,
+        removal_error: &mut Option<String>,
     ) -> io::Result<PathBuf> {
         /// Of all recorders of the process: they may share a folder.
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        // Another process may have taken a name: numbers of processes are unique in a container only.
+        // Another process may have taken the name, because containers that share the folder may have processes of the same
+        // number.
         let next = || {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             format!("oom-{}-{}-{number}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id())
@@ -352,10 +359,10 @@ impl Shared {
                 made => break made.map(|()| beside)?,
             }
         };
-        // Tells other processes that this is being written, where the file system can.
+        // The lock tells other processes that this is being written, on file systems that have locks.
         let mark = File::open(&beside).ok();
         let _marked = mark.as_ref().map(File::try_lock);
-        let whole = self.fill(&beside, contents, &mut manifest, left_behind).and_then(|()| {
+        let whole = self.fill(&beside, contents, &mut manifest, removal_error).and_then(|()| {
             loop {
                 let bundle = self.folder.join(next());
                 match fs::rename(&beside, &bundle) {
@@ -365,11 +372,11 @@ impl Shared {
             }
         });
         match &whole {
-            // Others may have been written meanwhile: whoever is last meets the bounds.
+            // Other processes may have written bundles meanwhile; the last one to finish restores the bounds.
             Ok(_) => {
-                let (bundles, _) = self.survey(None, left_behind);
+                let (bundles, _) = self.survey(None, removal_error);
                 let most = (self.options.max_bundles, self.options.max_total_bytes);
-                remove_oldest(bundles, most, left_behind);
+                remove_oldest(bundles, most, removal_error);
             }
             Err(_) => {
                 fs::remove_dir_all(&beside).ok();
@@ -378,23 +385,24 @@ impl Shared {
         whole
     }
 
-    /// Writes the files; what fails is left out and named.
+    /// Writes the files of a bundle. A file that fails is left out and named in the manifest.
     fn fill(
         &self,
         folder: &Path,
         contents: &Contents,
         manifest: &mut Manifest,
-        left_behind: &mut Option<String>,
+        removal_error: &mut Option<String>,
     ) -> io::Result<()> {
-        // The manifest has its place from the beginning, and what it says comes last.
+        // Room is reserved for the manifest from the beginning; its contents are written last.
         let place = File::create(folder.join(MANIFEST))?;
-        self.make_room(folder, MANIFEST_ROOM, left_behind)?;
+        self.make_room(folder, MANIFEST_ROOM, removal_error)?;
         place.set_len(MANIFEST_ROOM)?;
         let mut add = |name: &str, bytes: u64, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
             let path = folder.join(name);
-            // Made before anything is removed for it, and of its full size, so that others see what it will take.
+            // The file is made before older bundles are removed for it, and at its full size, so that other processes see how
+            // much it will take.
             let file = File::create(&path)?;
-            let written = self.make_room(folder, bytes, left_behind).and_then(|()| {
+            let written = self.make_room(folder, bytes, removal_error).and_then(|()| {
                 file.set_len(bytes)?;
                 let mut out = BufWriter::new(&file);
                 write(&mut out)?;
@@ -412,7 +420,7 @@ impl Shared {
                 Ok(text) => add(name, text.len() as u64, &|out| out.write_all(text))?,
                 Err(e) => Err(io::Error::other(e.to_string())),
             };
-            manifest.tell(name, written);
+            manifest.note_file(name, written);
         }
         let written = match &contents.snapshot {
             Ok((recording, bytes)) => {
@@ -420,7 +428,7 @@ impl Shared {
             }
             Err(e) => Err(io::Error::other(e.to_string())),
         };
-        manifest.tell(SNAPSHOT, written);
+        manifest.note_file(SNAPSHOT, written);
         manifest.files.push(MANIFEST.to_owned());
         let mut text = Bounded { out: Vec::new(), room: MANIFEST_ROOM };
         write_json(&mut text, manifest)?;
@@ -429,9 +437,9 @@ impl Shared {
         file.sync_all()
     }
 
-    /// Removes the oldest bundles until so many bytes more have room, or none where they never will.
-    fn make_room(&self, own: &Path, bytes: u64, left_behind: &mut Option<String>) -> io::Result<()> {
-        let (bundles, being_written) = self.survey(Some(own), left_behind);
+    /// Removes the oldest bundles until `bytes` more have room. Removes none where even that would not suffice.
+    fn make_room(&self, own: &Path, bytes: u64, removal_error: &mut Option<String>) -> io::Result<()> {
+        let (bundles, being_written) = self.survey(Some(own), removal_error);
         let room = self.options.max_total_bytes;
         if size(own) + bytes > room {
             return Err(too_large());
@@ -441,13 +449,13 @@ impl Shared {
                 "other bundles are being written, and there is no room beside them within max_total_bytes";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         };
-        remove_oldest(bundles, (usize::MAX, room), left_behind);
+        remove_oldest(bundles, (usize::MAX, room), removal_error);
         Ok(())
     }
 
-    /// The bundles in the folder and what was abandoned, in the order in which they go, and the bytes of those that are
-    /// being written, of which `own` is one.
-    fn survey(&self, own: Option<&Path>, trouble: &mut Option<String>) -> (Vec<Old>, u64) {
+    /// The bundles in the folder and those that were abandoned unfinished, in the order in which they are removed, and the bytes
+    /// of bundles that are being written, among them `own`.
+    fn survey(&self, own: Option<&Path>, trouble: &mut Option<String>) -> (Vec<RemovableBundle>, u64) {
         let (mut bundles, mut being_written) = (Vec::new(), 0);
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -462,14 +470,14 @@ impl Shared {
             if let Some(pid) = writer_of(&name) {
                 let is_own = own == Some(&path);
                 if !is_own && is_abandoned(&path, pid) {
-                    bundles.push(Old { time_us: None, path, bytes: 0 });
+                    bundles.push(RemovableBundle { time_us: None, path, bytes: 0 });
                 } else {
                     being_written += size(&path);
                 }
             } else if name.starts_with("oom-")
                 && let Some(manifest) = read_manifest(&path)
             {
-                bundles.push(Old { time_us: Some(manifest.time_us), bytes: size(&path), path });
+                bundles.push(RemovableBundle { time_us: Some(manifest.time_us), bytes: size(&path), path });
             }
         }
         bundles.sort();
@@ -478,7 +486,7 @@ impl Shared {
 }
 
 impl Manifest {
-    fn tell(&mut self, name: &str, written: io::Result<()>) {
+    fn note_file(&mut self, name: &str, written: io::Result<()>) {
         match written {
             Ok(()) => self.files.push(name.to_owned()),
             Err(e) => {

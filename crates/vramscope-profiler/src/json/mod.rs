@@ -33,18 +33,18 @@ use crate::snapshot::MemorySnapshot;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedResults {
-    /// All calls together; `None` where gpumemprof had a message in its place, for nothing had been profiled.
+    /// The summary of all calls. `None` where gpumemprof had profiled nothing, and wrote a message in its place.
     #[serde(with = "summary::or_message")]
     pub summary: Option<ProfileSummary>,
-    /// The calls.
+    /// The result of each call.
     pub results: Vec<ProfileResult>,
-    /// What monitoring saw.
+    /// The snapshots of monitoring.
     #[serde(default)]
     pub snapshots: Vec<MemorySnapshot>,
 }
 
 impl GpuMemoryProfiler {
-    /// Summary, results and what monitoring saw, as gpumemprof's `save_results` writes them.
+    /// The summary, the results and the snapshots of monitoring, as gpumemprof's `save_results` writes them.
     pub fn saved_results(&self) -> SavedResults {
         SavedResults {
             summary: Some(self.get_summary()),
@@ -58,7 +58,7 @@ impl GpuMemoryProfiler {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JsonError {
-    /// Something else was expected.
+    /// A value is missing, or is not of the expected kind.
     #[error("{path}: {why}")]
     Value {
         /// Where, as `results[3].memory_before.allocated_memory`; `.` is the whole.
@@ -66,7 +66,7 @@ pub enum JsonError {
         /// What was expected, with line and column.
         why: String,
     },
-    /// It could not be read.
+    /// The reader failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -75,12 +75,12 @@ impl SavedResults {
     /// Reads what [`write`](Self::write) or gpumemprof's `save_results` has written.
     ///
     /// # Errors
-    /// Where it is something else: the path of the first value that is wrong, and what was expected.
+    /// See [`JsonError`]: the path of the first value that is wrong, and what was expected.
     pub fn read(json: impl Read) -> Result<Self, JsonError> {
         from_json(json)
     }
 
-    /// Writes it.
+    /// Writes it as one JSON object.
     ///
     /// # Errors
     /// Where `out` fails.
@@ -89,7 +89,8 @@ impl SavedResults {
     }
 }
 
-/// Reads one value, as a [`ProfileResult`] or a [`MemorySnapshot`], with the path of what is wrong.
+/// Reads one value from JSON, such as a [`ProfileResult`] or a [`MemorySnapshot`]. An error names the path of the value that is
+/// wrong.
 ///
 /// ```
 /// use vramscope_profiler::{MemorySnapshot, from_json};
@@ -118,14 +119,14 @@ pub fn from_json<T: DeserializeOwned>(json: impl Read) -> Result<T, JsonError> {
     Ok(value)
 }
 
-/// Microseconds as gpumemprof writes times: seconds. A `f64` holds whole microseconds exactly for 285 years.
+/// Microseconds as seconds, the unit in which gpumemprof writes times. An `f64` holds whole microseconds exactly for 285 years.
 fn seconds(us: i64) -> f64 {
     us as f64 / 1e6
 }
 
-/// The other way.
+/// Seconds as whole microseconds; `None` where an `f64` of that size no longer holds them exactly.
 fn microseconds(seconds: f64) -> Option<i64> {
     let us = (seconds * 1e6).round();
-    // Beyond this, a `f64` holds no whole microseconds.
+    // Above 2^53, an `f64` cannot hold every whole number.
     (us.abs() < 9e15).then_some(us as i64)
 }

@@ -11,7 +11,7 @@ use crate::snapshot::MemorySnapshot;
 
 /// gpumemprof's keys in its order, then ours.
 #[derive(Serialize, Deserialize)]
-struct Written<'r> {
+struct ResultKeys<'r> {
     function_name: Cow<'r, str>,
     /// Seconds.
     execution_time: f64,
@@ -20,12 +20,12 @@ struct Written<'r> {
     memory_peak: Cow<'r, MemorySnapshot>,
     memory_allocated: Option<u64>,
     memory_freed: Option<u64>,
-    /// This and the next follow from the snapshots.
+    /// This key and the next are computed from the snapshots.
     memory_diff: Option<i64>,
     peak_memory_usage: Option<u64>,
     tensors_created: Option<u64>,
     tensors_deleted: Option<u64>,
-    /// Always 1, as there.
+    /// Always 1, as in gpumemprof.
     #[serde(default)]
     call_count: u64,
     #[serde(default)]
@@ -34,15 +34,15 @@ struct Written<'r> {
     #[serde(default)]
     depth: usize,
     #[serde(default)]
-    outcome: Ended,
-    /// Of a call that failed or panicked.
+    outcome: OutcomeKey,
+    /// The message of a call that failed or panicked.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Cow<'r, str>>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Ended {
+enum OutcomeKey {
     #[default]
     Returned,
     Failed,
@@ -51,7 +51,7 @@ enum Ended {
 
 impl Serialize for ProfileResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written {
+        ResultKeys {
             function_name: Cow::Borrowed(&self.function_name),
             execution_time: self.execution_time.as_secs_f64(),
             memory_before: Cow::Borrowed(&self.memory_before),
@@ -68,9 +68,9 @@ impl Serialize for ProfileResult {
             thread: self.thread,
             depth: self.depth,
             outcome: match self.outcome {
-                Outcome::Returned => Ended::Returned,
-                Outcome::Failed(_) => Ended::Failed,
-                Outcome::Panicked(_) => Ended::Panicked,
+                Outcome::Returned => OutcomeKey::Returned,
+                Outcome::Failed(_) => OutcomeKey::Failed,
+                Outcome::Panicked(_) => OutcomeKey::Panicked,
             },
             error: self.error().map(Cow::Borrowed),
         }
@@ -80,7 +80,7 @@ impl Serialize for ProfileResult {
 
 impl<'de> Deserialize<'de> for ProfileResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Written::deserialize(deserializer)?;
+        let read = ResultKeys::deserialize(deserializer)?;
         let no_time =
             |_| D::Error::custom(format_args!("no time: execution_time is {} s", read.execution_time));
         let execution_time = Duration::try_from_secs_f64(read.execution_time).map_err(no_time)?;
@@ -99,9 +99,9 @@ impl<'de> Deserialize<'de> for ProfileResult {
             thread: read.thread,
             depth: read.depth,
             outcome: match read.outcome {
-                Ended::Returned => Outcome::Returned,
-                Ended::Failed => Outcome::Failed(error),
-                Ended::Panicked => Outcome::Panicked(error),
+                OutcomeKey::Returned => Outcome::Returned,
+                OutcomeKey::Failed => Outcome::Failed(error),
+                OutcomeKey::Panicked => Outcome::Panicked(error),
             },
         })
     }

@@ -13,7 +13,7 @@ use crate::snapshot::{MemorySnapshot, Operation};
 
 /// gpumemprof's keys in its order, then ours.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct SnapshotKeys {
     timestamp: f64,
     allocated_memory: Option<u64>,
     reserved_memory: Option<u64>,
@@ -28,13 +28,13 @@ struct Written {
     stack_trace: Option<String>,
     requested_memory: Option<u64>,
     device_used_memory: Option<u64>,
-    /// The same as data, innermost frame first.
+    /// The same frames as objects, innermost first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stack_frames: Option<Vec<Frame>>,
+    stack_frames: Option<Vec<FrameKeys>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Frame {
+struct FrameKeys {
     filename: String,
     line: u32,
     name: String,
@@ -43,12 +43,12 @@ struct Frame {
 impl Serialize for MemorySnapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stack = self.stack_trace.as_deref();
-        let frame = |f: &SourceFrame| Frame {
+        let frame = |f: &SourceFrame| FrameKeys {
             filename: f.filename.as_ref().to_owned(),
             line: f.line,
             name: f.name.as_ref().to_owned(),
         };
-        Written {
+        SnapshotKeys {
             timestamp: seconds(self.timestamp_us),
             allocated_memory: self.allocated_memory,
             reserved_memory: self.reserved_memory,
@@ -70,7 +70,7 @@ impl Serialize for MemorySnapshot {
 
 impl<'de> Deserialize<'de> for MemorySnapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Written::deserialize(deserializer)?;
+        let read = SnapshotKeys::deserialize(deserializer)?;
         let no_time = || D::Error::custom(format_args!("no time: timestamp is {} s", read.timestamp));
         let frames = read
             .stack_frames
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for MemorySnapshot {
 impl FromStr for Operation {
     type Err = Infallible;
 
-    /// The other way of [`Display`](std::fmt::Display).
+    /// Reads what [`Display`](std::fmt::Display) writes; any other text is [`Operation::Other`].
     fn from_str(words: &str) -> Result<Self, Infallible> {
         let of = |prefix: &str| words.strip_prefix(prefix).map(Arc::from);
         Ok(match words {
@@ -119,7 +119,7 @@ fn as_python_writes(frames: &[SourceFrame]) -> String {
     frames.iter().rev().map(line).collect()
 }
 
-/// The frames of such lines. Source lines between them are passed over.
+/// The frames in the lines of Python's `traceback.format_stack()`. Source lines between them are skipped.
 fn from_python(text: &str) -> Arc<[SourceFrame]> {
     let frame = |line: &str| {
         let (filename, rest) = line.trim_start().strip_prefix("File \"")?.rsplit_once("\", line ")?;

@@ -9,7 +9,7 @@ pub(super) mod or_message {
     use crate::profiler::ProfileSummary;
 
     #[derive(Deserialize)]
-    struct Written {
+    struct SummaryKeys {
         message: Option<String>,
         #[serde(flatten)]
         summary: serde_json::Map<String, serde_json::Value>,
@@ -32,11 +32,11 @@ pub(super) mod or_message {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<ProfileSummary>, D::Error> {
-        let Written { message, summary } = Written::deserialize(deserializer)?;
+        let SummaryKeys { message, summary } = SummaryKeys::deserialize(deserializer)?;
         if message.is_some() && summary.is_empty() {
             return Ok(None);
         }
-        // Of what is read from a tree, only the key is known, not the line.
+        // A value that is read from a tree has a key, and no line in the file.
         serde_path_to_error::deserialize(serde_json::Value::Object(summary)).map(Some).map_err(|error| {
             let path = error.path().to_string();
             let why = error.into_inner();

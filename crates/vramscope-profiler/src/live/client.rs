@@ -1,4 +1,4 @@
-//! The side that looks.
+//! The client of a live server: connections, the remote source, and the search for sockets.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Connection {
     lines: Lines,
     hello: Hello,
-    /// An answer is due that did not come in time.
+    /// Whether an answer did not come in time and is still to be received.
     due: bool,
-    /// It came later.
+    /// An answer that came late, whose highest values nobody has seen yet.
     late: Option<Look>,
 }
 
@@ -48,17 +48,17 @@ impl Connection {
         Ok(Self { lines, hello, due: false, late: None })
     }
 
-    /// Who answers.
+    /// The server's description of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Looks; the highest values are those since the last look of this connection, or since it was opened. Asks for
-    /// that many holders, most bytes first; at most 100 are told, and fewer where their stacks are very long.
+    /// Asks what is in use now. The highest values are those since this connection asked last, or since it was opened. `holders`
+    /// is how many stacks are wanted, most bytes first; at most 100 are sent, and fewer where their texts are very long.
     ///
     /// # Errors
-    /// [`SourceError::Gone`] where the program has ended. Another error may pass; no highest value is lost by an answer
-    /// that came too late.
+    /// [`SourceError::Gone`] where the program has ended. After any other error the call may be repeated: the highest values of
+    /// an answer that came too late are part of the next one.
     pub fn look(&mut self, holders: usize) -> Result<Look, SourceError> {
         if self.due {
             let late = self.answer()?;
@@ -81,16 +81,16 @@ impl Connection {
 #[derive(Debug)]
 struct Lines {
     stream: UnixStream,
-    /// Of who answers, for errors.
+    /// The server's name, for errors.
     name: String,
-    /// What has come of lines that nobody has asked for yet.
+    /// Bytes that were received and not yet returned as a line.
     received: Vec<u8>,
 }
 
 impl Lines {
     fn send(&mut self, question: Question) -> Result<(), SourceError> {
         match self.stream.write_all(&line(&question)) {
-            // Why it was closed may have come before.
+            // The connection is closed; but a refusal that says why may have been received before, and is read next.
             Err(e) if matches!(trouble("", &e), SourceError::Gone(_)) => Ok(()),
             sent => sent.map_err(|e| trouble(&self.name, &e)),
         }
@@ -106,7 +106,7 @@ impl Lines {
             }
             searched = self.received.len();
             if searched > MOST_ANSWERED {
-                // There is no telling where the next answer begins.
+                // Where the next answer begins can no longer be told, so the connection is of no use.
                 self.stream.shutdown(std::net::Shutdown::Both).ok();
                 let why = "its answer is larger than 1 MiB".to_owned();
                 return Err(SourceError::Answer { source_name: self.name.clone(), why });
@@ -125,21 +125,21 @@ impl Lines {
     }
 }
 
-/// What a line says, of what `name` answered.
+/// Parses a line that the server `name` answered.
 fn parse<T: DeserializeOwned>(line: &[u8], name: &str) -> Result<T, SourceError> {
     let source_name = name.to_owned();
     match serde_json::from_slice(line) {
         Ok(Refusal { gone: true, .. }) => Err(SourceError::Gone(source_name)),
         Ok(Refusal { error, .. }) => Err(SourceError::Answer { source_name, why: Shown::of(&error).into() }),
         Err(_) => serde_json::from_slice(line).map_err(|e| {
-            // It repeats what it does not understand.
+            // The parser's message repeats part of the answer, which must be made fit to print.
             let why = Shown::of(&format!("its answer makes no sense: {e}")).into();
             SourceError::Answer { source_name, why }
         }),
     }
 }
 
-/// A look with the highest values of one before that nobody has seen.
+/// `look` with the highest values of an earlier answer that nobody has seen.
 fn later(before: Option<Look>, mut look: Look) -> Look {
     if let Some(Look { tick: Tick { high, high_is_exact, .. }, .. }) = before {
         look.tick.high = high.max(look.tick.high);
@@ -148,7 +148,7 @@ fn later(before: Option<Look>, mut look: Look) -> Look {
     look
 }
 
-/// What an error of a socket means.
+/// The source error for an error of the socket.
 fn trouble(name: &str, error: &io::Error) -> SourceError {
     use io::ErrorKind::{
         BrokenPipe, ConnectionRefused, ConnectionReset, NotConnected, NotFound, TimedOut, WouldBlock,
@@ -163,10 +163,10 @@ fn trouble(name: &str, error: &io::Error) -> SourceError {
     SourceError::Answer { source_name: name.to_owned(), why }
 }
 
-/// The source of another program that [serves](super::LiveServer) it.
+/// The source of another program, which [serves](super::LiveServer) it.
 ///
-/// Each of its tickers has a connection of its own, and so its own highest values, exact where the other's source is.
-/// Where the program has ended, the error is [`SourceError::Gone`].
+/// Each ticker has a connection of its own, and so highest values of its own; they are exact where those of the served source
+/// are. Where the program has ended, the error is [`SourceError::Gone`].
 pub struct RemoteSource {
     path: PathBuf,
     hello: Hello,
@@ -182,14 +182,14 @@ impl RemoteSource {
     pub fn connect(path: impl AsRef<Path>) -> Result<Arc<Self>, SourceError> {
         let connection = Connection::open(path.as_ref())?;
         let hello = connection.hello().clone();
-        // It stands in logs, errors and metrics: of a bounded length, whatever the program calls itself.
+        // The name goes into logs, errors and metrics. `Shown` bounds its length, whatever the program calls itself.
         let [title, source] = [&hello.title, &hello.source_name].map(|name| Shown::of(name));
         let name = format!("{title} (process {}): {source}", hello.pid);
         let info = SourceInfo { name, device_id: hello.device_id };
         Ok(Arc::new(Self { path: path.as_ref().to_owned(), hello, info, connection: Mutex::new(connection) }))
     }
 
-    /// Who answers.
+    /// The server's description of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -234,15 +234,15 @@ impl Ticker for RemoteTicker {
             Err(_) => {
                 self.connection = Connection::open(&self.path);
                 let tick = self.connection.as_mut().map_err(|e| e.clone())?.look(0)?.tick;
-                // What was before nobody saw.
+                // What happened before this connection was opened, nobody saw.
                 Ok(Tick { high_is_exact: false, ..tick })
             }
         }
     }
 }
 
-/// Sockets of this user's programs that answer, each with a connection; those of programs that were killed are
-/// removed.
+/// The sockets of this user's programs that answer, each with a connection to it. Sockets left behind by programs that were
+/// killed are removed.
 ///
 /// # Errors
 /// Where the folder of the sockets belongs to another user, or is open to others.
@@ -250,7 +250,7 @@ pub fn discover() -> Result<Vec<(PathBuf, Connection)>, LiveError> {
     discover_except(&BTreeSet::new())
 }
 
-/// The same without those that are known: they are left alone.
+/// As [`discover`], without the sockets in `known`, which are neither asked nor removed.
 ///
 /// # Errors
 /// As [`discover`].

@@ -21,8 +21,8 @@ pub fn directory() -> Result<PathBuf, LiveError> {
     Ok(path)
 }
 
-/// The sockets of this user's programs, of which some may have ended. Those of programs that ran with and
-/// without `XDG_RUNTIME_DIR` are both found.
+/// The sockets of this user's programs, of which some may have ended. Programs with and without `XDG_RUNTIME_DIR` in their
+/// environment are both found.
 ///
 /// # Errors
 /// Where the folder belongs to another user, or is open to others.
@@ -30,7 +30,7 @@ pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
     let [first, second] = candidates();
     let mut found = list(&first)?;
     if second != first {
-        // Nothing is put there, so it matters to nobody that it cannot be used.
+        // This process puts nothing into the second folder, so it does not matter where that cannot be used.
         found.extend(list(&second).unwrap_or_default());
     }
     Ok(found)
@@ -40,8 +40,8 @@ pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
 fn candidates() -> [PathBuf; 2] {
     let temporary = std::env::temp_dir().join(format!("vramscope-{}", user()));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // As its specification has it, one that is not absolute counts for nothing, and it is the user's own: after `su` it
-    // may be that of another.
+    // By its specification, a path that is not absolute is ignored. The folder must be this user's own: after `su`, the
+    // variable may name another user's.
     let own = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_dir() && m.uid() == user());
     let runtime = runtime.filter(|path| path.is_absolute() && own(path));
     [runtime.map_or_else(|| temporary.clone(), |path| path.join("vramscope")), temporary]
@@ -52,7 +52,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, LiveError> {
         Err(LiveError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         checked => checked?,
     }
-    // By one path, wherever links lead.
+    // Links are followed first, so that each socket is found under one path.
     let entries = fs::canonicalize(folder).and_then(fs::read_dir).map_err(LiveError::io(folder))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut sockets: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "sock")).collect();
@@ -60,7 +60,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, LiveError> {
     Ok(sockets)
 }
 
-/// The folder is this user's, and nobody else may enter it.
+/// Whether the folder is this user's and nobody else may enter it.
 fn check(path: &Path) -> Result<(), LiveError> {
     let metadata = fs::symlink_metadata(path).map_err(LiveError::io(path))?;
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);

@@ -1,4 +1,4 @@
-//! A program's source, told to other processes on a local socket. No program serves one unless it says so.
+//! Serves a program's source to other processes on a local socket. No program does so unless it starts a [`LiveServer`].
 //!
 //! ```
 //! use vramscope_allocator::{MemoryPool, Policy};
@@ -44,7 +44,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// Whoever owns the folder could answer in a program's place.
+    /// The folder belongs to another user, who could answer in a program's place.
     #[error("{}: belongs to user {owner}; sockets are safe in a folder of your own alone", path.display())]
     OthersFolder {
         /// The folder.
@@ -52,7 +52,7 @@ pub enum LiveError {
         /// The number of the user.
         owner: u32,
     },
-    /// Others could reach the sockets.
+    /// Other users may enter the folder, and could reach the sockets.
     #[error(
         "{}: is open to other users (mode {mode:o}); run `chmod 700 {}`",
         path.display(),
@@ -61,21 +61,21 @@ pub enum LiveError {
     OpenFolder {
         /// The folder.
         path: PathBuf,
-        /// Its mode.
+        /// Its permission bits.
         mode: u32,
     },
-    /// A file or a link lies there.
+    /// The path is that of a file or a link.
     #[error("{}: is not a folder; sockets of programs go there", .0.display())]
     NotAFolder(PathBuf),
-    /// Another program serves there, or something else lies there.
+    /// Another program serves on that path, or something that is no socket lies there.
     #[error("{}: is taken; name another path, or remove what lies there", .0.display())]
     Taken(PathBuf),
     /// The system's own error.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Where.
+        /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// What the system said.
         error: io::Error,
     },
     /// The system gave no thread.

@@ -1,4 +1,4 @@
-//! What stacks mean: looked up on a thread of its own, because the first time it may take seconds.
+//! Looks up the symbols of stacks on a thread of its own, because that may take seconds the first time.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -12,34 +12,34 @@ use super::protocol::{Holder, MOST_ANSWERED};
 use crate::holders::{LiveStacks, in_words};
 use vramscope_basics::lock;
 
-/// How long an answer waits for what its stacks mean.
+/// How long an answer waits for the symbols of its stacks.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// Bytes of all stacks of an answer.
+/// The most bytes of all texts of stacks in one answer.
 const MOST_TEXT: usize = MOST_ANSWERED / 2;
 
-/// The holders of a source, with names.
-pub(super) struct Names {
+/// The stacks that hold most of a source's live bytes, with symbols.
+pub(super) struct StackNames {
     live: LiveStacks,
-    known: Arc<Known>,
+    known: Arc<ResolvedStacks>,
     wanted: Sender<CapturedStack>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// `None` for those that are being looked up.
+struct ResolvedStacks {
+    /// The frames of each stack as texts; `None` while they are being looked up.
     stacks: Mutex<HashMap<CapturedStack, Option<Vec<String>>>>,
     more: Condvar,
 }
 
-impl Names {
+impl StackNames {
     pub(super) fn start(live: LiveStacks) -> io::Result<Self> {
         let (wanted, asked) = channel();
-        let known = Arc::<Known>::default();
+        let known = Arc::<ResolvedStacks>::default();
         let (stacks, told) = (live.stacks(), Arc::downgrade(&known));
         std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(move || {
             for stack in asked {
-                // Nobody may want it any more.
+                // The server may have ended, and nobody wants the symbols any more.
                 let Some(told) = told.upgrade() else { return };
                 let words = in_words(&stacks, stack);
                 lock(&told.stacks).insert(stack, Some(words));
@@ -49,14 +49,14 @@ impl Names {
         Ok(Self { live, known, wanted })
     }
 
-    /// Who holds most, at most `top` of them, with what is known of their stacks in time; as far as there is room for
-    /// their text.
+    /// The stacks that hold most bytes, at most `top` of them, and only as many as there is room for in an answer. Symbols that
+    /// are not known after [`PROMPT`] are left out.
     pub(super) fn holders(&self, top: usize) -> Vec<Holder> {
         let held = self.live.held(top);
         let mut stacks = lock(&self.known.stacks);
         for &stack in held.iter().filter_map(|(stack, _)| stack.as_ref()) {
             stacks.entry(stack).or_insert_with(|| {
-                // It ends after this does.
+                // The send cannot fail: the thread runs as long as this end of the channel is there.
                 self.wanted.send(stack).ok();
                 None
             });

@@ -1,23 +1,23 @@
-//! What is asked and answered: a line of JSON each. `docs/live.md` describes them.
+//! Questions and answers, a line of JSON each. `docs/live.md` describes them.
 
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::holders::Held;
+use crate::holders::StackTotal;
 use crate::source::{Counts, Reading, Tick};
 
-/// The version of the protocol. New keys do not change it.
+/// The version of the protocol. It is not raised for new keys.
 pub const PROTOCOL: u32 = 1;
 
-/// Bytes of a question, at most.
+/// The most bytes of a question.
 pub(super) const MOST_ASKED: usize = 4 << 10;
-/// Bytes of an answer, at most.
+/// The most bytes of an answer.
 pub(super) const MOST_ANSWERED: usize = 1 << 20;
-/// Holders in one answer, at most.
+/// The most stacks in an answer.
 pub(super) const MOST_HOLDERS: usize = 100;
 
-/// What can be asked.
+/// A question to a live server.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(super) enum Question {
@@ -28,42 +28,42 @@ pub(super) enum Question {
     },
 }
 
-/// Who serves.
+/// A live server's description of itself and of the program it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The version of the protocol that is spoken: [`PROTOCOL`].
     #[serde(rename = "vramscope_live")]
     pub protocol: u32,
-    /// The number of the process, as it knows itself.
+    /// The number of the process, as it sees itself: in a container, this is not the number outside.
     pub pid: u32,
-    /// What it calls itself.
+    /// The name that the program gives itself.
     pub title: String,
     /// Its source, as `pool on device 0`.
     pub source_name: String,
     /// The device's number, where there is a device.
     pub device_id: Option<i32>,
-    /// It knows who holds what is live.
+    /// Whether it counts the stacks that hold what is live.
     pub collects_holders: bool,
 }
 
-/// A look at a program.
+/// What a live server answers about the memory of its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "LookKeys", into = "LookKeys")]
 pub struct Look {
     /// When, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What is in use, and the most there was since the look before of the same connection.
+    /// What is in use, and the highest values since the same connection asked before.
     pub tick: Tick,
-    /// Bytes that are free in segments of which something is in use.
+    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch).
     pub inactive_split_bytes: Option<u64>,
     /// Bytes that emptying the cache would give back.
     pub releasable_bytes: Option<u64>,
-    /// Who holds most of what is live and was allocated since the program began to serve; `None` where it does not
-    /// collect that.
+    /// The stacks that hold most of what was allocated since the program began to serve and is live; `None` where it does not
+    /// count them.
     pub holders: Option<Vec<Holder>>,
 }
 
-/// Live blocks of one stack.
+/// The live blocks of one stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Bytes of the blocks.
@@ -76,7 +76,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub(super) fn new(Held { bytes, count }: Held, stack: Option<Vec<String>>) -> Self {
+    pub(super) fn new(StackTotal { bytes, count }: StackTotal, stack: Option<Vec<String>>) -> Self {
         Self { bytes, count, stack }
     }
 }
@@ -128,11 +128,11 @@ impl From<LookKeys> for Look {
     }
 }
 
-/// Why there is no answer.
+/// An answer that says why a question is not answered.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Refusal {
     pub(super) error: String,
-    /// There will be none any more.
+    /// Whether the source is gone, so that no later question will be answered either.
     #[serde(default)]
     pub(super) gone: bool,
 }
@@ -145,7 +145,7 @@ impl Refusal {
 
 /// A line of JSON.
 pub(super) fn line(value: &impl Serialize) -> Vec<u8> {
-    // Numbers, texts and lists of them always are JSON.
+    // Numbers, texts and lists of them can always be written as JSON.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line

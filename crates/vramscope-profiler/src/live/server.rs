@@ -1,4 +1,4 @@
-//! The side of the program that is looked at.
+//! The live server: a program's source on a local socket.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::names::Names;
+use super::names::StackNames;
 use super::protocol::{
     Hello, Look, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
 };
@@ -23,42 +23,44 @@ use crate::holders::LiveStacks;
 use crate::snapshot::now_us;
 use crate::source::{MemorySource, SourceError, Ticker};
 
-/// Connections at a time.
+/// The most connections at a time.
 const MOST_CONNECTIONS: usize = 16;
-/// A connection that has asked nothing for so long leaves for a new one where all places are taken; one that has never asked
-/// leaves before it.
+/// Where all places are taken, a new connection takes the place of one that has asked nothing for this long. A connection that
+/// has never asked anything loses its place first.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long no connection is accepted where the system has none to give.
+/// How long to wait before the next connection is accepted, after the system refused one.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the end of the thread is waited for.
+/// How long dropping the server waits for its thread to end.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// Sockets of one process.
+/// The most sockets of one process in the user's folder.
 const MOST_SOCKETS: u32 = 1000;
-/// Characters of a title.
+/// The most characters of a title.
 const MOST_TITLE: usize = 200;
 
-/// What a server does beside the least.
+/// Where a server's socket is, and what it serves.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LiveOptions {
-    /// The socket; `PID.sock` in [`directory`](super::directory) where it is `None`, or `PID-2.sock` and so on
-    /// where that is taken.
+    /// The path of the socket. `None` is `PID.sock` in [`directory`](super::directory), or `PID-2.sock` and so on where that is
+    /// taken.
     pub path: Option<PathBuf>,
-    /// Collect who holds what is live, where the source sees allocations. A malloc costs about a microsecond more.
+    /// Counts the stacks that hold what is live, where the source sees allocations. A malloc then takes about a microsecond
+    /// longer.
     pub collect_holders: bool,
-    /// What the program calls itself; its file's name where it is `None`.
+    /// The program's name for people; `None` is the name of its file.
     pub title: Option<String>,
 }
 
 /// Serves a source on a local socket until it is dropped.
 ///
-/// One thread answers all connections, another looks up what stacks mean. Neither keeps the program waiting, except
-/// as any look at its source does.
+/// One thread answers all connections, and another looks up the symbols of stacks. The program waits for neither, except for
+/// the locks that reading its source takes.
 #[must_use = "the server ends when this is dropped"]
 pub struct LiveServer {
     path: PathBuf,
-    /// The file that was made, and by which process: a copy of this in a forked one is not the server.
+    /// The device and inode of the socket, and the number of the process that made it. In a process forked from that one, this
+    /// is a copy and not the server.
     made: (u64, u64, u32),
     /// Shut down to stop the thread.
     running: UnixStream,
@@ -79,7 +81,7 @@ impl LiveServer {
             let metadata = fs::symlink_metadata(&path).map_err(LiveError::io(&path))?;
             let (running, stop) = UnixStream::pair().map_err(LiveError::io(&path))?;
             let live = if options.collect_holders { LiveStacks::of(source.as_ref()) } else { None };
-            let names = live.map(Names::start).transpose().map_err(LiveError::Thread)?;
+            let names = live.map(StackNames::start).transpose().map_err(LiveError::Thread)?;
             let info = source.info();
             let hello = Hello {
                 protocol: PROTOCOL,
@@ -126,7 +128,7 @@ impl Drop for LiveServer {
             fs::remove_file(&self.path).ok();
         }
         self.running.shutdown(std::net::Shutdown::Both).ok();
-        // An answer that is being made may need what this thread holds, so its end is not waited for for ever.
+        // The server's thread may be making an answer, and may need a lock that this thread holds; so the wait is bounded.
         self.ended.recv_timeout(FAREWELL).ok();
     }
 }
@@ -145,14 +147,14 @@ fn listen_anywhere() -> Result<(UnixListener, PathBuf), LiveError> {
     Err(LiveError::Taken(first))
 }
 
-/// What the program is called.
+/// The program's name: the one given, else the name of its file, cut to [`MOST_TITLE`] characters.
 fn title(given: Option<String>) -> String {
     let of_program = || Some(std::env::current_exe().ok()?.file_name()?.to_string_lossy().into_owned());
     let title = given.or_else(of_program).unwrap_or_else(|| "a program".to_owned());
     title.chars().take(MOST_TITLE).collect()
 }
 
-/// What the thread has.
+/// What the server's thread works with.
 struct Server {
     answers: Answers,
     listener: UnixListener,
@@ -168,7 +170,7 @@ impl Server {
             let now = Instant::now();
             accepts_from = accepts_from.filter(|&from| from > now);
             let deadlines = clients.iter().filter_map(|c| c.until).chain(accepts_from);
-            // A little later, so that it has passed then.
+            // A millisecond is added, so that the deadline has passed when `poll` returns.
             let until = deadlines.min().map(|d| d.saturating_duration_since(now) + Duration::from_millis(1));
             let timeout = until.and_then(|until| Timespec::try_from(until).ok());
             let accepting = if accepts_from.is_none() { PollFlags::IN } else { PollFlags::empty() };
@@ -194,12 +196,12 @@ impl Server {
         }
     }
 
-    /// Takes one connection on.
+    /// Accepts one connection.
     fn accept(&self, clients: &mut Vec<Client>) -> io::Result<()> {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         let mut stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
-            // Whoever called has gone.
+            // The client has gone already.
             Err(e) if matches!(e.kind(), ConnectionAborted | Interrupted | WouldBlock) => return Ok(()),
             Err(e) => return Err(e),
         };
@@ -208,7 +210,7 @@ impl Server {
             let now = Instant::now();
             let is_idle =
                 |c: &Client| c.heard.is_none_or(|heard| now.saturating_duration_since(heard) > IDLE);
-            // Of those that have never asked the first that came: their times are the earliest of all.
+            // A client that has never asked has no time, which is lower than any; among those, the first one is taken.
             let idle = clients.iter().enumerate().filter(|(_, c)| is_idle(c)).min_by_key(|(_, c)| c.heard);
             if let Some((longest, _)) = idle {
                 clients.remove(longest);
@@ -216,22 +218,22 @@ impl Server {
         }
         if clients.len() < MOST_CONNECTIONS {
             let ticker = catch_unwind(AssertUnwindSafe(|| Arc::clone(&self.answers.source).ticker()));
-            // Whoever called is let go where the source panics.
+            // Where the source panics, the connection is closed.
             clients.extend(ticker.ok().map(|ticker| Client::new(stream, ticker)));
         } else {
             let refusal = Refusal::new(format_args!("{MOST_CONNECTIONS} connections are open; close one"));
-            // A new connection has room for it.
+            // The buffer of a new connection is empty, so this does not block.
             stream.write_all(&line(&refusal)).ok();
         }
         Ok(())
     }
 }
 
-/// Knows the answers.
+/// What the answers are made of.
 struct Answers {
     hello: Hello,
     source: Arc<dyn MemorySource>,
-    names: Option<Names>,
+    names: Option<StackNames>,
 }
 
 impl Answers {
@@ -249,7 +251,7 @@ impl Answers {
     }
 
     fn look(&self, ticker: &mut dyn Ticker, holders: usize) -> Result<Vec<u8>, SourceError> {
-        // The next look at a source that panicked may be better; without this thread there would be none.
+        // A panic of the source must not end this thread: the next answer may succeed.
         let looked = catch_unwind(AssertUnwindSafe(|| {
             Ok((ticker.tick()?, self.source.inactive_split_bytes(), self.source.releasable_bytes()))
         }));
@@ -274,17 +276,17 @@ impl Answers {
     }
 }
 
-/// A connection. Nothing is read before the answer is sent.
+/// A connection to a client. The next question is read only after the answer to the one before was sent.
 struct Client {
     stream: UnixStream,
     ticker: Box<dyn Ticker>,
-    /// Read, and not answered yet.
+    /// Bytes that were read and not yet answered.
     asked: Vec<u8>,
-    /// Not sent yet.
+    /// Bytes of the answer that are not yet sent.
     answer: Vec<u8>,
-    /// When the answer must have been sent.
+    /// When the answer must have been sent; `None` where nothing is to be sent.
     until: Option<Instant>,
-    /// Nothing more is read.
+    /// Whether the connection is to be closed after the answer, so that no more is read.
     closing: bool,
     /// When it last asked something that could be answered.
     heard: Option<Instant>,
@@ -307,7 +309,7 @@ impl Client {
         if self.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT }
     }
 
-    /// Sends, answers and reads, as far as nothing has to be waited for.
+    /// Sends, answers and reads as far as possible without waiting.
     ///
     /// # Errors
     /// Where the connection is over.
@@ -331,7 +333,7 @@ impl Client {
                     self.answer(answer);
                 }
                 None if self.asked.len() <= MOST_ASKED => {
-                    // Once, so that others have their turn.
+                    // It reads once only, so that other clients have their turn.
                     if has_read || !self.receive()? {
                         return Ok(());
                     }
@@ -351,7 +353,7 @@ impl Client {
         self.until = Some(Instant::now() + PATIENCE);
     }
 
-    /// Whether all is sent.
+    /// Sends what the client takes without waiting. Returns whether all is sent.
     fn send(&mut self) -> io::Result<bool> {
         while !self.answer.is_empty() {
             match self.stream.write(&self.answer) {
@@ -366,7 +368,7 @@ impl Client {
         Ok(true)
     }
 
-    /// Whether there was something to read.
+    /// Reads once without waiting. Returns whether there was something to read.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; MOST_ASKED];
         match self.stream.read(&mut buffer) {

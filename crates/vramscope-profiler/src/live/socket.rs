@@ -1,4 +1,4 @@
-//! Sockets of the local machine that belong to one user and wait for nobody for ever.
+//! Local sockets that only their own user may connect to, and that never wait for ever.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,13 +12,13 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 
 use super::LiveError;
 
-/// Connections that wait to be accepted.
+/// The most connections that may wait to be accepted.
 const WAITING: i32 = 16;
 
 /// Listens at `path`, for its own user alone.
 pub(super) fn listen(path: &Path) -> Result<UnixListener, LiveError> {
     match bind(path) {
-        // Left behind by a program that was killed.
+        // The socket was left behind by a program that was killed.
         Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
             fs::remove_file(path).map_err(LiveError::io(path))?;
             bind(path)
@@ -35,7 +35,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket = new()?;
     net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let listen = || {
-        // Before anybody can connect.
+        // The permissions are set before the socket listens, so that nobody else can connect before.
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         net::listen(&socket, WAITING)?;
         let listener = UnixListener::from(socket);
@@ -43,7 +43,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         Ok(listener)
     };
     listen().inspect_err(|_| {
-        // Nobody else has it yet.
+        // The file is this call's own: nobody else could connect to it yet.
         fs::remove_file(path).ok();
     })
 }
@@ -52,20 +52,20 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 pub(super) fn connect(path: &Path, within: Duration) -> io::Result<UnixStream> {
     let stream = UnixStream::from(new()?);
     stream.set_read_timeout(Some(within))?;
-    // Holds for connecting, too, to a program that accepts nobody.
+    // On Unix sockets this bounds the time to connect too, to a program that accepts nobody.
     stream.set_write_timeout(Some(within))?;
     net::connect(&stream, &SocketAddrUnix::new(path)?)?;
     Ok(stream)
 }
 
-/// A socket that programs which are started meanwhile do not inherit.
+/// A new socket, which is not inherited by programs that another thread starts at this moment.
 #[cfg(not(target_vendor = "apple"))]
 fn new() -> io::Result<OwnedFd> {
     let flags = net::SocketFlags::CLOEXEC;
     Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// The same in two steps; there is no other way.
+/// A new socket, made not to be inherited in a second step: Apple's systems have no way to do both at once.
 #[cfg(target_vendor = "apple")]
 fn new() -> io::Result<OwnedFd> {
     let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
@@ -73,7 +73,8 @@ fn new() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket at which nobody listens any more. One that was just made may not listen yet, so it is asked twice.
+/// Whether the path is that of a socket on which nobody listens any more. A socket that was just made may not listen yet, so
+/// this connects twice, 10 ms apart.
 pub(super) fn is_dead(path: &Path) -> bool {
     let refuses = || {
         connect(path, Duration::from_millis(100)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)

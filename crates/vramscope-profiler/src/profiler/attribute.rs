@@ -5,7 +5,7 @@ use std::future::Future;
 
 use super::GpuMemoryProfiler;
 
-/// Calls `call`, measured where there is a profiler.
+/// Calls `call`, profiled where there is a profiler.
 pub fn call<R>(
     profiler: Option<&GpuMemoryProfiler>,
     name: &str,
@@ -18,7 +18,7 @@ pub fn call<R>(
     }
 }
 
-/// The same with a future.
+/// As [`call`], for a future.
 pub async fn future<F: Future>(
     profiler: Option<&GpuMemoryProfiler>,
     name: &str,
@@ -31,13 +31,14 @@ pub async fn future<F: Future>(
     }
 }
 
-/// What a function returned, whatever that is. Which of the traits below answers for it is found where the attribute stands,
-/// by the number of references that are taken off: an error that can be written, an error that cannot, and no error.
+/// What a function returned, of any type. The attribute calls `error` on it, and the compiler chooses one of the traits below by
+/// how many references it has to take off: first for an error that implements `Display`, then for any other error, then for a
+/// type that is not a `Result`.
 pub struct Returned<'r, R>(pub &'r R);
 
-/// An error that can be written.
+/// Of a `Result` whose error implements `Display`.
 pub trait ErrorInWords {
-    /// It in words.
+    /// The error's message; `None` where there is no error.
     fn error(&self) -> Option<String>;
 }
 
@@ -47,9 +48,9 @@ impl<T, E: Display> ErrorInWords for &&Returned<'_, Result<T, E>> {
     }
 }
 
-/// An error that cannot be written.
+/// Of a `Result` whose error does not implement `Display`.
 pub trait ErrorWithoutWords {
-    /// That there is one.
+    /// A message with the error's type; `None` where there is no error.
     fn error(&self) -> Option<String>;
 }
 
@@ -59,9 +60,9 @@ impl<T, E> ErrorWithoutWords for &Returned<'_, Result<T, E>> {
     }
 }
 
-/// Not an error.
+/// Of a type that is not a `Result`.
 pub trait NoError {
-    /// Nothing.
+    /// Always `None`.
     fn error(&self) -> Option<String> {
         None
     }

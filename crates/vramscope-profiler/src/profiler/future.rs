@@ -1,4 +1,4 @@
-//! Calls that wait: futures, which may go on on another thread.
+//! Profiled futures, which may be polled on several threads.
 
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
@@ -14,12 +14,12 @@ use super::{GpuMemoryProfiler, error_in_words, message};
 use crate::leaks::LeakTask;
 
 impl GpuMemoryProfiler {
-    /// As [`profile_function`](Self::profile_function), for a future: from when it is first polled until it is done.
+    /// As [`profile_function`](Self::profile_function), for a future: measured from its first poll until it is ready.
     ///
-    /// What the device says (peak, bytes allocated and freed) is of all that time, whatever else runs while the future waits,
-    /// as it is with other threads. [`ProfileResult::thread`] is what the future itself did while it was polled, on
-    /// whichever thread, and nothing of what others did in between. [`ProfileResult::execution_time`] has the time it
-    /// waited in it. One that is dropped before it is done has failed.
+    /// The numbers of the device (peak, bytes allocated and freed) cover all that time, with whatever other tasks and threads
+    /// do meanwhile. [`ProfileResult::thread`] is only what the future itself did while it was polled, on whichever thread.
+    /// [`ProfileResult::execution_time`] includes the time it waited. A future that is dropped before it is ready counts as
+    /// failed.
     pub async fn profile_future<F: Future>(&self, name: &str, future: F) -> (F::Output, ProfileResult) {
         self.future_judged(name.into(), future, |_| None).await
     }
@@ -69,13 +69,13 @@ impl GpuMemoryProfiler {
     }
 }
 
-/// A call that is on a thread only while it is polled.
+/// The call of a future, which is open on a thread only while the future is polled there.
 struct Task<'p> {
     profiler: &'p GpuMemoryProfiler,
-    /// `None` once it has ended.
-    call: Option<Call<Option<LeakTask<'p>>>>,
-    /// It was polled before.
+    call: Call<LeakTask<'p>>,
+    /// Whether it was polled before.
     entered: bool,
+    /// What it did in the polls so far; `None` once that was not known.
     used: Option<ThreadUse>,
 }
 
@@ -83,11 +83,12 @@ impl<'p> Task<'p> {
     fn begin(profiler: &'p GpuMemoryProfiler, name: Arc<str>) -> Self {
         let leaks = profiler.leaks.as_ref().map(|leaks| leaks.task(&name));
         let call = Call::begin(profiler, name, leaks);
-        Self { profiler, call: Some(call), entered: false, used: Some(ThreadUse::default()) }
+        Self { profiler, call, entered: false, used: Some(ThreadUse::default()) }
     }
 
+    /// A poll begins on this thread.
     fn enter(&mut self) {
-        let Some(call) = &mut self.call else { return };
+        let call = &mut self.call;
         if let Some(leaks) = &call.leaks {
             leaks.enter();
         }
@@ -97,27 +98,26 @@ impl<'p> Task<'p> {
         }
     }
 
+    /// The poll has ended.
     fn leave(&mut self) {
-        let Some(call) = &self.call else { return };
-        self.used = threads::close(call.key).filter(|_| self.used.is_some());
-        if let Some(leaks) = &call.leaks {
+        self.used = threads::close(self.call.key).filter(|_| self.used.is_some());
+        if let Some(leaks) = &self.call.leaks {
             leaks.leave();
         }
     }
 
     fn end(mut self, outcome: Outcome) -> ProfileResult {
-        let Some(call) = self.call.take() else { unreachable!("a call ends once") };
         let used = self.used;
-        call.end(self.profiler, outcome, |_| used)
+        self.call.end(self.profiler, outcome, |_| used)
     }
 }
 
 impl Drop for Task<'_> {
     fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
+        if !self.call.has_ended() {
             let used = self.used;
             let dropped = Outcome::Failed("the future was dropped before it was done".to_owned());
-            call.end(self.profiler, dropped, |_| used);
+            self.call.end_in_own_process(self.profiler, dropped, |_| used);
         }
     }
 }

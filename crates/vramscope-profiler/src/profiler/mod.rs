@@ -1,13 +1,13 @@
-//! Memory of functions and blocks.
+//! [`GpuMemoryProfiler`]: the memory of functions and blocks.
 
 pub mod attribute;
 mod future;
 mod global;
-mod looks;
 mod of_pool;
 mod peak_stacks;
 mod result;
 mod scope;
+mod source_reader;
 mod summary;
 mod threads;
 mod words;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thiserror::Error;
-use vramscope_allocator::{CapturedStack, MemoryPool, SourceFrame, StackRecorder};
+use vramscope_allocator::{CapturedStack, MemoryPool, Process, SourceFrame, StackRecorder};
 
 pub use global::{global_profiler, set_global_profiler, take_global_profiler};
 pub use of_pool::{OfPool, PoolProfiler};
@@ -35,8 +35,8 @@ use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{
     Counts, DeviceSpec, MemorySource, Observation, PoolSource, Reading, SelectError, SourceError, SourceInfo,
 };
-use looks::{Looks, MONITOR_HOLDS, Peak};
 use peak_stacks::PeakStacks;
+use source_reader::{MONITOR_HOLDS, Peak, SourceReader};
 use summary::Totals;
 use threads::ThreadTally;
 use vramscope_basics::lock;
@@ -67,42 +67,43 @@ use vramscope_basics::lock;
 /// ```
 ///
 /// # What differs from gpumemprof
-/// - Every call has its own true peak, however calls nest and whatever runs on other threads; the program's own
-///   peaks are not reset. gpumemprof resets the device's peak for each call, and the outer one's is lost.
+/// - Every call has its own true peak, however calls nest and whatever runs on other threads, and the program's own peaks are
+///   not reset. gpumemprof resets the device's peak for each call, which loses the outer call's.
 /// - A call that fails or panics has its true peak and its error.
-/// - What a function returns is given to the caller.
-/// - Bytes allocated and freed are gross. Numbers the source does not know are `None`.
-/// - Nothing is synchronised, and nothing is searched for: counts are those of the pool.
-/// - `cpu_memory` is this process's; gpumemprof's is the whole machine's.
-/// - Results and snapshots are bounded; the oldest go first. The summary is of all all the same.
+/// - What a function returns is passed to the caller.
+/// - Bytes allocated and freed are the sums of all allocations and of all frees. Numbers that the source does not know are
+///   `None`.
+/// - The device is not synchronised, and the garbage collector is not searched for tensors: counts are those of the pool.
+/// - `cpu_memory` is the resident memory of this process; gpumemprof's is that of the whole machine.
+/// - The number of results and of snapshots is bounded, and the oldest are dropped first. The summary still counts all calls.
 ///
-/// It may be used from any thread. Names are kept for the summary, so they should be few: `step`, not `step 4711`.
+/// It may be used from any thread. The summary has a row for every name, so names should be few: `step`, not `step 4711`.
 pub struct GpuMemoryProfiler {
-    shared: Arc<Shared>,
+    shared: Arc<ProfilerShared>,
     leaks: Option<LeakDetector>,
     monitor: Mutex<Option<Monitor>>,
     tally: Option<Observation>,
-    /// Tells of the allocations at peaks, where stacks are collected.
+    /// Observes allocations to capture the stacks of peaks, where stacks are collected.
     _at_peaks: Option<Observation>,
 }
 
-/// What a profiler does beside the least: gpumemprof's arguments, and bounds.
+/// What a profiler measures and how much it keeps: gpumemprof's arguments, and bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfilerOptions {
-    /// Count blocks that are created and freed, and what each call's own thread does (gpumemprof:
-    /// `track_tensors`, by the garbage collector). A malloc or a free costs some 40 ns more.
+    /// Counts the blocks that are allocated and freed, and what each call's own thread does (gpumemprof's `track_tensors`, which
+    /// asks the garbage collector). A malloc or a free takes some 40 ns longer.
     pub track_allocations: bool,
-    /// Look at this process's host memory too.
+    /// Reads this process's host memory too.
     pub track_cpu_memory: bool,
-    /// Keep with each snapshot before and after a call who called, and with its peak who allocated when it was reached.
-    /// Stacks are looked up when a call ends or begins, which takes long the first time.
+    /// Keeps stacks: with the snapshots before and after a call, the stack of the call; with its peak, the stack of the allocation
+    /// that reached it. Symbols are looked up when a call begins or ends, which may take seconds the first time.
     pub collect_stack_traces: bool,
-    /// Look for leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call
-    /// costs about a microsecond more.
+    /// Looks for leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call takes about a
+    /// microsecond longer.
     pub find_leaks: bool,
-    /// Snapshots that are kept.
+    /// How many snapshots are kept, at least one.
     pub max_snapshots: usize,
-    /// Results that are kept.
+    /// How many results are kept, at least one.
     pub max_results: usize,
 }
 
@@ -130,30 +131,34 @@ pub enum ProfilerError {
     /// The source does not answer.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// A bound of nothing.
+    /// A bound is 0, so that nothing would be kept.
     #[error("{0} is 0, so that none would be kept; name 1 or more")]
     NothingKept(&'static str),
-    /// Leaks are wanted of a source that does not see allocations.
+    /// Leaks are to be found in a source that does not see allocations.
     #[error("{0} does not see allocations, so leaks cannot be found in it; profile a pool")]
     NoAllocations(String),
 }
 
-pub(super) struct Shared {
-    /// Names this profiler among the calls of a thread.
+/// What a profiler shares with its monitor's thread.
+struct ProfilerShared {
+    /// Tells this profiler's calls from those of others on the same thread.
     id: u64,
-    looks: Looks,
+    /// Whose profiler it is: in a forked process, its locks may never be given back.
+    process: Process,
+    source_reader: SourceReader,
     options: ProfilerOptions,
     stacks: Arc<StackRecorder>,
     peak_stacks: Option<Arc<PeakStacks>>,
-    state: Mutex<State>,
+    state: Mutex<ProfilerState>,
 }
 
-struct State {
+struct ProfilerState {
     results: VecDeque<ProfileResult>,
     snapshots: VecDeque<MemorySnapshot>,
     totals: Totals,
     baseline: MemorySnapshot,
-    /// The highest since the baseline. Shared, because asking it is code of others.
+    /// The highest values since the baseline. It is shared so that it can be read with nothing locked, because that may run code
+    /// of the source.
     peak: Arc<Peak>,
 }
 
@@ -177,10 +182,10 @@ impl GpuMemoryProfiler {
         Self::with_options(source, ProfilerOptions::default())
     }
 
-    /// The same with other options.
+    /// As [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// Where the source does not answer, or cannot do what is asked for, or nothing would be kept.
+    /// Where the source does not answer, leaks are to be found in a source that does not see allocations, or a bound is 0.
     pub fn with_options(
         source: Arc<dyn MemorySource>,
         options: ProfilerOptions,
@@ -205,35 +210,37 @@ impl GpuMemoryProfiler {
         } else {
             None
         };
-        let looks = Looks::new(source, options.track_cpu_memory);
-        let state = State {
+        let source_reader = SourceReader::new(source, options.track_cpu_memory);
+        let state = ProfilerState {
             results: VecDeque::new(),
             snapshots: VecDeque::new(),
             totals: Totals::new(),
-            peak: Arc::new(looks.watch()),
-            baseline: baseline(&looks, &looks.read()),
+            peak: Arc::new(source_reader.watch()),
+            baseline: baseline(&source_reader, &source_reader.read()),
         };
         let stacks = Arc::new(StackRecorder::new());
         let peak_stacks = options.collect_stack_traces.then(|| PeakStacks::new(Arc::clone(&stacks)));
-        let at_peaks = peak_stacks.as_ref().and_then(|stacks| looks.source.observe(Arc::clone(stacks) as _));
-        let shared = Shared { id, looks, options, stacks, peak_stacks, state: Mutex::new(state) };
+        let at_peaks =
+            peak_stacks.as_ref().and_then(|stacks| source_reader.source.observe(Arc::clone(stacks) as _));
+        let (process, state) = (Process::this(), Mutex::new(state));
+        let shared = ProfilerShared { id, process, source_reader, options, stacks, peak_stacks, state };
         Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally, _at_peaks: at_peaks })
     }
 
-    /// What is profiled.
+    /// The name and the device of the source.
     pub fn source(&self) -> &SourceInfo {
-        self.shared.looks.source.info()
+        self.shared.source_reader.source.info()
     }
 
     // ---- calls ----
 
-    /// Calls `f` and says what it did to memory. If it panics, the panic is passed on and the result is the last
-    /// of [`results`](Self::results).
+    /// Calls `f`, and returns what it returned together with what it did to memory. If it panics, the panic is passed on, and the
+    /// result is the last of [`results`](Self::results).
     pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, ProfileResult) {
         self.profile_judged(name.into(), f, |_| None)
     }
 
-    /// The same; `error` says whether what `f` returned is one.
+    /// As [`profile_function`](Self::profile_function); `error` returns the message where what `f` returned is an error.
     fn profile_judged<R>(
         &self,
         name: Arc<str>,
@@ -267,8 +274,8 @@ impl GpuMemoryProfiler {
         returned.map(|value| (value, result))
     }
 
-    /// Makes a function of which every call is profiled (gpumemprof's decorator). It returns what `f` returns, may be
-    /// called by several threads at a time where `f` may, and by itself. Several arguments are a tuple, and `|()|` is none.
+    /// Returns a function that calls `f` and profiles every call (gpumemprof's decorator). It may be called by several threads at a
+    /// time where `f` may, and may call itself. Several arguments are passed as a tuple, and none as `()`.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
@@ -285,15 +292,15 @@ impl GpuMemoryProfiler {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// What is borrowed for an argument stays borrowed as long as the wrapped function is there. The attribute `#[profile]` of
-    /// the crate `vramscope` does it to a function as it is written, with whatever arguments; a closure that changes what it
-    /// holds is called through [`profile_function`](Self::profile_function).
+    /// What is borrowed for an argument stays borrowed as long as the returned function lives. The attribute `#[profile]` of the
+    /// crate `vramscope` profiles a function with any arguments. A closure that changes what it captures is called through
+    /// [`profile_function`](Self::profile_function).
     pub fn wrap<'p, A, R, F: Fn(A) -> R>(&'p self, name: &str, f: F) -> impl Fn(A) -> R + use<'p, A, R, F> {
         let name: Arc<str> = name.into();
         move |argument| self.profile_judged(Arc::clone(&name), || f(argument), |_| None).0
     }
 
-    /// As [`wrap`](Self::wrap), for a function that may fail: the result of a call that does has its error.
+    /// As [`wrap`](Self::wrap), for a function that may fail. The result of a call that fails has the error.
     pub fn try_wrap<'p, A, T, E: Display, F: Fn(A) -> Result<T, E>>(
         &'p self,
         name: &str,
@@ -310,11 +317,12 @@ impl GpuMemoryProfiler {
 
     // ---- monitoring ----
 
-    /// Takes a snapshot every `interval`, on a thread of its own. On a pool each has the exact high-water mark since
-    /// the one before, so that nothing shorter than the interval is missed. The first is taken at once.
+    /// Takes a snapshot every `interval`, on a thread of its own, the first at once. On a pool, each has the exact highest values
+    /// since the one before, so that no peak between two snapshots is missed.
     ///
     /// # Errors
-    /// Where it runs already, or the interval is nothing. gpumemprof ignores a second start and its interval.
+    /// Where monitoring runs already (gpumemprof ignores a second start and its interval), the interval is shorter than a
+    /// microsecond, or the system gives no thread.
     pub fn start_monitoring(&self, interval: Duration) -> Result<(), MonitorError> {
         let running = |monitor: &Option<Monitor>| {
             let running = monitor.as_ref().filter(|m| m.is_running())?;
@@ -324,17 +332,17 @@ impl GpuMemoryProfiler {
             return Err(error);
         }
         let shared = Arc::clone(&self.shared);
-        let source = Arc::clone(&self.shared.looks.source);
-        // With nothing locked, for the source is code of others.
+        let source = Arc::clone(&self.shared.source_reader.source);
+        // With nothing locked, because the source's own code runs.
         let started = Monitor::start(source, interval, move |sample| {
             if let Ok(sample) = sample {
-                let now = shared.looks.seen(sample.tick.now, MONITOR_HOLDS);
+                let now = shared.source_reader.seen(sample.tick.now, MONITOR_HOLDS);
                 let high = sample.tick.high;
                 shared.keep(shared.snapshot(Operation::Monitor, sample.time_us, &now, &high));
             }
         })?;
         let mut monitor = lock(&self.monitor);
-        // Another thread may have been faster.
+        // Another thread may have started monitoring meanwhile.
         match running(&monitor) {
             Some(error) => {
                 drop(monitor);
@@ -349,7 +357,7 @@ impl GpuMemoryProfiler {
         }
     }
 
-    /// Takes a last snapshot and ends monitoring, at once. Does nothing where it does not run.
+    /// Takes a last snapshot and ends monitoring. Does nothing where it does not run.
     pub fn stop_monitoring(&self) {
         let monitor = lock(&self.monitor).take();
         drop(monitor);
@@ -359,41 +367,41 @@ impl GpuMemoryProfiler {
 
     /// What is in use now, with the highest values since the baseline.
     pub fn snapshot(&self) -> MemorySnapshot {
-        let now = self.shared.looks.read();
+        let now = self.shared.source_reader.read();
         let peak = Arc::clone(&lock(&self.shared.state).peak);
         let peak = peak.so_far();
         self.shared.snapshot(Operation::Now, now_us(), &now, &peak.max(now))
     }
 
-    /// Calls in the order they ended: what was called inside a call precedes it.
+    /// The results of calls, in the order in which they ended: a call that was made inside another precedes it.
     pub fn results(&self) -> Vec<ProfileResult> {
         lock(&self.shared.state).results.iter().cloned().collect()
     }
 
-    /// The call that ended last.
+    /// The result of the call that ended last.
     pub fn last_result(&self) -> Option<ProfileResult> {
         lock(&self.shared.state).results.back().cloned()
     }
 
-    /// What monitoring saw.
+    /// The snapshots of monitoring, oldest first.
     pub fn snapshots(&self) -> Vec<MemorySnapshot> {
         lock(&self.shared.state).snapshots.iter().cloned().collect()
     }
 
-    /// The state that later ones are compared with: when the profiler was made, or its results were cleared.
+    /// The snapshot that later ones are compared with, taken when the profiler was made or its results were cleared last.
     pub fn baseline(&self) -> MemorySnapshot {
         lock(&self.shared.state).baseline.clone()
     }
 
-    /// Lines whose blocks pile up across calls of the same name, where [`find_leaks`](ProfilerOptions::find_leaks) is
-    /// set.
+    /// The lines whose blocks accumulate across calls of the same name. It is empty unless
+    /// [`find_leaks`](ProfilerOptions::find_leaks) is set.
     pub fn leaks(&self) -> Vec<LeakSuspect> {
         self.leaks.as_ref().map(LeakDetector::suspects).unwrap_or_default()
     }
 
-    /// All calls together.
+    /// The summary of all calls (gpumemprof's `get_summary`).
     pub fn get_summary(&self) -> ProfileSummary {
-        let now = self.shared.looks.read();
+        let now = self.shared.source_reader.read();
         let peak = Arc::clone(&lock(&self.shared.state).peak);
         let highest = peak.so_far().max(now);
         let device = self.source().device();
@@ -422,32 +430,32 @@ impl GpuMemoryProfiler {
         }
     }
 
-    /// Forgets all results, snapshots, statistics and what was seen of leaks, and takes a new baseline. Monitoring
-    /// goes on; calls that are open will be counted when they end.
+    /// Drops all results, snapshots, sums and what was counted of leaks, and takes a new baseline. Monitoring goes on, and calls that
+    /// are open are counted when they end.
     pub fn clear_results(&self) {
-        let peak = Arc::new(self.shared.looks.watch());
-        let now = self.shared.looks.read();
-        let baseline = baseline(&self.shared.looks, &now);
+        let peak = Arc::new(self.shared.source_reader.watch());
+        let now = self.shared.source_reader.read();
+        let baseline = baseline(&self.shared.source_reader, &now);
         if let Some(leaks) = &self.leaks {
             leaks.clear();
         }
         let mut state = lock(&self.shared.state);
-        let State { results, snapshots, totals, .. } = &mut *state;
+        let ProfilerState { results, snapshots, totals, .. } = &mut *state;
         results.clear();
         snapshots.clear();
         totals.clear(now.counts);
         state.baseline = baseline;
         let before = std::mem::replace(&mut state.peak, peak);
         drop(state);
-        // With nothing locked, for it is code of others.
+        // With nothing locked, because dropping it may run the source's own code.
         drop(before);
     }
 }
 
-impl Shared {
+impl ProfilerShared {
     fn snapshot(&self, operation: Operation, time_us: i64, now: &Reading, high: &Reading) -> MemorySnapshot {
         let mut snapshot =
-            MemorySnapshot::new(operation, self.looks.source.info().device_id, time_us, now, high);
+            MemorySnapshot::new(operation, self.source_reader.source.info().device_id, time_us, now, high);
         if self.options.collect_stack_traces
             && matches!(snapshot.operation, Operation::Before(_) | Operation::After(_))
         {
@@ -464,12 +472,12 @@ impl Shared {
         push_bounded(&mut lock(&self.state).snapshots, snapshot, self.options.max_snapshots);
     }
 
-    /// A call has begun, at these counts.
+    /// Counts a call that has begun, when the source had these counts.
     fn begin(&self, counts: Option<Counts>) {
         lock(&self.state).totals.begin(counts);
     }
 
-    /// A call has ended, at these counts.
+    /// Counts and keeps a call that has ended, when the source had these counts.
     fn end(&self, result: ProfileResult, counts: Option<Counts>) {
         let mut state = lock(&self.state);
         state.totals.end(&result, counts);
@@ -477,7 +485,7 @@ impl Shared {
     }
 }
 
-/// Appends an item and forgets the oldest where there are more than `most`.
+/// Appends an item, and drops the oldest ones where there are more than `most`.
 fn push_bounded<T>(items: &mut VecDeque<T>, item: T, most: usize) {
     items.push_back(item);
     while items.len() > most {
@@ -485,16 +493,16 @@ fn push_bounded<T>(items: &mut VecDeque<T>, item: T, most: usize) {
     }
 }
 
-fn baseline(looks: &Looks, now: &Reading) -> MemorySnapshot {
-    MemorySnapshot::new(Operation::Baseline, looks.source.info().device_id, now_us(), now, now)
+fn baseline(source_reader: &SourceReader, now: &Reading) -> MemorySnapshot {
+    MemorySnapshot::new(Operation::Baseline, source_reader.source.info().device_id, now_us(), now, now)
 }
 
-/// The error that was returned.
+/// The message of a returned error.
 fn error_in_words<T, E: Display>(returned: &Result<T, E>) -> Option<String> {
     returned.as_ref().err().map(E::to_string)
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

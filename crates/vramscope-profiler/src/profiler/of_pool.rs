@@ -1,4 +1,4 @@
-//! A profiler of a pool, which knows all of its numbers.
+//! [`PoolProfiler`]: a profiler of a pool, whose numbers are all known.
 
 use std::borrow::Borrow;
 use std::fmt::Display;
@@ -15,8 +15,8 @@ use super::{
 use crate::snapshot::MemorySnapshot;
 use crate::source::{DeviceSpec, PoolSource, SelectError};
 
-/// A [`GpuMemoryProfiler`] of one device of a pool. It is one, and can all that it can; but a pool knows all of its
-/// numbers, so that they need no `Option`: see [`OfPool`].
+/// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods; but a pool knows all of its
+/// numbers, so that the results give them without an `Option`: see [`OfPool`].
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -41,8 +41,8 @@ pub struct PoolProfiler {
     profiler: Arc<GpuMemoryProfiler>,
 }
 
-/// What a profiler of a pool says. It is a `T`, whose numbers are each an `Option`, for a source need not know them;
-/// of a pool they are known, and the methods of the same names give them as they are.
+/// A result, snapshot or summary of a [`PoolProfiler`]. It derefs to `T`, in which a number is an `Option`, because other
+/// sources may not know it. A pool knows all of them, and the methods of the same names return plain numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct OfPool<T>(T);
@@ -59,10 +59,10 @@ impl PoolProfiler {
         Self::with_options(pool, device, ProfilerOptions::default())
     }
 
-    /// The same with other options.
+    /// As [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// Where the pool has no such device.
+    /// Where the pool has no such device, or a bound is 0.
     pub fn with_options<D>(
         pool: &MemoryPool,
         device: D,
@@ -167,7 +167,7 @@ impl From<PoolProfiler> for Arc<GpuMemoryProfiler> {
 }
 
 impl<T> OfPool<T> {
-    /// What it is of any source.
+    /// The `T` whose numbers are options.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -181,7 +181,9 @@ impl<T> Deref for OfPool<T> {
     }
 }
 
-/// A number of a pool. [`PoolSource`] answers always, and with all of them.
+/// A number of a pool. It is always known, because [`PoolSource`] reads its numbers from the pool's own counters: it
+/// never fails, and leaves none of those that [`OfPool`] gives out. The type is shared with sources that may not know it,
+/// and so it is checked here, in one place.
 fn known<N>(number: Option<N>) -> N {
     let Some(number) = number else { unreachable!("a pool knows all of its numbers") };
     number
@@ -200,42 +202,42 @@ impl OfPool<ProfileContext<'_>> {
 }
 
 impl OfPool<ProfileResult> {
-    /// What was in use when it began.
+    /// What was in use when the call began.
     pub fn memory_before(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_before)
     }
 
-    /// What was in use when it had ended.
+    /// What was in use when the call had ended.
     pub fn memory_after(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_after)
     }
 
-    /// The highest values while it ran, each at its own moment.
+    /// The highest values while the call ran, each at its own moment.
     pub fn memory_peak(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_peak)
     }
 
-    /// Bytes that were allocated on the device while it ran, whatever became of them.
+    /// Bytes that were allocated on the device while the call ran, freed or not.
     pub fn memory_allocated(&self) -> u64 {
         known(self.0.memory_allocated)
     }
 
-    /// Bytes that were freed on the device while it ran.
+    /// Bytes that were freed on the device while the call ran.
     pub fn memory_freed(&self) -> u64 {
         known(self.0.memory_freed)
     }
 
-    /// Allocated bytes after it, less those before.
+    /// Allocated bytes after the call, minus those before.
     pub fn memory_diff(&self) -> i64 {
         known(self.0.memory_diff())
     }
 
-    /// The most that was allocated while it ran, in bytes, with what was live before.
+    /// The highest allocated bytes while the call ran, with what was live before.
     pub fn peak_memory_usage(&self) -> u64 {
         known(self.0.peak_memory_usage())
     }
 
-    /// How far that is above what was allocated when it began.
+    /// How many bytes that peak is above what was allocated when the call began.
     pub fn peak_above_start(&self) -> u64 {
         known(self.0.peak_above_start())
     }
@@ -279,7 +281,7 @@ impl<S: Borrow<MemorySnapshot>> OfPool<S> {
 }
 
 impl OfPool<ProfileSummary> {
-    /// All calls of one name.
+    /// The summary of all calls of one name; `None` where there was none.
     pub fn function(&self, name: &str) -> Option<OfPool<&FunctionSummary>> {
         self.0.function_summaries.get(name).map(OfPool)
     }
@@ -289,17 +291,17 @@ impl OfPool<ProfileSummary> {
         known(self.0.total_memory_allocated)
     }
 
-    /// Bytes freed meanwhile.
+    /// Bytes freed on the device while any call was open.
     pub fn total_memory_freed(&self) -> u64 {
         known(self.0.total_memory_freed)
     }
 
-    /// Their difference.
+    /// Bytes allocated minus bytes freed while any call was open.
     pub fn net_memory_change(&self) -> i64 {
         known(self.0.net_memory_change)
     }
 
-    /// The most bytes allocated since the baseline, in calls or between.
+    /// The highest allocated bytes since the baseline, inside calls or between them.
     pub fn peak_memory_usage(&self) -> u64 {
         known(self.0.peak_memory_usage)
     }
@@ -314,7 +316,7 @@ impl OfPool<ProfileSummary> {
         known(self.0.baseline_memory_usage)
     }
 
-    /// Their difference.
+    /// Bytes allocated now, minus those at the baseline.
     pub fn memory_change_from_baseline(&self) -> i64 {
         known(self.0.memory_change_from_baseline)
     }
@@ -331,7 +333,7 @@ impl OfPool<&FunctionSummary> {
         known(self.0.avg_memory_allocated)
     }
 
-    /// The highest peak of one, in bytes.
+    /// The highest peak of one of its calls, in bytes.
     pub fn peak_memory(&self) -> u64 {
         known(self.0.peak_memory)
     }

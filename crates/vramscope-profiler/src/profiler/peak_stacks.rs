@@ -1,16 +1,16 @@
-//! Who allocated when the peak of a call was reached.
+//! The stacks of the allocations that reach the peaks of calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use vramscope_allocator::{CapturedStack, StackRecorder};
 
-use super::looks::Peak;
+use super::source_reader::Peak;
 use crate::source::{AllocationObserver, BlockEvent};
 use vramscope_basics::lock;
 
-/// Is told of every allocation and captures the stack of those with which more is allocated than ever in a call that is
-/// open. Only these cost more than a look at one number a call.
+/// Observes every allocation, and captures the stack of each one that raises the peak of an open call. For any other
+/// allocation it only reads one number for each open call.
 pub(super) struct PeakStacks {
     recorder: Arc<StackRecorder>,
     open: RwLock<Vec<Weak<PeakStack>>>,
@@ -18,9 +18,9 @@ pub(super) struct PeakStacks {
 
 /// The stack at which one call's peak was reached.
 pub(super) struct PeakStack {
-    /// The block of the peak, as it changes.
+    /// The id of the block whose allocation reached the peak; the source changes it as the peak rises.
     highest: Arc<AtomicU64>,
-    /// The last that was captured, and the block for which it was.
+    /// The last stack that was captured, and the id of the block whose allocation it is.
     captured: Mutex<Option<(u64, CapturedStack)>>,
 }
 
@@ -29,7 +29,7 @@ impl PeakStacks {
         Arc::new(Self { recorder, open: RwLock::default() })
     }
 
-    /// Captures stacks for a peak from here on; `None` where its source does not tell which block it is.
+    /// Captures stacks for a peak from here on; `None` where the source does not know which block reaches it.
     pub(super) fn watch(&self, peak: &Peak) -> Option<Arc<PeakStack>> {
         let stack = Arc::new(PeakStack { highest: peak.highest_block()?, captured: Mutex::default() });
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl AllocationObserver for PeakStacks {
             }
             here = here.or_else(|| self.recorder.capture());
             let mut captured = lock(&stack.captured);
-            // Another thread may have gone higher meanwhile, and have told so before this one.
+            // Another thread may have raised the peak meanwhile, and captured its stack first.
             if stack.highest.load(Ordering::Relaxed) == block.id {
                 *captured = here.map(|stack| (block.id, stack));
             }
@@ -60,7 +60,8 @@ impl AllocationObserver for PeakStacks {
 }
 
 impl PeakStack {
-    /// The stack, unless the peak was there from the beginning or its allocation was not seen.
+    /// The stack of the allocation that reached the peak. `None` where nothing rose above what was allocated at the beginning, or
+    /// where that allocation was not seen.
     pub(super) fn stack(&self) -> Option<CapturedStack> {
         let highest = self.highest.load(Ordering::Relaxed);
         lock(&self.captured).filter(|&(block, _)| block == highest).map(|(_, stack)| stack)

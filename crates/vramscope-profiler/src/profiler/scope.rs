@@ -1,4 +1,4 @@
-//! A call while it is open.
+//! A profiled call, from its beginning to its end.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -7,48 +7,54 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::GpuMemoryProfiler;
-use super::looks::Peak;
 use super::peak_stacks::PeakStack;
 use super::result::{Outcome, ProfileResult};
+use super::source_reader::Peak;
 use super::threads::{self, ThreadUse};
 use crate::leaks::LeakCall;
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{Counts, Reading};
 
-/// A block that is profiled until this is dropped or [finished](Self::finish). Where a panic passes through, the
-/// result says so. One that is forgotten (`mem::forget`) stays open, and calls after it are inside of it.
+/// Profiles what happens until it is dropped or [finished](Self::finish) (gpumemprof's `ProfileContext`). Where a panic
+/// passes through, the result says so. One that is leaked (`mem::forget`) stays open, and later calls on its thread count
+/// as called inside it.
+///
+/// In a process that is forked while it is open, dropping it does nothing, and records nothing.
 #[must_use = "the block ends when the guard is dropped"]
 pub struct ProfileContext<'p> {
     profiler: &'p GpuMemoryProfiler,
-    /// `None` once it has ended.
-    call: Option<Call<Option<LeakCall<'p>>>>,
-    /// It began while a panic was on its way, in what that drops.
+    call: Call<LeakCall<'p>>,
+    /// Whether the thread was already panicking when the call began, in a destructor that the panic runs.
     panicking: bool,
-    of_its_thread: PhantomData<*const ()>,
+    /// Keeps the guard on its thread.
+    not_send: PhantomData<*const ()>,
 }
 
-/// A call that is open; `L` is dropped when it ends.
+/// A call from its beginning until it is [ended](Self::end). `L` is the same call as the leak detector sees it.
 pub(super) struct Call<L> {
     name: Arc<str>,
     pub(super) key: u64,
     pub(super) depth: usize,
     before: MemorySnapshot,
+    /// The source's counts when it began.
     counts: Option<Counts>,
     peak: Peak,
     peak_stack: Option<Arc<PeakStack>>,
-    pub(super) leaks: L,
+    /// `None` where leaks are not looked for, and once the call has ended.
+    pub(super) leaks: Option<L>,
     start: Instant,
+    has_ended: bool,
 }
 
 impl<'p> ProfileContext<'p> {
     pub(super) fn begin(profiler: &'p GpuMemoryProfiler, name: Arc<str>) -> Self {
         let leaks = profiler.leaks.as_ref().map(|leaks| leaks.call(&name));
         let mut call = Call::begin(profiler, name, leaks);
-        // Last, so that the profiler's own work is not in it.
+        // Last, so that the profiler's own work does not count.
         call.depth = threads::open(profiler.shared.id, call.key);
         call.start = Instant::now();
         let panicking = std::thread::panicking();
-        Self { profiler, call: Some(call), panicking, of_its_thread: PhantomData }
+        Self { profiler, call, panicking, not_send: PhantomData }
     }
 
     /// Ends the block.
@@ -56,60 +62,92 @@ impl<'p> ProfileContext<'p> {
         self.end(Outcome::Returned)
     }
 
-    /// Ends the block with an error. One that is left by `?` cannot know of it, and counts as returned.
+    /// Ends the block with an error. (A block that is left by `?` is dropped, does not see the error, and counts as
+    /// returned.)
     pub fn fail(self, error: impl Display) -> ProfileResult {
         self.end(Outcome::Failed(error.to_string()))
     }
 
     pub(super) fn end(mut self, outcome: Outcome) -> ProfileResult {
-        let Some(call) = self.call.take() else { unreachable!("a context ends once") };
-        call.end(self.profiler, outcome, threads::close)
+        self.call.end(self.profiler, outcome, threads::close)
     }
 }
 
 impl Drop for ProfileContext<'_> {
     fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            let panicked = std::thread::panicking() && !self.panicking;
-            let outcome = if panicked {
-                Outcome::Panicked("a panic passed through the block".to_owned())
-            } else {
-                Outcome::Returned
-            };
-            call.end(self.profiler, outcome, threads::close);
+        if self.call.has_ended {
+            return;
         }
+        let panicked = std::thread::panicking() && !self.panicking;
+        let outcome = if panicked {
+            Outcome::Panicked("a panic passed through the block".to_owned())
+        } else {
+            Outcome::Returned
+        };
+        self.call.end_in_own_process(self.profiler, outcome, threads::close);
     }
 }
 
 impl<L> Call<L> {
-    /// Begins one that is on no thread yet.
-    pub(super) fn begin(profiler: &GpuMemoryProfiler, name: Arc<str>, leaks: L) -> Self {
+    /// Begins a call that is open on no thread yet.
+    pub(super) fn begin(profiler: &GpuMemoryProfiler, name: Arc<str>, leaks: Option<L>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let shared = &profiler.shared;
         let key = NEXT.fetch_add(1, Ordering::Relaxed);
-        let peak = shared.looks.watch();
+        let peak = shared.source_reader.watch();
         let peak_stack = shared.peak_stacks.as_ref().and_then(|stacks| stacks.watch(&peak));
-        let now = shared.looks.read();
+        let now = shared.source_reader.read();
         let before = shared.snapshot(Operation::Before(Arc::clone(&name)), now_us(), &now, &now);
         shared.begin(now.counts);
-        let counts = now.counts;
-        Self { name, key, depth: 0, before, counts, peak, peak_stack, leaks, start: Instant::now() }
+        Self {
+            name,
+            key,
+            depth: 0,
+            before,
+            counts: now.counts,
+            peak,
+            peak_stack,
+            leaks,
+            start: Instant::now(),
+            has_ended: false,
+        }
     }
 
-    /// Ends it; `close` says what it did itself.
+    /// Whether [`end`](Self::end) was called.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// As [`end`](Self::end), but takes no lock in a process that was forked while the call was open: another thread of the
+    /// parent may have held it at the fork. The call is then only closed on its thread.
+    pub(super) fn end_in_own_process(
+        &mut self,
+        profiler: &GpuMemoryProfiler,
+        outcome: Outcome,
+        close: impl FnOnce(u64) -> Option<ThreadUse>,
+    ) {
+        if profiler.shared.process.is_this() {
+            self.end(profiler, outcome, close);
+        } else {
+            close(self.key);
+        }
+    }
+
+    /// Ends the call and makes its result. `close` closes it on its thread, and returns what that thread did meanwhile.
     pub(super) fn end(
-        self,
+        &mut self,
         profiler: &GpuMemoryProfiler,
         outcome: Outcome,
         close: impl FnOnce(u64) -> Option<ThreadUse>,
     ) -> ProfileResult {
+        self.has_ended = true;
         let execution_time = self.start.elapsed();
         let used = close(self.key);
         let shared = &profiler.shared;
-        let now = shared.looks.read();
-        // Of what was looked at, where the source does not know: before and after too.
+        let now = shared.source_reader.read();
+        // Where the source knows no peak, the readings before and after the call count too.
         let peak = self.peak.so_far().max(Reading { cpu: self.before.cpu_memory.max(now.cpu), ..now });
-        drop(self.leaks);
+        drop(self.leaks.take());
         let time_us = now_us();
         let name = &self.name;
         let memory_after = shared.snapshot(Operation::After(Arc::clone(name)), time_us, &now, &peak);
@@ -120,9 +158,9 @@ impl<L> Call<L> {
         let since = |of: fn(&Counts) -> u64| Some(of(&now.counts?).saturating_sub(of(&self.counts?)));
         let tracked = shared.options.track_allocations;
         let result = ProfileResult {
-            function_name: self.name,
+            function_name: Arc::clone(name),
             execution_time,
-            memory_before: self.before,
+            memory_before: self.before.clone(),
             memory_after,
             memory_peak,
             peak_is_exact: self.peak.is_exact(),

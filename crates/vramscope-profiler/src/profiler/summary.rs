@@ -1,4 +1,4 @@
-//! All calls together.
+//! The summary of all calls, added up as they end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,66 +9,65 @@ use serde::{Deserialize, Serialize};
 use super::result::ProfileResult;
 use crate::source::Counts;
 
-/// All calls together, with the keys of gpumemprof's `get_summary()`. Bytes, and seconds; `None` is what the
-/// source does not know.
+/// The summary of all calls, with the keys of gpumemprof's `get_summary()`. Memory is in bytes and time in seconds. A number that
+/// the source does not know is `None`.
 ///
 /// # What differs from gpumemprof
-/// - Totals are of the time in which any call was open, so nothing is counted twice, however calls nest and on
-///   how many threads they run. A function's own row adds up its calls, each with what happened on the device
-///   meanwhile.
-/// - Where nothing was profiled the numbers are 0, and what monitoring saw is there all the same; gpumemprof gives
-///   a message alone.
+/// - Totals count what happened while any call was open, so that nothing counts twice, however calls nest and on how many threads
+///   they run. The row of a function adds up its calls, each with all that happened on the device meanwhile.
+/// - Where nothing was profiled the numbers are 0, and what monitoring counted is still there; gpumemprof returns only a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {
     /// The device, as `cuda:0`.
     pub device: String,
-    /// Names that were profiled.
+    /// The number of names that were profiled.
     pub total_functions_profiled: usize,
-    /// Calls, those inside others too.
+    /// The number of calls that ended, with those inside others.
     pub total_function_calls: u64,
-    /// Seconds in outermost calls that ended, of all threads.
+    /// Seconds spent in outermost calls that ended, summed over all threads.
     pub total_execution_time: f64,
     /// Bytes allocated on the device while any call was open.
     pub total_memory_allocated: Option<u64>,
-    /// Bytes freed meanwhile.
+    /// Bytes freed on the device while any call was open.
     pub total_memory_freed: Option<u64>,
-    /// Their difference.
+    /// Bytes allocated minus bytes freed while any call was open.
     pub net_memory_change: Option<i64>,
-    /// The most allocated since the baseline, in calls or between.
+    /// The highest allocated bytes since the baseline, inside calls or between them.
     pub peak_memory_usage: Option<u64>,
-    /// That saw everything; else the truth is at least that.
+    /// Whether that peak is exact. Otherwise it is the highest of the readings that were taken, and the true peak is at least as
+    /// high.
     #[serde(default)]
     pub peak_is_exact: bool,
-    /// Allocated now.
+    /// Bytes allocated now.
     pub current_memory_usage: Option<u64>,
-    /// Allocated at the baseline.
+    /// Bytes allocated at the baseline.
     pub baseline_memory_usage: Option<u64>,
-    /// Their difference.
+    /// Bytes allocated now, minus those at the baseline.
     pub memory_change_from_baseline: Option<i64>,
-    /// By name.
+    /// The summary of each function, by name.
     pub function_summaries: BTreeMap<Arc<str>, FunctionSummary>,
-    /// A monitor runs.
+    /// Whether monitoring runs.
     pub monitoring_active: bool,
-    /// Snapshots at hand.
+    /// How many snapshots of monitoring are kept.
     pub snapshots_collected: usize,
 }
 
 /// All calls of one name.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSummary {
-    /// Calls.
+    /// The number of calls that ended.
     pub call_count: u64,
-    /// Seconds in all of them.
+    /// Seconds spent in all calls.
     pub total_time: f64,
-    /// Seconds of one, on average.
+    /// Seconds spent in a call, on average.
     pub avg_time: f64,
-    /// Bytes allocated on the device during them; `None` where that is not known of each.
+    /// Bytes allocated on the device during the calls; `None` where that is not known for every call.
     pub total_memory_allocated: Option<u64>,
-    /// Bytes allocated during one, on average of those of which it is known.
+    /// Bytes allocated on the device during a call, on average over the calls for which it is known.
     pub avg_memory_allocated: Option<f64>,
-    /// The highest peak of one.
+    /// The highest peak of a call, in bytes.
     pub peak_memory: Option<u64>,
-    /// Calls that returned an error or panicked.
+    /// The number of calls that returned an error or panicked.
     #[serde(default)]
     pub failed_calls: u64,
 }
@@ -76,27 +75,27 @@ pub struct FunctionSummary {
 /// Sums over calls.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// Of outermost calls that ended.
+    /// The time spent in outermost calls that ended.
     pub(super) time: Duration,
     pub(super) calls: u64,
-    pub(super) functions: BTreeMap<Arc<str>, Function>,
-    /// Calls that are open, on any thread.
+    pub(super) functions: BTreeMap<Arc<str>, FunctionTotals>,
+    /// How many calls are open, on any thread.
     open: u64,
-    /// The counts when the first of those began.
+    /// The source's counts when the first of the open calls began.
     since: Option<Counts>,
-    /// Bytes allocated and freed while any call was open, until the last one ended; `None` once that was not known.
+    /// Bytes allocated and freed while any call was open, up to when the last open call ended; `None` once that was not known.
     used: Option<(u64, u64)>,
-    /// The counts then.
+    /// The source's counts when the last open call ended.
     until: Counts,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Function {
+pub(super) struct FunctionTotals {
     calls: u64,
     failed: u64,
     time: Duration,
     allocated: u64,
-    /// Calls of which it is known what they allocated.
+    /// The number of calls for which it is known what they allocated.
     known: u64,
     peak: Option<u64>,
 }
@@ -106,7 +105,7 @@ impl Totals {
         Self { used: Some((0, 0)), ..Self::default() }
     }
 
-    /// Forgets all but the calls that are open, which count from `counts` on.
+    /// Clears all sums. Calls that are open count from `counts` on.
     pub(super) fn clear(&mut self, counts: Option<Counts>) {
         let since = self.since.and(counts);
         *self = Self { open: self.open, since, until: self.until, ..Self::new() };
@@ -114,7 +113,7 @@ impl Totals {
 
     pub(super) fn begin(&mut self, counts: Option<Counts>) {
         if self.open == 0 {
-            // Another thread's call may have ended later than this one looked.
+            // Another thread's call may have ended after these counts were read, and what it covered must not count twice.
             self.since = counts.map(|counts| Counts {
                 allocated_bytes: counts.allocated_bytes.max(self.until.allocated_bytes),
                 freed_bytes: counts.freed_bytes.max(self.until.freed_bytes),
@@ -149,7 +148,7 @@ impl Totals {
         function.peak = function.peak.max(result.peak_memory_usage());
     }
 
-    /// Bytes allocated and freed while any call was open, until now.
+    /// Bytes allocated and freed while any call was open, up to the counts `now`.
     pub(super) fn used(&self, now: Option<Counts>) -> Option<(u64, u64)> {
         let ((allocated, freed), now) = (self.used?, now?);
         let since = match self.since {
@@ -168,7 +167,7 @@ impl Totals {
     }
 }
 
-impl Function {
+impl FunctionTotals {
     fn summary(&self) -> FunctionSummary {
         let (calls, time) = (self.calls.max(1) as f64, self.time.as_secs_f64());
         FunctionSummary {

@@ -1,4 +1,4 @@
-//! What each thread does while calls of its own are open.
+//! Counts what each thread does while its own calls are open.
 
 use std::cell::RefCell;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::source::{AllocationObserver, BlockEvent};
 
-/// What a call's own thread did while it ran, in bytes of blocks, after rounding. Other threads do not count:
-/// neither what they allocate nor what they free.
+/// What a call's own thread did while the call ran, in bytes of blocks after rounding. What other threads allocate or free does
+/// not count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
-    /// Bytes it allocated.
+    /// Bytes that the thread allocated.
     pub allocated_bytes: u64,
-    /// Bytes it freed, whoever had allocated them.
+    /// Bytes that the thread freed, whichever thread had allocated them.
     pub freed_bytes: u64,
-    /// Blocks it allocated.
+    /// The number of blocks that the thread allocated.
     pub num_allocations: u64,
-    /// Blocks it freed.
+    /// The number of blocks that the thread freed.
     pub num_frees: u64,
-    /// The most that it had allocated and not freed at a time, above what there was when the call began.
+    /// The highest value of the bytes allocated minus the bytes freed, counted from the beginning of the call.
     pub peak_above_start_bytes: u64,
 }
 
@@ -37,43 +37,43 @@ impl ThreadUse {
 }
 
 /// A call that is open on this thread.
-struct Open {
+struct OpenCall {
     profiler: u64,
     key: u64,
     used: ThreadUse,
 }
 
 thread_local! {
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<OpenCall>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Opens a call of a profiler on this thread, and returns how many of the same profiler it is inside of.
+/// Opens a call of a profiler on this thread, and returns how many calls of the same profiler it is inside of.
 pub(super) fn open(profiler: u64, key: u64) -> usize {
     resume(profiler, key, ThreadUse::default())
 }
 
-/// The same with what the call did before it was closed, on this thread or another.
+/// Opens a call again that did `used` before it was closed, on this thread or another.
 pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     with(|open| {
         let depth = open.iter().filter(|call| call.profiler == profiler).count();
-        open.push(Open { profiler, key, used });
+        open.push(OpenCall { profiler, key, used });
         depth
     })
     .unwrap_or(0)
 }
 
-/// What this thread did since a call was opened, which is closed.
+/// Closes a call, and returns what this thread did since it was opened.
 pub(super) fn close(key: u64) -> Option<ThreadUse> {
     // Guards may be dropped in any order.
     with(|open| open.iter().rposition(|call| call.key == key).map(|i| open.remove(i).used)).flatten()
 }
 
-/// None where the thread is ending.
-fn with<R>(f: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+/// Calls `f` with the open calls of this thread; `None` where the thread is ending.
+fn with<R>(f: impl FnOnce(&mut Vec<OpenCall>) -> R) -> Option<R> {
     OPEN.try_with(|open| f(&mut open.borrow_mut())).ok()
 }
 
-/// Adds what a thread does to its open calls of one profiler.
+/// Observes allocations, and adds them to the open calls of one profiler on the thread that makes them.
 pub(super) struct ThreadTally {
     pub(super) profiler: u64,
 }

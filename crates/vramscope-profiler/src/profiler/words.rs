@@ -1,4 +1,4 @@
-//! Results as people read them.
+//! Results and summaries as text.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ fn known(n: Option<u64>) -> String {
     n.map_or_else(|| "unknown".to_owned(), bytes)
 }
 
-/// The same with a sign.
+/// A change in bytes with its sign, where it is known.
 fn change(n: Option<i64>) -> String {
     n.map_or_else(|| "unknown".to_owned(), signed_bytes)
 }

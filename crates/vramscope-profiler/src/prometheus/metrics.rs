@@ -1,4 +1,4 @@
-//! The metrics by name, and their text.
+//! The table of metrics, and the text of a scrape.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,15 +11,15 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::watched::Seen;
+use super::scraped_source::Scraped;
 use crate::source::MemorySource;
 
-/// What [`text`] writes: OpenMetrics, which every Prometheus since 2.5 reads.
+/// The content type of [`text`]: OpenMetrics, which every Prometheus since 2.5 reads.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A metric. In the text its name begins with `vramscope_`, then has its unit, and ends with `_total` where it counts.
+/// A metric. In the text, its full name is `vramscope_`, the name, the unit, and `_total` where it is a counter.
 ///
-/// A counter and a gauge may not share a name and a unit: to OpenMetrics they would be one.
+/// A counter and a gauge must not have the same name and unit, because OpenMetrics does not tell them apart.
 struct Metric {
     name: &'static str,
     help: &'static str,
@@ -27,12 +27,12 @@ struct Metric {
     value: Value,
 }
 
-/// How a metric is found; `None` is what the source does not know.
+/// How the value of a metric is read; `None` where the source does not know it.
 enum Value {
-    /// It goes up and down.
-    Gauge(fn(&Seen) -> Option<u64>),
-    /// It only grows, and is the source's own.
-    Counter(fn(&Seen) -> Option<u64>),
+    /// A value that goes up and down.
+    Gauge(fn(&Scraped) -> Option<u64>),
+    /// A count that only grows, kept by the source.
+    Counter(fn(&Scraped) -> Option<u64>),
 }
 use Value::{Counter, Gauge};
 
@@ -109,10 +109,10 @@ static METRICS: [Metric; 20] = [
     ),
 ];
 
-/// The labels of a source. No two sources of an endpoint have the same.
+/// The labels of a source. No two sources of an endpoint have the same ones.
 pub(super) type Labels = [(&'static str, String); 2];
 
-/// Sources by name and device; one that is called as another before it gets a number.
+/// The labels of each source: its name and device. Where a source before it has the same, a number is added to the name.
 pub(super) fn labels(sources: &[Arc<dyn MemorySource>]) -> Vec<Labels> {
     let mut taken = BTreeSet::new();
     let labels = sources.iter().map(|source| {
@@ -131,19 +131,19 @@ pub(super) fn labels(sources: &[Arc<dyn MemorySource>]) -> Vec<Labels> {
 /// The text of a scrape.
 ///
 /// # Errors
-/// Never, as far as known: a string takes whatever is written.
-pub(super) fn text(seen: Vec<(Labels, Seen)>) -> Result<String, fmt::Error> {
+/// None is known: writing to a string does not fail.
+pub(super) fn text(seen: Vec<(Labels, Scraped)>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("vramscope");
-    registry.register_collector(Box::new(Scrape(seen)));
+    registry.register_collector(Box::new(SourceCollector(seen)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Scrape(Vec<(Labels, Seen)>);
+struct SourceCollector(Vec<(Labels, Scraped)>);
 
-impl Collector for Scrape {
+impl Collector for SourceCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for Metric { name, help, unit, value } in &METRICS {
             let (Gauge(of) | Counter(of)) = value;

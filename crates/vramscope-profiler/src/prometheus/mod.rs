@@ -1,8 +1,8 @@
-//! An address that Prometheus scrapes.
+//! [`PrometheusEndpoint`]: an address that Prometheus scrapes.
 
 mod metrics;
+mod scraped_source;
 mod server;
-mod watched;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::source::MemorySource;
 use server::Server;
 
-/// Serves what sources know at `http://ADDRESS/metrics`, on a thread of its own, until it is dropped.
+/// Serves the numbers of sources at `http://ADDRESS/metrics`, on a thread of its own, until it is dropped.
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -30,19 +30,18 @@ use server::Server;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Sources are read when somebody asks; in between nothing runs. What a source does not know is left out. One that
-/// fails, or does not answer within five seconds, is `vramscope_up 0` and nothing else. `docs/prometheus.md` lists
-/// the metrics.
+/// Sources are read only when the address is scraped. What a source does not know is left out. Of a source that fails, or does
+/// not answer within five seconds, there is only `vramscope_up 0`. `docs/prometheus.md` lists the metrics.
 pub struct PrometheusEndpoint {
     address: SocketAddr,
     /// Dropped to stop the thread.
     running: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
-    /// Whose thread that is: a forked process does not have it.
+    /// The process that has the thread. A process forked from it does not have it.
     process: u32,
 }
 
-/// Where to listen: a port of 127.0.0.1, or an address that others reach too, where it is named.
+/// Where to listen: a port on 127.0.0.1, which only this machine reaches, or an IP address and a port.
 ///
 /// ```
 /// use vramscope_profiler::ListenAddress;
@@ -88,7 +87,7 @@ impl fmt::Display for ListenAddress {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PrometheusError {
-    /// Nowhere to listen.
+    /// The text is neither a port nor an IP address with a port.
     #[error(
         "`{0}` is no address to listen on: give a port, as 9464, or an IP address and a port, as 0.0.0.0:9464"
     )]
@@ -120,7 +119,7 @@ impl PrometheusEndpoint {
         let listener = TcpListener::bind(address).map_err(bind)?;
         listener.set_nonblocking(true).map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
-        // A thread a source, so that one that hangs keeps none waiting.
+        // There is a thread for each source, so that a source that hangs keeps no other waiting.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(sources.len().max(1))
@@ -153,7 +152,7 @@ impl Drop for PrometheusEndpoint {
     /// Closes the port and all connections, at once.
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // There is no thread to stop, and waking it up would wake the parent's.
+            // There is no thread to stop in this process, and waking it would wake the parent's.
             std::mem::forget((self.running.take(), self.thread.take()));
             return;
         }

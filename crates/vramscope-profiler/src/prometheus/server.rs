@@ -1,4 +1,4 @@
-//! One path over HTTP, bounded in every way.
+//! Serves the path `/metrics` over HTTP, with bounds on connections, sizes and times.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use tokio::time::timeout;
 use vramscope_http::{Guard, Limits};
 
 use super::metrics::{self, Labels};
-use super::watched::{Seen, Watched};
+use super::scraped_source::{Scraped, ScrapedSource};
 use crate::source::MemorySource;
 
-/// Prometheus itself waits ten seconds. A scrape always finds a place, for whoever has not asked leaves first.
+/// Prometheus itself waits ten seconds for an answer. A scrape always finds a place, because connections that have asked nothing
+/// lose theirs first.
 const LIMITS: Limits = Limits {
     connections: 64,
     head: Duration::from_secs(10),
@@ -30,19 +31,20 @@ const LIMITS: Limits = Limits {
 };
 
 /// How long a source may take.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
+const LONGEST_SCRAPE: Duration = Duration::from_secs(5);
 
 pub(super) struct Server {
-    sources: Vec<(Labels, Arc<Mutex<Watched>>)>,
-    /// It listens on this machine alone.
+    sources: Vec<(Labels, Arc<Mutex<ScrapedSource>>)>,
+    /// Whether it listens on a loopback address, which only this machine reaches.
     local: bool,
 }
 
 impl Server {
     pub(super) fn new(sources: Vec<Arc<dyn MemorySource>>, local: bool) -> Self {
         let labels = metrics::labels(&sources);
-        let watched = sources.into_iter().map(|source| Arc::new(Mutex::new(Watched::new(source))));
-        Self { sources: labels.into_iter().zip(watched).collect(), local }
+        let scraped_source =
+            sources.into_iter().map(|source| Arc::new(Mutex::new(ScrapedSource::new(source))));
+        Self { sources: labels.into_iter().zip(scraped_source).collect(), local }
     }
 
     /// Answers until it is dropped.
@@ -72,23 +74,23 @@ impl Server {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
             return response;
         }
-        match metrics::text(self.look().await) {
+        match metrics::text(self.scrape().await) {
             Ok(text) => response(StatusCode::OK, metrics::CONTENT_TYPE, text),
             Err(_) => says(StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be written"),
         }
     }
 
     /// Asks all sources at once.
-    async fn look(&self) -> Vec<(Labels, Seen)> {
-        let mut looks = JoinSet::new();
-        for (i, (_, watched)) in self.sources.iter().enumerate() {
-            let look = timeout(LONGEST_LOOK, look(Arc::clone(watched)));
-            looks.spawn(async move { (i, look.await.unwrap_or_default()) });
+    async fn scrape(&self) -> Vec<(Labels, Scraped)> {
+        let mut scrapes = JoinSet::new();
+        for (i, (_, scraped_source)) in self.sources.iter().enumerate() {
+            let scrape = timeout(LONGEST_SCRAPE, scrape(Arc::clone(scraped_source)));
+            scrapes.spawn(async move { (i, scrape.await.unwrap_or_default()) });
         }
-        let mut seen: Vec<_> = self.sources.iter().map(|(l, _)| (l.clone(), Seen::default())).collect();
-        while let Some(look) = looks.join_next().await {
-            if let Ok((i, look)) = look {
-                seen[i].1 = look;
+        let mut seen: Vec<_> = self.sources.iter().map(|(l, _)| (l.clone(), Scraped::default())).collect();
+        while let Some(scrape) = scrapes.join_next().await {
+            if let Ok((i, scrape)) = scrape {
+                seen[i].1 = scrape;
             }
         }
         seen
@@ -96,10 +98,10 @@ impl Server {
 }
 
 /// Asks a source off the thread that serves, one question at a time.
-async fn look(watched: Arc<Mutex<Watched>>) -> Seen {
-    let mut watched = watched.lock_owned().await;
+async fn scrape(scraped_source: Arc<Mutex<ScrapedSource>>) -> Scraped {
+    let mut scraped_source = scraped_source.lock_owned().await;
     // Where the source panics, it does not answer.
-    spawn_blocking(move || watched.look()).await.unwrap_or_default()
+    spawn_blocking(move || scraped_source.scrape()).await.unwrap_or_default()
 }
 
 fn says(status: StatusCode, words: &str) -> Response<Full<Bytes>> {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use vramscope_allocator::{CudaDevice, Device as _};
 
-use super::{DeviceSpec, MemorySource, Polled, Reading, SelectError, SourceError, SourceInfo, Ticker};
+use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// What of a GPU is in use by anyone, as the driver says (`cudaMemGetInfo`).
+/// The bytes of a GPU that are in use by anyone, as the driver counts them (`cudaMemGetInfo`).
 ///
-/// It makes the device's primary context, which takes some hundred MiB, unless the program has one:
-/// `NvmlSource` does without.
+/// It makes the device's primary context, which takes some hundred MiB, unless the program has one already. `NvmlSource` needs
+/// no context.
 pub struct CudaSource {
     device: CudaDevice,
     info: SourceInfo,
@@ -44,6 +44,6 @@ impl MemorySource for CudaSource {
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
-        Box::new(Polled(self))
+        Box::new(PolledTicker(self))
     }
 }

@@ -1,4 +1,4 @@
-//! Which device.
+//! [`DeviceSpec`]: which device is meant.
 
 use std::convert::Infallible;
 
@@ -16,10 +16,10 @@ use thiserror::Error;
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceSpec {
-    /// The one in use: the first.
+    /// The current device, which here is the first.
     #[default]
     Current,
-    /// By its number.
+    /// The device of this number.
     Index(i32),
 }
 
@@ -52,10 +52,10 @@ impl TryFrom<&str> for DeviceSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SelectError {
-    /// Not a device that can be profiled.
+    /// The text names no CUDA device.
     #[error("`{0}` is not a CUDA device: name one as cuda:0, or by its number")]
     NotCuda(String),
-    /// There are fewer.
+    /// There are fewer devices.
     #[error(
         "device cuda:{index} is not available: {}",
         match count { 1 => "there is only cuda:0".to_owned(), n => format!("there are {n}, from cuda:0") }
@@ -66,7 +66,7 @@ pub enum SelectError {
         /// How many there are.
         count: usize,
     },
-    /// There is none at all.
+    /// There is no device at all.
     #[error("no CUDA device is available: {0}")]
     NoDevices(String),
 }
@@ -78,7 +78,7 @@ impl From<Infallible> for SelectError {
 }
 
 impl DeviceSpec {
-    /// The number of the device, of `count` that there are.
+    /// The number of the device that is meant, where there are `count` devices.
     ///
     /// # Errors
     /// [`SelectError::NoSuchDevice`].

@@ -1,6 +1,6 @@
-//! Where numbers come from.
+//! [`MemorySource`]: where numbers come from.
 
-mod beside;
+mod combined;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::DeviceError;
 
-pub use beside::Beside;
+pub use combined::CombinedSource;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaSource;
 pub use device::{DeviceSpec, SelectError};
@@ -25,25 +25,25 @@ pub use nvml::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use pool::PoolSource;
 pub use process::{HostSource, ProcessMemory};
 
-/// Something that can be asked how much memory is in use.
+/// Something that knows how much memory is in use, such as a pool, a GPU or a process.
 ///
-/// A source says what it knows and leaves the rest `None`; nobody fills that in for it.
+/// A source returns `None` for every number that it does not know, and no other part of the profiler guesses it.
 ///
 /// | source | knows |
 /// |---|---|
 /// | [`PoolSource`] | everything, exactly: peaks and counts are the pool's own |
-/// | `CudaSource` | what of a GPU is in use by anyone, from the driver |
-/// | `NvmlSource` | the same, and what this process has of it, without making a context |
+/// | `CudaSource` | the bytes of a GPU in use by anyone, from the driver |
+/// | `NvmlSource` | the same, and the bytes of this process on it, without making a context |
 /// | [`HostSource`] | the resident memory of a process |
-/// | [`Beside`] | what one source knows, and another where it does not |
+/// | [`CombinedSource`] | the numbers of one source, and those of another that the first does not know |
 pub trait MemorySource: Send + Sync {
-    /// What it is.
+    /// The name and the device of the source.
     fn info(&self) -> &SourceInfo;
 
     /// What is in use now.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// Where the source cannot tell: see [`SourceError`].
     fn read(&self) -> Result<Reading, SourceError>;
 
     /// Watches for the highest values from here on; `None` where the source cannot know them.
@@ -51,24 +51,24 @@ pub trait MemorySource: Send + Sync {
         None
     }
 
-    /// Bytes that are free in segments of which something is in use (`inactive_split_bytes` of PyTorch). May take
-    /// time in proportion to the free blocks.
+    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch). The time may grow with
+    /// the number of free blocks.
     fn inactive_split_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes that [`free_cache`](Self::free_cache) would give back now. May take time in proportion to the free blocks.
+    /// Bytes that [`free_cache`](Self::free_cache) would give back now. The time may grow with the number of free blocks.
     fn releasable_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// It is of the process that asks, so that this process's host memory belongs to it.
+    /// Whether the source is of the calling process, so that this process's host memory may be reported together with it.
     fn is_of_this_process(&self) -> bool {
         true
     }
 
-    /// Tells `observer` of every allocation from here on, on all threads; `None` where the source does not see
-    /// allocations.
+    /// Calls `observer` for every allocation from here on, on all threads, until the returned value is dropped; `None` where the
+    /// source does not see allocations.
     fn observe(&self, observer: Arc<dyn AllocationObserver>) -> Option<Observation> {
         let _ = observer;
         None
@@ -82,11 +82,11 @@ pub trait MemorySource: Send + Sync {
         Err(SourceError::NoCache(self.info().name.clone()))
     }
 
-    /// Reads at intervals.
+    /// Begins to read the source at intervals: each ticker has highest values of its own.
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker>;
 }
 
-/// What a source is.
+/// The name and the device of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceInfo {
     /// For people: `pool on device 0`, `NVIDIA H200`.
@@ -102,7 +102,7 @@ impl SourceInfo {
     }
 }
 
-/// What is in use, in bytes. `None` is what the source does not know.
+/// What is in use, in bytes. A number that the source does not know is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// What callers asked for.
@@ -120,7 +120,7 @@ pub struct Reading {
     /// In use on the device by anyone.
     #[serde(rename = "device_used_bytes")]
     pub device_used: Option<u64>,
-    /// The whole device.
+    /// The size of the device.
     #[serde(rename = "device_total_bytes")]
     pub device_total: Option<u64>,
     /// What the process has on the device, as the driver counts it.
@@ -129,12 +129,12 @@ pub struct Reading {
     /// Resident memory of the process on the host.
     #[serde(rename = "cpu_bytes")]
     pub cpu: Option<u64>,
-    /// What happened since the source began.
+    /// What was counted since the source began.
     #[serde(skip)]
     pub counts: Option<Counts>,
 }
 
-/// What happened since the source began.
+/// What a source has counted since it began.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Blocks handed out.
@@ -152,18 +152,18 @@ pub struct Counts {
 }
 
 impl Reading {
-    /// Cached: reserved and neither in use nor waited for.
+    /// Cached bytes: reserved and not active.
     pub fn inactive(&self) -> Option<u64> {
         Some(self.reserved?.saturating_sub(self.active?))
     }
 
-    /// In use on the device and not reserved by the pool: contexts, libraries' workspaces; other processes too,
-    /// where the source cannot tell what this one has.
+    /// Bytes in use on the device that the pool did not reserve, such as contexts and workspaces of libraries. Where the source
+    /// does not know the bytes of this process, those of other processes are among them.
     pub fn hidden(&self) -> Option<u64> {
         Some(self.process_used.or(self.device_used)?.saturating_sub(self.reserved?))
     }
 
-    /// What is known here or there, from here where both know.
+    /// Each number of this reading, or that of `other` where it is not known here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl Reading {
         }
     }
 
-    /// The higher of each; the counts are those of `other`.
+    /// The higher of each two numbers; the counts are those of `other`.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -196,86 +196,86 @@ impl Reading {
     }
 }
 
-/// Sees the highest values since it began.
+/// Watches the highest values of a source since it was made.
 pub trait Watch: Send + Sync {
-    /// The highest of each kind so far, each at its own moment. What was there at the beginning counts.
+    /// The highest values so far, each at its own moment. What was in use at the beginning counts.
     fn peaks(&self) -> Reading;
 
-    /// What there was at the one moment at which most was allocated; `None` where the source does not know.
+    /// What was in use at the one moment at which most was allocated; `None` where the source does not know.
     fn at_peak(&self) -> Option<Reading> {
         None
     }
 
-    /// The [id](BlockEvent::id) of the block with which most was allocated so far, as it changes, and 0 where it was
-    /// so at the beginning; `None` where the source does not know. An
-    /// [observer](MemorySource::observe) that is told of this block runs where the peak is being reached.
+    /// The [id](BlockEvent::id) of the block whose allocation reached the peak of allocated bytes so far; 0 where nothing rose
+    /// above what was allocated at the beginning. The number changes as the peak rises. `None` where the source does not know.
+    /// An [observer](MemorySource::observe) that is called for the block of this id runs on the thread that reaches the peak.
     fn highest_block(&self) -> Option<Arc<AtomicU64>> {
         None
     }
 }
 
-/// Reads at intervals.
+/// Reads a source at intervals.
 pub trait Ticker: Send {
-    /// What is in use now, and the most there was since the last time.
+    /// What is in use now, and the highest values since this was called before.
     ///
     /// # Errors
-    /// Where there is no answer. [`SourceError::Gone`] means that there will be none any more.
+    /// Where the source cannot tell. After [`SourceError::Gone`] every later call fails too.
     fn tick(&mut self) -> Result<Tick, SourceError>;
 }
 
-/// One look at a source.
+/// What a [`Ticker`] reads.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// Now.
+    /// What is in use now.
     pub now: Reading,
-    /// The highest since the tick before, each at its own moment.
+    /// The highest values since the tick before, each at its own moment.
     pub high: Reading,
-    /// `high` saw everything in between, of the kinds that a pool counts; else it is what was looked at.
+    /// Whether the highest values of what a pool counts are exact. Otherwise they are the highest of the readings that were taken.
     pub high_is_exact: bool,
 }
 
-/// Looks at a source that knows only what is now.
-pub(crate) struct Polled<S: ?Sized>(pub(crate) Arc<S>);
+/// The ticker of a source that only knows what is in use now: its highest values are the current ones.
+pub(crate) struct PolledTicker<S: ?Sized>(pub(crate) Arc<S>);
 
-impl<S: MemorySource + ?Sized> Ticker for Polled<S> {
+impl<S: MemorySource + ?Sized> Ticker for PolledTicker<S> {
     fn tick(&mut self) -> Result<Tick, SourceError> {
         let now = self.0.read()?;
         Ok(Tick { now, high: now, high_is_exact: false })
     }
 }
 
-/// Is told of allocations, on the thread that makes them. What it allocates itself from the same source is not
-/// told to anyone.
+/// Called for allocations, on the thread that makes them. No observer is called for what an observer itself allocates from the same
+/// source.
 pub trait AllocationObserver: Send + Sync {
-    /// A block was handed out.
+    /// Called after a block was allocated.
     fn allocated(&self, block: BlockEvent);
-    /// A block went back.
+    /// Called after a block was freed.
     fn freed(&self, block: BlockEvent);
 }
 
-/// A block that was handed out or went back.
+/// A block that was allocated or freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockEvent {
-    /// Of this allocation alone.
+    /// The id of the allocation, which no other allocation of the source has.
     pub id: u64,
     /// Bytes of the block, after rounding.
     pub size: u64,
 }
 
-/// Keeps an observer told until it is dropped.
-#[must_use = "the observer is forgotten when this is dropped"]
+/// The observer is called until this is dropped.
+#[must_use = "the observer is no longer called when this is dropped"]
 pub struct Observation {
     _guard: Box<dyn Send + Sync>,
 }
 
 impl Observation {
-    /// Ends when `guard` is dropped.
+    /// An observation that ends when `guard` is dropped, which happens when this is.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self { _guard: Box::new(guard) }
     }
 }
 
-/// Why there is no answer.
+/// Why a source cannot tell what is in use.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -288,16 +288,16 @@ pub enum SourceError {
     /// The source itself panicked.
     #[error("{0} panicked")]
     Panicked(String),
-    /// What was asked is not there any more.
+    /// The source no longer exists: its process has ended, or its server has.
     #[error("{0} is gone")]
     Gone(String),
-    /// It has no cache that could be given back.
+    /// The source has no cache that could be given back.
     #[error("{0} has no cache to give back")]
     NoCache(String),
-    /// The answer made no sense.
+    /// The answer was not understood, or did not come in time.
     #[error("{source_name}: {why}")]
     Answer {
-        /// Who answered.
+        /// The name of the source.
         source_name: String,
         /// What was wrong.
         why: String,

@@ -1,4 +1,4 @@
-//! GPUs and their processes through NVML, without a context of one's own.
+//! GPUs and the processes on them through NVML, which needs no context.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,12 +7,12 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use serde::Serialize;
 
-use super::{DeviceSpec, MemorySource, Polled, Reading, SelectError, SourceError, SourceInfo, Ticker};
+use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// One GPU through NVML: what is in use by anyone, and what one process has of it.
+/// One GPU through NVML: the bytes in use by anyone, and those of one process.
 ///
-/// NVML numbers devices by their place on the bus and does not know of `CUDA_VISIBLE_DEVICES`. In a container
-/// it may not tell processes apart; what this one has is then `None`.
+/// NVML numbers devices by their place on the bus and ignores `CUDA_VISIBLE_DEVICES`. In a container it may not tell processes
+/// apart; the bytes of the process are then `None`.
 pub struct NvmlSource {
     pid: u32,
     index: u32,
@@ -20,7 +20,7 @@ pub struct NvmlSource {
 }
 
 impl NvmlSource {
-    /// The device that `device` names, and what this process has of it.
+    /// The device that `device` names, with the bytes of this process on it.
     ///
     /// # Errors
     /// Where there is no NVML or no such device.
@@ -31,7 +31,7 @@ impl NvmlSource {
         Self::of_process(device, std::process::id())
     }
 
-    /// The same, and what the process of that number has of it.
+    /// The device that `device` names, with the bytes of the process `pid` on it.
     ///
     /// # Errors
     /// Where there is no NVML or no such device.
@@ -70,33 +70,33 @@ impl MemorySource for NvmlSource {
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
-        Box::new(Polled(self))
+        Box::new(PolledTicker(self))
     }
 }
 
 /// What NVML says of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NvmlDevice {
-    /// Its number, by its place on the bus.
+    /// The device's number, by its place on the bus.
     pub index: u32,
-    /// Its name, such as `NVIDIA H200`.
+    /// The device's name, such as `NVIDIA H200`.
     pub name: String,
     /// Bytes in use by anyone.
     #[serde(rename = "used_bytes")]
     pub used: u64,
-    /// All its bytes.
+    /// The size of the device, in bytes.
     #[serde(rename = "total_bytes")]
     pub total: u64,
-    /// Who computes or draws on it.
+    /// The processes that compute or draw on the device.
     pub processes: Vec<GpuProcess>,
 }
 
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuProcess {
-    /// Its number.
+    /// The process' number.
     pub pid: u32,
-    /// Bytes it has; `None` where the driver does not say.
+    /// Bytes of the process on the GPU; `None` where the driver does not say.
     #[serde(rename = "used_bytes")]
     pub used: Option<u64>,
 }
@@ -106,7 +106,7 @@ impl NvmlDevice {
         let failed = |e: NvmlError| SourceError::Nvml(e.to_string());
         let device = library().map_err(SourceError::Nvml)?.device_by_index(index).map_err(failed)?;
         let memory = device.memory_info().map_err(failed)?;
-        // A device without one of the two kinds of work does not answer for it.
+        // A device that cannot compute, or cannot draw, answers with an error for that kind.
         let computing = device.running_compute_processes().unwrap_or_default();
         let drawing = device.running_graphics_processes().unwrap_or_default();
         let mut processes: Vec<GpuProcess> = Vec::new();
@@ -115,7 +115,7 @@ impl NvmlDevice {
                 UsedGpuMemory::Used(bytes) => Some(bytes),
                 UsedGpuMemory::Unavailable => None,
             };
-            // One that does both is listed twice, each time with all it has.
+            // A process that does both is listed twice, each time with all of its bytes.
             if processes.iter().all(|p| p.pid != process.pid) {
                 processes.push(GpuProcess { pid: process.pid, used });
             }

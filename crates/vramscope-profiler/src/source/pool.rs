@@ -1,4 +1,4 @@
-//! A pool of this project: exact, and told of every allocation.
+//! [`PoolSource`]: a pool of `vramscope-allocator`, which knows every number exactly and sees every allocation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::{
 
 /// One device of a [`MemoryPool`].
 ///
-/// Peaks are the pool's own: nothing between two looks is missed. The source keeps the pool.
+/// Peaks are the pool's own, so that none between two readings is missed. The source keeps the pool alive.
 pub struct PoolSource {
     pool: MemoryPool,
     device_id: i32,
@@ -93,7 +93,7 @@ impl MemorySource for PoolSource {
         loop {
             let name = format!("AllocationObserver {}", NEXT.fetch_add(1, Ordering::Relaxed));
             let hook = ObserverHook { name, device_id: self.device_id, observer: Arc::clone(&observer) };
-            // Only a hook of the program's own may have taken the name.
+            // Registering fails only where a hook of the program has taken this name; then the next one is tried.
             if let Ok(guard) = self.pool.register_hook(Arc::new(hook)) {
                 return Some(Observation::new(guard));
             }
@@ -142,7 +142,7 @@ fn highest(peaks: &Peaks) -> Reading {
     }
 }
 
-/// Each interval is a scope of its own.
+/// Reads a pool at intervals; its peak scope begins anew with each interval.
 struct PoolTicker {
     source: Arc<PoolSource>,
     scope: PeakScope,

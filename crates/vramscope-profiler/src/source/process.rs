@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::{MemorySource, Polled, Reading, SourceError, SourceInfo, Ticker};
+use super::{MemorySource, PolledTicker, Reading, SourceError, SourceInfo, Ticker};
 
-/// Asks the system for the resident memory of one process.
+/// Reads the resident memory of one process from the system.
 #[derive(Debug)]
 pub struct ProcessMemory {
     statm: File,
@@ -17,12 +17,12 @@ impl ProcessMemory {
     /// This process.
     ///
     /// # Errors
-    /// Where the system does not say: only Linux does so far.
+    /// On systems other than Linux, or where `/proc` cannot be read.
     pub fn of_this() -> io::Result<Self> {
         Self::open("/proc/self/statm")
     }
 
-    /// The process of that number. Its number may be used again once it has ended; this goes on meaning the same.
+    /// The process `pid`. This goes on meaning the same process, even when its number is used again after it has ended.
     ///
     /// # Errors
     /// Where there is no such process, or the system does not say.
@@ -62,7 +62,7 @@ impl ProcessMemory {
         }
     }
 
-    /// As on Linux.
+    /// Bytes resident in memory, which are known on Linux alone.
     ///
     /// # Errors
     /// Always.
@@ -92,7 +92,7 @@ impl HostSource {
         Ok(Self::named(ProcessMemory::of_this()?, true, "host memory of this process".to_owned()))
     }
 
-    /// The process of that number.
+    /// The process `pid`.
     ///
     /// # Errors
     /// Where there is no such process, or the system does not say.
@@ -125,7 +125,7 @@ impl MemorySource for HostSource {
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
-        Box::new(Polled(self))
+        Box::new(PolledTicker(self))
     }
 }
 

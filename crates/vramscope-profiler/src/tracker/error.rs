@@ -12,20 +12,26 @@ use crate::monitor::MonitorError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TrackerError {
-    /// A threshold that can never be crossed, or never be over.
+    /// A threshold could never be crossed, or its alert could never be over.
     #[error(
         "a threshold's marks must be numbers, `until` not above `above`, and percentages at most 100: {0:?}"
     )]
     Threshold(Threshold),
-    /// A bound of nothing.
+    /// A bound is 0, so that nothing would be kept.
     #[error("{0} is 0, so that none would be kept; name 1 or more")]
     NothingKept(&'static str),
-    /// A watchdog that would never or always clean up.
+    /// The watchdog's percentage is not between 0 and 100, so that it would always or never act.
     #[error("a watchdog's mark must be a percentage: {0}")]
     Watchdog(f64),
-    /// The monitor's.
+    /// The monitor did not start.
     #[error(transparent)]
     Monitor(#[from] MonitorError),
+    /// The log is being written by another tracker.
+    #[error("{path}: is being written already; give another name", path = path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// The log could not be written.
     #[error("{path}: {why}", path = path.display())]
     Log {

@@ -1,4 +1,4 @@
-//! What happened, and the rows it is written as.
+//! Events of a tracker, and the rows in which events and samples are written to a log.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,37 +17,37 @@ use crate::source::{Counts, Tick};
 /// Something that happened while a tracker ran.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When, in microseconds since the Unix epoch.
+    /// When it happened, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kinds of events of a tracker.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// Tracking began, of this source.
+    /// Tracking began; the name of the source.
     Start(String),
     /// Tracking ended.
     Stop,
-    /// The source is not there any more.
+    /// The source no longer exists; the message of the error.
     Gone(String),
-    /// The source did not answer; said once until it does again.
+    /// The source could not be read; the message of the error. There is one such event until it can be read again.
     Error(String),
     /// A threshold was crossed.
     Alert(Alert),
-    /// It is over.
+    /// The alert of a threshold is over.
     Cleared(Alert),
-    /// Requests failed for want of memory: so many since the sample before.
+    /// Requests failed because they were out of memory; how many since the sample before.
     OutOfMemory(u64),
-    /// The allocator gave its whole cache back to serve requests: so often since the sample before.
+    /// The allocator gave its whole cache back to serve requests; how many times since the sample before.
     Retry(u64),
-    /// The watchdog gave back cached memory: bytes reserved before and after.
+    /// The watchdog gave back cached memory.
     Cleanup {
-        /// Before.
+        /// Bytes reserved before.
         before: u64,
-        /// After.
+        /// Bytes reserved after.
         after: u64,
     },
     /// The program entered a phase.
@@ -56,23 +56,23 @@ pub enum EventKind {
     PhaseExit(Arc<PhaseScope>),
 }
 
-/// How rows are written.
+/// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A table with a header.
+    /// A table with a header, values separated by commas.
     Csv,
-    /// An object a line; keys without a value are left out.
+    /// One JSON object in each line. Keys without a value are left out.
     JsonLines,
 }
 
-/// A row of a log: an event or a sample. Every number in it was read; what is not known is left out.
+/// A row of a log: an event or a sample. A number that is not known is left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'r> {
     Event(&'r Event),
     Sample(&'r PhasedSample),
 }
 
-/// What stands in a column.
+/// A value in a column.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Cell {
@@ -91,7 +91,7 @@ impl From<Option<u64>> for Cell {
 }
 
 impl Cell {
-    /// As it stands in a table: a text may be of somebody else, and moves neither a terminal nor a spreadsheet.
+    /// The value in a table. Texts may come from elsewhere, and are made harmless to terminals and to spreadsheets.
     fn of_table(&self) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -104,10 +104,10 @@ impl Cell {
     }
 }
 
-/// What is known of a row, by its columns' names.
-struct Known([(&'static str, Cell); COLUMNS]);
+/// The columns of a row by name; written as an object of those that have a value.
+struct KnownColumns([(&'static str, Cell); COLUMNS]);
 
-impl Serialize for Known {
+impl Serialize for KnownColumns {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let known = self.0.iter().filter(|(_, cell)| !matches!(cell, Cell::Nothing));
         to.collect_map(known.map(|(name, cell)| (name, cell)))
@@ -124,7 +124,7 @@ impl Row<'_> {
         }
     }
 
-    /// Its columns, by name: the one place where a log's form is decided.
+    /// The columns of this row by name. This is the one place that decides the form of a log.
     fn cells(&self) -> [(&'static str, Cell); COLUMNS] {
         let nothing = Sample { time_us: 0, tick: Tick::default(), missed: 0 };
         let (event, sample) = match self {
@@ -165,7 +165,7 @@ impl Row<'_> {
         ]
     }
 
-    /// Where a phase begins or ends, its path; of a sample, that of the innermost phase of each thread.
+    /// The path of the phase that begins or ends; of a sample, the paths of the innermost phase of each thread.
     fn phase(&self) -> Cell {
         match self {
             Self::Event(_) => self.scope(|phase| Cell::Text(phase.to_string())),
@@ -177,7 +177,7 @@ impl Row<'_> {
         }
     }
 
-    /// What is known of a phase, where one begins or ends.
+    /// A value of the phase that begins or ends; nothing in other rows.
     fn scope(&self, of: impl Fn(&PhaseScope) -> Cell) -> Cell {
         match self {
             Self::Event(Event {
@@ -188,7 +188,7 @@ impl Row<'_> {
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        write_json_line(out, &Known(self.cells()))
+        write_json_line(out, &KnownColumns(self.cells()))
     }
 
     fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -209,7 +209,7 @@ fn write_record(out: &mut dyn Write, record: &[impl AsRef<[u8]>]) -> io::Result<
     csv.flush()
 }
 
-/// Writes what a file of that format begins with.
+/// Writes the header of a log, which only CSV has.
 pub(super) fn write_header(format: LogFormat, out: &mut dyn Write) -> io::Result<()> {
     if format == LogFormat::JsonLines {
         return Ok(());
@@ -218,7 +218,7 @@ pub(super) fn write_header(format: LogFormat, out: &mut dyn Write) -> io::Result
     write_record(out, &Row::Event(&any).cells().map(|(name, _)| name))
 }
 
-/// Writes events and samples by time.
+/// Writes events and samples in the order of time.
 pub(super) fn write_log(
     events: &VecDeque<Event>,
     samples: &VecDeque<PhasedSample>,
@@ -228,7 +228,7 @@ pub(super) fn write_log(
     write_header(format, out)?;
     let mut rows: Vec<Row<'_>> =
         samples.iter().map(Row::Sample).chain(events.iter().map(Row::Event)).collect();
-    // An event comes after the sample in which it was seen.
+    // The sort is stable: an event comes after the sample of the same time, in which it was found.
     rows.sort_by_key(Row::time_us);
     rows.iter().try_for_each(|row| row.write(format, out))?;
     out.flush()
@@ -244,7 +244,7 @@ impl Event {
 }
 
 impl EventKind {
-    /// Its name in logs: `start`, `alert` ...
+    /// The kind's name in logs, such as `start` or `alert`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Start(_) => "start",
@@ -263,7 +263,7 @@ impl EventKind {
 }
 
 impl fmt::Display for EventKind {
-    /// The message in logs: nothing for `stop`.
+    /// The message in logs; empty for `stop`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(text) | Self::Gone(text) | Self::Error(text) => f.write_str(text),

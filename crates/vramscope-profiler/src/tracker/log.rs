@@ -1,16 +1,17 @@
-//! A log file that is written while the tracker runs.
+//! The log file of a tracker, written while the tracker runs.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use vramscope_allocator::ExclusiveFile;
 
 use super::error::TrackerError;
 use super::events::{LogFormat, Row, write_header};
 
-/// A file to write a log to.
+/// A file to write a log to. While the tracker runs the file is locked, so that no other tracker writes to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFile {
-    /// Replaced if it is there.
+    /// Where it is. A file that is already there is replaced.
     pub path: PathBuf,
     /// Its format.
     pub format: LogFormat,
@@ -27,27 +28,35 @@ impl LogFile {
 
 /// A log file that is open.
 pub(super) struct OpenLog {
-    file: File,
+    file: ExclusiveFile,
     format: LogFormat,
-    /// Rows of the look that is under way, after what the file did not take.
+    /// Bytes of rows that are not written yet: what the file did not take before, then the rows of this sample.
     waiting: Vec<u8>,
-    pub(super) failed: Option<io::ErrorKind>,
-    /// Whose log it is: a forked process writes nothing to it.
-    process: u32,
+    /// The last error of the file.
+    failed: Option<io::ErrorKind>,
 }
 
-/// Bytes that may wait for a file that takes nothing. Rows beyond are lost.
+/// Bytes that may wait for a file that takes nothing, such as one on a full disk. Rows beyond are lost.
 const MOST_WAITING: usize = 1 << 20;
 
 impl OpenLog {
     pub(super) fn create(to: &LogFile) -> Result<Self, TrackerError> {
-        let failed = |why| TrackerError::Log { path: to.path.clone(), why };
-        let file = File::create(&to.path).map_err(failed)?;
+        let failed = |why: io::Error| match why.kind() {
+            io::ErrorKind::ResourceBusy => TrackerError::Busy { path: to.path.clone() },
+            _ => TrackerError::Log { path: to.path.clone(), why },
+        };
+        let file = ExclusiveFile::create(&to.path).map_err(failed)?;
         let mut waiting = Vec::new();
         write_header(to.format, &mut waiting).map_err(failed)?;
-        Ok(Self { file, format: to.format, waiting, failed: None, process: std::process::id() })
+        Ok(Self { file, format: to.format, waiting, failed: None })
     }
 
+    /// The last error of the file.
+    pub(super) fn error(&self) -> Option<io::ErrorKind> {
+        self.failed
+    }
+
+    /// Adds a row to those that wait.
     pub(super) fn add(&mut self, row: Row<'_>) {
         if self.waiting.len() > MOST_WAITING {
             return;
@@ -57,10 +66,10 @@ impl OpenLog {
         }
     }
 
-    /// Whole rows in one write, where the file takes them. What it does not take comes first the next time, so that no
-    /// row begins in the middle of another.
-    pub(super) fn write_out(&mut self) {
-        if self.process != std::process::id() {
+    /// Writes the rows that wait, in one write where the file takes them all. What it does not take is written first the next
+    /// time, so that no row begins in the middle of another. A forked process writes nothing: the log is its parent's.
+    pub(super) fn write_waiting(&mut self) {
+        if !self.file.is_of_this_process() {
             return;
         }
         while !self.waiting.is_empty() {

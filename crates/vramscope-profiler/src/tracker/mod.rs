@@ -1,19 +1,19 @@
-//! Watching a source all the time: an events log, alerts, a watchdog.
+//! [`MemoryTracker`]: watches a source all the time, with a log of events, alerts and a watchdog.
 
 mod error;
 mod events;
 mod log;
-mod lookout;
 mod options;
 mod phase_scope;
 mod phases;
-mod state;
+mod sample_judge;
+mod shared;
 mod thresholds;
 mod timeline;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use error::TrackerError;
@@ -30,12 +30,12 @@ use crate::monitor::{Monitor, MonitorError, Sample, check};
 use crate::source::MemorySource;
 use events::write_log;
 use log::OpenLog;
-use lookout::Lookout;
-use state::{Shared, State, Thresholds, Told};
+use sample_judge::SampleJudge;
+use shared::{RegisteredCallback, Thresholds, TrackerShared, TrackerState};
 use vramscope_basics::lock;
 
-/// Called when an alert is raised, on the tracker's thread. It should not take long: meanwhile nothing is looked at. One
-/// that owns the tracker keeps it for ever.
+/// Called when an alert is raised, on the tracker's thread. It should return soon, because no sample is taken meanwhile. A callback
+/// that owns the tracker keeps it alive for ever.
 pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 
 /// Watches a source, raises alerts, and keeps a log: gpumemprof's `MemoryTracker`.
@@ -60,21 +60,21 @@ pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 /// ```
 ///
 /// # What differs from gpumemprof
-/// - One crossing of a threshold is one alert: it is raised again only after the value has fallen below the
-///   threshold's lower mark. gpumemprof alerts with every sample.
-/// - On a pool each sample has the exact high-water mark since the one before, and alerts look at that. Allocations are
-///   counted, not guessed from samples that rose.
-/// - Growth is that of what stays; what was there at the start is none. Fragmentation is what emptying the cache would
-///   not give back. Memory outside of the pool is what the driver says it is.
-/// - Events are kept apart from samples, so that samples do not push them out.
-/// - It watches what its source is of, another process too.
+/// - One crossing of a threshold raises one alert. It is raised again only after the value has fallen to the threshold's lower
+///   mark. gpumemprof raises an alert with every sample.
+/// - On a pool, each sample has the exact highest values since the one before, and alerts are raised by those. Allocations are
+///   counted, and not guessed from samples that rose.
+/// - Growth counts only bytes that stay allocated, and not what was allocated at the start. Fragmentation is what emptying the
+///   cache would not give back. Memory outside of the pool is what the driver reports.
+/// - Events and samples are bounded apart, so that samples do not push events out.
+/// - It tracks any source, also one of another process.
 pub struct MemoryTracker {
-    shared: Arc<Shared>,
+    shared: Arc<TrackerShared>,
     monitor: Mutex<Option<Monitor>>,
 }
 
 impl MemoryTracker {
-    /// Begins to watch `source`, with a look at once.
+    /// Begins to track `source`, and takes a first sample.
     ///
     /// # Errors
     /// See [`TrackerError`].
@@ -93,7 +93,7 @@ impl MemoryTracker {
         check(options.interval)?;
         let log = options.log.as_ref().map(OpenLog::create).transpose()?;
         let statistics = TrackerStatistics { high_is_exact: true, ..TrackerStatistics::default() };
-        let state = State {
+        let state = TrackerState {
             alerts: VecDeque::new(),
             never_measured: options.thresholds.clone(),
             events: VecDeque::new(),
@@ -102,7 +102,7 @@ impl MemoryTracker {
             raised: 0,
             log,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TrackerShared {
             source: Arc::clone(&source),
             state: Mutex::new(state),
             callbacks: Mutex::default(),
@@ -111,51 +111,59 @@ impl MemoryTracker {
             max_events: options.max_events,
             max_samples: options.max_samples,
         });
-        shared.happened(EventKind::Start(source.info().name.clone()));
-        let mut lookout = Lookout::new(Arc::clone(&shared), &options);
-        let monitor = Monitor::start(source, options.interval, move |sample| lookout.see(sample))?;
+        shared.record_event(EventKind::Start(source.info().name.clone()));
+        let mut sample_judge = SampleJudge::new(Arc::clone(&shared), &options);
+        let monitor = Monitor::start(source, options.interval, move |sample| sample_judge.handle(sample))?;
         Ok(Self { shared, monitor: Mutex::new(Some(monitor)) })
     }
 
-    /// Looks a last time and ends, at once. What was seen stays at hand.
+    /// Takes a last sample and ends tracking. Events and samples are kept.
     pub fn stop(&self) {
-        let Some(monitor) = lock(&self.monitor).take() else { return };
+        let monitor = lock(&self.monitor).take();
+        self.end(monitor);
+    }
+
+    /// Ends the monitor, if there still is one, and records that tracking ended.
+    fn end(&self, monitor: Option<Monitor>) {
+        let Some(monitor) = monitor else { return };
         let is_here = monitor.is_of_this_process();
         monitor.stop();
         // In a forked process nothing has ended, and the log is the parent's.
         if is_here {
-            self.shared.happened(EventKind::Stop);
+            self.shared.record_event(EventKind::Stop);
         }
     }
 
-    /// It has not been stopped, and its source is still there.
+    /// Whether tracking was not stopped and the source still exists.
     pub fn is_running(&self) -> bool {
         lock(&self.monitor).as_ref().is_some_and(Monitor::is_running)
     }
 
-    /// Calls `callback` for every alert, once: now, on this thread, for those that were raised already and are kept. A
-    /// panic in it is counted and goes no further.
+    /// Calls `callback` once for every alert. For alerts that were raised before and are kept, it is called now, on this thread. A
+    /// panic in it is counted and not passed on.
     pub fn add_alert_callback(&self, callback: AlertCallback) {
-        lock(&self.shared.callbacks).push(Told { callback, alerts: 0 });
-        self.shared.tell();
+        lock(&self.shared.callbacks).push(RegisteredCallback { callback, alerts: 0 });
+        self.shared.call_alert_callbacks();
     }
 
-    /// Calls `callback` no more. False where it was not added, or was removed before; it is told by its `Arc`, a clone
-    /// of the one that was added. An alert that is being told meanwhile may still reach it.
+    /// No longer calls `callback`, which must be a clone of the `Arc` that was added. Returns false where it is not among the
+    /// callbacks. It may still be called for an alert that is being raised at this moment.
     pub fn remove_alert_callback(&self, callback: &AlertCallback) -> bool {
         let mut callbacks = lock(&self.shared.callbacks);
-        let is_it = |told: &Told| Arc::as_ptr(&told.callback).cast::<()>() == Arc::as_ptr(callback).cast();
+        let is_it = |told: &RegisteredCallback| {
+            Arc::as_ptr(&told.callback).cast::<()>() == Arc::as_ptr(callback).cast()
+        };
         let removed = callbacks.iter().position(is_it).map(|i| callbacks.remove(i));
         drop(callbacks);
-        // With nothing locked, for what it owns is code of others.
+        // With nothing locked, because dropping it may run code of the program.
         removed.is_some()
     }
 
-    /// Sets a threshold from the next look on, in place of that of the same quantity and severity, if there is one. Where
-    /// its value has been reached already, an alert is raised.
+    /// Sets a threshold from the next sample on, in place of one of the same quantity and severity. Where its value has been
+    /// reached already, an alert is raised.
     ///
     /// # Errors
-    /// [`TrackerError::Threshold`] where it can never be crossed, or never be over.
+    /// [`TrackerError::Threshold`] where it could never be crossed, or its alert could never be over.
     pub fn set_threshold(&self, threshold: Threshold) -> Result<(), TrackerError> {
         if !threshold.is_sensible() {
             return Err(TrackerError::Threshold(threshold));
@@ -169,7 +177,7 @@ impl MemoryTracker {
         Ok(())
     }
 
-    /// Watches for this no more, from the next look on. False where it did not.
+    /// Removes a threshold from the next sample on. Returns false where there is none of this quantity and severity.
     pub fn remove_threshold(&self, quantity: Quantity, severity: Severity) -> bool {
         let mut thresholds = lock(&self.shared.thresholds);
         let before = thresholds.now.len();
@@ -179,18 +187,18 @@ impl MemoryTracker {
         removed
     }
 
-    /// The thresholds that hold from the next look on.
+    /// The thresholds that hold from the next sample on.
     pub fn thresholds(&self) -> Vec<Threshold> {
         lock(&self.shared.thresholds).now.clone()
     }
 
-    /// Names what the calling thread does until the guard is dropped: two events in the log, and every sample that is
-    /// taken meanwhile says so. Phases nest, on each thread for itself.
+    /// Names what the calling thread does until the guard is dropped. The log gets an event at the beginning and one at the end,
+    /// and samples that are taken meanwhile have the phase. Phases nest on each thread.
     pub fn phase(&self, name: &str) -> Phase<'_> {
         Phase::enter(self, name, BTreeMap::new())
     }
 
-    /// The same with what the program has to say of it, a number of a batch say.
+    /// As [`phase`](Self::phase), with facts by name, such as the number of a batch.
     pub fn phase_with(&self, name: &str, metadata: BTreeMap<String, String>) -> Phase<'_> {
         Phase::enter(self, name, metadata)
     }
@@ -200,46 +208,47 @@ impl MemoryTracker {
         lock(&self.shared.phases).open()
     }
 
-    /// What happened, oldest first.
+    /// The events that are kept, oldest first.
     pub fn events(&self) -> Vec<Event> {
         lock(&self.shared.state).events.iter().cloned().collect()
     }
 
-    /// The alerts that were raised, oldest first.
+    /// The alerts that were raised and are kept, oldest first.
     pub fn alerts(&self) -> Vec<Alert> {
         lock(&self.shared.state).alerts.iter().cloned().collect()
     }
 
-    /// Thresholds that could not be crossed so far, for the source did not know their quantity, or not for long enough.
+    /// Thresholds whose value was never known so far, because the source does not know it, or because growth has not yet been
+    /// watched for long enough.
     pub fn never_measured(&self) -> Vec<Threshold> {
         lock(&self.shared.state).never_measured.clone()
     }
 
-    /// What was seen, oldest first.
+    /// The samples that are kept, oldest first.
     pub fn samples(&self) -> Vec<Sample> {
         lock(&self.shared.state).samples.iter().map(|seen| seen.sample).collect()
     }
 
-    /// The same, each with the phases that were open when it was taken.
+    /// The samples that are kept, each with the phases that were open when it was taken.
     pub fn samples_in_phases(&self) -> Vec<PhasedSample> {
         lock(&self.shared.state).samples.iter().cloned().collect()
     }
 
-    /// What was seen, by intervals from the first sample on that is kept: the last and the highest of each. Intervals
-    /// without a sample are left out.
+    /// The samples that are kept, gathered by intervals that begin with the first of them: the last reading and the highest values
+    /// of each interval. Intervals without a sample are left out.
     ///
     /// # Errors
-    /// Where the interval is nothing.
+    /// Where the interval is shorter than a microsecond.
     pub fn memory_timeline(&self, interval: Duration) -> Result<Vec<TimelinePoint>, MonitorError> {
         timeline::timeline(self.samples().iter(), interval)
     }
 
-    /// Device memory outside of the pool in the samples that are kept, classified.
+    /// Classifies the device memory outside of the pool, from the samples that are kept.
     pub fn hidden_memory(&self, options: HiddenOptions) -> HiddenMemory {
         HiddenMemory::of(&self.samples(), options)
     }
 
-    /// Forgets the events, alerts and samples so far and begins statistics anew. The log file keeps what was written;
+    /// Drops the events, alerts and samples that are kept, and begins the statistics anew. The log file keeps what was written,
     /// phases stay open, and alerts that are raised stay raised.
     pub fn clear_events(&self) {
         let mut state = lock(&self.shared.state);
@@ -249,18 +258,18 @@ impl MemoryTracker {
         state.statistics = TrackerStatistics { high_is_exact: true, ..TrackerStatistics::default() };
     }
 
-    /// All of it in numbers, also of what is no longer kept.
+    /// Counts of all samples and events since the start or [`clear_events`](Self::clear_events), also of those no longer kept.
     pub fn statistics(&self) -> TrackerStatistics {
         lock(&self.shared.state).statistics
     }
 
-    /// The error that the log file met last, such as a full disk. What it did not take is tried again with the next look,
-    /// up to a MiB of it; rows beyond are lost.
+    /// The last error of the log file, such as a full disk. Rows that were not written are written together with the next sample, up
+    /// to 1 MiB of them; rows beyond are lost.
     pub fn log_error(&self) -> Option<io::ErrorKind> {
-        lock(&self.shared.state).log.as_ref()?.failed
+        lock(&self.shared.state).log.as_ref()?.error()
     }
 
-    /// Writes events and samples that are kept, by time.
+    /// Writes the events and samples that are kept, in the order of time.
     ///
     /// # Errors
     /// Where `out` fails.
@@ -275,6 +284,8 @@ impl MemoryTracker {
 
 impl Drop for MemoryTracker {
     fn drop(&mut self) {
-        self.stop();
+        // Without a lock: in a forked process, another thread of the parent may have held it at the fork.
+        let monitor = self.monitor.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.end(monitor);
     }
 }

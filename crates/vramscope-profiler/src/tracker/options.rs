@@ -1,4 +1,4 @@
-//! What a tracker is asked to do, and why it refuses.
+//! The options of a tracker, and its statistics.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use super::log::LogFile;
 use super::thresholds::{Quantity, Severity, Threshold};
 use crate::source::Reading;
 
-/// What a tracker does.
+/// How a tracker watches its source, and what it keeps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrackerOptions {
-    /// The time between two looks.
+    /// The time between two samples.
     pub interval: Duration,
-    /// When to raise alerts.
+    /// The values from which on alerts are raised.
     pub thresholds: Vec<Threshold>,
-    /// The time over which growth is measured, at least ten intervals. Before nine tenths of it have passed, none is
-    /// known.
+    /// The time over which growth is measured; at least ten intervals are used. Growth is not known before nine tenths of it have
+    /// passed.
     pub growth_window: Duration,
-    /// Frees cached memory.
+    /// Gives cached memory back when the device fills up.
     pub watchdog: Option<Watchdog>,
-    /// A file that every event and sample is written to at once; a program that is killed leaves it whole.
+    /// A file to which every event and sample is written when it happens, so that a program that is killed leaves a complete log.
     pub log: Option<LogFile>,
-    /// Events that are kept, and apart from them as many alerts.
+    /// How many events are kept, and also how many alerts; at least one.
     pub max_events: usize,
-    /// Samples that are kept.
+    /// How many samples are kept, at least one.
     pub max_samples: usize,
 }
 
 impl Default for TrackerOptions {
-    /// Ten looks a second; a warning at 80 % of the device, an alarm at 95 %, a warning where 20 % of it are lost
-    /// between blocks; 10,000 events and samples.
+    /// Ten samples a second; a warning at 80 % of the device, a critical alert at 95 %, and a warning where 20 % of the device are
+    /// fragmented; 10,000 events and samples.
     fn default() -> Self {
         Self {
             interval: Duration::from_millis(100),
@@ -46,11 +46,11 @@ impl Default for TrackerOptions {
     }
 }
 
-/// Gives cached memory back when the device fills up (gpumemprof's `MemoryWatchdog`): only what emptying the cache
-/// does give back, and only where there is some.
+/// Gives cached memory back when the device fills up (gpumemprof's `MemoryWatchdog`). It does nothing where emptying the cache
+/// would give nothing back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watchdog {
-    /// From this percentage of the device.
+    /// The percentage of the device in use from which on it acts, from 0 to 100.
     pub above_percent: f64,
     /// The least time between two cleanups.
     pub min_interval: Duration,
@@ -63,27 +63,27 @@ impl Default for Watchdog {
     }
 }
 
-/// What was seen so far.
+/// Counts of what a tracker has seen so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct TrackerStatistics {
-    /// Samples that were taken.
+    /// The number of samples that were taken.
     pub samples: u64,
-    /// Ticks that were left out, because looking took too long.
+    /// The number of samples that were left out, because the one before took longer than the interval.
     pub missed_ticks: u64,
-    /// Looks that had no answer.
+    /// How many times the source could not be read.
     pub errors: u64,
-    /// The highest of each kind.
+    /// The highest values, each at its own moment.
     pub high: Reading,
-    /// `high` saw everything; else the truth is at least that.
+    /// Whether `high` is exact. Otherwise the true values are at least as high.
     pub high_is_exact: bool,
-    /// Alerts that were raised.
+    /// The number of alerts that were raised.
     pub alerts: u64,
-    /// Cleanups by the watchdog.
+    /// How many times the watchdog gave memory back.
     pub cleanups: u64,
-    /// Requests that failed for want of memory.
+    /// The number of requests that failed because they were out of memory.
     pub failed_requests: u64,
-    /// Times the allocator gave its whole cache back to serve a request.
+    /// How many times the allocator gave its whole cache back to serve a request.
     pub retries: u64,
-    /// Callbacks that panicked.
+    /// How many times a callback panicked.
     pub callback_panics: u64,
 }

@@ -1,4 +1,4 @@
-//! What the program was doing, in its own words.
+//! The phases that a program is in, by the names that it gives them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,18 +9,18 @@ use serde::Serialize;
 
 use crate::monitor::Sample;
 
-/// A phase that the program entered, once.
+/// One entry of a program into a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PhaseScope {
-    /// Of this entry alone, in its tracker; from 1, in the order in which phases were entered.
+    /// The number of this entry in its tracker, from 1 in the order in which phases were entered.
     pub scope_id: u64,
-    /// The phase it is inside of, on its thread.
+    /// The number of the entry that it is inside of on its thread; `None` for an outermost one.
     pub parent_scope_id: Option<u64>,
-    /// Its name, after those of the phases it is inside of.
+    /// The names of the phases that it is inside of, outermost first, and then its own.
     pub path: Vec<Arc<str>>,
     /// The name of the thread that entered it, or its number where it has none.
     pub thread: Arc<str>,
-    /// What the program said of it.
+    /// Facts by name that the program gave.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     #[serde(skip)]
@@ -33,14 +33,14 @@ impl PhaseScope {
         self.path.last().map_or("", |name| name)
     }
 
-    /// It and the phases it is inside of, on its thread.
+    /// How many phases are open on its thread, up to and with this one: 1 is outermost.
     pub fn depth(&self) -> usize {
         self.path.len()
     }
 }
 
 impl fmt::Display for PhaseScope {
-    /// Its path: `epoch / forward`.
+    /// The path, such as `epoch / forward`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.path.join(" / "))
     }
@@ -49,7 +49,7 @@ impl fmt::Display for PhaseScope {
 /// Phases that are open, in the order in which they were entered.
 pub(super) struct OpenPhases {
     entered: u64,
-    /// Replaced and not changed, for every sample has it.
+    /// The list is replaced and never changed, because samples share it.
     open: Arc<[Arc<PhaseScope>]>,
 }
 
@@ -87,13 +87,13 @@ impl OpenPhases {
     }
 }
 
-/// What was seen, and what the program was doing then.
+/// A sample, and the phases that the program was in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhasedSample {
-    /// What was seen.
+    /// The sample.
     pub sample: Sample,
-    /// The phases that were open when it was taken, on all threads, in the order in which they were entered. The highest
-    /// values since the sample before may be of phases that had ended by then.
+    /// The phases that were open when the sample was taken, on all threads, in the order in which they were entered. Its highest
+    /// values may have been reached in phases that had ended by then.
     pub phases: Arc<[Arc<PhaseScope>]>,
 }
 

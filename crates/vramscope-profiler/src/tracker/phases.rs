@@ -1,27 +1,32 @@
-//! Phases entered and left.
+//! [`Phase`]: the guard of a phase that the program is in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use vramscope_allocator::Process;
 
 use super::phase_scope::PhaseScope;
 use super::{EventKind, MemoryTracker};
 use vramscope_basics::lock;
 
-/// A phase of the program, until it is dropped, on whichever thread.
+/// A phase of the program, from [`MemoryTracker::phase`] until it is dropped, on whichever thread. In a process that is
+/// forked while it is open, dropping it does nothing.
 #[must_use = "the phase ends when the guard is dropped"]
 pub struct Phase<'t> {
     tracker: &'t MemoryTracker,
     scope: Arc<PhaseScope>,
+    /// Whose phase it is: in a forked process, the tracker's locks may never be given back.
+    process: Process,
 }
 
 impl<'t> Phase<'t> {
     pub(super) fn enter(tracker: &'t MemoryTracker, name: &str, metadata: BTreeMap<String, String>) -> Self {
         let scope = lock(&tracker.shared.phases).enter(name, metadata);
-        tracker.shared.happened(EventKind::PhaseEnter(Arc::clone(&scope)));
-        Self { tracker, scope }
+        tracker.shared.record_event(EventKind::PhaseEnter(Arc::clone(&scope)));
+        Self { tracker, scope, process: Process::this() }
     }
 
-    /// What is known of it.
+    /// Its name, its path, its thread and what the program said of it.
     pub fn scope(&self) -> &PhaseScope {
         &self.scope
     }
@@ -29,7 +34,10 @@ impl<'t> Phase<'t> {
 
 impl Drop for Phase<'_> {
     fn drop(&mut self) {
+        if !self.process.is_this() {
+            return;
+        }
         lock(&self.tracker.shared.phases).exit(self.scope.scope_id);
-        self.tracker.shared.happened(EventKind::PhaseExit(Arc::clone(&self.scope)));
+        self.tracker.shared.record_event(EventKind::PhaseExit(Arc::clone(&self.scope)));
     }
 }

@@ -1,4 +1,4 @@
-//! When to raise an alarm, and when not to raise it again.
+//! Thresholds: when an alert is raised, and when it is over.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,20 +9,20 @@ use vramscope_basics::units::bytes;
 
 use crate::monitor::Sample;
 
-/// A value that is watched: an alert is raised where it reaches `above`, once, and again only after it has fallen
-/// to `until`.
+/// A value that is watched. An alert is raised once when it reaches `above`, and again only after the value has fallen to
+/// `until`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
-    /// What is watched.
+    /// The value that is watched.
     pub quantity: Quantity,
-    /// How bad it is.
+    /// How severe an alert of this threshold is.
     pub severity: Severity,
-    /// An alert is raised at this value, in the quantity's unit.
+    /// The value from which on an alert is raised, in the quantity's unit.
     pub above: f64,
-    /// It is over at this value, which is not above the other one.
+    /// The value down to which the alert lasts, in the quantity's unit; not higher than `above`.
     pub until: f64,
-    /// The least time between two alerts of this threshold. One that comes earlier is raised when the time has
-    /// passed, if there is still reason to.
+    /// The least time between two alerts of this threshold. An alert that would be raised earlier is raised when the time has
+    /// passed, if the value is still reached then.
     pub min_interval: Duration,
 }
 
@@ -30,20 +30,20 @@ pub struct Threshold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// The most of the device in use since the sample before, by anyone, in percent of it.
+    /// The highest use of the device by anyone since the sample before, in percent of the device.
     DevicePercent,
-    /// What is free between blocks in use, in percent of the device: emptying the cache would not give it back. Cache that
-    /// can be given back is no fragmentation. It is looked at no more than once a second.
+    /// Cached bytes that emptying the cache would not give back, because other blocks of their segments are in use, in percent
+    /// of the device. It is measured at most once a second.
     ExternalFragmentationPercent,
-    /// How fast allocated bytes grow, in bytes a minute: from the least there was in the first half of the
-    /// [window](super::TrackerOptions::growth_window) to the least in the second, so that what comes and goes with
+    /// How fast allocated bytes grow, in bytes a minute: from the lowest value in the first half of the
+    /// [window](super::TrackerOptions::growth_window) to the lowest in the second half, so that what is allocated and freed in
     /// every step does not count.
     GrowthPerMinute,
-    /// In use on the device and not reserved by the pool, in bytes: contexts, libraries' workspaces, other processes.
+    /// Bytes in use on the device that the pool did not reserve, such as contexts, workspaces of libraries and other processes.
     Hidden,
 }
 
-/// How bad it is.
+/// How severe an alert is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -63,14 +63,14 @@ impl fmt::Display for Severity {
 }
 
 impl Threshold {
-    /// Raised at `above`; over at nine tenths of it, no more often than every ten seconds.
+    /// A threshold whose alert is raised at `above` and over at nine tenths of it, at most every ten seconds.
     pub fn new(quantity: Quantity, severity: Severity, above: f64) -> Self {
         Self { quantity, severity, above, until: above * 0.9, min_interval: Duration::from_secs(10) }
     }
 
     pub(super) fn is_sensible(&self) -> bool {
         let most = match self.quantity {
-            // What is in use, or lost, is a part of the device.
+            // A percentage of the device cannot be higher.
             Quantity::DevicePercent | Quantity::ExternalFragmentationPercent => 100.0,
             Quantity::GrowthPerMinute | Quantity::Hidden => f64::MAX,
         };
@@ -83,7 +83,7 @@ impl Threshold {
 }
 
 impl Quantity {
-    /// A value of it, for people.
+    /// A value of this quantity as text, with its unit.
     fn in_words(self, value: f64) -> String {
         match self {
             Self::DevicePercent | Self::ExternalFragmentationPercent => format!("{value:.1} %"),
@@ -92,7 +92,7 @@ impl Quantity {
         }
     }
 
-    /// Its name for people: `device memory in use`.
+    /// The quantity's name in messages, such as `device memory in use`.
     pub fn name(self) -> &'static str {
         match self {
             Self::DevicePercent => "device memory in use",
@@ -106,13 +106,13 @@ impl Quantity {
 /// A threshold was crossed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alert {
-    /// When, in microseconds since the Unix epoch.
+    /// When the sample was taken, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// The threshold.
+    /// The threshold that was crossed.
     pub threshold: Threshold,
-    /// The value that crossed it.
+    /// The value that crossed it, in the quantity's unit.
     pub value: f64,
-    /// What was seen.
+    /// The sample that has the value.
     pub sample: Sample,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Alert {
     }
 }
 
-/// What became of a threshold with a new value.
+/// How the alert of a threshold changed with a new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Raised,
@@ -133,25 +133,25 @@ pub(super) enum Change {
 
 /// A threshold, and whether its alert is raised.
 #[derive(Debug, Clone)]
-pub(super) struct Gauge {
+pub(super) struct WatchedThreshold {
     pub(super) threshold: Threshold,
-    /// A value was known, once.
+    /// Whether a value was ever known.
     pub(super) measured: bool,
     raised: bool,
     last: Option<Duration>,
 }
 
-impl Gauge {
+impl WatchedThreshold {
     pub(super) fn new(threshold: Threshold) -> Self {
         Self { threshold, measured: false, raised: false, last: None }
     }
 
-    /// `at` is the time since some beginning.
-    pub(super) fn see(&mut self, value: f64, at: Duration) -> Option<Change> {
+    /// Takes a new value at the time `at` since the tracker began, and returns whether the alert was raised or cleared by it.
+    pub(super) fn update(&mut self, value: f64, at: Duration) -> Option<Change> {
         let Threshold { above, until, min_interval, .. } = self.threshold;
         self.measured = true;
         if self.raised {
-            // The marks may be the same.
+            // `above` and `until` may be the same value.
             self.raised = value > until || value >= above;
             return (!self.raised).then_some(Change::Cleared);
         }
@@ -164,24 +164,24 @@ impl Gauge {
     }
 }
 
-/// How fast the least that is allocated grows.
+/// Measures how fast the lowest values of allocated bytes grow.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct GrowthRate {
     window: Duration,
-    /// The least allocated, by the time since some beginning.
+    /// The lowest allocated bytes of each stretch of time, with its beginning as the time since the tracker began.
     seen: VecDeque<(Duration, u64)>,
 }
 
-/// Looks that a window holds; where there would be more, they are further apart.
+/// How many values a window holds. Where there would be more, several samples are combined to one value, the lowest.
 const MOST_LOOKS: u32 = 1024;
 
-impl Growth {
+impl GrowthRate {
     pub(super) fn new(window: Duration) -> Self {
         Self { window, seen: VecDeque::new() }
     }
 
-    /// Bytes a minute, once most of a window was seen.
-    pub(super) fn see(&mut self, at: Duration, allocated: u64) -> Option<f64> {
+    /// Takes a new value, and returns the growth in bytes a minute, once nine tenths of a window have passed.
+    pub(super) fn update(&mut self, at: Duration, allocated: u64) -> Option<f64> {
         let apart = self.window / MOST_LOOKS;
         match self.seen.back_mut() {
             Some((last, lowest)) if at.saturating_sub(*last) < apart => *lowest = allocated.min(*lowest),
@@ -192,7 +192,7 @@ impl Growth {
         }
         let &(first, _) = self.seen.front()?;
         let span = at.saturating_sub(first);
-        // Nine tenths, for ticks do not fall on the window's edges.
+        // Nine tenths and not all of it, because samples do not fall exactly on the window's ends.
         if span < self.window / 10 * 9 {
             return None;
         }
@@ -209,26 +209,26 @@ impl Growth {
 mod tests {
     use super::*;
 
-    fn gauge(above: f64, until: f64, seconds: u64) -> Gauge {
+    fn watched(above: f64, until: f64, seconds: u64) -> WatchedThreshold {
         let threshold = Threshold {
             until,
             min_interval: Duration::from_secs(seconds),
             ..Threshold::new(Quantity::DevicePercent, Severity::Warning, above)
         };
-        Gauge::new(threshold)
+        WatchedThreshold::new(threshold)
     }
 
     /// The changes over values that come a second apart.
-    fn changes(gauge: &mut Gauge, values: &[f64]) -> Vec<(usize, Change)> {
+    fn changes(watched: &mut WatchedThreshold, values: &[f64]) -> Vec<(usize, Change)> {
         let seen = values.iter().enumerate();
-        seen.filter_map(|(i, &v)| gauge.see(v, Duration::from_secs(i as u64)).map(|c| (i, c))).collect()
+        seen.filter_map(|(i, &v)| watched.update(v, Duration::from_secs(i as u64)).map(|c| (i, c))).collect()
     }
 
     #[test]
     fn one_crossing_is_one_alert_however_long_it_lasts() {
         let values = [10.0, 81.0, 82.0, 79.0, 81.0, 95.0, 73.0, 81.0, 70.0, 60.0, 81.0];
         assert_eq!(
-            changes(&mut gauge(80.0, 72.0, 0), &values),
+            changes(&mut watched(80.0, 72.0, 0), &values),
             [(1, Change::Raised), (8, Change::Cleared), (10, Change::Raised)]
         );
     }
@@ -237,22 +237,22 @@ mod tests {
     fn an_alert_too_soon_after_the_last_waits_until_there_is_reason_still() {
         let values = [81.0, 70.0, 81.0, 70.0, 70.0, 81.0, 81.0];
         assert_eq!(
-            changes(&mut gauge(80.0, 72.0, 6), &values),
+            changes(&mut watched(80.0, 72.0, 6), &values),
             [(0, Change::Raised), (1, Change::Cleared), (6, Change::Raised)]
         );
     }
 
     #[test]
     fn without_hysteresis_a_value_at_the_threshold_alerts_once() {
-        assert_eq!(changes(&mut gauge(80.0, 80.0, 0), &[80.0, 81.0, 80.0, 80.5]), [(0, Change::Raised)]);
-        assert_eq!(changes(&mut gauge(80.0, 72.0, 0), &[f64::NAN, f64::NAN]), []);
+        assert_eq!(changes(&mut watched(80.0, 80.0, 0), &[80.0, 81.0, 80.0, 80.5]), [(0, Change::Raised)]);
+        assert_eq!(changes(&mut watched(80.0, 72.0, 0), &[f64::NAN, f64::NAN]), []);
     }
 
     #[test]
     fn growth_is_of_what_stays() {
         let minute = |of: &dyn Fn(u64) -> u64| {
-            let mut growth = Growth::new(Duration::from_secs(60));
-            (0..=600).filter_map(|i| growth.see(Duration::from_millis(i * 100), of(i))).last()
+            let mut growth = GrowthRate::new(Duration::from_secs(60));
+            (0..=600).filter_map(|i| growth.update(Duration::from_millis(i * 100), of(i))).last()
         };
         let mib = 1u64 << 20;
         // Steps of a second that use up to 100 MiB and leave nothing.
@@ -261,15 +261,15 @@ mod tests {
         let left = minute(&|i| 500 * mib + i % 10 * 10 * mib + i / 10 * mib).unwrap();
         assert!((55.0..65.0).contains(&(left / mib as f64)), "{left}");
         // Half a window is not enough.
-        let mut growth = Growth::new(Duration::from_secs(60));
-        assert_eq!((0..300).filter_map(|i| growth.see(Duration::from_millis(i * 100), 0)).count(), 0);
+        let mut growth = GrowthRate::new(Duration::from_secs(60));
+        assert_eq!((0..300).filter_map(|i| growth.update(Duration::from_millis(i * 100), 0)).count(), 0);
     }
 
     #[test]
     fn a_window_holds_few_looks() {
-        let mut growth = Growth::new(Duration::from_secs(60));
+        let mut growth = GrowthRate::new(Duration::from_secs(60));
         for i in 0..600_000 {
-            growth.see(Duration::from_micros(i * 100), 0);
+            growth.update(Duration::from_micros(i * 100), 0);
         }
         assert!(growth.seen.len() <= MOST_LOOKS as usize + 2, "{}", growth.seen.len());
     }

@@ -13,15 +13,15 @@ use crate::source::Reading;
 pub struct TimelinePoint {
     /// When the interval begins, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// The last that was seen in it.
+    /// The reading of the last sample in it.
     pub last: Reading,
-    /// The highest in it and since the sample before it, each at its own moment.
+    /// The highest values since the last sample before the interval, each at its own moment.
     pub high: Reading,
-    /// Samples in it, at least one.
+    /// The number of samples in it, at least one.
     pub samples: u64,
 }
 
-/// Intervals begin with the first sample. Those without a sample are left out.
+/// Gathers samples by intervals, of which the first begins with the first sample. Intervals without a sample are left out.
 pub(super) fn timeline<'s>(
     samples: impl Iterator<Item = &'s Sample>,
     interval: Duration,
@@ -32,7 +32,7 @@ pub(super) fn timeline<'s>(
     let mut points: BTreeMap<i64, TimelinePoint> = BTreeMap::new();
     for sample in samples {
         let start = *start.get_or_insert(sample.time_us);
-        // Before the start, where the system's clock was set back.
+        // Where the system's clock was set back, a sample may lie before the start.
         let number = sample.time_us.saturating_sub(start).div_euclid(interval_us);
         let time_us = start.saturating_add(number.saturating_mul(interval_us));
         let (last, high) = (sample.tick.now, sample.tick.high);

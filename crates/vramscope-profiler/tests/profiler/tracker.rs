@@ -476,6 +476,29 @@ fn senseless_thresholds_and_a_log_that_cannot_be_written_are_refused() {
     assert!(refused.starts_with("/no/such/folder/log.csv: "), "{refused}");
 }
 
+#[test]
+fn two_trackers_do_not_write_the_same_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.jsonl");
+    let start = || {
+        let options = TrackerOptions { log: Some(LogFile::at(&path)), ..TrackerOptions::default() };
+        MemoryTracker::start(script([Ok(in_use(50))]), options)
+    };
+    let first = start().unwrap();
+    let refused = start().map(drop).unwrap_err();
+    assert!(matches!(&refused, TrackerError::Busy { path: busy } if *busy == path));
+    assert!(
+        refused.to_string().ends_with("log.jsonl: is being written already; give another name"),
+        "{refused}"
+    );
+    drop(first);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    assert!(whole.lines().all(|row| serde_json::from_str::<serde_json::Value>(row).is_ok()), "{whole}");
+    assert!(whole.contains("\"stop\""), "{whole}");
+    // The file is free again.
+    drop(start().unwrap());
+}
+
 /// A tracker that looks every millisecond, and raises alerts at once.
 fn often(pool: &MemoryPool, thresholds: Vec<Threshold>) -> MemoryTracker {
     let options =

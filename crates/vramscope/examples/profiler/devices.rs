@@ -9,7 +9,7 @@ use vramscope::profiler::DeviceSpec;
 
 pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     // Two devices of addresses alone; `CudaDevice::open` opens GPUs.
-    let gpus: Vec<Arc<dyn Device>> =
+    let gpus: Vec<Arc<dyn allocator::Device>> =
         (0..2).map(|_| Arc::new(VirtualDevice::with_capacity(24 << 30)) as _).collect();
     let pool = MemoryPool::new(&Policy::cupy(), gpus)?;
 

@@ -62,7 +62,7 @@ fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_str(text)
 }
 
-/// Sums that a long run might carry beyond 16 EiB stay there.
+/// Sums of bytes, which saturate at 16 EiB.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
     used: u64,
@@ -98,21 +98,24 @@ struct OpenCall {
     id: u64,
     row: usize,
     depth: usize,
-    /// With those of calls inside it.
+    /// Bytes of this call and of the calls inside it.
     all: Counts,
+    /// The highest `all.live`, in bytes.
     peak: u64,
+    /// Bytes of this call without those of the calls inside it.
     own: Counts,
 }
 
 #[derive(Default)]
 struct Thread {
-    /// Outermost first, with ascending ids.
+    /// The calls that are running, outermost first, so that their ids ascend.
     open: Vec<OpenCall>,
+    /// Live blocks that were allocated in calls of this thread.
     num_blocks: usize,
 }
 
-/// A live block. It belongs to the innermost call at its allocation, and counts for those of the same thread
-/// that are open and began no later.
+/// A live block. It belongs to the innermost call at its allocation (`call`, by id), and counts in the running calls of the
+/// same thread that began no later than that one.
 struct Block {
     size: u64,
     thread: u64,
@@ -123,13 +126,13 @@ struct Block {
 struct Row {
     function: Arc<str>,
     phase: Phase,
-    /// What belongs to calls that ended.
+    /// Bytes of the calls that ended, without those of calls inside them.
     own: Counts,
     peak: u64,
     occurrence: u64,
 }
 
-/// Calls that are running and those that ended.
+/// The calls that are running and those that ended.
 pub(super) struct Calls {
     threads: BTreeMap<u64, Thread>,
     blocks: HashMap<u64, Block>,
@@ -165,7 +168,7 @@ impl Calls {
     pub(super) fn begin(&mut self, call: &FunctionCall) {
         let open = &mut self.threads.entry(call.thread).or_default().open;
         if open.last().is_some_and(|last| last.id == call.id) {
-            // The hook is there twice, under two names.
+            // The same hook is registered twice, under two names.
             return;
         }
         let rows = &mut self.rows;
@@ -233,7 +236,7 @@ impl Calls {
         }
     }
 
-    /// A block is gone. It may be told more than once, and of blocks that were never counted.
+    /// Counts a block that was freed. Does nothing where it was counted as freed before, or never as allocated.
     pub(super) fn freed(&mut self, pmem_id: u64) {
         let Some(block) = self.blocks.remove(&pmem_id) else { return };
         let mut of_open_call = false;
@@ -252,12 +255,12 @@ impl Calls {
         }
     }
 
-    /// Whether no call is running and nothing that was counted is live.
+    /// Whether no call is running and no block that was counted is live.
     pub(super) fn is_idle(&self) -> bool {
         self.num_open == 0 && self.blocks.is_empty()
     }
 
-    /// Forgets a thread of which that is so; false if it is not.
+    /// Forgets a thread on which no call is running and of which no block is live. Returns false where it is not so.
     pub(super) fn forget_idle_thread(&mut self, number: u64) -> bool {
         let is_idle = self.threads.get(&number).is_none_or(|t| t.open.is_empty() && t.num_blocks == 0);
         if is_idle {
@@ -284,7 +287,7 @@ impl Calls {
         self.history.iter()
     }
 
-    /// Calls that ended and are no longer in the history.
+    /// The number of calls that ended and are no longer in the history.
     pub(super) fn num_forgotten(&self) -> u64 {
         self.num_forgotten
     }

@@ -1,4 +1,4 @@
-//! Memory by function.
+//! Memory by function: Chainer's `CupyMemoryProfileHook`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -60,7 +60,8 @@ struct Listening {
 }
 
 impl State {
-    /// Once there is nothing more to see, what is left to the caller to drop, with the state unlocked.
+    /// Where nothing more is to be counted, takes out the hooks that listen. The caller drops them once the state is
+    /// unlocked, because code of other hooks may run then.
     fn stop_if_done(&mut self) -> BTreeMap<u64, Listening> {
         if self.num_added == 0 && self.calls.is_idle() {
             std::mem::take(&mut self.listening)
@@ -157,7 +158,7 @@ impl CupyMemoryProfileHook {
     /// # Errors
     /// Where `file` fails.
     pub fn write_json(&self, file: &mut dyn Write) -> io::Result<()> {
-        // Copied, so that a slow file holds nobody up.
+        // A copy is written, so that threads do not wait for a slow file.
         let profile = Profile::of(&lock(&self.shared.state).calls);
         profile.write_json(file)
     }
@@ -165,7 +166,7 @@ impl CupyMemoryProfileHook {
     fn begin(&self, call: &FunctionCall) {
         let is_listening = {
             let mut state = lock(&self.shared.state);
-            // First of all, so that no other thread stops listening now.
+            // Before anything else: a running call keeps other threads from removing the hooks that listen.
             state.calls.begin(call);
             state.listening.contains_key(&call.thread)
         };
@@ -174,9 +175,9 @@ impl CupyMemoryProfileHook {
         }
     }
 
-    /// Sees what the current thread allocates from now on.
+    /// Counts what the current thread allocates from now on.
     fn listen(&self, thread: u64) {
-        // With nothing locked, for other hooks are asked for their names.
+        // With nothing locked, because other hooks are asked for their names, which runs their code.
         let guard = loop {
             if let Ok(guard) = register(Arc::new(Listener::new(self, thread))) {
                 break guard;
@@ -257,7 +258,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Each has a name of its own.
+    /// A listener of `hook` for the thread of this number, under a name that no other has.
     fn new(hook: &CupyMemoryProfileHook, thread: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("CupyMemoryCumulativeHook {}", NEXT.fetch_add(1, Ordering::Relaxed));

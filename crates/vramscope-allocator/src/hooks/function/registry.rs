@@ -39,8 +39,8 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Takes what is no longer registered out of the thread's hooks. It is dropped by the caller, with nothing
-/// borrowed, for the hooks' own code runs then.
+/// Takes the hooks that are no longer registered out of the thread's. The caller drops them once nothing is borrowed,
+/// because the hooks' own code runs then.
 fn take_removed() -> Hooks {
     let taken = THREAD_HOOKS.try_with(|hooks| hooks.borrow_mut().extract_if(.., |r| !r.is_alive()).collect());
     taken.unwrap_or_default()
@@ -62,7 +62,7 @@ pub fn register(hook: Arc<dyn FunctionHook>) -> Result<FunctionHookGuard, Functi
         }
         is_new
     });
-    // A thread whose locals are gone calls no hooks any more.
+    // On a thread that is ending and has no thread-local values any more, no hook is called.
     if !registered.unwrap_or(true) {
         return Err(FunctionHookError::AlreadyRegistered { name: registration.name.clone() });
     }
@@ -83,7 +83,8 @@ impl Drop for FunctionHookGuard {
     }
 }
 
-/// The hooks that a call of a function with these hooks of its own is told to: `dict.update` of the thread's.
+/// The hooks to be called for a function that has the hooks `own`: the thread's, updated with those of the function, which
+/// replace the thread's of the same name (`dict.update` in Chainer).
 pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
     if IN_CALLBACK.get() {
         return Vec::new();
@@ -102,7 +103,7 @@ pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
 
 // ---- calling them ----
 
-/// While it lives, functions that this thread calls are not told to hooks.
+/// While it lives, no hooks are called for functions that this thread calls.
 struct InCallback {
     before: bool,
 }
@@ -125,8 +126,8 @@ pub(super) fn tell(registration: &Registration, callback: impl FnOnce(&dyn Funct
     callback(&*registration.hook);
 }
 
-/// Calls every hook, whatever one of them does. The first panic goes to the caller when all were called, but
-/// not where one is on its way already: a second would end the process.
+/// Calls every hook, even where one panics. The first panic is passed to the caller when all were called, unless the thread
+/// is panicking already: a second panic would end the process.
 pub(super) fn tell_all<'r>(
     registrations: impl IntoIterator<Item = &'r Arc<Registration>>,
     callback: impl Fn(&dyn FunctionHook),

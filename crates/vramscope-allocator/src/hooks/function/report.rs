@@ -29,19 +29,19 @@ pub enum Unit {
     EB,
     /// 2^70 bytes.
     ZB,
-    /// For each column, what suits its largest number.
+    /// One unit for each column: the largest of which the column's highest number has a whole one.
     #[default]
     Auto,
-    /// For each number, what suits it.
+    /// A unit for each number: the largest of which it has a whole one.
     AutoForeach,
 }
 
-/// What the fixed units are called; the position is the power of 1024.
+/// The suffixes of the fixed units; the position is the power of 1024.
 const SUFFIXES: [&str; 8] = ["B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB"];
 
 const FIXED: [Unit; 8] = [Unit::B, Unit::KB, Unit::MB, Unit::GB, Unit::TB, Unit::PB, Unit::EB, Unit::ZB];
 
-/// A unit that there is not.
+/// A text that names no [`Unit`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown unit `{0}`: use B, KB, MB, GB, TB, PB, EB, ZB, auto or auto_foreach")]
 pub struct UnknownUnit(pub String);
@@ -79,7 +79,8 @@ impl Unit {
     }
 }
 
-/// The largest unit of which there is a whole one, in floating point as Chainer's `_choose_unit` has it.
+/// The power of 1024 of the largest unit of which `bytes` has a whole one, computed in floating point as in Chainer's
+/// `_choose_unit`.
 fn choose_power(bytes: u64) -> usize {
     (1..SUFFIXES.len()).take_while(|&power| scaled(bytes, power) >= 1.0).count()
 }
@@ -140,7 +141,7 @@ pub(super) fn write_report(
     file.flush()
 }
 
-/// Everything, as JSON has it.
+/// All that [`write_json`](super::CupyMemoryProfileHook::write_json) writes.
 #[derive(Serialize)]
 pub(super) struct Profile {
     total_used_bytes: u64,

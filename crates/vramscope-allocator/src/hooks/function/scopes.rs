@@ -130,25 +130,25 @@ pub fn backward<R>(function: &str, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// A call, until it is dropped. It stays on its thread.
+/// A call of a function, which ends when this is dropped. It stays on its thread.
 #[must_use = "the call ends when the scope is dropped"]
 pub struct Scope {
     /// `None` where there are no hooks.
     call: Option<FunctionCall>,
-    /// Those whose preprocess callback returned.
+    /// The hooks whose preprocess callback returned, and whose postprocess callback is to be called.
     hooks: Hooks,
-    /// Whether it began while a panic was on its way, in what that drops.
+    /// Whether the thread was already panicking when the call began, in a destructor that the panic runs.
     panicking: bool,
     of_its_thread: PhantomData<*const ()>,
 }
 
 thread_local! {
-    /// Open scopes.
+    /// The number of scopes that are open on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     static TOKEN: Arc<()> = Arc::new(());
 }
 
-/// What is gone when the current thread is.
+/// A reference that is dead once the current thread has ended.
 pub(super) fn this_thread_token() -> Weak<()> {
     TOKEN.try_with(Arc::downgrade).unwrap_or_default()
 }

@@ -49,7 +49,7 @@ pub struct LineProfileHook {
     stacks: Stacks,
     store: StackStore,
     profile: Mutex<Profile>,
-    /// Bytes taken from the device for requests that are not finished, by thread; rarely any.
+    /// Bytes taken from the device for requests that are not finished yet, by thread. It is empty nearly always.
     acquired: Mutex<BTreeMap<Thread, u64>>,
     num_acquired: AtomicUsize,
 }
@@ -102,16 +102,16 @@ impl LineProfileHook {
         file.flush()
     }
 
-    /// What was recorded so far, looked up and arranged.
+    /// What was counted so far, with symbols looked up and arranged by `options`.
     pub fn report(&self, options: &LineReportOptions) -> LineReport {
-        // What a program's thread may go on adding to is copied, for symbols take their time.
+        // Symbols take long to look up. A copy is reported, so that threads can go on counting meanwhile.
         let profile = lock(&self.profile).clone();
         LineReport::of(&profile, &self.store, options)
     }
 }
 
 impl LineProfileHook {
-    /// What the device gave for the request that this thread finishes.
+    /// Bytes that the device gave for the request that this thread is finishing.
     fn take_acquired(&self) -> u64 {
         if self.num_acquired.load(Ordering::Relaxed) == 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! What is counted while the program runs: bytes by stack, without a symbol.
+//! What is counted while the program runs: bytes by stack, with addresses in place of symbols.
 
 use hashbrown::HashMap;
 
@@ -38,20 +38,20 @@ pub(super) struct Node {
     pub(super) site: Site,
 }
 
-/// Threads and devices that are told apart; what comes later is taken together, by device.
+/// How many pairs of a thread and a device are told apart. Threads that come later are counted together, for each device.
 const MOST_LANES: usize = 256;
 
 /// The thread of a lane that stands for all later threads.
 const OTHER_THREADS: Thread = 0;
 
-/// A thread on a device.
+/// A pair of a thread and a device, whose bytes are counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Lane {
     pub(super) thread: Thread,
     pub(super) device_id: i32,
 }
 
-/// Bytes of every node and of every stack: of one lane, or of all.
+/// Bytes of every node and of every stack, for one lane or for all together.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Counts>,
@@ -80,7 +80,7 @@ pub(super) struct Profile {
     paths: HashMap<Option<StackKey>, u32>,
     pub(super) lanes: Vec<(Lane, Tree)>,
     lane_of: HashMap<Lane, usize>,
-    /// Everything, once there is more than one lane.
+    /// The sum of all lanes, once there is more than one.
     all: Option<Tree>,
     live: HashMap<u64, (Place, u64)>,
 }
@@ -176,15 +176,15 @@ impl Profile {
         self.live.insert(id, (place, bytes));
     }
 
-    /// Of an allocation that was made before the profile began, nothing is known and nothing counted.
+    /// Counts an allocation that was freed. Does nothing where it was made before the profile began.
     pub(super) fn freed(&mut self, id: u64) {
         if let Some((place, bytes)) = self.live.remove(&id) {
             self.each(place, |counts| counts.free(bytes));
         }
     }
 
-    /// Bytes of the lanes that are asked for, and whether peaks are exact: those of several lanes are not,
-    /// unless they are all.
+    /// The sum of the lanes that `wanted` chooses, and whether its peaks are exact: they are of one lane and of all lanes, but
+    /// not of some of several.
     pub(super) fn tree(&self, wanted: impl Fn(Lane) -> bool) -> (Tree, bool) {
         let chosen: Vec<&Tree> =
             self.lanes.iter().filter(|(lane, _)| wanted(*lane)).map(|(_, t)| t).collect();

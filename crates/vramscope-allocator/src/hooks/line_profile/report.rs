@@ -13,18 +13,19 @@ use vramscope_basics::units::cupy_bytes;
 /// How a report is arranged.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LineReportOptions {
-    /// Levels from the root on, the root being the first; 0 is no bound.
+    /// The number of levels, from the root on and with it; 0 is no bound.
     pub max_depth: usize,
-    /// Frames kept of each stack, counted from the line that allocated; 0 is all. What calls them is then
-    /// taken together.
+    /// The number of frames kept of each stack, counted from the line that allocated; 0 keeps all. Stacks that are the same
+    /// so far are counted together.
     pub depth_from_leaf: usize,
-    /// The order of lines with the same caller; `None` is that in which they first allocated.
+    /// What lines with the same caller are sorted by, highest first; `None` keeps them in the order in which they first
+    /// allocated.
     pub sort: Option<Measure>,
     /// Lines with less than this many bytes (of `sort`, else of used bytes) are left out, with what they call.
     pub threshold: u64,
-    /// One thread, by its number in [`LineReport::threads`].
+    /// Only what this thread allocated, by its number in [`LineReport::threads`]; `None` for all threads.
     pub thread: Option<u64>,
-    /// One device.
+    /// Only what was allocated on the device of this number; `None` for all devices.
     pub device_id: Option<i32>,
     /// Frames of the standard library and of the runtime that calls `main` are shown too.
     pub std_frames: bool,
@@ -87,7 +88,7 @@ pub struct LineNode {
 }
 
 impl LineNode {
-    /// One of the numbers.
+    /// One of the numbers, in bytes.
     pub fn bytes(&self, measure: Measure) -> u64 {
         match measure {
             Measure::Used => self.used_bytes,
@@ -255,7 +256,8 @@ impl LineReport {
     /// Where `file` fails, or there is nothing to draw.
     #[cfg(feature = "flamegraph")]
     pub fn write_flamegraph(&self, measure: Measure, file: &mut dyn Write) -> io::Result<()> {
-        // What a line has beyond what its callees have. Peaks of parts may add up to more than the whole.
+        // Bytes of a line without those of its callees. They saturate at 0, because the peaks of callees may add up to more
+        // than the peak of their caller.
         let mut own: Vec<u64> = self.nodes.iter().map(|n| n.bytes(measure)).collect();
         for node in self.nodes.iter().skip(1) {
             own[node.parent] = own[node.parent].saturating_sub(node.bytes(measure));
@@ -289,7 +291,7 @@ impl LineReport {
     }
 }
 
-/// Sorts and cuts; parents stay before their children.
+/// Sorts the lines and leaves out those that the options exclude. Parents stay before their children.
 fn arrange(nodes: Vec<LineNode>, options: &LineReportOptions) -> Vec<LineNode> {
     let measure = options.sort.unwrap_or(Measure::Used);
     let mut children = vec![Vec::new(); nodes.len()];

@@ -41,7 +41,7 @@ mod writer;
 
 pub use writer::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
-use super::{Contents, Format, FormatReader, Window};
+use super::{Contents, FormatReader, Window};
 use crate::error::ReadError;
 
 /// The reader of logs.
@@ -54,8 +54,7 @@ impl FormatReader for Log {
     }
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
-        let (trace, notices, version) = reader::read(stream)?;
-        Ok(Contents { trace, notices, format: Format::Log { version } })
+        reader::read(stream)
     }
 }
 

@@ -13,8 +13,8 @@ use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
-use crate::formats::DEVICES;
 use crate::formats::window::Window;
+use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::Notices;
 use crate::settings::{AllocatorSettings, TorchSettings};
@@ -40,8 +40,8 @@ const STACK_FRAMES_PER_BYTE: u64 = 2;
 const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
 
-/// Reads a stream that begins with [`MAGIC`]; also returns the version.
-pub(super) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
+/// Reads a stream that begins with [`MAGIC`].
+pub(super) fn read(mut window: Window<'_>) -> Result<Contents> {
     let mut reader = Reader { version: version(&mut window)?, ..Reader::default() };
     if reader.version > 1 {
         window.fill(8)?;
@@ -50,9 +50,9 @@ pub(super) fn read(mut window: Window<'_>) -> Result<(Trace, Notices, u32)> {
         window.advance(8);
     }
     let length = chunks(&mut window, &mut reader)?;
-    let version = reader.version;
+    let format = Format::Log { version: reader.version };
     let (trace, notices) = reader.finish(length)?;
-    Ok((trace, notices, version))
+    Ok(Contents { trace, notices, format })
 }
 
 fn version(window: &mut Window<'_>) -> Result<u32> {

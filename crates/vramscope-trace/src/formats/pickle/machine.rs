@@ -12,12 +12,10 @@ use super::opcode::*;
 use super::shape::Shape;
 use super::spans::Spans;
 use crate::error::ReadError;
-use crate::formats::LONGEST_STRING;
 use crate::formats::assembler::{Assembler, EntryOrRecord, Value, push_element, push_joined};
 use crate::formats::window::Window;
+use crate::formats::{Contents, Format, LONGEST_STRING};
 use crate::ids::{FrameId, StackId};
-use crate::notices::Notices;
-use crate::trace::Trace;
 
 type Result<T> = std::result::Result<T, ReadError>;
 
@@ -34,7 +32,7 @@ const BATCH: usize = 1000;
 const MOST_OPEN: usize = 1 << 16;
 
 /// Reads a pickle, its `PROTO` opcode included.
-pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
+pub(super) fn read(window: Window<'_>) -> Result<Contents> {
     let mut machine = Machine {
         window,
         assembler: Assembler::new()?,
@@ -53,7 +51,7 @@ pub(super) fn read(window: Window<'_>) -> Result<(Trace, Notices, u8)> {
         machine.assembler.notices().trailing_bytes = true;
     }
     let (trace, notices) = machine.assembler.finish(root)?;
-    Ok((trace, notices, machine.protocol))
+    Ok(Contents { trace, notices, format: Format::Pickle { protocol: machine.protocol } })
 }
 
 struct Machine<'s> {

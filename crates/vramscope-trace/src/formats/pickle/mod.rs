@@ -9,7 +9,7 @@ mod writer;
 
 pub use writer::{write, write_file};
 
-use super::{Contents, Format, FormatReader, Window};
+use super::{Contents, FormatReader, Window};
 use crate::error::ReadError;
 
 /// The reader of pickles.
@@ -22,7 +22,6 @@ impl FormatReader for Pickle {
     }
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
-        let (trace, notices, protocol) = machine::read(stream)?;
-        Ok(Contents { trace, notices, format: Format::Pickle { protocol } })
+        machine::read(stream)
     }
 }

@@ -2,29 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use crate::block::BlockKey;
+use crate::arena::block::BlockKey;
 
-/// Size, age of the segment where the policy asks for it, address.
-pub(crate) type SearchKey = (u64, u64, u64);
+/// The place of a free block in the order of search: its size in bytes, the age of its segment (0 where the policy does not
+/// search by age), and its address.
+pub(super) type SearchKey = (u64, u64, u64);
 
-/// An ordered set of free blocks. The one that was added last is kept apart: most blocks are used again at
-/// once, and then the tree is not touched.
+/// A set of free blocks in the order of search. The block that was added last is kept apart from the tree, because most blocks are
+/// used again right after they were freed, and then the tree need not change.
 #[derive(Default)]
-pub(crate) struct FreeBlocks {
+pub(super) struct FreeBlocks {
     tree: BTreeMap<SearchKey, BlockKey>,
     last: Option<(SearchKey, BlockKey)>,
 }
 
 impl FreeBlocks {
     #[inline]
-    pub(crate) fn insert(&mut self, search_key: SearchKey, key: BlockKey) {
+    pub(super) fn insert(&mut self, search_key: SearchKey, key: BlockKey) {
         if let Some((search_key, key)) = self.last.replace((search_key, key)) {
             self.tree.insert(search_key, key);
         }
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, search_key: SearchKey) {
+    pub(super) fn remove(&mut self, search_key: SearchKey) {
         match self.last {
             Some((last, _)) if last == search_key => self.last = None,
             _ => {
@@ -35,7 +36,7 @@ impl FreeBlocks {
 
     /// The first block of at least `size` bytes.
     #[inline]
-    pub(crate) fn first_of(&self, size: u64) -> Option<BlockKey> {
+    pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
         let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
         if self.tree.is_empty() {
             return last.map(|(_, key)| key);
@@ -48,7 +49,7 @@ impl FreeBlocks {
     }
 
     /// Blocks of at least `size` bytes, in order.
-    pub(crate) fn from(&self, size: u64) -> impl Iterator<Item = BlockKey> {
+    pub(super) fn from(&self, size: u64) -> impl Iterator<Item = BlockKey> {
         let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
         let before =
             self.tree.range((size, 0, 0)..).take_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
@@ -58,11 +59,11 @@ impl FreeBlocks {
     }
 
     /// Every block, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = BlockKey> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = BlockKey> {
         self.from(0)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.tree.len() + usize::from(self.last.is_some())
     }
 }

@@ -1,4 +1,4 @@
-//! What a tracker has seen.
+//! What a tracker shares with its thread: events, samples, statistics, callbacks and thresholds.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,45 +15,45 @@ use crate::snapshot::now_us;
 use crate::source::MemorySource;
 use vramscope_basics::lock;
 
-pub(super) struct Shared {
+pub(super) struct TrackerShared {
     pub(super) source: Arc<dyn MemorySource>,
-    pub(super) state: Mutex<State>,
-    pub(super) callbacks: Mutex<Vec<Told>>,
+    pub(super) state: Mutex<TrackerState>,
+    pub(super) callbacks: Mutex<Vec<RegisteredCallback>>,
     pub(super) phases: Mutex<OpenPhases>,
-    /// Those that hold from the next look on.
+    /// The thresholds that hold from the next sample on.
     pub(super) thresholds: Mutex<Thresholds>,
     pub(super) max_events: usize,
     pub(super) max_samples: usize,
 }
 
-/// Thresholds, and how often they were changed.
+/// Thresholds, and how many times they were changed.
 #[derive(Default)]
 pub(super) struct Thresholds {
     pub(super) now: Vec<Threshold>,
     pub(super) changes: u64,
 }
 
-/// A callback, and how many alerts it was told of.
-pub(super) struct Told {
+/// A callback, and the number of alerts for which it was called.
+pub(super) struct RegisteredCallback {
     pub(super) callback: AlertCallback,
     pub(super) alerts: u64,
 }
 
-pub(super) struct State {
+pub(super) struct TrackerState {
     pub(super) alerts: VecDeque<Alert>,
-    /// Thresholds of which no value was ever known.
+    /// Thresholds whose value was never known.
     pub(super) never_measured: Vec<Threshold>,
     pub(super) events: VecDeque<Event>,
     pub(super) samples: VecDeque<PhasedSample>,
     pub(super) statistics: TrackerStatistics,
-    /// Alerts that were raised, cleared ones too.
+    /// The number of alerts that were ever raised.
     pub(super) raised: u64,
     pub(super) log: Option<OpenLog>,
 }
 
-impl Shared {
-    /// Tells callbacks of the alerts they were not told of.
-    pub(super) fn tell(&self) {
+impl TrackerShared {
+    /// Calls each callback for the alerts for which it was not called yet.
+    pub(super) fn call_alert_callbacks(&self) {
         loop {
             let next = {
                 let mut callbacks = lock(&self.callbacks);
@@ -66,7 +66,7 @@ impl Shared {
                     (Arc::clone(&told.callback), alerts.cloned().collect::<Vec<_>>())
                 })
             };
-            // With nothing locked, for it is code of others.
+            // With nothing locked, because a callback is code of the program and may use the tracker.
             let Some((callback, alerts)) = next else { return };
             for alert in alerts {
                 if catch_unwind(AssertUnwindSafe(|| callback(&alert))).is_err() {
@@ -76,15 +76,15 @@ impl Shared {
         }
     }
 
-    pub(super) fn happened(&self, kind: EventKind) {
+    pub(super) fn record_event(&self, kind: EventKind) {
         let mut state = lock(&self.state);
-        state.happened(Event { time_us: now_us(), kind }, self.max_events);
-        state.write_out();
+        state.record_event(Event { time_us: now_us(), kind }, self.max_events);
+        state.write_waiting();
     }
 }
 
-impl State {
-    pub(super) fn happened(&mut self, event: Event, most: usize) {
+impl TrackerState {
+    pub(super) fn record_event(&mut self, event: Event, most: usize) {
         if let Some(log) = &mut self.log {
             log.add(Row::Event(&event));
         }
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    pub(super) fn saw(&mut self, sample: Sample, phases: Arc<[Arc<PhaseScope>]>, most: usize) {
+    pub(super) fn record_sample(&mut self, sample: Sample, phases: Arc<[Arc<PhaseScope>]>, most: usize) {
         let phased = PhasedSample { sample, phases };
         if let Some(log) = &mut self.log {
             log.add(Row::Sample(&phased));
@@ -125,9 +125,9 @@ impl State {
         }
     }
 
-    pub(super) fn write_out(&mut self) {
+    pub(super) fn write_waiting(&mut self) {
         if let Some(log) = &mut self.log {
-            log.write_out();
+            log.write_waiting();
         }
     }
 }

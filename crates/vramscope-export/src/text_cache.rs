@@ -1,33 +1,33 @@
-//! Texts that are needed again and again, in bounded memory.
+//! [`TextCache`]: texts that are needed again and again, in bounded memory.
 
 use std::hash::Hash;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
 
-/// The most bytes kept.
+/// The most bytes that a cache keeps.
 const ROOM: usize = 32 << 20;
 
-/// What a text takes beside its bytes, roughly.
+/// The bytes that an entry takes in addition to its text, roughly.
 const OVERHEAD: usize = 64;
 
-/// Texts by what they are of. When they outgrow their room they are forgotten all together, and made again.
-pub(crate) struct Kept<K> {
+/// Texts by key. When they take more than [`ROOM`], all are dropped at once, and are made again where they are needed.
+pub(crate) struct TextCache<K> {
     texts: HashMap<K, Rc<str>>,
     bytes: usize,
 }
 
-impl<K: Hash + Eq> Kept<K> {
+impl<K: Hash + Eq> TextCache<K> {
     pub(crate) fn new() -> Self {
         Self { texts: HashMap::new(), bytes: 0 }
     }
 
-    /// The text of `key`, where it is still kept.
+    /// The text of `key`; `None` where it is not in the cache.
     pub(crate) fn get(&self, key: &K) -> Option<Rc<str>> {
         self.texts.get(key).cloned()
     }
 
-    /// Keeps the text of `key`, and hands it back.
+    /// Puts the text of `key` into the cache, and returns it.
     pub(crate) fn keep(&mut self, key: K, text: impl Into<Rc<str>>) -> Rc<str> {
         let text = text.into();
         self.bytes += text.len() + OVERHEAD;
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn it_never_holds_more_than_its_room() {
-        let mut kept = Kept::new();
+        let mut kept = TextCache::new();
         let text = "x".repeat(1 << 20);
         for key in 0..100 {
             kept.keep(key, text.as_str());

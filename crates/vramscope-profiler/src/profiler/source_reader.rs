@@ -1,4 +1,4 @@
-//! Looking at a source for a profiler.
+//! Reads a source for a profiler, and keeps peaks where the source has none.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,29 +9,30 @@ use std::time::{Duration, Instant};
 use crate::source::{MemorySource, ProcessMemory, Reading, Watch};
 use vramscope_basics::lock;
 
-/// The source, this process's host memory, and peaks where the source has none.
-pub(super) struct Looks {
+/// A profiler's source, the host memory of this process, and the peaks that are kept where the source has none.
+pub(super) struct SourceReader {
     pub(super) source: Arc<dyn MemorySource>,
     cpu: Option<CpuMemory>,
-    /// Peaks that are made of what is looked at.
+    /// The open peaks that are computed from readings.
     sampled: Mutex<Vec<Weak<Mutex<Reading>>>>,
 }
 
-impl Looks {
+impl SourceReader {
     pub(super) fn new(source: Arc<dyn MemorySource>, track_cpu_memory: bool) -> Self {
-        // Another process's numbers are not mixed with this one's.
+        // The host memory of this process is not added to the numbers of another one.
         let wanted = track_cpu_memory && source.is_of_this_process();
         let cpu = if wanted { CpuMemory::new().ok() } else { None };
         Self { source, cpu, sampled: Mutex::default() }
     }
 
-    /// What is in use now; nothing is known where the source fails, be it with a panic: calls end while others pass.
+    /// What is in use now. Where the source fails or panics, all numbers are unknown: a call must be able to end even while a
+    /// panic passes through it.
     pub(super) fn read(&self) -> Reading {
         let read = catch_unwind(AssertUnwindSafe(|| self.source.read()));
         read.ok().and_then(Result::ok).map_or_else(Reading::default, |now| self.seen(now, HOLDS))
     }
 
-    /// Adds host memory that is no older than `holds`, and counts it among the open peaks.
+    /// Adds host memory that was read at most `holds` ago to a reading, and raises the open peaks to it.
     pub(super) fn seen(&self, mut now: Reading, holds: Duration) -> Reading {
         now.cpu = now.cpu.or_else(|| self.cpu.as_ref()?.resident(holds));
         for peak in lock(&self.sampled).iter().filter_map(Weak::upgrade) {
@@ -41,7 +42,8 @@ impl Looks {
         now
     }
 
-    /// The highest values from here on: the source's, or the highest of what anyone looks at meanwhile.
+    /// Watches the highest values from here on: those of the source, or else the highest of all readings meanwhile, whoever takes
+    /// them.
     pub(super) fn watch(&self) -> Peak {
         match self.source.watch() {
             Some(watch) => Peak::Exact(watch),
@@ -56,14 +58,14 @@ impl Looks {
     }
 }
 
-/// The highest values since some moment.
+/// The highest values since it was made.
 pub(super) enum Peak {
     Exact(Box<dyn Watch>),
     Sampled(Arc<Mutex<Reading>>),
 }
 
 impl Peak {
-    /// So far.
+    /// The highest values so far.
     pub(super) fn so_far(&self) -> Reading {
         match self {
             Self::Exact(watch) => catch_unwind(AssertUnwindSafe(|| watch.peaks())).unwrap_or_default(),
@@ -71,7 +73,7 @@ impl Peak {
         }
     }
 
-    /// What there was when most was allocated, where that is known.
+    /// What was in use when most was allocated, where that is known.
     pub(super) fn at_peak(&self) -> Option<Reading> {
         match self {
             Self::Exact(watch) => catch_unwind(AssertUnwindSafe(|| watch.at_peak())).unwrap_or_default(),
@@ -79,7 +81,7 @@ impl Peak {
         }
     }
 
-    /// The block with which most was allocated, as it changes.
+    /// The id of the block whose allocation reached the peak; it changes as the peak rises. `None` where it is not known.
     pub(super) fn highest_block(&self) -> Option<Arc<AtomicU64>> {
         match self {
             Self::Exact(watch) => {
@@ -94,20 +96,21 @@ impl Peak {
     }
 }
 
-/// Resident memory of this process. The system takes about a microsecond to tell, as long as everything else
-/// that a profiled call costs; so an answer holds for a while.
+/// The resident memory of this process. Reading it takes about a microsecond, as long as everything else in a profiled call;
+/// so the last answer is used again for a while.
 struct CpuMemory {
     process: ProcessMemory,
     start: Instant,
-    /// When it was asked, in nanoseconds since the start.
+    /// When it was read last, in nanoseconds since `start`.
     asked: AtomicU64,
+    /// What was read then, in bytes.
     resident: AtomicU64,
 }
 
-/// How long an answer holds for a call.
+/// How long an answer is used again for calls.
 const HOLDS: Duration = Duration::from_micros(100);
 
-/// How long it holds for a monitor, for which it would cost more than all the rest of a look.
+/// How long an answer is used again for monitoring, where reading it anew would take longer than the rest of a sample.
 pub(super) const MONITOR_HOLDS: Duration = Duration::from_millis(100);
 
 impl CpuMemory {

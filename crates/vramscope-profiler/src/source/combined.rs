@@ -6,17 +6,17 @@ use super::{
     AllocationObserver, MemorySource, Observation, Reading, SourceError, SourceInfo, Tick, Ticker, Watch,
 };
 
-/// A source, and another for what it does not know: a pool beside what NVML says of its process, say.
+/// A source together with another that fills in what the first does not know, such as a pool and NVML's numbers of its process.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use vramscope_allocator::{MemoryPool, Policy};
-/// use vramscope_profiler::{Beside, HostSource, MemorySource, PoolSource};
+/// use vramscope_profiler::{CombinedSource, HostSource, MemorySource, PoolSource};
 ///
 /// let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20)?;
 /// let mut source: Arc<dyn MemorySource> = PoolSource::new(&pool, 0)?;
 /// if let Ok(host) = HostSource::of_this() {
-///     source = Beside::new(source, host);
+///     source = CombinedSource::new(source, host);
 /// }
 /// let _block = pool.malloc(512)?;
 /// assert_eq!(source.read()?.allocated, Some(512));
@@ -24,15 +24,15 @@ use super::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Peaks, allocations and the cache are the first one's. Where the other one fails, what it knew is unknown; where it is
-/// gone, so are both.
-pub struct Beside {
+/// Peaks, allocations and the cache are those of the first source. Where the second one fails, its numbers are unknown. Where
+/// either is gone, the combined source is.
+pub struct CombinedSource {
     first: Arc<dyn MemorySource>,
     other: Arc<dyn MemorySource>,
 }
 
-impl Beside {
-    /// What `first` knows, and `other` where it does not.
+impl CombinedSource {
+    /// The numbers of `first`, and those of `other` that `first` does not know.
     pub fn new(first: Arc<dyn MemorySource>, other: Arc<dyn MemorySource>) -> Arc<Self> {
         Arc::new(Self { first, other })
     }
@@ -45,7 +45,7 @@ fn unless_gone(answer: Result<Reading, SourceError>) -> Result<Reading, SourceEr
     }
 }
 
-impl MemorySource for Beside {
+impl MemorySource for CombinedSource {
     fn info(&self) -> &SourceInfo {
         self.first.info()
     }
@@ -80,16 +80,16 @@ impl MemorySource for Beside {
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {
         let first = Arc::clone(&self.first).ticker();
-        Box::new(BothTicker { first, other: Arc::clone(&self.other).ticker() })
+        Box::new(CombinedTicker { first, other: Arc::clone(&self.other).ticker() })
     }
 }
 
-struct BothTicker {
+struct CombinedTicker {
     first: Box<dyn Ticker>,
     other: Box<dyn Ticker>,
 }
 
-impl Ticker for BothTicker {
+impl Ticker for CombinedTicker {
     fn tick(&mut self) -> Result<Tick, SourceError> {
         let Tick { now, high, high_is_exact } = self.first.tick()?;
         let other = match self.other.tick() {

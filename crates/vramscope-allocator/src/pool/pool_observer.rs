@@ -1,30 +1,30 @@
-//! What a pool knows of its engines: who is told, what is recorded, and whose memory it is.
+//! The observer through which an engine records a pool's history, and learns whose memory it is.
 
 use std::sync::Arc;
 
 use vramscope_engine::{ArenaKey, DeviceEvent, Observer};
 
 use crate::device::Process;
-use crate::history::{History, When};
+use crate::history::{DeviceHistory, When};
 use crate::hooks::PoolHooks;
 use crate::stacks::StackKey;
 use crate::threads;
 
-/// What a pool knows of the engine of one device.
-pub(super) struct Observed {
-    pub(super) history: History,
+/// The observer of the engine of one device of a pool.
+pub(super) struct PoolObserver {
+    pub(super) history: DeviceHistory,
     pub(super) hooks: Arc<PoolHooks>,
-    /// Whose memory this is. What is forked from it neither takes memory nor gives any back.
+    /// The process that owns the memory. One that is forked from it neither takes memory nor gives any back.
     pub(super) process: Process,
 }
 
-impl Observed {
-    pub(super) fn new(history: History, hooks: Arc<PoolHooks>) -> Self {
+impl PoolObserver {
+    pub(super) fn new(history: DeviceHistory, hooks: Arc<PoolHooks>) -> Self {
         Self { history, hooks, process: Process::this() }
     }
 }
 
-impl Observer for Observed {
+impl Observer for PoolObserver {
     type Stack = StackKey;
 
     fn add_arena(&self, key: ArenaKey) -> u32 {

@@ -1,44 +1,46 @@
-//! What a tracker makes of each look.
+//! Compares each sample of a tracker with its thresholds, and records the events that follow.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::events::EventKind;
-use super::thresholds::{Alert, Change, Gauge, Growth, Quantity};
-use super::{Event, Shared, TrackerOptions, Watchdog};
+use super::thresholds::{Alert, Change, GrowthRate, Quantity, WatchedThreshold};
+use super::{Event, TrackerOptions, TrackerShared, Watchdog};
 use crate::monitor::Sample;
 use crate::snapshot::now_us;
 use crate::source::{Counts, MemorySource, Reading, SourceError};
 use vramscope_basics::lock;
 
-/// The least time between two looks at every free block.
+/// The least time between two measurements of fragmentation, which visit every free block.
 const BETWEEN_WALKS: Duration = Duration::from_secs(1);
 
-/// What the tracker's thread knows.
-pub(super) struct Lookout {
-    shared: Arc<Shared>,
-    gauges: Vec<Gauge>,
-    /// How often the thresholds had been changed when the gauges were made of them.
+/// What the tracker's thread knows from sample to sample.
+pub(super) struct SampleJudge {
+    shared: Arc<TrackerShared>,
+    thresholds: Vec<WatchedThreshold>,
+    /// The number of changes of the shared thresholds that `thresholds` already has.
     changes: u64,
-    growth: Growth,
-    /// And when it last gave memory back.
+    growth: GrowthRate,
+    /// The watchdog, and when it last gave memory back, as the time since `start`.
     watchdog: Option<(Watchdog, Option<Duration>)>,
     interval: Duration,
+    /// The source's counts in the sample before.
     counts: Option<Counts>,
+    /// Whether the source could not be read the last time.
     failing: bool,
-    /// The system's clock may be set; this one is not.
+    /// When the tracker began. Times are measured from here, because the system's clock may be set.
     start: Instant,
-    /// When every free block was looked at last.
+    /// When fragmentation was measured last, as the time since `start`.
     walked: Option<Duration>,
 }
 
-impl Lookout {
-    pub(super) fn new(shared: Arc<Shared>, options: &TrackerOptions) -> Self {
+impl SampleJudge {
+    pub(super) fn new(shared: Arc<TrackerShared>, options: &TrackerOptions) -> Self {
         Self {
             shared,
-            gauges: options.thresholds.iter().copied().map(Gauge::new).collect(),
+            thresholds: options.thresholds.iter().copied().map(WatchedThreshold::new).collect(),
             changes: 0,
-            growth: Growth::new(options.growth_window.max(options.interval.saturating_mul(10))),
+            growth: GrowthRate::new(options.growth_window.max(options.interval.saturating_mul(10))),
             watchdog: options.watchdog.map(|watchdog| (watchdog, None)),
             interval: options.interval,
             counts: None,
@@ -48,8 +50,8 @@ impl Lookout {
         }
     }
 
-    /// Judges a look, writes down what happened, and tells who wants to know.
-    pub(super) fn see(&mut self, sample: Result<Sample, SourceError>) {
+    /// Takes a sample, records it with the events that follow from it, and calls the alert callbacks.
+    pub(super) fn handle(&mut self, sample: Result<Sample, SourceError>) {
         let phases = lock(&self.shared.phases).open();
         let changed = self.take_thresholds();
         let events = match &sample {
@@ -63,38 +65,39 @@ impl Lookout {
         {
             let mut state = lock(&self.shared.state);
             match sample {
-                Ok(sample) => state.saw(sample, phases, self.shared.max_samples),
+                Ok(sample) => state.record_sample(sample, phases, self.shared.max_samples),
                 Err(_) => state.statistics.errors += 1,
             }
             for kind in events {
-                state.happened(Event { time_us, kind }, self.shared.max_events);
+                state.record_event(Event { time_us, kind }, self.shared.max_events);
             }
-            // Most looks measure nothing that was not measured before.
-            let never = self.gauges.iter().filter(|g| !g.measured);
+            // The list is only made anew where it changed, which is rare.
+            let never = self.thresholds.iter().filter(|watched| !watched.measured);
             if changed || never.clone().count() != state.never_measured.len() {
-                state.never_measured = never.map(|g| g.threshold).collect();
+                state.never_measured = never.map(|watched| watched.threshold).collect();
             }
-            state.write_out();
+            state.write_waiting();
         }
-        self.shared.tell();
+        self.shared.call_alert_callbacks();
     }
 
-    /// Takes over thresholds that were set since the last look. One that was not changed goes on as it was.
+    /// Takes over thresholds that were changed since the last sample, and returns whether there were any. A threshold that is still
+    /// the same keeps its state.
     fn take_thresholds(&mut self) -> bool {
         let thresholds = lock(&self.shared.thresholds);
         let changed = std::mem::replace(&mut self.changes, thresholds.changes) != thresholds.changes;
         if changed {
-            let mut before = std::mem::take(&mut self.gauges);
-            let gauge = |&threshold| {
-                let same = before.iter().position(|gauge| gauge.threshold == threshold);
-                same.map_or_else(|| Gauge::new(threshold), |i| before.swap_remove(i))
+            let mut before = std::mem::take(&mut self.thresholds);
+            let keep_or_begin = |&threshold| {
+                let same = before.iter().position(|watched| watched.threshold == threshold);
+                same.map_or_else(|| WatchedThreshold::new(threshold), |i| before.swap_remove(i))
             };
-            self.gauges = thresholds.now.iter().map(gauge).collect();
+            self.thresholds = thresholds.now.iter().map(keep_or_begin).collect();
         }
         changed
     }
 
-    /// What happened with a sample.
+    /// The events that follow from a sample.
     fn judge(&mut self, sample: &Sample) -> Vec<EventKind> {
         let mut events = Vec::new();
         if let (Some(now), Some(before)) = (sample.tick.now.counts, self.counts) {
@@ -104,19 +107,20 @@ impl Lookout {
         }
         self.counts = sample.tick.now.counts;
         let at = self.start.elapsed();
-        let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.see(at, bytes));
-        // Asked once, only where somebody wants to know, and not too often.
-        let wanted = |g: &Gauge| g.threshold.quantity == Quantity::ExternalFragmentationPercent;
+        let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.update(at, bytes));
+        // Fragmentation is measured only where a threshold needs it, and at most once a second.
+        let wanted =
+            |watched: &WatchedThreshold| watched.threshold.quantity == Quantity::ExternalFragmentationPercent;
         let is_time = self.interval >= BETWEEN_WALKS
             || self.walked.is_none_or(|walked| at.saturating_sub(walked) >= BETWEEN_WALKS);
-        let lost = if is_time && self.gauges.iter().any(wanted) {
+        let lost = if is_time && self.thresholds.iter().any(wanted) {
             self.walked = Some(at);
             lost_between_blocks(self.shared.source.as_ref(), &sample.tick.now)
         } else {
             None
         };
-        for gauge in &mut self.gauges {
-            let value = match gauge.threshold.quantity {
+        for watched in &mut self.thresholds {
+            let value = match watched.threshold.quantity {
                 Quantity::DevicePercent => percent_in_use(sample),
                 Quantity::ExternalFragmentationPercent => {
                     lost.zip(sample.tick.now.device_total).and_then(|(part, whole)| percent(part, whole))
@@ -125,8 +129,9 @@ impl Lookout {
                 Quantity::Hidden => sample.tick.now.hidden().map(|bytes| bytes as f64),
             };
             let Some(value) = value else { continue };
-            let Some(change) = gauge.see(value, at) else { continue };
-            let alert = Alert { time_us: sample.time_us, threshold: gauge.threshold, value, sample: *sample };
+            let Some(change) = watched.update(value, at) else { continue };
+            let alert =
+                Alert { time_us: sample.time_us, threshold: watched.threshold, value, sample: *sample };
             events.push(match change {
                 Change::Raised => EventKind::Alert(alert),
                 Change::Cleared => EventKind::Cleared(alert),
@@ -136,7 +141,7 @@ impl Lookout {
         events
     }
 
-    /// Gives cached memory back, where it is time.
+    /// Lets the watchdog give cached memory back, where the device is full enough and the last time is long enough ago.
     fn clean_up(&mut self, sample: &Sample, at: Duration) -> Option<EventKind> {
         let (watchdog, last) = self.watchdog.as_mut()?;
         if percent_in_use(sample)? < watchdog.above_percent {
@@ -158,19 +163,20 @@ impl Lookout {
     }
 }
 
-/// What emptying the cache would give back: all that is cached, where the source does not know better.
+/// Bytes that emptying the cache would give back. Where the source does not know, all cached bytes without those in split
+/// segments.
 fn releasable(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
     let split = || Some(now.inactive()?.saturating_sub(source.inactive_split_bytes().unwrap_or(0)));
     source.releasable_bytes().or_else(split)
 }
 
-/// What is cached and would not be given back, where the source knows.
+/// Cached bytes that emptying the cache would not give back, where the source knows.
 fn lost_between_blocks(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
     let cached = |releasable| Some(now.inactive()?.saturating_sub(releasable));
     source.releasable_bytes().and_then(cached).or_else(|| source.inactive_split_bytes())
 }
 
-/// The most of the device in use since the sample before: at least what the pool had reserved of it.
+/// The highest percentage of the device in use since the sample before, which is at least what the pool had reserved.
 fn percent_in_use(sample: &Sample) -> Option<f64> {
     let Reading { device_used, reserved, .. } = sample.tick.high;
     percent(device_used.max(reserved)?, sample.tick.now.device_total?)

@@ -8,21 +8,21 @@
 //! A request grows a segment in the first run that holds it. Asking every unmapped block would cost as much as there
 //! are holes, for each request; here a tree of them knows the longest run below each of its nodes.
 
-use crate::block::BlockKey;
+use crate::arena::block::BlockKey;
 
-/// An unmapped block with the free blocks beside it: first byte, and the byte behind the last.
+/// The addresses of an unmapped block and its free neighbours: the first byte, and the byte behind the last.
 type Reach = (u64, u64);
 
 /// An ordered set of unmapped blocks by address, in which the first run of a length is found in logarithmic time. It
 /// is a treap: a search tree by address, and a heap by random priority, which keeps it balanced.
-pub(crate) struct UnmappedBlocks {
+pub(super) struct UnmappedBlocks {
     nodes: Vec<Node>,
     vacant: Vec<Link>,
     root: Link,
-    /// State of the random numbers that are the priorities.
+    /// The state of the generator of random priorities.
     random: u64,
     /// Addresses of unmapped blocks whose neighbours may have changed since their reach was measured.
-    pub(crate) stale: Vec<u64>,
+    stale: Vec<u64>,
 }
 
 type Link = Option<u32>;
@@ -35,16 +35,16 @@ struct Node {
     priority: u32,
     left: Link,
     right: Link,
-    /// Of this block and all below.
+    /// The runs of this block and of all blocks in the subtrees below it.
     runs: Runs,
 }
 
-/// Neighbouring unmapped blocks, where those that share a free block between them are one run.
+/// The runs of consecutive unmapped blocks in a subtree. Blocks that share a free neighbour belong to the same run.
 #[derive(Clone, Copy)]
 struct Runs {
     first: Reach,
     last: Reach,
-    /// Bytes.
+    /// The length of the longest run, in bytes.
     longest: u64,
 }
 
@@ -53,9 +53,11 @@ impl Runs {
         Self { first: reach, last: reach, longest: length(reach) }
     }
 
+    /// The runs of two subtrees, of which `next` lies at higher addresses.
     fn then(self, next: Self) -> Self {
         let longest = self.longest.max(next.longest);
-        // Two segments may touch; what is shared overlaps.
+        // Two runs are one only where they overlap, in a free block between them. Runs that merely touch lie in
+        // different segments.
         if self.last.1 <= next.first.0 {
             return Self { first: self.first, last: next.last, longest };
         }
@@ -85,8 +87,8 @@ impl Default for UnmappedBlocks {
 }
 
 impl UnmappedBlocks {
-    /// Adds a block of which only itself is known; its reach is to be measured before the next search.
-    pub(crate) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
+    /// Adds a block whose neighbours are not looked at yet: it is stale until [`set_reach`](Self::set_reach).
+    pub(super) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
         self.stale.push(address);
         // xorshift64
         self.random ^= self.random << 13;
@@ -110,7 +112,18 @@ impl UnmappedBlocks {
         self.root = self.merge(below, above);
     }
 
-    pub(crate) fn remove(&mut self, address: u64) {
+    /// Notes that the reach of the block at `address` must be measured again before the next search.
+    pub(super) fn mark_stale(&mut self, address: u64) {
+        self.stale.push(address);
+    }
+
+    /// The addresses of the blocks whose reach must be measured again; the list is empty afterwards.
+    pub(super) fn take_stale(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// Removes the block that begins at `address`, if there is one.
+    pub(super) fn remove(&mut self, address: u64) {
         let (below, rest) = self.split(self.root, address);
         let (found, above) = match address.checked_add(1) {
             Some(behind) => self.split(rest, behind),
@@ -123,12 +136,12 @@ impl UnmappedBlocks {
     }
 
     /// The block that begins at `address`.
-    pub(crate) fn get(&self, address: u64) -> Option<BlockKey> {
+    pub(super) fn get(&self, address: u64) -> Option<BlockKey> {
         self.from(address).filter(|node| node.address == address).map(|node| node.key)
     }
 
     /// Notes the reach of the block at `address`.
-    pub(crate) fn set_reach(&mut self, address: u64, reach: Reach) {
+    pub(super) fn set_reach(&mut self, address: u64, reach: Reach) {
         self.set_below(self.root, address, reach);
     }
 
@@ -145,7 +158,7 @@ impl UnmappedBlocks {
     }
 
     /// The first block of the lowest run of at least `size` bytes.
-    pub(crate) fn first_of(&self, size: u64) -> Option<BlockKey> {
+    pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
         let mut at = self.node(self.root).filter(|root| root.runs.longest >= size)?;
         loop {
             let left = self.node(at.left).map(|left| left.runs);
@@ -180,7 +193,7 @@ impl UnmappedBlocks {
 
     /// Every block, in address order.
     #[cfg(test)]
-    pub(crate) fn keys(&self) -> Vec<BlockKey> {
+    pub(super) fn keys(&self) -> Vec<BlockKey> {
         let mut nodes: Vec<&Node> = Vec::new();
         let mut next = self.from(0);
         while let Some(node) = next {
@@ -194,6 +207,7 @@ impl UnmappedBlocks {
         at.map(|index| &self.nodes[index as usize])
     }
 
+    /// Computes the runs of a node anew from its own reach and its children's runs.
     fn sum_up(&mut self, index: u32) {
         let node = self.nodes[index as usize];
         let own = Runs::of(node.reach);
@@ -218,7 +232,7 @@ impl UnmappedBlocks {
         parts
     }
 
-    /// Makes one tree of two, of which the second lies above the first.
+    /// Joins two trees, of which `above` lies at higher addresses.
     fn merge(&mut self, below: Link, above: Link) -> Link {
         let (Some(low), Some(high)) = (below, above) else { return below.or(above) };
         let (lower, upper) = (self.nodes[low as usize], self.nodes[high as usize]);

@@ -40,7 +40,7 @@ use unmapped::UnmappedBlocks;
 pub struct Arena<O: Observer> {
     shared: Arc<EngineShared<O>>,
     key: ArenaKey,
-    /// Names the arena to the observer.
+    /// The number by which the arena's events are reported to the observer.
     number: u32,
     /// The arena's number in the whole process: the upper bits of its allocations' ids.
     ordinal: u64,
@@ -74,13 +74,13 @@ impl<O: Observer> WaitingBlock<O> {
 /// A block handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// Names it in its arena.
+    /// The key of the block in its arena.
     pub block: BlockKey,
-    /// First byte on the device.
+    /// The block's first byte on the device.
     pub address: u64,
-    /// Bytes of the block.
+    /// The size of the block, in bytes.
     pub size: u64,
-    /// Bytes asked for.
+    /// Bytes that were asked for.
     pub requested: u64,
     /// The allocation's id: no other allocation in this process has it, before or after.
     pub id: u64,

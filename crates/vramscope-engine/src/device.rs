@@ -125,9 +125,9 @@ pub enum DeviceError {
     /// The address was not taken from this device.
     #[error("{address:#x} ({size} bytes) is not memory of this device")]
     UnknownAddress {
-        /// First byte.
+        /// The first byte of the range.
         address: u64,
-        /// Bytes.
+        /// The size of the range, in bytes.
         size: u64,
     },
     /// The device cannot do this at all.
@@ -136,12 +136,12 @@ pub enum DeviceError {
     /// The device's code panicked in the middle of something that the pool had to finish.
     #[error("the device panicked")]
     Panicked,
-    /// The driver's own error.
+    /// A call to the driver failed.
     #[error("{call} failed: {why}")]
     Driver {
-        /// The driver's function.
+        /// The driver's function that was called.
         call: &'static str,
-        /// What it said.
+        /// The driver's message.
         why: String,
     },
 }

@@ -81,7 +81,7 @@ impl<O: Observer> Engine<O> {
         self.shared.core()
     }
 
-    /// The rules.
+    /// The rules that the engine follows.
     #[inline]
     pub fn policy(&self) -> &Policy {
         self.core().policy()

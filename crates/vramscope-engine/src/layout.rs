@@ -25,7 +25,7 @@ pub struct SegmentLayout<Stack> {
 pub struct BlockLayout<Stack> {
     /// First byte on the device.
     pub address: u64,
-    /// Bytes.
+    /// The size of the block, in bytes.
     pub size: u64,
     /// Bytes that its present or last user asked for.
     pub requested: u64,

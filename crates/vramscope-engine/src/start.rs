@@ -35,9 +35,9 @@ pub struct StartSegment {
 pub struct StartBlock {
     /// First byte on the device.
     pub address: u64,
-    /// Bytes.
+    /// The size of the block, in bytes.
     pub size: u64,
-    /// Bytes its owner asked for.
+    /// Bytes that its owner asked for.
     pub requested: u64,
     /// Whether its owner has freed it, while other streams still use it.
     pub pending: bool,

@@ -21,66 +21,66 @@ use serde::Serialize;
 
 use crate::policy::Class;
 
-/// Bytes of one kind over time.
+/// Bytes of one kind over time: PyTorch's `Stat`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stat {
-    /// Now.
+    /// Bytes now.
     pub current: u64,
-    /// The most since the beginning, or since peaks were reset.
+    /// The highest number of bytes since the beginning, or since peaks were reset.
     pub peak: u64,
-    /// Everything ever added.
+    /// The sum of all bytes that were ever added.
     pub allocated: u64,
-    /// Everything ever taken away.
+    /// The sum of all bytes that were ever subtracted.
     pub freed: u64,
 }
 
 /// What a device's pool holds, in bytes of the five kinds and in counts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Statistics {
-    /// What callers asked for, of every active block.
+    /// Bytes that callers asked for, of all active blocks (`requested_bytes` of PyTorch).
     pub requested: Stat,
-    /// Blocks handed out, after rounding.
+    /// Bytes of blocks handed out, after rounding (`allocated_bytes`).
     pub allocated: Stat,
-    /// Allocated, and freed but still waiting for another stream.
+    /// Bytes of blocks handed out, and of blocks that were freed and wait for another stream (`active_bytes`).
     pub active: Stat,
-    /// Taken from the device.
+    /// Bytes taken from the device (`reserved_bytes`).
     pub reserved: Stat,
-    /// In use on the device by anyone, as far as it was asked: whenever a segment is taken or given back,
-    /// and whenever this is read. What rose and fell between is not seen.
+    /// Bytes in use on the device by anyone. The device is asked whenever a segment is taken or given back and whenever this is
+    /// read; a rise and fall between two such moments is not seen.
     pub device_used: Stat,
-    /// Blocks handed out so far.
+    /// The number of blocks handed out so far.
     pub num_allocations: u64,
-    /// Blocks given back so far.
+    /// The number of blocks freed by their owners so far.
     pub num_frees: u64,
-    /// Free blocks in the cache.
+    /// The number of free blocks in the cache.
     pub num_free_blocks: u64,
-    /// Segments taken from the device; ranges mapped into expandable ones do not count (`segment.all.allocated`
-    /// of PyTorch).
+    /// The number of segments taken from the device so far. Ranges mapped into expandable segments do not count
+    /// (`segment.all.allocated` of PyTorch).
     pub segments_allocated: u64,
-    /// Segments given back.
+    /// The number of segments given back so far (`segment.all.freed`).
     pub segments_freed: u64,
-    /// Times memory was taken from the device: segments, and ranges mapped into expandable ones.
+    /// How many times memory was taken from the device: segments, and ranges mapped into expandable ones (`num_device_alloc`).
     pub num_device_alloc: u64,
-    /// Times memory was given back.
+    /// How many times memory was given back to the device (`num_device_free`).
     pub num_device_free: u64,
-    /// Attempts after all cached blocks had been given back (`num_alloc_retries` of PyTorch).
+    /// The number of attempts after all cached blocks had been given back (`num_alloc_retries`).
     pub num_alloc_retries: u64,
-    /// Requests that failed for want of memory.
+    /// The number of requests that failed because there was no memory left (`num_ooms`).
     pub num_ooms: u64,
 }
 
 /// The highest values of the five kinds while a scope was open, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Peaks {
-    /// What callers asked for.
+    /// Bytes that callers asked for, of all active blocks.
     pub requested: u64,
-    /// Blocks handed out.
+    /// Bytes of blocks handed out.
     pub allocated: u64,
-    /// Allocated, and waiting for another stream.
+    /// Bytes of blocks handed out, or waiting for another stream.
     pub active: u64,
-    /// Taken from the device.
+    /// Bytes taken from the device.
     pub reserved: u64,
-    /// In use on the device by anyone, as far as it was asked.
+    /// Bytes in use on the device by anyone, at the moments at which the device was asked.
     pub device_used: u64,
 }
 
@@ -88,13 +88,13 @@ pub struct Peaks {
 /// may each be of another moment; these are all of the same one, so that their differences mean something.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AtPeak {
-    /// What callers had asked for.
+    /// Bytes that callers had asked for, of all active blocks.
     pub requested: u64,
-    /// Blocks handed out.
+    /// Bytes of blocks handed out.
     pub allocated: u64,
-    /// Allocated, and waiting for another stream.
+    /// Bytes of blocks handed out, or waiting for another stream.
     pub active: u64,
-    /// Taken from the device.
+    /// Bytes taken from the device.
     pub reserved: u64,
     /// The [id](crate::Grant::id) of the allocation that reached the peak; `None` where nothing since the beginning of
     /// the scope rose above what was allocated then.
@@ -407,7 +407,7 @@ impl Ledger {
         }
     }
 
-    /// Ends a scope.
+    /// Ends a scope, whose key another may get.
     pub(crate) fn close(&mut self, scope: ScopeKey) {
         if let Some(slot) = self.scopes.get_mut(scope.0) {
             *slot = None;

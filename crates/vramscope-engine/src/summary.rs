@@ -17,18 +17,18 @@ use crate::statistics::{Freed, Meter, Stat};
 /// counted.
 #[derive(Debug, Clone, Copy)]
 pub struct PartialStat {
-    /// Now.
+    /// The value now.
     pub current: u64,
-    /// The most there was.
+    /// The highest value since the beginning, or since peaks were reset.
     pub peak: Option<u64>,
-    /// Everything ever added.
+    /// The sum of all that was ever added.
     pub allocated: Option<u64>,
-    /// Everything ever taken away.
+    /// The sum of all that was ever subtracted.
     pub freed: Option<u64>,
 }
 
 impl PartialStat {
-    /// Of something that never was.
+    /// The value of what never happened: all numbers are 0.
     const NEVER: Self = Self { current: 0, peak: Some(0), allocated: Some(0), freed: Some(0) };
 
     /// Where only the current value is known.
@@ -89,9 +89,9 @@ impl From<&Meter> for PartialStat {
 pub struct Metric {
     /// Of both pools together.
     pub all: PartialStat,
-    /// Of the large pool.
+    /// Of the pool of large blocks.
     pub large: PartialStat,
-    /// Of the small pool.
+    /// Of the pool of small blocks.
     pub small: PartialStat,
 }
 
@@ -129,17 +129,17 @@ pub struct Summary {
     pub reserved_bytes: Metric,
     /// Bytes of free blocks of split segments.
     pub inactive_split_bytes: Metric,
-    /// Blocks handed out.
+    /// The number of blocks handed out.
     pub allocation: Metric,
-    /// Blocks handed out, or waiting for a stream.
+    /// The number of blocks handed out, or waiting for a stream.
     pub active: Metric,
-    /// Segments taken from the device.
+    /// The number of segments taken from the device, without expandable ones.
     pub segment: Metric,
-    /// Free blocks of split segments.
+    /// The number of free blocks of split segments.
     pub inactive_split: Metric,
-    /// Blocks too large to be split.
+    /// The number of blocks too large to be split (`max_split_size`).
     pub oversize_allocations: PartialStat,
-    /// Segments too large to be split.
+    /// The number of segments too large to be split (`max_split_size`).
     pub oversize_segments: PartialStat,
 }
 

@@ -64,7 +64,7 @@ pub struct HiddenFinding {
     /// The kind, and the numbers that show it.
     #[serde(flatten)]
     pub kind: HiddenKind,
-    /// How bad it is.
+    /// How severe it is.
     pub severity: HiddenSeverity,
     /// How certain the finding is, from 0 to 1, by gpumemprof's formulas.
     pub confidence: f64,
@@ -109,9 +109,9 @@ pub enum HiddenKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HiddenSeverity {
-    /// Good to know.
+    /// Nothing to worry about.
     Info,
-    /// Worth looking at.
+    /// Something to look at.
     Warning,
     /// The program may soon fail.
     Critical,

@@ -66,7 +66,7 @@ pub struct LeakDetector {
 /// A line whose blocks accumulate across calls, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeakSuspect {
-    /// The name of the calls.
+    /// The name under which the calls were made.
     pub function_name: Arc<str>,
     /// The line: the innermost frame, as `file:line function`.
     pub line: String,

@@ -17,28 +17,28 @@ use crate::source::Reading;
 pub struct MemorySnapshot {
     /// When it was taken, in microseconds since the Unix epoch.
     pub timestamp_us: i64,
-    /// Blocks handed out.
+    /// Bytes of blocks handed out.
     pub allocated_memory: Option<u64>,
-    /// Taken from the device.
+    /// Bytes taken from the device.
     pub reserved_memory: Option<u64>,
     /// The highest allocated bytes: in a snapshot of monitoring, since the one before; in one of a call, since the call began;
     /// otherwise since the baseline.
     pub max_memory_allocated: Option<u64>,
     /// The highest reserved bytes, over the same time.
     pub max_memory_reserved: Option<u64>,
-    /// Allocated, and freed but still waiting for another stream.
+    /// Bytes of blocks handed out, and of blocks that were freed and wait for another stream.
     pub active_memory: Option<u64>,
     /// Cached: reserved and not active. In the snapshot of a peak, this is of the moment at which most was allocated, which a
     /// pool knows.
     pub inactive_memory: Option<u64>,
-    /// What callers asked for.
+    /// Bytes that callers asked for, of all active blocks.
     pub requested_memory: Option<u64>,
-    /// In use on the device by anyone.
+    /// Bytes in use on the device by anyone.
     pub device_used_memory: Option<u64>,
     /// The resident memory of this process on the host, where it is tracked. It may have been read up to 100 microseconds before,
     /// by a monitor up to 100 milliseconds.
     pub cpu_memory: Option<u64>,
-    /// The device's number.
+    /// The device's number; `None` where there is no device.
     pub device_id: Option<i32>,
     /// Why it was taken.
     pub operation: Operation,

@@ -1,62 +1,20 @@
-//! Answers about one device.
+//! Answers about one device. Pictures and searches have files of their own.
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, Moment, Window, event_times, region_runs};
+use vramscope_analysis::{Moment, event_times, region_runs};
 use vramscope_trace::StackId;
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::device::{OpenDevice, by_kind};
 use crate::protocol::{
-    self, Allocation, Events, Found, Items, Layout, LayoutBlocks, LayoutSegments, Live, NONE, Picture,
-    Regions, SearchQuery, Segments, WindowQuery,
+    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, Live, NONE, Regions, Segments,
 };
 use crate::tables::{action, kind, origin};
 
-/// How many matches a search lists, the largest first; all are counted.
-const MOST_FOUND: usize = 1000;
-
 /// The most events in one answer.
 const MOST_EVENTS: usize = 100_000;
-
-/// The most pixels of a picture.
-const MOST_PIXELS: u32 = 64 << 20;
-
-impl TryFrom<WindowQuery> for Window {
-    type Error = ViewError;
-
-    fn try_from(q: WindowQuery) -> Result<Self, ViewError> {
-        let sides = [q.width, q.height];
-        let numbers = [q.from, q.to, q.low, q.high.unwrap_or(0.0)];
-        let sound = numbers.iter().all(|n| n.is_finite())
-            && q.from < q.to
-            && sides.iter().all(|&s| (1..=LARGEST_SIDE).contains(&s))
-            && u32::from(q.width) * u32::from(q.height) <= MOST_PIXELS;
-        if !sound {
-            return Err(ViewError::Question("no window of that size or place can be drawn".to_owned()));
-        }
-        Ok(Self {
-            stacked: match q.stacked {
-                protocol::ByteKind::Requested => ByteKind::Requested,
-                protocol::ByteKind::Allocated => ByteKind::Allocated,
-                protocol::ByteKind::Active => ByteKind::Active,
-                protocol::ByteKind::Reserved => ByteKind::Reserved,
-            },
-            axis: match q.axis {
-                protocol::Axis::Events => Axis::Events,
-                protocol::Axis::Time => Axis::Time,
-            },
-            from: q.from,
-            to: q.to,
-            width: q.width,
-            height: q.height,
-            low: q.low,
-            high: q.high,
-            fit_reserved: q.fit_reserved != 0,
-        })
-    }
-}
 
 /// The number of a stack in a column; [`NONE`] where there is none.
 pub(crate) fn stack(id: Option<StackId>) -> u32 {
@@ -64,68 +22,11 @@ pub(crate) fn stack(id: Option<StackId>) -> u32 {
 }
 
 /// A moment in a column; [`Moment::NEVER`] is [`NONE`].
-fn moment(m: Moment) -> u32 {
+pub(crate) fn moment(m: Moment) -> u32 {
     m.index() as u32
 }
 
 impl OpenDevice {
-    pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Answer {
-        let window = Window::try_from(query)?;
-        if window.axis == Axis::Time && self.timeline.duration().is_none() {
-            return Err(ViewError::Question("the recording has no times".to_owned()));
-        }
-        let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
-        let (picture, history) = (view.picture, self.history());
-        let things = || picture.things.iter().map(|&id| id as usize);
-        let mut columns = Columns::default();
-        let id = columns.u32(picture.things.iter().copied());
-        let items = if window.stacked == ByteKind::Reserved {
-            let ranges = || things().map(|i| &history.reserved[i]);
-            let bytes = columns.sizes(ranges().map(|r| r.size));
-            Items {
-                id,
-                address: columns.sizes(ranges().map(|r| r.address)),
-                bytes,
-                size: bytes,
-                from: columns.u32(ranges().map(|r| moment(r.from))),
-                to: columns.u32(ranges().map(|r| moment(r.to))),
-                stack: columns.u32(ranges().map(|r| stack(r.stack))),
-                tags: columns.u32(things().map(|i| self.tags.ranges[i])),
-            }
-        } else {
-            let allocations = || things().map(|i| &history.allocations[i]);
-            let until_freed = window.stacked == ByteKind::Allocated;
-            let size = columns.sizes(allocations().map(|a| a.size));
-            Items {
-                id,
-                address: columns.sizes(allocations().map(|a| a.address)),
-                bytes: if window.stacked == ByteKind::Requested {
-                    columns.sizes(allocations().map(|a| a.requested))
-                } else {
-                    size
-                },
-                size,
-                from: columns.u32(allocations().map(|a| moment(a.from))),
-                to: columns.u32(allocations().map(|a| moment(if until_freed { a.freed } else { a.to }))),
-                stack: columns.u32(allocations().map(|a| stack(a.stack))),
-                tags: columns.u32(things().map(|i| self.tags.allocations[i])),
-            }
-        };
-        let [requested, allocated, active, reserved] = view.highest.map(|bytes| columns.sizes(bytes));
-        let answer = Picture {
-            low: picture.low,
-            high: picture.high,
-            column: columns.u32(picture.column),
-            moment: columns.u32(picture.moment),
-            start: columns.u32(picture.start),
-            item: columns.u32(picture.thing),
-            end: columns.u16(picture.end),
-            items,
-            highest: protocol::ByKind { requested, allocated, active, reserved },
-        };
-        columns.behind(&answer)
-    }
-
     pub(crate) fn live(&self, at: usize) -> Answer {
         #[derive(Default)]
         struct Sum {
@@ -261,57 +162,6 @@ impl OpenDevice {
             size_inferred: a.size_inferred,
             total: self.timeline.counters_at(a.from).allocated,
         })
-    }
-
-    pub(crate) fn search(&self, mut query: SearchQuery, cancel: &Cancel) -> Answer {
-        let allocations = &self.history().allocations;
-        let holds =
-            |list: &Option<Vec<u32>>, n: u32| list.as_ref().is_none_or(|l| l.binary_search(&n).is_ok());
-        for list in [&mut query.stacks, &mut query.tags].into_iter().flatten() {
-            list.sort_unstable();
-        }
-        // Versions are counted when they are first needed: only a search for one needs them.
-        let is_version = |id: usize, begin: f64| {
-            query.version.is_none_or(|v| query.address == Some(begin) && self.versions()[id] == v)
-        };
-        let matches = |id: usize| {
-            let a = &allocations[id];
-            let (size, begin) = (a.size as f64, a.address as f64);
-            query.min.is_none_or(|min| size >= min)
-                && query.max.is_none_or(|max| size <= max)
-                && query.address.is_none_or(|at| begin <= at && at < begin + size.max(1.0))
-                && is_version(id, begin)
-                && holds(&query.tags, self.tags.allocations[id])
-                && holds(&query.stacks, stack(a.stack))
-        };
-        /// Allocations that are searched before it is checked again whether the answer is still wanted.
-        const STRIDE: usize = 1 << 16;
-        let mut found: Vec<usize> = Vec::new();
-        for first in (0..allocations.len()).step_by(STRIDE) {
-            if cancel.is_cancelled() {
-                return Err(ViewError::Unwanted);
-            }
-            let end = allocations.len().min(first + STRIDE);
-            found.extend((first..end).filter(|&id| matches(id)));
-        }
-        let bytes = found.iter().map(|&id| allocations[id].size).sum();
-        let count = found.len();
-        found.sort_by_key(|&id| (std::cmp::Reverse(allocations[id].size), id));
-        found.truncate(MOST_FOUND);
-        let rows = || found.iter().map(|&id| &allocations[id]);
-        let mut columns = Columns::default();
-        let answer = Found {
-            count,
-            bytes,
-            id: columns.u32(found.iter().map(|&id| id as u32)),
-            address: columns.sizes(rows().map(|a| a.address)),
-            size: columns.sizes(rows().map(|a| a.size)),
-            from: columns.u32(rows().map(|a| moment(a.from))),
-            to: columns.u32(rows().map(|a| moment(a.to))),
-            stack: columns.u32(rows().map(|a| stack(a.stack))),
-            tags: columns.u32(found.iter().map(|&id| self.tags.allocations[id])),
-        };
-        columns.behind(&answer)
     }
 
     pub(crate) fn regions(&self, columns: &mut Columns) -> Regions<'_> {

@@ -13,7 +13,7 @@ use crate::protocol::{
 };
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
-const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol.rs and src/packed.rs and the tables in
+const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol and src/packed.rs and the tables in
 // src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice } from './report';

@@ -22,11 +22,12 @@ pub use metadata::{UserMetadata, set_user_metadata, user_metadata};
 pub(crate) use recorder::Recorder;
 pub(crate) use regions::Regions;
 pub(crate) use snapshot::{DeviceLayout, snapshot};
-pub(crate) use stream::{Stream, StreamItem};
+pub(crate) use stream::Stream;
 
 pub(crate) use crate::stacks::StackKey;
 use crate::stacks::Stacks;
 use recorder::TextKey;
+use stream::StreamItem;
 use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, DeviceEvent};
 
@@ -38,7 +39,7 @@ pub struct HistoryOptions {
     pub enabled: Option<Enabled>,
     /// When stacks are captured.
     pub context: Option<Context>,
-    /// Which frames they have.
+    /// Which frames recorded stacks have.
     pub stacks: Stacks,
     /// Events held for each device; the oldest are dropped.
     pub max_entries: usize,
@@ -105,28 +106,28 @@ pub enum Context {
 /// An occasion to capture a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// A request begins.
+    /// A request for memory begins.
     Malloc,
-    /// Memory goes back.
+    /// A block is freed, or memory is given back to the device.
     Free,
 }
 
 /// An event as it is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) event: DeviceEvent<StackKey>,
+    event: DeviceEvent<StackKey>,
     /// Microseconds since the Unix epoch.
-    pub(crate) time_us: i64,
+    time_us: i64,
     /// The text that the thread had set with [`set_user_metadata`].
-    pub(crate) metadata: Option<TextKey>,
+    metadata: Option<TextKey>,
     /// The number of the arena in its device's history.
     arena: u32,
 }
 
 /// The recorded history of one device.
 pub(crate) struct DeviceHistory {
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) device_id: i32,
+    recorder: Arc<Recorder>,
+    device_id: i32,
     recording: AtomicBool,
     /// [`Context`] as a number from 1; 0 where stacks are not captured.
     context: AtomicU8,
@@ -209,7 +210,7 @@ impl DeviceHistory {
         self.recorder.stacks.capture(if python_only { Stacks::Python } else { Stacks::All })
     }
 
-    /// Events are recorded.
+    /// Whether events are recorded now.
     #[inline]
     pub(crate) fn is_recording(&self) -> bool {
         self.recording.load(Ordering::Relaxed)

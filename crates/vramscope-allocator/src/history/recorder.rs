@@ -6,34 +6,41 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use hashbrown::HashMap;
 use vramscope_trace::Stage;
 
-use crate::stacks::{StackStore, Symbols};
+use crate::stacks::{StackSource, StackStore, Symbols};
 use vramscope_basics::lock;
 
 /// What the histories of a pool's devices share.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    pub(crate) stacks: StackStore,
+    pub(super) stacks: StackStore,
     /// Looked up when a snapshot is made.
-    pub(crate) symbols: Mutex<Symbols>,
-    pub(crate) texts: Texts,
+    pub(super) symbols: Mutex<Symbols>,
+    pub(super) texts: Texts,
 }
 
-/// One end of a region.
+impl Recorder {
+    /// Sets where frames of another language come from.
+    pub(crate) fn set_stack_source(&self, source: Option<Arc<dyn StackSource>>) {
+        self.stacks.set_source(source);
+    }
+}
+
+/// The beginning or the end of a region.
 #[derive(Debug, Clone)]
-pub(crate) struct RegionEntry {
-    pub(crate) stage: Stage,
-    pub(crate) name: Arc<str>,
-    pub(crate) device_id: i32,
-    pub(crate) time_us: i64,
+pub(super) struct RegionEntry {
+    pub(super) stage: Stage,
+    pub(super) name: Arc<str>,
+    pub(super) device_id: i32,
+    pub(super) time_us: i64,
 }
 
 /// A text in [`Texts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TextKey(u32);
+pub(super) struct TextKey(u32);
 
 /// The texts that events carry, each stored once.
 #[derive(Default)]
-pub(crate) struct Texts {
+pub(super) struct Texts {
     held: Mutex<TextTable>,
 }
 
@@ -44,7 +51,7 @@ struct TextTable {
 }
 
 impl Texts {
-    pub(crate) fn intern(&self, text: &Arc<str>) -> TextKey {
+    pub(super) fn intern(&self, text: &Arc<str>) -> TextKey {
         let TextTable { texts, index } = &mut *lock(&self.held);
         *index.entry_ref(text).or_insert_with(|| {
             texts.push(Arc::clone(text));
@@ -52,14 +59,14 @@ impl Texts {
         })
     }
 
-    pub(crate) fn get(&self, key: TextKey) -> Arc<str> {
+    pub(super) fn get(&self, key: TextKey) -> Arc<str> {
         Arc::clone(&lock(&self.held).texts[key.0 as usize])
     }
 }
 
 /// Microseconds since the Unix epoch. Never less than what was returned before, even where the system's clock was set
 /// back.
-pub(crate) fn now_us() -> i64 {
+pub(super) fn now_us() -> i64 {
     static START: OnceLock<(Instant, i64)> = OnceLock::new();
     let &(start, us) = START.get_or_init(|| {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

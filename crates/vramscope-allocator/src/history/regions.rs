@@ -57,7 +57,7 @@ impl Regions {
     }
 
     /// The entries that are kept, oldest first.
-    pub(crate) fn entries(&self) -> Vec<RegionEntry> {
+    pub(super) fn entries(&self) -> Vec<RegionEntry> {
         lock(&self.ring).entries.iter().cloned().collect()
     }
 }

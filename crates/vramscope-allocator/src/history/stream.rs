@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const MOST_WAITING: usize = 1 << 18;
 
 /// An entry to be written to the file.
-pub(crate) enum StreamItem {
+pub(super) enum StreamItem {
     /// An event on the device of this number, in the arena of this key.
     Event(i32, ArenaKey, Entry),
     /// The beginning or the end of a region.
@@ -95,7 +95,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The file.
+    /// The path under which the file was made.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -106,7 +106,7 @@ impl Stream {
     }
 
     /// Puts an entry among those that wait to be written.
-    pub(crate) fn push(&self, item: StreamItem) {
+    pub(super) fn push(&self, item: StreamItem) {
         if !self.process.is_this() {
             return;
         }

@@ -69,7 +69,7 @@ pub trait MemoryHook: Send + Sync {
     /// Called before memory is taken from the device.
     ///
     /// # Errors
-    /// Refuses the request.
+    /// An error refuses the request, which then fails with [`HookError::Refused`].
     fn alloc_preprocess(&self, event: &AllocPreprocess) -> Result<(), BoxedError> {
         let _ = event;
         Ok(())
@@ -83,7 +83,7 @@ pub trait MemoryHook: Send + Sync {
     /// Called before a block is taken from the pool.
     ///
     /// # Errors
-    /// Refuses the request.
+    /// An error refuses the request, which then fails with [`HookError::Refused`].
     fn malloc_preprocess(&self, event: &MallocPreprocess) -> Result<(), BoxedError> {
         let _ = event;
         Ok(())
@@ -111,7 +111,7 @@ pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 /// Before memory is taken from the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocPreprocess {
-    /// The device.
+    /// The number of the device.
     pub device_id: i32,
     /// Bytes to be taken.
     pub mem_size: u64,
@@ -120,7 +120,7 @@ pub struct AllocPreprocess {
 /// After memory was taken from the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocPostprocess {
-    /// The device.
+    /// The number of the device.
     pub device_id: i32,
     /// Bytes taken; for expandable segments, bytes mapped.
     pub mem_size: u64,
@@ -131,7 +131,7 @@ pub struct AllocPostprocess {
 /// Before a block is taken from the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MallocPreprocess {
-    /// The device.
+    /// The number of the device.
     pub device_id: i32,
     /// Bytes requested.
     pub size: u64,
@@ -142,7 +142,7 @@ pub struct MallocPreprocess {
 /// After a block was taken from the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MallocPostprocess {
-    /// The device.
+    /// The number of the device.
     pub device_id: i32,
     /// Bytes requested.
     pub size: u64,
@@ -157,32 +157,32 @@ pub struct MallocPostprocess {
 /// Before and after a block goes back to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Free {
-    /// The device.
+    /// The number of the device.
     pub device_id: i32,
     /// Bytes of the block.
     pub mem_size: u64,
-    /// Its address.
+    /// The block's first byte on the device.
     pub mem_ptr: u64,
     /// The allocation's id, as `malloc_postprocess` had it.
     pub pmem_id: u64,
 }
 
-/// What is wrong with a hook.
+/// Why a hook was not registered, or a request was refused by one.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HookError {
     /// One of that name is registered already.
     #[error("memory hook {name} already exists")]
     AlreadyExists {
-        /// The name.
+        /// The name of the hook.
         name: String,
     },
     /// A preprocess callback refused a request.
     #[error("memory hook {name} refused: {why}")]
     Refused {
-        /// The hook.
+        /// The name of the hook.
         name: String,
-        /// Its error.
+        /// The error that its callback returned.
         #[source]
         why: BoxedError,
     },

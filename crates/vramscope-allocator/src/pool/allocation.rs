@@ -47,7 +47,7 @@ impl Allocation {
         std::ptr::with_exposed_provenance_mut(self.address() as usize)
     }
 
-    /// Bytes asked for.
+    /// Bytes that were asked for.
     pub fn requested_size(&self) -> u64 {
         self.requested
     }

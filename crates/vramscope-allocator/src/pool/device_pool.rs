@@ -131,12 +131,12 @@ impl DevicePool {
 
     // ---- CuPy's words ----
 
-    /// Bytes in use: allocated.
+    /// Bytes of blocks in use (allocated).
     pub fn used_bytes(&self) -> u64 {
         self.engine.allocated_bytes()
     }
 
-    /// Bytes cached: reserved and not in use.
+    /// Bytes in the cache: reserved and not in use.
     pub fn free_bytes(&self) -> u64 {
         self.total_bytes().saturating_sub(self.used_bytes())
     }
@@ -146,7 +146,7 @@ impl DevicePool {
         self.engine.reserved_bytes()
     }
 
-    /// Free blocks in the cache.
+    /// The number of free blocks in the cache.
     pub fn n_free_blocks(&self) -> u64 {
         self.engine.num_free_blocks()
     }
@@ -182,7 +182,7 @@ impl DevicePool {
     /// CuPy's old name of [`free_all_blocks`](Self::free_all_blocks).
     ///
     /// # Errors
-    /// As there.
+    /// As for [`free_all_blocks`](Self::free_all_blocks).
     #[deprecated(note = "Use free_all_blocks instead.")]
     pub fn free_all_free(&self) -> Result<(), DeviceError> {
         self.free_all_blocks()
@@ -191,7 +191,7 @@ impl DevicePool {
     /// As [`free_all_blocks`](Self::free_all_blocks), for blocks of one stream.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`free_all_blocks`](Self::free_all_blocks).
     pub fn free_all_blocks_of(&self, stream: u64) -> Result<(), DeviceError> {
         let is_own = stream == threads::STREAM_PER_THREAD;
         self.engine.free_all_blocks(Some(if is_own { threads::own_stream() } else { stream }))

@@ -11,7 +11,7 @@ use vramscope_engine::DeviceError;
 pub enum Limit {
     /// No bound but the size of the device.
     None,
-    /// This many bytes.
+    /// At most this many reserved bytes.
     Bytes(u64),
     /// This fraction of the device's memory, between 0 and 1.
     Fraction(f64),

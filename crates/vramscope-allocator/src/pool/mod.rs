@@ -233,7 +233,7 @@ impl MemoryPool {
 
     /// Where frames of another language come from, for recorded stacks.
     pub fn set_stack_source(&self, source: Option<Arc<dyn StackSource>>) {
-        self.inner.recorder.stacks.set_source(source);
+        self.inner.recorder.set_stack_source(source);
     }
 
     /// Begins, changes or ends the recording of history (`torch.cuda.memory._record_memory_history`). A file

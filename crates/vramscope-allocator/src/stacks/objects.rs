@@ -8,10 +8,10 @@ use std::ops::Range;
 use framehop::{ExplicitModuleSectionInfo, Module};
 
 /// The unwind tables of an object, copied.
-pub(crate) type Tables = Module<Vec<u8>>;
+pub(super) type Tables = Module<Vec<u8>>;
 
 /// Where the loaded objects lie, and the loader's counts of loads and unloads when this was read.
-pub(crate) struct Objects {
+pub(super) struct Objects {
     ranges: Vec<Range<u64>>,
     loads: u64,
     unloads: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Whether `address` lies in one of them.
-    pub(crate) fn contains(&self, address: u64) -> bool {
+    pub(super) fn contains(&self, address: u64) -> bool {
         let after = self.ranges.partition_point(|range| range.start <= address);
         after > 0 && self.ranges[after - 1].contains(&address)
     }
 
     /// Whether objects were loaded or unloaded since this was read.
-    pub(crate) fn changed(&self) -> bool {
+    pub(super) fn changed(&self) -> bool {
         let mut now = (0, 0);
         each(&mut |info| {
             now = (info.dlpi_adds, info.dlpi_subs);
@@ -36,7 +36,7 @@ impl Objects {
 }
 
 /// Reads the list of loaded objects and copies their unwind tables.
-pub(crate) fn load() -> (Objects, Vec<Tables>) {
+pub(super) fn load() -> (Objects, Vec<Tables>) {
     let mut objects = Objects { ranges: Vec::new(), loads: 0, unloads: 0 };
     let mut modules = Vec::new();
     each(&mut |info| {
@@ -52,7 +52,7 @@ pub(crate) fn load() -> (Objects, Vec<Tables>) {
 }
 
 /// The addresses of the calling thread's stack; empty where the system does not say.
-pub(crate) fn stack() -> Range<u64> {
+pub(super) fn stack() -> Range<u64> {
     // SAFETY: the attributes are filled in before they are read and destroyed once; the thread is this one.
     unsafe {
         let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();

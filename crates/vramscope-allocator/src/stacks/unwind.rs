@@ -6,7 +6,7 @@
 //! Elsewhere the `backtrace` crate walks, which is slower and sees the same frames.
 
 /// A code address on a stack: where a call returns to.
-pub(crate) type Address = u64;
+pub(super) type Address = u64;
 
 /// The most frames that are kept of a stack, the innermost ones. Stacks that help anybody are shorter.
 const MOST_FRAMES: usize = 512;
@@ -15,7 +15,7 @@ const MOST_FRAMES: usize = 512;
 ///
 /// The first addresses lie in the profiler itself. The slice is empty where the stack cannot be walked, as
 /// in a thread that is ending.
-pub(crate) fn walk(with: impl FnMut(&[Address])) {
+pub(super) fn walk(with: impl FnMut(&[Address])) {
     imp::walk(with);
 }
 

@@ -25,7 +25,7 @@ impl BundleContext {
         Self { context: context.into(), metadata: BTreeMap::new() }
     }
 
-    /// Adds a fact.
+    /// Adds a fact, such as `("batch", 17)`.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl ToString) -> Self {
         self.metadata.insert(name.into(), value.to_string());
@@ -39,7 +39,7 @@ pub(super) struct Metadata {
     /// The words of the error that showed it to be an out of memory; of a bundle on demand, the caller's reason.
     pub(super) reason: String,
     pub(super) exception_message: Option<String>,
-    /// The innermost context.
+    /// The name of the innermost context.
     pub(super) context: Option<String>,
     /// The metadata of all open contexts. Where several have the same name, the innermost context's value is taken.
     pub(super) custom_metadata: BTreeMap<String, String>,

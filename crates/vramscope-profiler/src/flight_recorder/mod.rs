@@ -61,7 +61,7 @@ pub struct FlightRecorderOptions {
     /// is. Recording goes on when the recorder is dropped. `None` leaves recording to the program: without a history, a bundle
     /// has the live blocks, and no events.
     pub max_entries: Option<usize>,
-    /// Bundles that are kept.
+    /// How many bundles are kept, at least one.
     pub max_bundles: usize,
     /// The most bytes of all bundles together, at least [`LEAST_TOTAL_BYTES`](Self::LEAST_TOTAL_BYTES).
     pub max_total_bytes: u64,

@@ -13,7 +13,7 @@ use crate::snapshot::MemorySnapshot;
 #[derive(Serialize, Deserialize)]
 struct ResultKeys<'r> {
     function_name: Cow<'r, str>,
-    /// Seconds.
+    /// In seconds.
     execution_time: f64,
     memory_before: Cow<'r, MemorySnapshot>,
     memory_after: Cow<'r, MemorySnapshot>,

@@ -47,11 +47,11 @@ pub struct ProfileResult {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It returned.
+    /// The function returned, and not an error.
     Returned,
-    /// It returned this error.
+    /// The function returned an error with this message.
     Failed(String),
-    /// It panicked with this message.
+    /// The function panicked with this message.
     Panicked(String),
 }
 

@@ -57,7 +57,7 @@ impl<'p> ProfileContext<'p> {
         Self { profiler, call, panicking, not_send: PhantomData }
     }
 
-    /// Ends the block.
+    /// Ends the block, and returns its result.
     pub fn finish(self) -> ProfileResult {
         self.end(Outcome::Returned)
     }

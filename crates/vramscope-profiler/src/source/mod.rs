@@ -105,28 +105,28 @@ impl SourceInfo {
 /// What is in use, in bytes. A number that the source does not know is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// What callers asked for.
+    /// Bytes that callers asked for, of all active blocks.
     #[serde(rename = "requested_bytes")]
     pub requested: Option<u64>,
-    /// Blocks handed out, after rounding.
+    /// Bytes of blocks handed out, after rounding.
     #[serde(rename = "allocated_bytes")]
     pub allocated: Option<u64>,
-    /// Allocated, and freed but still waiting for another stream.
+    /// Bytes of blocks handed out, and of blocks that were freed and wait for another stream.
     #[serde(rename = "active_bytes")]
     pub active: Option<u64>,
-    /// Taken from the device.
+    /// Bytes taken from the device.
     #[serde(rename = "reserved_bytes")]
     pub reserved: Option<u64>,
-    /// In use on the device by anyone.
+    /// Bytes in use on the device by anyone.
     #[serde(rename = "device_used_bytes")]
     pub device_used: Option<u64>,
-    /// The size of the device.
+    /// The size of the device, in bytes.
     #[serde(rename = "device_total_bytes")]
     pub device_total: Option<u64>,
-    /// What the process has on the device, as the driver counts it.
+    /// Bytes of the process on the device, as the driver counts them.
     #[serde(rename = "process_used_bytes")]
     pub process_used: Option<u64>,
-    /// Resident memory of the process on the host.
+    /// Bytes of the process resident in the host's memory.
     #[serde(rename = "cpu_bytes")]
     pub cpu: Option<u64>,
     /// What was counted since the source began.
@@ -137,17 +137,17 @@ pub struct Reading {
 /// What a source has counted since it began.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Blocks handed out.
+    /// The number of blocks handed out.
     pub num_allocations: u64,
-    /// Blocks given back.
+    /// The number of blocks given back.
     pub num_frees: u64,
     /// Bytes of the blocks handed out.
     pub allocated_bytes: u64,
     /// Bytes of the blocks given back.
     pub freed_bytes: u64,
-    /// Attempts after all cached blocks had been given back.
+    /// The number of attempts after all cached blocks had been given back (`num_alloc_retries` of PyTorch).
     pub num_alloc_retries: u64,
-    /// Requests that failed for want of memory.
+    /// The number of requests that failed because there was no memory left (`num_ooms`).
     pub num_ooms: u64,
 }
 
@@ -299,7 +299,7 @@ pub enum SourceError {
     Answer {
         /// The name of the source.
         source_name: String,
-        /// What was wrong.
+        /// What was wrong with the answer.
         why: String,
     },
 }

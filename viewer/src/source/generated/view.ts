@@ -1,4 +1,4 @@
-// Written by the tests of crates/vramscope-viewer from the structs in src/protocol.rs and src/packed.rs and the tables in
+// Written by the tests of crates/vramscope-viewer from the structs in src/protocol and src/packed.rs and the tables in
 // src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice } from './report';

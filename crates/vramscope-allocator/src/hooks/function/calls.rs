@@ -14,15 +14,15 @@ pub struct CallRecord {
     /// The function's name.
     #[serde(serialize_with = "text")]
     pub function: Arc<str>,
-    /// What it was called for.
+    /// The phase in which it was called.
     pub phase: Phase,
     /// The number of the thread, as in [`FunctionCall::thread`].
     pub thread: u64,
     /// Measured calls that it was inside of, on its thread; 0 is outermost.
     pub depth: usize,
-    /// Taken from the pool.
+    /// Bytes taken from the pool.
     pub used_bytes: u64,
-    /// Taken from the device by the pool.
+    /// Bytes taken from the device by the pool.
     pub acquired_bytes: u64,
     /// The most that was live at a time, of what was taken from the pool in it, until it ended.
     pub peak_bytes: u64,
@@ -30,7 +30,7 @@ pub struct CallRecord {
     pub live_bytes: u64,
     /// Of the used bytes, those freed when it ended, on whichever thread.
     pub freed_bytes: u64,
-    /// How it ended.
+    /// How the call ended.
     pub ended: Ended,
 }
 
@@ -54,7 +54,7 @@ pub struct FunctionSummary {
     pub live_bytes: u64,
     /// Of the used bytes, those freed, during a call or later.
     pub freed_bytes: u64,
-    /// Calls.
+    /// The number of calls that ended.
     pub occurrence: u64,
 }
 

@@ -191,7 +191,7 @@ impl Serialize for Phase {
 pub enum Ended {
     /// The function returned, with an error or without, or the guard of its scope was dropped.
     Returned,
-    /// A panic passed through it.
+    /// A panic passed through the function.
     Panicked,
 }
 
@@ -202,19 +202,19 @@ pub enum FunctionHookError {
     /// The thread has one of that name already.
     #[error("hook {name} already exists")]
     AlreadyRegistered {
-        /// The name.
+        /// The name of the hook.
         name: String,
     },
     /// The function has one of that name already.
     #[error("Hook {name} already exists")]
     AlreadyAdded {
-        /// The name.
+        /// The name of the hook.
         name: String,
     },
     /// The function has none of that name.
     #[error("Hook {name} does not exist")]
     NotAdded {
-        /// The name.
+        /// The name of the hook.
         name: String,
     },
 }

@@ -38,7 +38,7 @@ impl Function {
         Self { name: name.into(), hooks: Mutex::default() }
     }
 
-    /// Its name.
+    /// The function's name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -41,7 +41,7 @@ pub enum Measure {
     Acquired,
     /// Bytes in use now.
     Live,
-    /// The most that was in use at a time.
+    /// The most bytes that were in use at a time.
     Peak,
     /// Bytes given back.
     Freed,
@@ -69,21 +69,21 @@ pub struct LineNode {
     pub depth: usize,
     /// Path of the source file; empty for the root.
     pub filename: String,
-    /// Line number.
+    /// The line's number in the file, from 1; 0 where it is not known.
     pub line: u32,
     /// Function; `_root` for the root.
     pub name: String,
-    /// Taken from the pool, in all.
+    /// Bytes taken from the pool, in all.
     pub used_bytes: u64,
-    /// Taken from the device for it.
+    /// Bytes that the pool took from the device for it.
     pub acquired_bytes: u64,
-    /// In use now.
+    /// Bytes in use now.
     pub live_bytes: u64,
-    /// The most that was in use at a time.
+    /// The most bytes that were in use at a time.
     pub peak_bytes: u64,
     /// False where the peak is only an upper bound: the line has several calls, whose peaks were counted apart.
     pub peak_is_exact: bool,
-    /// Given back.
+    /// Bytes given back.
     pub freed_bytes: u64,
 }
 

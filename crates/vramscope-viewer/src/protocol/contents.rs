@@ -1,0 +1,184 @@
+//! What is in a recording: live memory, segments and blocks, events, allocations, regions.
+
+use serde::{Deserialize, Serialize};
+
+use crate::columns::{F64s, U8s, U32s};
+use crate::protocol::recording::ByKind;
+
+/// What is allocated at a moment, added up by stack, tags and origin.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Live {
+    pub(crate) moment: usize,
+    pub(crate) counters: ByKind<u64>,
+    pub(crate) stack: U32s,
+    pub(crate) tags: U32s,
+    /// How the allocations are known: a position in `ORIGINS`.
+    pub(crate) origin: U8s,
+    pub(crate) bytes: F64s,
+    pub(crate) requested: F64s,
+    /// The number of blocks.
+    pub(crate) count: U32s,
+}
+
+/// Segments and blocks at a moment, both by address. What no block covers is free.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Layout {
+    pub(crate) moment: usize,
+    pub(crate) counters: ByKind<u64>,
+    pub(crate) segments: LayoutSegments,
+    pub(crate) blocks: LayoutBlocks,
+}
+
+/// An expandable segment comes in the pieces in which it was mapped; blocks reach across pieces that touch.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct LayoutSegments {
+    pub(crate) address: F64s,
+    pub(crate) bytes: F64s,
+    pub(crate) tags: U32s,
+    /// A position in `SEGMENT_KINDS`.
+    pub(crate) kind: U8s,
+    /// 1 where the segment is expandable.
+    pub(crate) expandable: U8s,
+    pub(crate) stack: U32s,
+    pub(crate) from: U32s,
+}
+
+/// The active blocks of a layout.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct LayoutBlocks {
+    pub(crate) allocation: U32s,
+    pub(crate) address: F64s,
+    pub(crate) bytes: F64s,
+    pub(crate) requested: F64s,
+    /// 1 where the block was freed and waits for another stream.
+    pub(crate) pending: U8s,
+    pub(crate) stack: U32s,
+    pub(crate) tags: U32s,
+    pub(crate) from: U32s,
+}
+
+/// Some events, in order.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Events {
+    /// The number of the first of them.
+    pub(crate) first: usize,
+    /// A position in `ACTIONS`.
+    pub(crate) action: U8s,
+    pub(crate) address: F64s,
+    pub(crate) bytes: F64s,
+    /// NaN where it was not recorded.
+    pub(crate) time_us: F64s,
+    pub(crate) stack: U32s,
+    pub(crate) tags: U32s,
+    /// The allocation that it makes or frees.
+    pub(crate) allocation: U32s,
+}
+
+/// Everything about one allocation.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Allocation {
+    pub(crate) id: usize,
+    pub(crate) address: u64,
+    /// Which of the allocations at this address it is, from 0.
+    pub(crate) version: u32,
+    pub(crate) requested: u64,
+    /// The bytes of its block.
+    pub(crate) bytes: u64,
+    /// The moment after it was made; 0 of what was live before recording began.
+    pub(crate) from: usize,
+    /// The moment after it was freed.
+    pub(crate) freed: Option<usize>,
+    /// The moment after its memory was available again, which may be later than `freed`: other streams may use it on.
+    pub(crate) to: Option<usize>,
+    pub(crate) from_us: Option<i64>,
+    pub(crate) freed_us: Option<i64>,
+    pub(crate) to_us: Option<i64>,
+    pub(crate) stack: Option<usize>,
+    pub(crate) free_stack: Option<usize>,
+    pub(crate) tags: u32,
+    /// A position in `ORIGINS`.
+    pub(crate) origin: u8,
+    pub(crate) size_inferred: bool,
+    /// Allocated bytes right after it was made.
+    pub(crate) total: u64,
+}
+
+/// A search: it finds the allocations that match every member that is not null.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Query"))]
+pub(crate) struct SearchQuery {
+    pub(crate) stacks: Option<Vec<u32>>,
+    pub(crate) tags: Option<Vec<u32>>,
+    /// An address inside of the block.
+    pub(crate) address: Option<f64>,
+    /// Which of the allocations that begin at `address`, from 0.
+    pub(crate) version: Option<u32>,
+    /// Bounds of the block's bytes, both included.
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
+}
+
+/// Allocations that a search finds: how many, and the largest of them.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Found {
+    pub(crate) count: usize,
+    /// The bytes of all that were found, added up over the recording.
+    pub(crate) bytes: u64,
+    pub(crate) id: U32s,
+    pub(crate) address: F64s,
+    pub(crate) size: F64s,
+    pub(crate) from: U32s,
+    pub(crate) to: U32s,
+    pub(crate) stack: U32s,
+    pub(crate) tags: U32s,
+}
+
+/// Annotated regions: one entry a run, outermost first.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Regions<'r> {
+    pub(crate) names: Vec<&'r str>,
+    /// A position in `names`.
+    pub(crate) name: U32s,
+    pub(crate) depth: U8s,
+    /// The moments at which the run begins and ends.
+    pub(crate) from: U32s,
+    pub(crate) to: U32s,
+    pub(crate) from_us: F64s,
+    pub(crate) to_us: F64s,
+}
+
+/// Every range of memory that was reserved, by its first moment, and the highest bytes of each pool.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Segments<'r> {
+    pub(crate) address: F64s,
+    pub(crate) bytes: F64s,
+    pub(crate) from: U32s,
+    /// `NONE` where it is still there at the end.
+    pub(crate) to: U32s,
+    pub(crate) tags: U32s,
+    /// A position in `SEGMENT_KINDS`.
+    pub(crate) kind: U8s,
+    /// 1 where the segment is expandable.
+    pub(crate) expandable: U8s,
+    pub(crate) stack: U32s,
+    pub(crate) pools: &'r [PoolPeaks],
+}
+
+/// The highest reserved and active bytes of a pool on a stream.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PoolPeaks {
+    pub(crate) pool: Option<[u64; 2]>,
+    pub(crate) stream: u64,
+    pub(crate) peak_reserved: u64,
+    pub(crate) peak_active: u64,
+}

@@ -1,0 +1,56 @@
+//! What the report and the replay find.
+
+use serde::Serialize;
+
+/// What the report finds on a device, as data and in sentences.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Report {
+    /// The device's part of `vramscope report --json`.
+    #[cfg_attr(test, ts(type = "ReportDevice"))]
+    pub(crate) device: serde_json::Value,
+    /// What is said of each of `ooms`, in their order.
+    pub(crate) ooms: Vec<OomFinding>,
+    /// Which setting would have served best after an out of memory.
+    pub(crate) best_setting: Option<String>,
+}
+
+/// What is said of a request that failed.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct OomFinding {
+    /// Which free blocks were of no use to the request and why, a clause each.
+    pub(crate) unusable: Vec<String>,
+    /// Why it failed.
+    pub(crate) cause: String,
+}
+
+/// The recording replayed under its own settings and under others.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Replay {
+    /// The device's part of `vramscope replay --json`.
+    #[cfg_attr(test, ts(type = "ReplayDevice"))]
+    pub(crate) device: serde_json::Value,
+    /// Reserved bytes under each of the settings tried: moment and bytes, at each change.
+    pub(crate) lines: Vec<Vec<(usize, u64)>>,
+    /// How large the device is, and from where that is known, in a sentence.
+    pub(crate) device_size: String,
+    /// How little any allocator could do with, and how sure that is: two sentences.
+    pub(crate) floors: [String; 2],
+    pub(crate) trust: ReplayTrust,
+}
+
+/// How far the numbers of a replay can be trusted, in the words of the report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct ReplayTrust {
+    /// The verdict in a few words.
+    pub(crate) title: &'static str,
+    /// What the replay reproduced; null where it did not reproduce the recording.
+    pub(crate) reproduced: Option<&'static str>,
+    /// Why the replay is approximate, a sentence each; empty where it is exact.
+    pub(crate) doubts: Vec<String>,
+    /// Further reasons, which hold only for settings other than the recorded ones.
+    pub(crate) what_if_doubts: Vec<String>,
+}

@@ -1,0 +1,24 @@
+//! What the page asks of a recording, and what it is told, as plain data.
+//!
+//! The types by which the page reads all of this are written from these structs, comments included
+//! (`viewer/src/source/generated/view.ts`): a field is added here, and nowhere else.
+//!
+//! Events are numbered from 0. A moment is a position between events: moment 0 lies before the first event, moment n after
+//! event n - 1, so there is one moment more than there are events. Times of a device are microseconds after its first
+//! event. Columns of numbers say [`NONE`] where there is no such thing.
+
+mod contents;
+mod findings;
+mod recording;
+mod timeline;
+
+pub(crate) use contents::{
+    Allocation, Events, Found, Layout, LayoutBlocks, LayoutSegments, Live, PoolPeaks, Regions, SearchQuery,
+    Segments,
+};
+pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
+pub(crate) use recording::{ByKind, Device, Mark, MarkKind, Names, Peak, Recording, Tags, Trust};
+pub(crate) use timeline::{Axis, ByteKind, Items, Picture, WindowQuery};
+
+/// Stands for "no such thing" in columns of numbers.
+pub(crate) const NONE: u32 = u32::MAX;

@@ -1,20 +1,63 @@
-//! Numbers as CuPy's reports write them.
+//! Numbers as people read them.
 
-/// `1234567` as `1,234,567`.
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
+/// `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if n < 1024 {
+        return format!("{n} B");
+    }
+    let mut value = n as f64 / 1024.0;
+    let mut unit = 0;
+    // As it will be printed: 1023.999 is 1024.00.
+    while value >= 1023.995 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2} {}", UNITS[unit])
+}
+
+/// `+1.62 GiB`: as [`bytes`], with a sign in front; zero has none.
+pub fn signed_bytes(n: i64) -> String {
+    let sign = if n < 0 { "-" } else { "+" };
+    if n == 0 { "0 B".to_owned() } else { format!("{sign}{}", bytes(n.unsigned_abs())) }
+}
+
+/// `1,234,567`: a number with separators.
+pub fn count(n: impl TryInto<u64>) -> String {
+    let digits = n.try_into().unwrap_or(u64::MAX).to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, d) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
-        out.push(digit);
+        out.push(d);
     }
     out
 }
 
+/// `1 block`, `2 blocks`, `1,234 blocks`.
+pub fn counted(n: u64, what: &str) -> String {
+    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`.
+pub fn duration(us: i64) -> String {
+    let us = us.max(0);
+    match us {
+        0..1_000 => format!("{us} us"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        1_000_000..120_000_000 => format!("{:.1} s", us as f64 / 1e6),
+        _ => format!("{} min {} s", us / 60_000_000, us / 1_000_000 % 60),
+    }
+}
+
+/// `12.3%`: how much `part` is of `whole`, to a tenth of a percent; `-` of nothing.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
+}
+
 /// `1024` as `1.00KB`: the form of CuPy's `LineProfileHook`, in powers of 1024.
-pub fn human(bytes: u64) -> String {
+pub fn cupy_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "K", "M", "G", "T", "P"] {
         if value < 1024.0 {
@@ -27,19 +70,32 @@ pub fn human(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn sizes_are_in_powers_of_1024() {
+    fn bytes_are_1024_based() {
+        for (n, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (1_048_575, "1.00 MiB"),
+            (1_738_727_936, "1.62 GiB"),
+            (u64::MAX, "16.00 EiB"),
+        ] {
+            assert_eq!(bytes(n), text);
+        }
+        assert_eq!(signed_bytes(-2048), "-2.00 KiB");
         for (n, text) in
             [(0, "0.00B"), (512, "512.00B"), (1024, "1.00KB"), (1 << 40, "1.00TB"), (u64::MAX, "16.00EB")]
         {
-            assert_eq!(super::human(n), text);
+            assert_eq!(cupy_bytes(n), text);
         }
     }
 
     #[test]
-    fn digits_are_grouped_in_threes() {
-        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1234567, "1,234,567")] {
-            assert_eq!(super::grouped(n), text);
-        }
+    fn counts_have_separators() {
+        assert_eq!(count(7u64), "7");
+        assert_eq!(count(1_234_567u64), "1,234,567");
+        assert_eq!(counted(1, "block"), "1 block");
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use thiserror::Error;
-use vramscope_basics::units::grouped;
+use vramscope_basics::units::count;
 
 use crate::device::DeviceError;
 
@@ -43,10 +43,10 @@ impl std::error::Error for OutOfMemory {}
 
 impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Out of memory allocating {} bytes", grouped(self.size))?;
-        write!(f, " (allocated so far: {} bytes", grouped(self.total))?;
+        write!(f, "Out of memory allocating {} bytes", count(self.size))?;
+        write!(f, " (allocated so far: {} bytes", count(self.total))?;
         if let Some(limit) = self.limit {
-            write!(f, ", limit set to: {} bytes", grouped(limit))?;
+            write!(f, ", limit set to: {} bytes", count(limit))?;
         }
         write!(f, ").")
     }

@@ -1,9 +1,10 @@
-//! HTTP/1 connections, bounded in number and in time.
+//! HTTP/1 connections, bounded in number and in time, and who may ask.
 //!
 //! The crate `hyper` reads requests and writes answers, but does not bound the number of connections. Here, a new connection
 //! always finds a place: where all are taken, one of the others is closed, in the order that [`Places`] describes. So a client that
 //! only connects, or sends its request a byte at a time, keeps nobody else waiting.
 
+mod guard;
 mod places;
 
 use std::convert::Infallible;
@@ -18,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+pub use guard::Guard;
 pub use places::{Place, Places};
 
 /// The bounds on connections.

@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use serde::Serialize;
 use vramscope_allocator::{CapturedStack, Process, StackRecorder};
 use vramscope_analysis::{keeps_growing, rises};
-use vramscope_report::bytes;
+use vramscope_basics::units::bytes;
 
 use crate::holders::in_words;
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};

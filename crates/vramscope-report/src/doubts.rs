@@ -4,7 +4,7 @@ use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent,
 use vramscope_trace::Action;
 
 use crate::advice::{Advice, dropped, sentence};
-use crate::units::{bytes, count, counted};
+use vramscope_basics::units::{bytes, count, counted};
 
 /// What is not exact, and why: a sentence each, none where everything is exact.
 pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {

@@ -8,7 +8,7 @@ use vramscope_trace::Trace;
 use crate::advice::Advice;
 use crate::names::{kind, stream, unusable};
 use crate::shown::Shown;
-use crate::units::{bytes, counted};
+use vramscope_basics::units::{bytes, counted};
 
 /// Whether free pieces could still be made to join: the recorded settings do not say that segments were expandable.
 pub fn could_expand(trace: &Trace) -> bool {

@@ -13,7 +13,6 @@ mod shown;
 mod spreadsheet;
 mod text;
 mod trust;
-mod units;
 mod verdicts;
 
 pub use advice::Advice;
@@ -26,4 +25,4 @@ pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
 pub use text::{TextOptions, check, info, replay, report};
 pub use trust::{ReplayTrust, Trust};
-pub use units::{bytes, count, counted, share, signed_bytes};
+pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};

@@ -9,7 +9,7 @@ use crate::advice::{self, Advice};
 use crate::answers::CheckAnswers;
 use crate::doubts::doubts;
 use crate::names::Names;
-use crate::units::{bytes, count, counted};
+use vramscope_basics::units::{bytes, count, counted};
 
 /// The budget's name, in JSON with `_` for `-`.
 pub(crate) fn budget(measured: &Measured) -> &'static str {

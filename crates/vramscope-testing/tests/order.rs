@@ -1,4 +1,4 @@
-//! Modules import in one direction: no folder has a circle.
+//! Modules import in one direction: each stands above what it uses in the list `.ci/order`, and no folder has a circle.
 //!
 //! A module is a file. What a file names by `crate::`, `super::` or `self::`, in imports and in code, is followed through
 //! re-exports to the file that defines it. Two files depend on each other at the folder that holds both: there the
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Item, UseTree, Visibility};
-use vramscope_testing::book::root;
+use vramscope_testing::book::{read, root};
 
 /// A module by its names below the crate; none is the crate's root.
 type Module = Vec<String>;
@@ -292,6 +292,75 @@ fn no_folder_has_a_circle() {
     assert!(told.is_empty(), "modules import each other in circles:\n{told}");
 }
 
+/// `.ci/order`: the crates, and the modules of each, in lines from the top.
+fn order() -> BTreeMap<String, Vec<Vec<String>>> {
+    let mut order: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    let mut of = String::new();
+    for line in read(".ci/order").lines().filter_map(|line| line.split('#').next()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        if line.starts_with(' ') {
+            let names = line.split_whitespace().map(str::to_owned).collect();
+            order.entry(of.clone()).or_default().push(names);
+        } else {
+            of = line.trim().to_owned();
+        }
+    }
+    order
+}
+
+/// What does not follow the order of lines: who is not in it, and who uses what stands beside or above it.
+fn disorder(lines: &[Vec<String>], uses: &Folder) -> String {
+    let mut told = String::new();
+    let line = |name: &str| lines.iter().position(|line| line.iter().any(|other| other == name));
+    for name in lines.iter().flatten().filter(|name| !uses.contains_key(*name)) {
+        writeln!(told, "  {name} is in the list, and nowhere else").unwrap();
+    }
+    for (name, used) in uses {
+        let Some(own) = line(name) else {
+            writeln!(told, "  {name} is not in the list").unwrap();
+            continue;
+        };
+        for other in used.iter().filter(|other| line(other).is_some_and(|line| line <= own)) {
+            writeln!(told, "  {name} uses {other}, which does not stand below it").unwrap();
+        }
+    }
+    told
+}
+
+/// What each crate uses of the others, but for tests.
+fn uses_of_crates() -> Folder {
+    let names: Vec<String> = vramscope_testing::book::crates();
+    let uses = |name: &String| {
+        let manifest = read(&format!("crates/{name}/Cargo.toml"));
+        let tables = manifest.split("\n[").filter(|table| table.starts_with("dependencies]"));
+        let lines = tables.flat_map(str::lines).filter_map(|line| line.split(['.', ' ', '=']).next());
+        lines.filter(|used| names.iter().any(|name| name == used)).map(str::to_owned).collect()
+    };
+    names.iter().map(|name| (name.clone(), uses(name))).collect()
+}
+
+#[test]
+fn every_module_stands_above_what_it_uses() {
+    let order = order();
+    let crates = crates();
+    let mut told = String::new();
+    let mut check = |name: &str, uses: &Folder| {
+        let wrong = disorder(order.get(name).map_or(&[], Vec::as_slice), uses);
+        if !wrong.is_empty() {
+            write!(told, "{name}\n{wrong}").unwrap();
+        }
+    };
+    check("crates", &uses_of_crates());
+    for (name, read) in &crates {
+        check(name, &read.folders()[&Module::new()]);
+    }
+    let known = |name: &String| name == "crates" || crates.contains_key(name);
+    let unknown: Vec<&String> = order.keys().filter(|name| !known(name)).collect();
+    assert!(told.is_empty() && unknown.is_empty(), "not as .ci/order has it:\n{told}{unknown:?}");
+}
+
 /// The engine runs wherever Rust does, be it in a browser: it asks the operating system for nothing.
 #[test]
 fn the_engine_needs_no_operating_system() {
@@ -314,7 +383,7 @@ fn the_engine_needs_no_operating_system() {
 
 /// That the tests above find what is wrong.
 #[test]
-fn a_circle_is_found() {
+fn what_is_wrong_is_found() {
     let file = |names: &[&str]| {
         let named = names.iter().map(|path| path.split("::").map(str::to_owned).collect());
         File { named: named.collect(), ..File::default() }
@@ -331,4 +400,10 @@ fn a_circle_is_found() {
     // What the root re-exports is followed to the file that defines it.
     read.files.insert(module("c"), file(&["a::A"]));
     assert_eq!(circles(&root(&read)), [["a", "b", "c"]]);
+
+    // Nor does any order hold them.
+    let lines = |names: &[&str]| names.iter().map(|name| vec![(*name).to_owned()]).collect::<Vec<_>>();
+    let told = disorder(&lines(&["a", "b", "c"]), &root(&read));
+    assert_eq!(told, "  c uses a, which does not stand below it\n");
+    assert!(disorder(&lines(&["a", "c"]), &root(&read)).contains("b is not in the list"));
 }

@@ -158,12 +158,11 @@ impl Varints {
         Self::of(values.map(|v| ((v << 1) ^ (v >> 63)) as u64))
     }
 
-    fn push(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
+    fn push(&mut self, value: u64) {
+        // Every number of 64 bits can be written.
+        if let Some((bytes, length)) = leb128fmt::encode_u64(value) {
+            self.0.extend(&bytes[..length]);
         }
-        self.0.push(value as u8);
     }
 }
 

@@ -20,12 +20,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use vramscope_analysis::Cancel;
-use vramscope_http::Limits;
+use vramscope_http::{Guard, Limits};
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::device::OpenDevice;
-use crate::guard::{Guard, guard};
+use crate::guard::guard;
 use crate::library::Library;
 use crate::open_file::{OpenFile, Pace};
 use crate::protocol::SearchQuery;
@@ -64,10 +64,10 @@ impl Server {
     /// # Errors
     /// Where the system refuses to go on.
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
-        let guard = Guard::new(self.port);
+        let guard = Guard::OwnPage { port: self.port };
         let own = format!("/{}/", self.secret);
         let state = AppState { library, uploads: Arc::new(Semaphore::new(MOST_UPLOADS)) };
-        let app = app(state, &self.secret, guard.clone());
+        let app = app(state, &self.secret, guard);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // Dropped files are read on these threads; questions are answered on the threads of their files.
@@ -78,7 +78,7 @@ impl Server {
             self.listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
             vramscope_http::serve(listener, LIMITS, |place| {
-                let (app, guard, own) = (TowerToHyperService::new(app.clone()), guard.clone(), own.clone());
+                let (app, own) = (TowerToHyperService::new(app.clone()), own.clone());
                 service_fn(move |request: Request<Incoming>| {
                     // Only questions of the page itself keep a connection's place (see `vramscope_http`).
                     let place = (request.uri().path().starts_with(&own) && guard.admits(request.headers()))

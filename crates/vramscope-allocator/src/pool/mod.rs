@@ -8,10 +8,9 @@ mod memory_summary;
 mod pool_observer;
 
 use std::cell::Cell;
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use thiserror::Error;
@@ -354,21 +353,8 @@ impl MemoryPool {
     pub fn dump_snapshot(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         let trace = self.snapshot()?;
-        let mut beside = path.as_os_str().to_owned();
-        static DUMPS: AtomicU64 = AtomicU64::new(0);
-        // A name of its own, because other threads may write the same file.
-        beside.push(format!(".{}-{}.tmp", std::process::id(), DUMPS.fetch_add(1, Ordering::Relaxed)));
-        let beside = PathBuf::from(beside);
-        let write = || {
-            let mut out = BufWriter::new(std::fs::File::create(&beside)?);
-            formats::write_pickle(&trace, &mut out)?;
-            out.flush()?;
-            std::fs::rename(&beside, path)
-        };
-        write().map_err(|why| {
-            std::fs::remove_file(&beside).ok();
-            SnapshotError::Io { path: path.to_owned(), why }
-        })
+        formats::write_pickle_file(&trace, path)
+            .map_err(|why| SnapshotError::Io { path: path.to_owned(), why })
     }
 
     /// Names what happens until the guard is dropped (`torch.profiler.record_function`): a region in the

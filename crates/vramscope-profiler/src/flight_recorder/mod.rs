@@ -406,7 +406,8 @@ impl RecorderShared {
                 file.set_len(bytes)?;
                 let mut out = BufWriter::new(&file);
                 write(&mut out)?;
-                out.flush()
+                out.flush()?;
+                file.sync_all()
             });
             if written.is_err() {
                 drop(file);
@@ -431,7 +432,9 @@ impl RecorderShared {
         manifest.files.push(MANIFEST.to_owned());
         let mut text = Bounded { out: Vec::new(), room: MANIFEST_ROOM };
         write_json(&mut text, manifest)?;
-        fs::write(folder.join(MANIFEST), text.out)
+        let mut file = File::create(folder.join(MANIFEST))?;
+        file.write_all(&text.out)?;
+        file.sync_all()
     }
 
     /// Removes the oldest bundles until `bytes` more have room. Removes none where even that would not suffice.

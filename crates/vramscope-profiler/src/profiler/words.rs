@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vramscope_report::{bytes, signed_bytes};
+use vramscope_basics::units::{bytes, signed_bytes};
 
 use super::{Outcome, ProfileResult, ProfileSummary};
 

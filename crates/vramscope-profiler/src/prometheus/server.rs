@@ -1,22 +1,20 @@
 //! Serves the path `/metrics` over HTTP, with bounds on connections, sizes and times.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
-use hyper::http::uri::Authority;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
-use vramscope_http::Limits;
+use vramscope_http::{Guard, Limits};
 
 use super::metrics::{self, Labels};
 use super::scraped_source::{Scraped, ScrapedSource};
@@ -65,7 +63,7 @@ impl Server {
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if self.local && !names_this_machine(request.headers()) {
+        if self.local && !Guard::Programs.admits(request.headers()) {
             return says(StatusCode::FORBIDDEN, "ask for 127.0.0.1 or localhost");
         }
         if request.uri().path() != "/metrics" {
@@ -104,17 +102,6 @@ async fn scrape(scraped_source: Arc<Mutex<ScrapedSource>>) -> Scraped {
     let mut scraped_source = scraped_source.lock_owned().await;
     // Where the source panics, it does not answer.
     spawn_blocking(move || scraped_source.scrape()).await.unwrap_or_default()
-}
-
-/// Whether a request asks for this machine by address or as `localhost`. A web page can make a name of its own point to
-/// 127.0.0.1 (DNS rebinding), but the browser then asks for that name.
-fn names_this_machine(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST) else { return true };
-    let authority = Authority::try_from(host.as_bytes());
-    authority.is_ok_and(|a| {
-        let name = a.host().trim_start_matches('[').trim_end_matches(']');
-        name == "localhost" || name.parse::<IpAddr>().is_ok()
-    })
 }
 
 fn says(status: StatusCode, words: &str) -> Response<Full<Bytes>> {

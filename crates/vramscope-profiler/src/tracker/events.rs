@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use vramscope_report::{Shown, bytes, harmless_cell, write_json_line};
+use vramscope_basics::units::bytes;
+use vramscope_report::{Shown, harmless_cell, write_json_line};
 
 use super::phase_scope::{PhaseScope, PhasedSample, innermost};
 use super::thresholds::Alert;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use vramscope_report::bytes;
+use vramscope_basics::units::bytes;
 
 use crate::monitor::Sample;
 

@@ -4,7 +4,7 @@ use vramscope_analysis::{Peak, Summary};
 
 use super::page::{DIM, Page};
 use crate::answers::Answers;
-use crate::units::{bytes, count};
+use vramscope_basics::units::{bytes, count};
 
 impl Page<'_> {
     pub(super) fn bytes_table(&mut self, answers: &Answers<'_>, s: &Summary) {

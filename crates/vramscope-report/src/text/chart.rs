@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use vramscope_analysis::{Counters, Summary};
 
 use super::page::{BAD, BAR, DIM, Page};
-use crate::units::{bytes, counted, duration};
+use vramscope_basics::units::{bytes, counted, duration};
 
 impl Page<'_> {
     /// Allocated bytes over the run as filled columns, with reserved bytes drawn over them.

@@ -8,8 +8,8 @@ use crate::answers::CheckAnswers;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
-use crate::units::{bytes, count, counted};
 use crate::verdicts::{notes, only_in_baseline, sentence};
+use vramscope_basics::units::{bytes, count, counted};
 
 /// Whether a recording keeps its budgets, as text with ANSI styles.
 pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {

@@ -3,7 +3,7 @@
 use vramscope_analysis::{Holder, Summary};
 
 use super::page::{DIM, Page};
-use crate::units::{bytes, counted};
+use vramscope_basics::units::{bytes, counted};
 
 impl Page<'_> {
     pub(super) fn churn(&mut self, s: &Summary) {

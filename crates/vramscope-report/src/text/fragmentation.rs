@@ -3,7 +3,7 @@
 use vramscope_analysis::{Fragmentation, Summary};
 
 use super::page::Page;
-use crate::units::{bytes, counted};
+use vramscope_basics::units::{bytes, counted};
 
 impl Page<'_> {
     pub(super) fn fragmentation(&mut self, s: &Summary) {

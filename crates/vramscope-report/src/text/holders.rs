@@ -10,7 +10,7 @@ use super::page::{DIM, Page};
 use crate::advice;
 use crate::answers::Answers;
 use crate::fit::fit;
-use crate::units::{bytes, count};
+use vramscope_basics::units::{bytes, count};
 
 impl Page<'_> {
     pub(super) fn holders(&mut self, answers: &Answers<'_>, s: &Summary) {

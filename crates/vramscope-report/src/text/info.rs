@@ -7,7 +7,7 @@ use vramscope_trace::formats::{Format, Recording};
 
 use super::page::{BOLD, format_of};
 use crate::shown::Shown;
-use crate::units::{count, counted};
+use vramscope_basics::units::{count, counted};
 
 /// What a file holds, as text with ANSI styles: its form, its settings, and how much of everything.
 pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {

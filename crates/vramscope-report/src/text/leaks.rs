@@ -5,7 +5,7 @@ use vramscope_analysis::{LeakSuspect, Summary};
 use super::holders::has_stacks;
 use super::page::{BOLD, Page};
 use crate::fit::fit;
-use crate::units::{bytes, count, counted};
+use vramscope_basics::units::{bytes, count, counted};
 
 impl Page<'_> {
     pub(super) fn leaks(&mut self, s: &Summary) {

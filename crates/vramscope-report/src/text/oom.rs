@@ -5,7 +5,7 @@ use vramscope_analysis::OutOfMemory;
 use super::page::Page;
 use crate::findings::{oom_cause, unusable_blocks};
 use crate::names::stream;
-use crate::units::{bytes, count, duration};
+use vramscope_basics::units::{bytes, count, duration};
 
 impl Page<'_> {
     /// Why a request failed; `start` is when the recording began. Free pieces can still be made to join where

@@ -11,7 +11,7 @@ use crate::advice::Advice;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
-use crate::units::counted;
+use vramscope_basics::units::counted;
 
 /// How the text is laid out.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use vramscope_analysis::{RunFigures, Summary};
 use super::page::{DIM, Page};
 use crate::fit::fit;
 use crate::shown::Shown;
-use crate::units::{bytes, count, duration, signed_bytes};
+use vramscope_basics::units::{bytes, count, duration, signed_bytes};
 
 impl Page<'_> {
     pub(super) fn regions(&mut self, s: &Summary) {

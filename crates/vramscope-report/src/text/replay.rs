@@ -11,7 +11,7 @@ use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
 use crate::trust::ReplayTrust;
-use crate::units::{bytes, count, counted};
+use vramscope_basics::units::{bytes, count, counted};
 
 /// What a replay answers, as text with ANSI styles.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {

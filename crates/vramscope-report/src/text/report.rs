@@ -10,7 +10,7 @@ use crate::answers::Answers;
 use crate::findings::{self, could_expand};
 use crate::names::Names;
 use crate::trust::Trust;
-use crate::units::{bytes, count, counted};
+use vramscope_basics::units::{bytes, count, counted};
 
 /// The report on a recording as text with ANSI styles, a section for each question.
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {

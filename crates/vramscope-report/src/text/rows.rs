@@ -6,7 +6,7 @@ use vramscope_trace::StackId;
 
 use super::page::{BAR, DIM, Page};
 use crate::fit::fit;
-use crate::units::{bytes, count, counted, share};
+use vramscope_basics::units::{bytes, count, counted, share};
 
 /// Columns of a bar.
 const BAR_WIDTH: usize = 16;

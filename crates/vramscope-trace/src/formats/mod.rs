@@ -17,7 +17,7 @@ use std::thread;
 
 pub use compression::Compression;
 pub use format::{Contents, Format, FormatReader};
-pub use pickle::write as write_pickle;
+pub use pickle::{write as write_pickle, write_file as write_pickle_file};
 pub use window::Window;
 
 use ahead::Ahead;

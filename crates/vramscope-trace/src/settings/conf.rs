@@ -2,9 +2,8 @@
 
 use thiserror::Error;
 
-use super::setting::{SettingKind, SettingValue, TorchSetting};
-use super::table::KEPT_AS_WRITTEN;
-use super::{TorchSettings, divisions};
+use super::divisions;
+use super::table::{KEPT_AS_WRITTEN, SettingKind, SettingValue, TorchSetting, TorchSettings};
 use crate::release::TorchRelease;
 
 const MIB: i64 = 1 << 20;

@@ -2,13 +2,11 @@
 
 mod conf;
 mod divisions;
-mod setting;
 mod table;
 
 pub use conf::{ConfError, conf_with};
 pub use divisions::PowerOfTwoDivisions;
-pub use setting::{SettingKind, SettingValue, TorchSetting};
-pub use table::TorchSettings;
+pub use table::{SettingKind, SettingValue, TorchSetting, TorchSettings};
 
 use crate::release::TorchRelease;
 

@@ -1,8 +1,12 @@
 //! The one table of settings. To add a setting is to add its row here, and where it decides about blocks of device
 //! memory, its rule in `Policy` of `vramscope-engine`.
 
-use super::setting::{SettingValue, TorchSetting, settings};
+mod setting;
+
+pub use setting::{SettingKind, SettingValue, TorchSetting};
+
 use crate::release::TorchRelease;
+use setting::settings;
 
 const MIB: i64 = 1 << 20;
 

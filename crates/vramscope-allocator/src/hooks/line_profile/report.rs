@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::profile::{Counts, Lane, Profile};
 use crate::stacks::{SourceFrame, StackStore, Symbols};
-use vramscope_basics::units::human;
+use vramscope_basics::units::cupy_bytes;
 
 /// How a report is arranged.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -204,7 +204,7 @@ impl LineReport {
     /// Where `file` fails.
     pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
         for node in &self.nodes {
-            let (used, acquired) = (human(node.used_bytes), human(node.acquired_bytes));
+            let (used, acquired) = (cupy_bytes(node.used_bytes), cupy_bytes(node.acquired_bytes));
             self.write_place(file, node)?;
             writeln!(file, " ({used}, {acquired})")?;
         }
@@ -222,11 +222,11 @@ impl LineReport {
             writeln!(
                 file,
                 " (used {}, acquired {}, live {}, peak {bound}{}, freed {})",
-                human(node.used_bytes),
-                human(node.acquired_bytes),
-                human(node.live_bytes),
-                human(node.peak_bytes),
-                human(node.freed_bytes),
+                cupy_bytes(node.used_bytes),
+                cupy_bytes(node.acquired_bytes),
+                cupy_bytes(node.live_bytes),
+                cupy_bytes(node.peak_bytes),
+                cupy_bytes(node.freed_bytes),
             )?;
         }
         Ok(())

@@ -48,20 +48,15 @@ impl<'c> Fields<'c> {
     }
 
     pub(super) fn uint(&mut self) -> Result<u64> {
-        let at = self.offset();
-        let mut n = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let [byte] = self.bytes()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                break;
+        let mut length = 0;
+        match leb128fmt::decode_uint_slice::<u64, 64>(self.rest, &mut length) {
+            Ok(n) => {
+                self.rest = &self.rest[length..];
+                Ok(n)
             }
-            n |= bits << shift;
-            if byte < 0x80 {
-                return Ok(n);
-            }
+            Err(e) if e.is_more_bytes_needed() => Err(damaged(self.end, "a record goes beyond its chunk")),
+            Err(_) => Err(damaged(self.offset(), "a number beyond 64 bits")),
         }
-        Err(damaged(at, "a number beyond 64 bits"))
     }
 
     pub(super) fn int(&mut self) -> Result<i64> {

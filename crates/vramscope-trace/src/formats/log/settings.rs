@@ -3,15 +3,14 @@
 
 use super::BOOLS;
 use super::fields::{Fields, Result, damaged};
-use super::writer::LogWriter;
 use crate::settings::{PowerOfTwoDivisions, SettingValue, TorchSettings};
 
 // Types of values.
-const INT: u8 = 0;
-const FLOAT: u8 = 1;
-const BOOL: u8 = 2;
-const DIVISIONS: u8 = 3;
-const WORD: u8 = 4;
+pub(super) const INT: u8 = 0;
+pub(super) const FLOAT: u8 = 1;
+pub(super) const BOOL: u8 = 2;
+pub(super) const DIVISIONS: u8 = 3;
+pub(super) const WORD: u8 = 4;
 
 /// The settings of versions 1 and 2 in the order in which they stand: key, and type.
 const ORDER_OF_VERSION_2: [(&str, u8); 10] = [
@@ -81,30 +80,4 @@ fn divisions(f: &mut Fields<'_>) -> Result<PowerOfTwoDivisions> {
         *out = n.ok_or_else(wrong)?;
     }
     Ok(out)
-}
-
-/// Writes a value behind its type.
-pub(super) fn write<W: std::io::Write>(log: &mut LogWriter<W>, value: SettingValue<'_>) {
-    match value {
-        SettingValue::Int(n) => {
-            log.byte(INT);
-            log.int(n);
-        }
-        SettingValue::Float(x) => {
-            log.byte(FLOAT);
-            log.bytes(&x.to_le_bytes());
-        }
-        SettingValue::Bool(b) => {
-            log.byte(BOOL);
-            log.bool(b);
-        }
-        SettingValue::Divisions(divisions) => {
-            log.byte(DIVISIONS);
-            log.bytes(&divisions.0.map(|n| n.checked_ilog2().map_or(0, |log2| log2 as u8 + 1)));
-        }
-        SettingValue::Word(text) => {
-            log.byte(WORD);
-            log.text(text);
-        }
-    }
 }

@@ -220,7 +220,35 @@ impl<W: Write> LogWriter<W> {
         self.uint(values.len() as u64);
         for (key, value) in values {
             self.uint(key);
-            settings::write(self, value);
+            self.value(value);
+        }
+    }
+
+    /// A setting's type and value.
+    fn value(&mut self, value: SettingValue<'_>) {
+        match value {
+            SettingValue::Int(n) => {
+                self.buffer.push(settings::INT);
+                self.int(n);
+            }
+            SettingValue::Float(x) => {
+                self.buffer.push(settings::FLOAT);
+                self.buffer.extend(x.to_le_bytes());
+            }
+            SettingValue::Bool(b) => {
+                self.buffer.push(settings::BOOL);
+                self.bool(b);
+            }
+            SettingValue::Divisions(divisions) => {
+                self.buffer.push(settings::DIVISIONS);
+                // Each is off or a power of two.
+                let bytes = divisions.0.map(|n| n.checked_ilog2().map_or(0, |log2| log2 as u8 + 1));
+                self.buffer.extend(bytes);
+            }
+            SettingValue::Word(text) => {
+                self.buffer.push(settings::WORD);
+                self.text(text);
+            }
         }
     }
 
@@ -381,12 +409,11 @@ impl<W: Write> LogWriter<W> {
         [self.string(f.name), self.string(f.filename), u64::from(f.line)]
     }
 
-    fn uint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.buffer.push(n as u8 | 0x80);
-            n >>= 7;
+    fn uint(&mut self, n: u64) {
+        // Every number of 64 bits can be written.
+        if let Some((bytes, length)) = leb128fmt::encode_u64(n) {
+            self.buffer.extend(&bytes[..length]);
         }
-        self.buffer.push(n as u8);
     }
 
     fn uints<const N: usize>(&mut self, numbers: [u64; N]) {
@@ -395,7 +422,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    pub(super) fn int(&mut self, n: i64) {
+    fn int(&mut self, n: i64) {
         self.uint((n << 1 ^ n >> 63) as u64);
     }
 
@@ -413,16 +440,8 @@ impl<W: Write> LogWriter<W> {
         self.time_us = time_us;
     }
 
-    pub(super) fn bool(&mut self, value: bool) {
-        self.byte(value.into());
-    }
-
-    pub(super) fn byte(&mut self, byte: u8) {
-        self.buffer.push(byte);
-    }
-
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.buffer.extend(bytes);
+    fn bool(&mut self, value: bool) {
+        self.buffer.push(value.into());
     }
 
     /// Whether there is a value, and the value.
@@ -433,7 +452,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    pub(super) fn text(&mut self, s: &str) {
+    fn text(&mut self, s: &str) {
         let s = clip(s);
         self.uint(s.len() as u64);
         self.buffer.extend(s.as_bytes());

@@ -7,7 +7,7 @@ mod shape;
 mod spans;
 mod writer;
 
-pub use writer::write;
+pub use writer::{write, write_file};
 
 use super::{Contents, FormatReader, Window};
 use crate::error::ReadError;

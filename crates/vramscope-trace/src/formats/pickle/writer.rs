@@ -1,6 +1,9 @@
 //! Writes a trace as PyTorch would have: protocol 4, batches of a thousand, frames and stacks by reference.
 
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 
@@ -37,6 +40,29 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     w.snapshot()?;
     w.out.write_all(&[STOP])?;
     w.out.flush()
+}
+
+/// As [`write`], to a file of this name. One that was there is replaced when the new one is whole and on the disk.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn write_file(trace: &Trace, path: &Path) -> io::Result<()> {
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    // Of this call alone: other threads may write the same file.
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}-{number}.tmp", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let whole = File::create(&beside)
+        .and_then(|file| {
+            write(trace, &file)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    if whole.is_err() {
+        fs::remove_file(&beside).ok();
+    }
+    whole
 }
 
 struct Writer<'t, W: Write> {

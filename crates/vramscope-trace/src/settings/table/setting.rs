@@ -1,7 +1,8 @@
 //! What a setting is.
 
-use super::{PowerOfTwoDivisions, TorchSettings};
+use super::TorchSettings;
 use crate::release::TorchRelease;
+use crate::settings::divisions::PowerOfTwoDivisions;
 
 /// One setting of PyTorch's allocator: what it is called, and where. Its value is a field of [`TorchSettings`].
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +98,7 @@ impl TorchSetting {
     }
 
     /// Why PyTorch would refuse its value beside the others.
-    pub(super) fn refuses_value(&self, settings: &TorchSettings) -> Option<String> {
+    pub(in crate::settings) fn refuses_value(&self, settings: &TorchSettings) -> Option<String> {
         (self.refuses)(settings)
     }
 
@@ -159,12 +160,12 @@ pub enum SettingValue<'s> {
 
 /// The type of Rust in which [`TorchSettings`] hold the values of each [`SettingKind`].
 pub(super) mod held {
-    pub(in crate::settings) type Bytes = i64;
-    pub(in crate::settings) type Number = i64;
-    pub(in crate::settings) type Fraction = f64;
-    pub(in crate::settings) type Truth = bool;
-    pub(in crate::settings) type Divisions = super::PowerOfTwoDivisions;
-    pub(in crate::settings) type Word = String;
+    pub(in crate::settings::table) type Bytes = i64;
+    pub(in crate::settings::table) type Number = i64;
+    pub(in crate::settings::table) type Fraction = f64;
+    pub(in crate::settings::table) type Truth = bool;
+    pub(in crate::settings::table) type Divisions = super::PowerOfTwoDivisions;
+    pub(in crate::settings::table) type Word = String;
 }
 
 /// A type in which values of settings are held.
@@ -210,7 +211,7 @@ macro_rules! settings {
         /// What a configuration text sets or a snapshot records; `None` where it says nothing.
         #[derive(Debug, Default, Clone, PartialEq)]
         pub struct TorchSettings {
-            $($(#[doc = $about])+ pub $name: Option<$crate::settings::setting::held::$kind>,)+
+            $($(#[doc = $about])+ pub $name: Option<$crate::settings::table::setting::held::$kind>,)+
             /// What a configuration text sets beside these, as written and in order.
             pub other: Vec<(String, String)>,
         }
@@ -219,10 +220,10 @@ macro_rules! settings {
             /// Every setting that is known. Those of a snapshot's dictionary stand as PyTorch writes them.
             pub const ALL: &[TorchSetting] = &[$($row.of_field(
                 concat!($($about),+),
-                $crate::settings::setting::SettingKind::$kind,
-                |settings| settings.$name.as_ref().map($crate::settings::setting::Held::value),
+                $crate::settings::table::setting::SettingKind::$kind,
+                |settings| settings.$name.as_ref().map($crate::settings::table::setting::Held::value),
                 |settings, value| {
-                    settings.$name = $crate::settings::setting::Held::of(value);
+                    settings.$name = $crate::settings::table::setting::Held::of(value);
                     settings.$name.is_some()
                 },
             )),+];

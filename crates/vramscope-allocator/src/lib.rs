@@ -48,7 +48,7 @@ pub use pool::{
 pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};
 pub use vramscope_engine::{
     Allocator, AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
-    MemoryInfo, OutOfMemory, Peaks, Policy, Relief, SearchOrder, SegmentSizes, Stat, Statistics,
+    MemoryInfo, OutOfMemory, Peaks, Policy, Reclaim, SearchOrder, SegmentSizes, Stat, Statistics,
     TorchRelease, VirtualDevice, VirtualMemory,
 };
 

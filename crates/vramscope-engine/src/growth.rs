@@ -12,7 +12,7 @@ use crate::device::DeviceError;
 use crate::engine::Engine;
 use crate::error::{AllocError, OutOfMemory};
 use crate::observer::{DeviceEvent, Observer};
-use crate::policy::{Class, LimitCheck, Relief};
+use crate::policy::{Class, LimitCheck, Reclaim};
 
 /// A block taken out of the cache for a request under way. It goes back to the cache when this is dropped, which happens
 /// where the request ends early, by an error or by a panic in a hook.
@@ -138,8 +138,8 @@ impl<'a, O: Observer> Growth<'a, O> {
         if let Some(held) = self.attempt(callbacks)? {
             return Ok(held);
         }
-        for &relief in policy.reliefs {
-            if self.relieve(relief)?
+        for &step in policy.reclaims {
+            if self.reclaim(step)?
                 && let Some(held) = self.attempt(callbacks)?
             {
                 return Ok(held);
@@ -155,28 +155,28 @@ impl<'a, O: Observer> Growth<'a, O> {
         if core.accounts().limit().is_some_and(|limit| want > limit) {
             return Err(self.out_of_memory().into());
         }
-        for &relief in core.policy().reliefs {
+        for &step in core.policy().reclaims {
             if !core.exceeds_limit(want) {
                 return Ok(());
             }
-            self.relieve(relief)?;
+            self.reclaim(step)?;
         }
         if core.exceeds_limit(want) { Err(self.out_of_memory().into()) } else { Ok(()) }
     }
 
-    /// Gives memory back; false if this relief has nothing to do with the request.
-    fn relieve(&self, relief: Relief) -> Result<bool, DeviceError> {
+    /// Gives memory back to the device; false where this step has none to give.
+    fn reclaim(&self, step: Reclaim) -> Result<bool, DeviceError> {
         let engine = self.engine;
-        match relief {
-            Relief::Oversize => {
+        match step {
+            Reclaim::Oversize => {
                 let Some(max_split) = engine.core().policy().max_split_size else { return Ok(false) };
                 let stack = self.stack;
                 return self.arena.lock().release_oversize(self.class, self.rounded, max_split, stack);
             }
-            Relief::CallbacksThenCached => {
+            Reclaim::CallbacksThenCached => {
                 engine.run_callbacks();
             }
-            Relief::Cached => engine.core().accounts().count_alloc_retry(),
+            Reclaim::Cached => engine.core().accounts().count_alloc_retry(),
         }
         engine.free_all_blocks(None)?;
         Ok(true)

@@ -46,7 +46,7 @@ pub use engine::{Engine, FreeMemoryCallback, LockedEngine, NO_ARENA};
 pub use error::{AllocError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
-pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Relief, SearchOrder, SegmentSizes};
+pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Reclaim, SearchOrder, SegmentSizes};
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
 pub use summary::{Metric, PartialStat, Summary};

@@ -48,7 +48,7 @@ pub struct Policy {
     /// Callbacks that free memory run before anything is taken from the device, not only when that failed.
     pub callbacks_first: bool,
     /// What is tried, in order, each followed by another attempt, when the device has no memory left.
-    pub reliefs: &'static [Relief],
+    pub reclaims: &'static [Reclaim],
 }
 
 /// An allocator whose rules are known.
@@ -112,7 +112,7 @@ pub enum SearchOrder {
 /// When a limit on reserved bytes is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitCheck {
-    /// Once, with the reliefs of its own, before the device is asked (`_try_malloc`, CuPy). A request larger
+    /// Once, giving memory back until the request fits, before the device is asked (`_try_malloc`, CuPy). A request larger
     /// than the whole limit fails at once (v14).
     First,
     /// Before each attempt, which it makes fail as the device would (`alloc_block`, PyTorch).
@@ -121,14 +121,14 @@ pub enum LimitCheck {
 
 /// What an allocator tries when the device has no memory left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Relief {
+pub enum Reclaim {
     /// Give back cached blocks that may not be split, enough for the request
     /// (`release_available_cached_blocks`; only with `max_split_size`).
     Oversize,
     /// Wait for other streams and give back every unsplit cached block (`release_cached_blocks`,
     /// `free_all_blocks`).
     Cached,
-    /// Run the callbacks that free memory (CuPy: `gc.collect()`), then as [`Relief::Cached`].
+    /// Run the callbacks that free memory (CuPy: `gc.collect()`), then as [`Reclaim::Cached`].
     CallbacksThenCached,
 }
 
@@ -184,7 +184,7 @@ impl Policy {
             memory_fraction: None,
             limit_check: LimitCheck::First,
             callbacks_first: false,
-            reliefs: &[Relief::Cached, Relief::CallbacksThenCached],
+            reclaims: &[Reclaim::Cached, Reclaim::CallbacksThenCached],
         }
     }
 
@@ -210,7 +210,7 @@ impl Policy {
             memory_fraction: settings.per_process_memory_fraction.filter(|&fraction| fraction < 1.0),
             limit_check: LimitCheck::EachAttempt,
             callbacks_first: true,
-            reliefs: &[Relief::Oversize, Relief::Cached],
+            reclaims: &[Reclaim::Oversize, Reclaim::Cached],
         }
     }
 

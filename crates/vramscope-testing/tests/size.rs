@@ -1,0 +1,37 @@
+//! What a program compiles that only wants the pool, or only wants to read recordings.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use vramscope_testing::book::root;
+
+/// The packages that a crate of ours brings with its default features, itself among them.
+fn packages(of: &str) -> BTreeSet<String> {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none", "--package", of])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let tree = String::from_utf8(cargo.stdout).unwrap();
+    tree.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The program itself is one more.
+#[test]
+fn a_program_with_the_pool_compiles_fewer_than_40_crates() {
+    let packages = packages("vramscope-allocator");
+    assert!(packages.len() + 1 < 40, "{} packages: {packages:?}", packages.len());
+}
+
+/// Analysis brings nothing that listens, draws, or walks stacks.
+#[test]
+fn analysis_needs_no_sockets_no_stacks_and_no_drawing() {
+    let packages = packages("vramscope-analysis");
+    for name in
+        ["tokio", "hyper", "axum", "ratatui", "inferno", "framehop", "backtrace", "libloading", "parquet"]
+    {
+        assert!(!packages.iter().any(|package| package.split(' ').next() == Some(name)), "{name}");
+    }
+}

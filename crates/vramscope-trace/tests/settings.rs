@@ -8,9 +8,13 @@ use vramscope_trace::{SettingKind, TorchSetting, TorchSettings};
 const INTRODUCTION: &str = "# Settings of the allocator
 
 Every setting of PyTorch's allocator that is read from recordings and from `PYTORCH_CUDA_ALLOC_CONF`, and what it does.
-`vramscope replay --conf` and `--sweep` take the keys of the first column, each release as strictly as PyTorch itself. The
-second column is what a snapshot's `allocator_settings` calls the same thing, in bytes; a setting that is in both is taken
-from there. This page is made of the table in `crates/vramscope-trace/src/settings/table.rs`.
+The first column is its key in `PYTORCH_CUDA_ALLOC_CONF`, where sizes are whole MiB. [`vramscope replay`](replay.md) takes the same
+keys with `--conf` and `--sweep`, and refuses what the release of PyTorch that it follows would refuse. The second column is its
+key in a snapshot's `allocator_settings`, where sizes are bytes. A setting that stands in both places is taken from the snapshot's.
+
+The column \"known\" says since which release PyTorch takes the key of the first column, or writes that of the second. Where it is
+empty, all releases that were looked at do. This page is written by a test, from
+`crates/vramscope-trace/src/settings/table.rs`.
 ";
 
 fn value(setting: &TorchSetting) -> &'static str {
@@ -29,7 +33,7 @@ fn the_book_shows_the_table() {
     let mut page = INTRODUCTION.to_owned();
     for (title, decides) in [
         ("What decides where blocks of device memory lie", true),
-        ("What is kept, and decides nothing here", false),
+        ("What has no effect on where blocks of device memory lie", false),
     ] {
         write!(
             page,

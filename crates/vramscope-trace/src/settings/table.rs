@@ -15,32 +15,36 @@ const LARGE_SEGMENT: i64 = 20 * MIB;
 
 // Rows with a key of the snapshot's dictionary stand in the order in which PyTorch writes them.
 settings! {
-    /// The allocator: `native`, PyTorch's own, or another. Pools with CuPy's rules write `cupy`.
+    /// The allocator: `native`, PyTorch's own, or another. vramscope's pools write `cupy` where they follow CuPy's
+    /// rules.
     backend: Word = TorchSetting::new().conf("backend").refuses(other_allocator);
 
-    /// Bytes taken from the device for requests from 1 MiB to 10 MiB; more than 10 MiB (#172056).
+    /// Size of the segments for requests from 1 MiB to 10 MiB; must be more than 10 MiB (pytorch/pytorch#172056).
     large_segment_size: Bytes =
         TorchSetting::new().conf("large_segment_size_mb").since(TorchRelease::new(2, 11)).refuses(hardly_large);
 
-    /// A request of at least `max_split_size` takes a cached block only below its size plus this many bytes.
+    /// A request of at least `max_split_size` takes only a cached block that is smaller than the request plus
+    /// this size.
     max_non_split_rounding: Bytes =
         TorchSetting::new().conf("max_non_split_rounding_mb").refuses(|s| too_small(s, s.max_non_split_rounding?));
 
-    /// Blocks of at least this many bytes are never split; -1 where there is no limit.
+    /// Blocks of at least this size are never split; -1 where there is no limit.
     max_split_size: Bytes =
         TorchSetting::new().recorded("max_split_size").conf("max_split_size_mb").refuses(|s| too_small(s, s.max_split_size?));
 
-    /// Fraction of the limit above which unused blocks are given back before new ones are taken; 0 is never.
+    /// Where reserved bytes are limited: fraction of the limit above which cached segments are given back before new
+    /// ones are taken; 0 is never.
     garbage_collection_threshold: Fraction = TorchSetting::new()
         .recorded("garbage_collection_threshold")
         .conf("garbage_collection_threshold")
         .refuses(nothing_to_collect);
 
-    /// Fraction of the device that the process may reserve (#161035).
+    /// Fraction of the device that the process may reserve (pytorch/pytorch#161035).
     per_process_memory_fraction: Fraction =
         TorchSetting::new().conf("per_process_memory_fraction").since(TorchRelease::new(2, 10));
 
-    /// Segments grow by mapping pages into reserved addresses instead of by allocations of their own.
+    /// A segment grows by mapping memory into addresses reserved for it, so that free blocks join across what was taken at
+    /// different times.
     expandable_segments: Truth = TorchSetting::new().recorded("expandable_segments").conf("expandable_segments");
 
     /// Threads that register pinned host memory; a power of two.
@@ -84,7 +88,7 @@ settings! {
         .default(SettingValue::Int(-1))
         .recorded_since(TorchRelease::WITH_HOST_MEMORY);
 
-    /// Steps between powers of two that requests are rounded up to, by size.
+    /// Requests are rounded up to one of so many steps between powers of two; a list has the steps by size, in MiB.
     roundup_power2_divisions: Divisions =
         TorchSetting::new().recorded("roundup_power2_divisions").conf("roundup_power2_divisions");
 

@@ -42,7 +42,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     w.out.flush()
 }
 
-/// As [`write`], to a file of this name. One that was there is replaced when the new one is whole and on the disk.
+/// As [`write()`], to a file of this name. One that was there is replaced when the new one is whole and on the disk.
 ///
 /// # Errors
 /// Where the file cannot be written.

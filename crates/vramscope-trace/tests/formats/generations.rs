@@ -104,6 +104,14 @@ fn unknown_keys_and_actions_are_kept_out_of_the_way_and_named_once() {
 }
 
 #[test]
+fn only_events_of_the_trace_count_as_events_with_an_unknown_action() {
+    let event = json!({"action": "defragment"});
+    let recording = read_json(&json!({"segments": [], "device_traces": [[event]], "rank": [[event]]}));
+    assert_eq!(recording.trace.devices[0].events.len(), 1);
+    assert_eq!(recording.notices.unknown_actions, [("defragment".to_owned(), 1)].into());
+}
+
+#[test]
 fn compression_is_known_by_its_first_bytes() {
     use std::io::Write as _;
     let plain = everything().to_string();

@@ -7,7 +7,7 @@ import type { ReportFrame } from '../../source/generated/report';
 import { chooseMoment } from '../../state/moves';
 import { view, type ViewName } from '../../state/place';
 import { baseName } from '../../text/path';
-import { count } from '../../text/units';
+import { bytes, count } from '../../text/units';
 
 /** Rows that a list shows at first. */
 export const FIRST_ROWS = 8;
@@ -43,6 +43,30 @@ export function Card({ title, tone, children }: { title: string; tone?: 'bad' | 
       <h2>{title}</h2>
       {children}
     </section>
+  );
+}
+
+/** The head of a table: the name of each column, and whether its cells are words or numbers. */
+export function TableHead({ columns }: { columns: Record<string, 'words' | 'numeric'> }) {
+  return (
+    <thead>
+      <tr>
+        {Object.entries(columns).map(([name, kind]) => (
+          <th key={name} scope="col" class={kind === 'numeric' ? kind : undefined}>
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+/** A cell with a number of bytes, rounded; its title has them all. */
+export function BytesCell({ n }: { n: number }) {
+  return (
+    <td class="numeric" title={exactBytes(n)}>
+      {bytes(n)}
+    </td>
   );
 }
 

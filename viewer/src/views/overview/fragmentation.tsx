@@ -2,7 +2,7 @@
 
 import type { Fragmentation, ReportDevice } from '../../source/generated/report';
 import { bytes } from '../../text/units';
-import { Card, ViewLink, exactBytes } from './card';
+import { Card, TableHead, ViewLink, exactBytes } from './card';
 
 export function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: ReportDevice['fragmentation']) {
   if (!atPeak && !atEnd) return null;
@@ -22,17 +22,7 @@ export function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: ReportDevi
   return (
     <Card title="Fragmentation">
       <table class="numbers">
-        <thead>
-          <tr>
-            <th scope="col">Bytes</th>
-            <th scope="col" class="numeric">
-              At the peak
-            </th>
-            <th scope="col" class="numeric">
-              At the end
-            </th>
-          </tr>
-        </thead>
+        <TableHead columns={{ Bytes: 'words', 'At the peak': 'numeric', 'At the end': 'numeric' }} />
         <tbody>
           {row('lost to rounding', (f) => f.internal_bytes, 'allocated - requested: internal fragmentation')}
           {row('reserved and unused', (f) => f.external_bytes, 'reserved - active')}

@@ -3,34 +3,19 @@
 import type { Holder } from '../../source/generated/report';
 import type { Device } from '../../source/source';
 import { bytes, count, share } from '../../text/units';
-import { Card, FIRST_ROWS, ViewLink, exactBytes, frameText } from './card';
+import { BytesCell, Card, FIRST_ROWS, TableHead, ViewLink, frameText } from './card';
 
 export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device['peaks']['allocated'] }) {
   return (
     <Card title={`Who held the ${bytes(peak.bytes)} at the peak`}>
       <table class="numbers">
-        <thead>
-          <tr>
-            <th scope="col">Stack</th>
-            <th scope="col" class="numeric">
-              Blocks
-            </th>
-            <th scope="col" class="numeric">
-              Bytes
-            </th>
-            <th scope="col" class="numeric">
-              Share
-            </th>
-          </tr>
-        </thead>
+        <TableHead columns={{ Stack: 'words', Blocks: 'numeric', Bytes: 'numeric', Share: 'numeric' }} />
         <tbody>
           {holders.slice(0, FIRST_ROWS).map((holder, i) => (
             <tr key={i}>
               <td class="wide">{holderText(holder)}</td>
               <td class="numeric">{count(holder.count)}</td>
-              <td class="numeric" title={exactBytes(holder.bytes)}>
-                {bytes(holder.bytes)}
-              </td>
+              <BytesCell n={holder.bytes} />
               <td class="numeric">{share(holder.bytes, peak.bytes)}</td>
             </tr>
           ))}

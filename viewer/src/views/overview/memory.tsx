@@ -2,27 +2,15 @@
 
 import { KINDS, type Device } from '../../source/source';
 import { bytes, count, duration } from '../../text/units';
-import { Card, ViewLink, counted, exactBytes } from './card';
+import { BytesCell, Card, TableHead, ViewLink, counted, exactBytes } from './card';
 
 export function MemoryCard({ device }: { device: Device }) {
   return (
     <Card title="Memory">
       <table class="numbers">
-        <thead>
-          <tr>
-            <th scope="col">Bytes</th>
-            <th scope="col" class="numeric">
-              At the start
-            </th>
-            <th scope="col" class="numeric">
-              Peak
-            </th>
-            <th scope="col">Reached</th>
-            <th scope="col" class="numeric">
-              At the end
-            </th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={{ Bytes: 'words', 'At the start': 'numeric', Peak: 'numeric', Reached: 'words', 'At the end': 'numeric' }}
+        />
         <tbody>
           {KINDS.map((kind) => {
             const peak = device.peaks[kind];
@@ -32,9 +20,7 @@ export function MemoryCard({ device }: { device: Device }) {
                   <span class={`kind-dot ink-${kind}`} />
                   {kind}
                 </th>
-                <td class="numeric" title={exactBytes(device.start[kind])}>
-                  {bytes(device.start[kind])}
-                </td>
+                <BytesCell n={device.start[kind]} />
                 <td class="numeric" data-peak={kind} data-bytes={peak.bytes} title={exactBytes(peak.bytes)}>
                   <b>{bytes(peak.bytes)}</b>
                 </td>

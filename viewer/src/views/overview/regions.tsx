@@ -2,8 +2,8 @@
 
 import { Fragment } from 'preact';
 import type { Region, RegionRun } from '../../source/generated/report';
-import { bytes, count, duration, signedBytes } from '../../text/units';
-import { Card, exactBytes, useFirstRows } from './card';
+import { count, duration, signedBytes } from '../../text/units';
+import { BytesCell, Card, TableHead, exactBytes, useFirstRows } from './card';
 
 /** A row for one run of a region. The typical run names the region and counts its runs; the first and the largest stand below. */
 function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: RegionRun }) {
@@ -17,12 +17,8 @@ function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: 
         </th>
       )}
       <td class="numeric">{runs === undefined ? '' : count(runs)}</td>
-      <td class="numeric" title={exactBytes(run.peak_allocated_bytes)}>
-        {bytes(run.peak_allocated_bytes)}
-      </td>
-      <td class="numeric" title={exactBytes(run.peak_above_start_bytes)}>
-        {bytes(run.peak_above_start_bytes)}
-      </td>
+      <BytesCell n={run.peak_allocated_bytes} />
+      <BytesCell n={run.peak_above_start_bytes} />
       <td class="numeric" title={exactBytes(run.net_bytes)}>
         {signedBytes(run.net_bytes)}
       </td>
@@ -43,26 +39,16 @@ export function RegionsCard({ regions }: { regions: Region[] }) {
   return (
     <Card title="Annotated regions">
       <table class="numbers">
-        <thead>
-          <tr>
-            <th scope="col">Region</th>
-            <th scope="col" class="numeric">
-              Runs
-            </th>
-            <th scope="col" class="numeric">
-              Peak
-            </th>
-            <th scope="col" class="numeric">
-              Above its start
-            </th>
-            <th scope="col" class="numeric">
-              Left behind
-            </th>
-            <th scope="col" class="numeric">
-              Time
-            </th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={{
+            Region: 'words',
+            Runs: 'numeric',
+            Peak: 'numeric',
+            'Above its start': 'numeric',
+            'Left behind': 'numeric',
+            Time: 'numeric',
+          }}
+        />
         <tbody>
           {shown.map((r) => (
             <Fragment key={r.name}>

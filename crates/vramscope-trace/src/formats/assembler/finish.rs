@@ -7,7 +7,7 @@ use super::{Assembler, RawSettings, Root, Value};
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::error::ReadError;
-use crate::events::{Events, PoolId};
+use crate::events::{Action, Events, PoolId};
 use crate::formats::DEVICES;
 use crate::notices::Notices;
 use crate::settings::{AllocatorSettings, TorchSettings};
@@ -78,7 +78,20 @@ impl Assembler {
             Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
+        self.note_unknown_actions();
         Ok((self.trace, self.notices))
+    }
+
+    /// Counts the events of the trace. What looks like an entry elsewhere in the file is none of them.
+    fn note_unknown_actions(&mut self) {
+        let Trace { devices, host, tags, strings, .. } = &self.trace;
+        for events in devices.iter().chain(host).map(|device| &device.events) {
+            for (i, _) in events.actions().iter().enumerate().filter(|(_, a)| **a == Action::Unknown) {
+                if let Some(name) = tags.get(events.get(i).tags).unknown_action {
+                    self.notices.unknown_action(strings.get(name));
+                }
+            }
+        }
     }
 
     /// Settings with what their configuration text says.

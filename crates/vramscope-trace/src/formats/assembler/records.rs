@@ -59,7 +59,6 @@ impl Assembler {
         let known = name.index().checked_sub(KEYS.len()).and_then(|i| Action::KNOWN.get(i));
         let action = known.copied().unwrap_or(Action::Unknown);
         if action == Action::Unknown {
-            self.notices.unknown_action(self.trace.strings.get(name));
             tags.unknown_action = Some(name);
         }
         let needs_numbers = !matches!(
@@ -276,11 +275,8 @@ impl Assembler {
         let mut recorded = TorchSettings::default();
         let mut conf_text = None;
         for &[key, v] in pairs {
-            let setting = || {
-                let name = key_name(&self.trace, key);
-                TorchSettings::ALL.iter().find(|setting| setting.recorded == Some(name))
-            };
-            let is_read = match (known(key), setting()) {
+            let setting = TorchSettings::recorded_as(key_name(&self.trace, key));
+            let is_read = match (known(key), setting) {
                 (Some(CONF), _) => set(&mut conf_text, as_string(v)).is_some(),
                 (_, Some(setting)) => {
                     matches!(v, Value::None)

@@ -34,8 +34,7 @@ pub(super) fn give(settings: &mut TorchSettings, key: &str, value: SettingValue<
     {
         return true;
     }
-    let setting = TorchSettings::ALL.iter().find(|setting| setting.recorded == Some(key));
-    setting.is_some_and(|setting| setting.set(settings, value))
+    TorchSettings::recorded_as(key).is_some_and(|setting| setting.set(settings, value))
 }
 
 /// What a record of versions 1 and 2 says.

@@ -113,6 +113,11 @@ impl TorchSetting {
 }
 
 impl TorchSettings {
+    /// The setting that a snapshot's dictionary has under this key.
+    pub(crate) fn recorded_as(key: &str) -> Option<&'static TorchSetting> {
+        Self::ALL.iter().find(|setting| setting.recorded == Some(key))
+    }
+
     /// What a snapshot of a release says, as far as it decides nothing about blocks of device memory and nobody has
     /// set it; without a release, of all of them.
     pub fn defaults_of(release: Option<TorchRelease>) -> Self {

@@ -151,15 +151,12 @@ impl<O: Observer> Engine<O> {
         }
         let class = self.core().policy().class(rounded);
         self.core().count_search(arena.key(), class);
-        {
-            let mut arena = arena.lock();
-            if let Some((block, size)) = arena.find(class, rounded)
-                && arena.tally().has_room(requested, size)
-            {
-                return Ok(arena.commit(block, size, requested, stack));
-            }
+        // Kept apart from the result, which is built in memory: a cached block stays in registers.
+        let cached = arena.lock().commit_cached(class, rounded, requested, stack);
+        match cached {
+            Some(grant) => Ok(grant),
+            None => self.malloc_slowly(arena, class, rounded, requested, stack, callbacks),
         }
-        self.malloc_slowly(arena, class, rounded, requested, stack, callbacks)
     }
 
     /// Serves a request that may raise a peak, or that no cached block serves.

@@ -87,6 +87,19 @@ impl<O: Observer> LockedArena<'_, O> {
         grant
     }
 
+    /// Hands out a free block, unless there is none or it would raise a peak.
+    #[inline(always)]
+    pub(crate) fn commit_cached(
+        &mut self,
+        class: Class,
+        rounded: u64,
+        requested: u64,
+        stack: Option<O::Stack>,
+    ) -> Option<Grant> {
+        let (block, size) = self.find(class, rounded)?;
+        self.tally().has_room(requested, size).then(|| self.commit(block, size, requested, stack))
+    }
+
     /// A new allocation id.
     pub(super) fn next_id(&mut self) -> u64 {
         self.state.next_id += 1;

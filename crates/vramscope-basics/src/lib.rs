@@ -1,5 +1,6 @@
-//! Locks and units that the crates of vramscope share.
+//! Locks, units and a table of GPUs that the crates of vramscope share.
 
+pub mod gpus;
 mod sync;
 pub mod units;
 

@@ -7,8 +7,9 @@ use bytesize::ByteSize;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
-use vramscope::analysis::{By, GPUS, Growth, gpu_capacity};
+use vramscope::analysis::{By, Growth};
 use vramscope::export::{Format, Table};
+use vramscope::gpus;
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 use vramscope::trace::formats::ReadOptions;
 
@@ -245,9 +246,10 @@ fn size(text: &str) -> Result<u64, String> {
 const LARGEST: u64 = 1 << 50;
 
 fn gpu(name: &str) -> Result<u64, String> {
-    gpu_capacity(name).ok_or_else(|| {
-        let known: Vec<&str> = GPUS.iter().map(|&(name, _)| name).collect();
-        format!("known are {}; for others give --capacity", known.join(", "))
+    gpus::find(name).map(|gpu| gpu.total_bytes).ok_or_else(|| {
+        let names: Vec<&str> = gpus::GPUS.iter().map(|gpu| gpu.name).collect();
+        let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
+        format!("known are {}; for others give --capacity", lines.join(",\n  "))
     })
 }
 

@@ -8,6 +8,7 @@
 //! - [`analysis`]: questions asked of a recording
 //! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
 //! - [`report`]: answers as text, JSON and JUnit XML
+//! - [`gpus`]: a table of GPUs and their memory
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `export` (feature `export`): recordings in other tools' formats
 //!
@@ -32,6 +33,7 @@
 
 pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
+pub use vramscope_basics::gpus;
 pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;

@@ -7,8 +7,9 @@ use Total::{Gib, Mib, Of, OfEcc};
 ///
 /// Totals are such as programs printed on Linux: PyTorch in its messages of out of memory ("GPU 0 has a total capacity of
 /// 79.15 GiB") and its device properties, Ultralytics and llama.cpp when they start, NVIDIA's `deviceQuery`. Windows gives
-/// programs the advertised size and lets them run into less. Caches and buses are those that `deviceQuery` and PyTorch
-/// print where such an output was found, else those of published specifications.
+/// programs the advertised size and lets them run into less. Multiprocessors, caches and buses are those that
+/// `deviceQuery` and PyTorch print where such an output was found. Else they are those of published specifications, and the
+/// driver may count less of a cache: of the 4 MiB of an RTX 3060 Ti it reports 3.
 pub const GPUS: &[Gpu] = &[
     // name, the driver's name, total, capability, multiprocessors, KiB of level 2 cache, bits of the bus
     own("a10g", "NVIDIA A10G", Gib(2205), 86, 80, 6144, 384),
@@ -22,7 +23,7 @@ pub const GPUS: &[Gpu] = &[
     own("b200", "NVIDIA B200", Gib(17835), 100, 148, 129_536, 7680),
     own("b300", "NVIDIA B300 SXM6 AC", Gib(26769), 103, 148, 129_536, 7680),
     own("gb200", "NVIDIA GB200", Gib(18431), 100, 152, 129_536, 7680),
-    own("gh200", "NVIDIA GH200 480GB", Mib(96768), 90, 132, 61440, 6144),
+    own("gh200", "NVIDIA GH200 480GB", Mib(97280), 90, 132, 61440, 6144),
     own("h20", "NVIDIA H20", Mib(97285), 90, 78, 61440, 6144),
     own("h100-80gb", "NVIDIA H100 80GB HBM3", Gib(7918), 90, 132, 51200, 5120),
     own("h100-nvl", "NVIDIA H100 NVL", Mib(95320), 90, 132, 61440, 6016),

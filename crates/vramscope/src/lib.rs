@@ -10,6 +10,7 @@
 //! - [`report`]: answers as text, JSON and JUnit XML
 //! - [`gpus`]: a table of GPUs and their memory
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
+//! - `phantom`, a feature: GPUs that are not there, for programs to run on
 //! - `export` (feature `export`): recordings in other tools' formats
 //!
 //! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function.
@@ -37,6 +38,8 @@ pub use vramscope_basics::gpus;
 pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;
+#[cfg(feature = "phantom")]
+pub use vramscope_phantom as phantom;
 pub use vramscope_profiler as profiler;
 pub use vramscope_report as report;
 pub use vramscope_trace as trace;

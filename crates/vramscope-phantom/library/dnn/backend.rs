@@ -1,0 +1,96 @@
+//! Descriptors of cuDNN's backend: what PyTorch describes convolutions and attention with.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+use crate::calls::new_handle;
+use crate::machine::lock;
+use crate::out::Out;
+use crate::status::{Answer, Refusal};
+
+/// The engines that a heuristic proposes, as descriptors of the caller's: one.
+const HEURISTIC_RESULTS: c_int = 202;
+
+/// What is asked of a plan and an engine without having been set: numbers, all 0.
+const NUMBERS: [c_int; 6] = [303, 304, 402, 501, 802, 1301];
+
+/// `CUDNN_ATTR_ENGINECFG_ENGINE`: a configuration that a heuristic proposed has an engine.
+const ENGINE_OF_CONFIGURATION: c_int = 300;
+
+/// A value that was set: how many elements, and their bytes.
+type Value = (i64, Vec<u8>);
+
+/// The attributes of each descriptor.
+static DESCRIPTORS: Mutex<Option<HashMap<usize, HashMap<c_int, Value>>>> = Mutex::new(None);
+
+/// Bytes of an element, by `cudnnBackendAttributeType_t`.
+fn element_size(kind: c_int) -> usize {
+    match kind {
+        // Handles, 64-bit integers, doubles, pointers, descriptors.
+        0 | 3 | 5 | 6 | 15 => 8,
+        // Booleans and characters.
+        2 | 24 => 1,
+        // Fractions.
+        26 => 16,
+        // Enumerations, 32-bit integers and floats.
+        _ => 4,
+    }
+}
+
+pub(crate) fn create(_kind: c_int, descriptor: Out<usize>) -> Answer {
+    let new = new_handle();
+    lock(&DESCRIPTORS).get_or_insert_default().insert(new, HashMap::new());
+    descriptor.set(new)
+}
+
+pub(crate) fn destroy(descriptor: usize) -> Answer {
+    lock(&DESCRIPTORS).get_or_insert_default().remove(&descriptor);
+    Ok(())
+}
+
+pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8) -> Answer {
+    let length = usize::try_from(count).map_err(|_| Refusal::InvalidValue)? * element_size(kind);
+    if elements.is_null() && length > 0 {
+        return Err(Refusal::InvalidValue);
+    }
+    let mut bytes = vec![0; length];
+    if length > 0 {
+        // SAFETY: the caller has so many elements of this kind there.
+        unsafe { std::ptr::copy_nonoverlapping(elements, bytes.as_mut_ptr(), length) };
+    }
+    let mut all = lock(&DESCRIPTORS);
+    let attributes = all.get_or_insert_default().get_mut(&descriptor).ok_or(Refusal::InvalidHandle)?;
+    attributes.insert(name, (count, bytes));
+    Ok(())
+}
+
+pub(crate) fn get(
+    descriptor: usize,
+    name: c_int,
+    kind: c_int,
+    wanted: i64,
+    count: Out<i64>,
+    elements: *mut u8,
+) -> Answer {
+    let mut all = lock(&DESCRIPTORS);
+    let attributes = all.get_or_insert_default().get(&descriptor).ok_or(Refusal::InvalidHandle)?;
+    let value = match attributes.get(&name) {
+        Some((count, bytes)) => Some((*count, bytes.clone())),
+        None if NUMBERS.contains(&name) => Some((1, vec![0; element_size(kind)])),
+        None => None,
+    };
+    let Some((length, bytes)) = value else {
+        // Descriptors that the caller made for the answer stay as they are.
+        let proposed = matches!(name, HEURISTIC_RESULTS | ENGINE_OF_CONFIGURATION);
+        count.set_if_wanted(proposed.into());
+        return Ok(());
+    };
+    count.set_if_wanted(length);
+    let kept = usize::try_from(wanted.min(length)).unwrap_or(0) * element_size(kind);
+    if !elements.is_null() && kept <= bytes.len() {
+        // SAFETY: the caller has room for `wanted` elements of this kind.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), elements, kept) };
+    }
+    Ok(())
+}

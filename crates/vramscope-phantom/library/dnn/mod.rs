@@ -1,0 +1,111 @@
+//! cuDNN: descriptors say what they were told, one algorithm does everything, and none needs a workspace.
+//!
+//! Which algorithm cuDNN takes, and how much workspace that wants, differs from GPU to GPU and is not published: workspaces
+//! count 0 bytes.
+
+pub(crate) mod backend;
+pub(crate) mod descriptors;
+pub(crate) mod rnn;
+
+use std::ffi::c_int;
+
+use crate::machine::machine;
+use crate::out::Out;
+use crate::state::Fact;
+use crate::status::{Answer, Refusal};
+use crate::threads::current_device;
+use crate::version::runtime;
+
+/// 9.1 came with PyTorch 2.6, 9.19 with 2.11.
+pub(crate) fn version() -> usize {
+    if runtime() >= 13_000 { 91_900 } else { 90_100 }
+}
+
+pub(crate) fn runtime_version() -> usize {
+    runtime() as usize
+}
+
+/// The major, minor and patch number.
+pub(crate) fn property(which: c_int, value: Out<c_int>) -> Answer {
+    let version = version() as c_int;
+    match which {
+        0 => value.set(version / 10_000),
+        1 => value.set(version / 100 % 100),
+        2 => value.set(version % 100),
+        _ => Err(Refusal::InvalidValue),
+    }
+}
+
+/// Which stream a handle works on makes no difference.
+pub(crate) fn stream(_handle: usize, stream: Out<usize>) -> Answer {
+    stream.set(0)
+}
+
+pub(crate) fn last_error(message: Out<u8>, length: usize) {
+    // Who has no room for a message gets none.
+    let _ = message.set_text("refused by the phantom GPU", length);
+}
+
+/// The states of random numbers: 48 bytes for each thread that the device holds.
+pub(crate) fn dropout_states(_handle: usize, size: Out<usize>) -> Answer {
+    let device = current_device()?;
+    let threads = machine().fact(device, Fact::Multiprocessors)
+        * machine().fact(device, Fact::ThreadsPerMultiprocessor);
+    size.set(48 * threads as usize)
+}
+
+/// `cudnnConvolutionFwdAlgoPerf_t` and its siblings.
+#[repr(C)]
+pub(crate) struct Algorithm {
+    algorithm: c_int,
+    status: c_int,
+    milliseconds: f32,
+    workspace: usize,
+    is_deterministic: c_int,
+    math: c_int,
+    reserved: [c_int; 3],
+}
+
+/// `cudnnGetConvolution*Algorithm_v7`: algorithm 1, which every convolution has.
+#[allow(clippy::too_many_arguments, reason = "the library's own")]
+pub(crate) fn algorithm(
+    _handle: usize,
+    _a: usize,
+    _b: usize,
+    _c: usize,
+    _d: usize,
+    wanted: c_int,
+    found: Out<c_int>,
+    results: Out<Algorithm>,
+) -> Answer {
+    if wanted > 0 {
+        results.set(Algorithm {
+            algorithm: 1,
+            status: 0,
+            milliseconds: 1.0,
+            workspace: 0,
+            is_deterministic: 1,
+            math: 0,
+            reserved: [0; 3],
+        })?;
+    }
+    found.set(wanted.min(1))
+}
+
+/// `cudnnFindConvolution*AlgorithmEx`: the same, after trying.
+#[allow(clippy::too_many_arguments, reason = "the library's own")]
+pub(crate) fn found_algorithm(
+    handle: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    _e: usize,
+    _f: usize,
+    _g: usize,
+    wanted: c_int,
+    found: Out<c_int>,
+    results: Out<Algorithm>,
+) -> Answer {
+    algorithm(handle, a, b, c, d, wanted, found, results)
+}

@@ -1,0 +1,208 @@
+//! Recurrent networks: how large their weights are, and where each lies.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+use super::descriptors::{Tensor, put};
+use crate::machine::lock;
+use crate::out::Out;
+use crate::status::{Answer, Refusal};
+
+/// What `cudnnSetRNNDescriptor_v8` said.
+#[derive(Debug, Clone, Copy)]
+struct Rnn {
+    /// Matrices of a layer: of a plain cell 2, of an LSTM 8, of a GRU 6; and one for a projection.
+    matrices: usize,
+    /// Each matrix has a bias.
+    has_bias: bool,
+    directions: usize,
+    input_size: usize,
+    hidden_size: usize,
+    /// 0 for none.
+    projection: usize,
+    layers: usize,
+    kind: c_int,
+}
+
+/// Length of sequences, and how many.
+type Data = (usize, usize);
+
+static RNNS: Mutex<Option<HashMap<usize, Rnn>>> = Mutex::new(None);
+static DATA: Mutex<Option<HashMap<usize, Data>>> = Mutex::new(None);
+
+/// Bytes of an element, by `cudnnDataType_t`.
+fn element_size(kind: c_int) -> usize {
+    match kind {
+        // Half precision and bfloat16.
+        2 | 9 => 2,
+        // Double precision.
+        1 => 8,
+        _ => 4,
+    }
+}
+
+impl Rnn {
+    fn of(descriptor: usize) -> Result<Self, Refusal> {
+        lock(&RNNS).get_or_insert_default().get(&descriptor).copied().ok_or(Refusal::InvalidHandle)
+    }
+
+    /// What a cell hands on.
+    fn output_size(&self) -> usize {
+        if self.projection > 0 { self.projection } else { self.hidden_size }
+    }
+
+    /// Rows and columns of matrix `which` of a pseudo layer: the first half takes the input, the second what was handed on.
+    fn shape(&self, layer: usize, which: usize) -> (usize, usize) {
+        let first = layer < self.directions;
+        let gates = self.gate_matrices();
+        if which >= gates {
+            (self.projection, self.hidden_size)
+        } else if which >= gates / 2 {
+            (self.hidden_size, self.output_size())
+        } else if first {
+            (self.hidden_size, self.input_size)
+        } else {
+            (self.hidden_size, self.output_size() * self.directions)
+        }
+    }
+
+    fn gate_matrices(&self) -> usize {
+        self.matrices - usize::from(self.projection > 0)
+    }
+
+    fn matrix_elements(&self, layer: usize) -> usize {
+        (0..self.matrices).map(|which| self.shape(layer, which)).map(|(rows, columns)| rows * columns).sum()
+    }
+
+    fn bias_elements(&self) -> usize {
+        if self.has_bias { self.gate_matrices() * self.hidden_size } else { 0 }
+    }
+
+    fn pseudo_layers(&self) -> usize {
+        self.layers * self.directions
+    }
+
+    fn bytes(&self) -> usize {
+        let matrices: usize = (0..self.pseudo_layers()).map(|layer| self.matrix_elements(layer)).sum();
+        (matrices + self.pseudo_layers() * self.bias_elements()) * element_size(self.kind)
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the library's own")]
+pub(crate) fn set(
+    descriptor: usize,
+    _algorithm: c_int,
+    cell: c_int,
+    bias: c_int,
+    direction: c_int,
+    _input: c_int,
+    kind: c_int,
+    _precision: c_int,
+    _math: c_int,
+    input_size: c_int,
+    hidden_size: c_int,
+    projection: c_int,
+    layers: c_int,
+) -> Answer {
+    let size = |n: c_int| usize::try_from(n).map_err(|_| Refusal::InvalidValue);
+    let (hidden_size, projection) = (size(hidden_size)?, size(projection)?);
+    // cuDNN gives the hidden size where there is no projection.
+    let projection = if projection == hidden_size { 0 } else { projection };
+    let gates = match cell {
+        2 => 8,
+        3 => 6,
+        _ => 2,
+    };
+    let rnn = Rnn {
+        matrices: gates + usize::from(projection > 0),
+        has_bias: bias != 0,
+        directions: if direction == 1 { 2 } else { 1 },
+        input_size: size(input_size)?,
+        hidden_size,
+        projection,
+        layers: size(layers)?,
+        kind,
+    };
+    lock(&RNNS).get_or_insert_default().insert(descriptor, rnn);
+    Ok(())
+}
+
+pub(crate) fn set_data(
+    descriptor: usize,
+    _kind: c_int,
+    _layout: c_int,
+    length: c_int,
+    batch: c_int,
+) -> Answer {
+    let size = |n: c_int| usize::try_from(n).map_err(|_| Refusal::InvalidValue);
+    lock(&DATA).get_or_insert_default().insert(descriptor, (size(length)?, size(batch)?));
+    Ok(())
+}
+
+pub(crate) fn weight_size(_handle: usize, descriptor: usize, size: Out<usize>) -> Answer {
+    size.set(Rnn::of(descriptor)?.bytes())
+}
+
+/// A model: what training keeps is every gate's value at every step, and the work is as large for one layer.
+pub(crate) fn temporary_sizes(
+    _handle: usize,
+    descriptor: usize,
+    mode: c_int,
+    data: usize,
+    work: Out<usize>,
+    reserve: Out<usize>,
+) -> Answer {
+    /// `CUDNN_FWD_MODE_TRAINING`.
+    const TRAINING: c_int = 1;
+    let rnn = Rnn::of(descriptor)?;
+    let data = lock(&DATA).get_or_insert_default().get(&data).copied();
+    let (length, batch) = data.ok_or(Refusal::InvalidHandle)?;
+    let layer = length * batch * rnn.hidden_size * (rnn.gate_matrices() / 2 + 1) * element_size(rnn.kind);
+    work.set_if_wanted(layer * rnn.directions);
+    reserve.set_if_wanted(if mode == TRAINING { layer * rnn.pseudo_layers() } else { 0 });
+    Ok(())
+}
+
+/// Where a matrix and its bias lie in the space of weights: the matrices of all layers first, then all biases.
+#[allow(clippy::too_many_arguments, reason = "the library's own")]
+pub(crate) fn weights(
+    _handle: usize,
+    descriptor: usize,
+    layer: c_int,
+    _size: usize,
+    space: u64,
+    which: c_int,
+    matrix: usize,
+    matrix_at: Out<u64>,
+    bias: usize,
+    bias_at: Out<u64>,
+) -> Answer {
+    let rnn = Rnn::of(descriptor)?;
+    let (layer, which) = (layer.max(0) as usize, which.max(0) as usize);
+    let bytes = element_size(rnn.kind);
+    if which >= rnn.matrices {
+        matrix_at.set_if_wanted(0);
+        bias_at.set_if_wanted(0);
+        return Ok(());
+    }
+    let before = |layer: usize| (0..layer).map(|l| rnn.matrix_elements(l)).sum::<usize>();
+    let elements = |which: usize| (0..which).map(|w| rnn.shape(layer, w)).map(|(r, c)| r * c).sum::<usize>();
+    let (rows, columns) = rnn.shape(layer, which);
+    let describe = |rows: usize, columns: usize| Tensor {
+        kind: rnn.kind,
+        sizes: vec![1, rows as c_int, columns as c_int],
+        strides: vec![(rows * columns) as c_int, columns as c_int, 1],
+        ..Tensor::default()
+    };
+    put(matrix, describe(rows, columns));
+    matrix_at.set_if_wanted(space + ((before(layer) + elements(which)) * bytes) as u64);
+    if rnn.has_bias && which < rnn.gate_matrices() {
+        let biases = before(rnn.pseudo_layers()) + layer * rnn.bias_elements() + which * rnn.hidden_size;
+        put(bias, describe(rnn.hidden_size, 1));
+        bias_at.set_if_wanted(space + (biases * bytes) as u64);
+    } else {
+        bias_at.set_if_wanted(0);
+    }
+    Ok(())
+}

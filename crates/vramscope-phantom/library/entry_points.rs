@@ -1,0 +1,70 @@
+//! Functions that programs look up by name.
+
+use std::ffi::{c_char, c_int};
+
+use crate::out::{Out, text};
+use crate::status::{Answer, Library, Refusal};
+use crate::table;
+use crate::unknown;
+
+/// Whether a name was found: `cudaDriverEntryPointQueryResult`, `CUdriverProcAddressQueryResult`.
+const FOUND: c_int = 0;
+
+/// The driver's function of a name. Programs give the name without the number of its revision: the newest is meant.
+fn driver_function(name: &str) -> usize {
+    let newest = ["_v4", "_v3", "_v2", ""].into_iter().find_map(|revision| {
+        let row = table::find(&format!("{name}{revision}"))?;
+        (row.library == Library::Driver).then(|| row.address())
+    });
+    // Who looks a name up may call it without asking whether it was found.
+    newest.unwrap_or_else(|| unknown::stand_in(name))
+}
+
+pub(crate) fn driver_entry_point(
+    name: *const c_char,
+    function: Out<usize>,
+    _version: u32,
+    _flags: u64,
+    status: Out<c_int>,
+) -> Answer {
+    status.set_if_wanted(FOUND);
+    function.set(driver_function(text(name).ok_or(Refusal::InvalidValue)?))
+}
+
+/// `cudaGetDriverEntryPoint` of CUDA 12, which has no version.
+pub(crate) fn driver_entry_point_unversioned(
+    name: *const c_char,
+    function: Out<usize>,
+    flags: u64,
+    status: Out<c_int>,
+) -> Answer {
+    driver_entry_point(name, function, 0, flags, status)
+}
+
+/// `cuGetProcAddress_v2`.
+pub(crate) fn proc_address(
+    name: *const c_char,
+    function: Out<usize>,
+    version: c_int,
+    flags: u64,
+    status: Out<c_int>,
+) -> Answer {
+    driver_entry_point(name, function, version as u32, flags, status)
+}
+
+/// `cuGetProcAddress` of before CUDA 12.
+pub(crate) fn proc_address_v1(
+    name: *const c_char,
+    function: Out<usize>,
+    _version: c_int,
+    _flags: u64,
+) -> Answer {
+    function.set(driver_function(text(name).ok_or(Refusal::InvalidValue)?))
+}
+
+/// `cuGetExportTable`: private tables with which NVIDIA's own runtime asks the driver to prove itself. There are none here.
+pub(crate) fn export_table(table: Out<usize>, _id: usize) -> Answer {
+    crate::unknown::say_that_a_runtime_is_linked_statically();
+    table.set_if_wanted(0);
+    Err(Refusal::NotSupported)
+}

@@ -1,0 +1,142 @@
+//! Kernels: they are registered, asked about and launched, and compute nothing.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::Mutex;
+
+use crate::calls::new_handle;
+use crate::machine::{lock, machine};
+use crate::memory;
+use crate::out::Out;
+use crate::state::Fact;
+use crate::status::{Answer, Refusal};
+use crate::threads::current_device;
+
+/// `__cudaRegisterFatBinary`: a program or a library brings its kernels.
+pub(crate) fn register_binary(_binary: *const c_void) -> usize {
+    crate::unknown::look_at_new_objects();
+    new_handle()
+}
+
+/// Registrations say names and nothing that matters here.
+pub(crate) fn ignore() {}
+
+/// `__cudaInitModule`.
+pub(crate) fn module_is_ready() -> u8 {
+    1
+}
+
+/// `__cudaPushCallConfiguration`: 0 lets the launch go on.
+pub(crate) fn push_configuration() -> u32 {
+    0
+}
+
+/// `__cudaPopCallConfiguration`: the launch that follows takes its sizes from here; they are not looked at.
+pub(crate) fn pop_configuration(
+    grid: Out<[u32; 3]>,
+    block: Out<[u32; 3]>,
+    shared: Out<usize>,
+    stream: Out<usize>,
+) -> c_int {
+    grid.set_if_wanted([1; 3]);
+    block.set_if_wanted([1; 3]);
+    shared.set_if_wanted(0);
+    stream.set_if_wanted(0);
+    0
+}
+
+/// `__cudaGetKernel`, `cudaGetFuncBySymbol`: a kernel's handle is as good as any.
+pub(crate) fn kernel(handle: Out<usize>, function: usize) -> Answer {
+    handle.set(function)
+}
+
+/// `cudaFuncGetAttributes`: a kernel made for this device, that asks for little.
+pub(crate) fn attributes(out: Out<u8>, _function: usize) -> Answer {
+    let capability = machine().fact(current_device()?, Fact::ComputeCapability) as i32;
+    let mut bytes = [0u8; 144];
+    let mut int = |at: usize, value: i32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    // driver_types.h: threads of a block, registers, versions of the two kinds of code, shared memory that may be asked for.
+    for (at, value) in [(24, 1024), (28, 32), (32, capability), (36, capability), (44, 48 << 10), (48, -1)] {
+        int(at, value);
+    }
+    out.set_bytes(&bytes)
+}
+
+/// `cuFuncGetAttribute`, by the numbers of cuda.h.
+pub(crate) fn driver_attribute(value: Out<c_int>, which: c_int, _function: usize) -> Answer {
+    let capability = machine().fact(current_device()?, Fact::ComputeCapability) as c_int;
+    value.set(match which {
+        0 => 1024,
+        4 => 32,
+        5 | 6 => capability,
+        8 => 48 << 10,
+        _ => 0,
+    })
+}
+
+/// Blocks of a kernel that one multiprocessor holds, by its threads alone.
+pub(crate) fn occupancy(blocks: Out<c_int>, _function: usize, block_size: c_int, _shared: usize) -> Answer {
+    let device = current_device()?;
+    let threads = machine().fact(device, Fact::ThreadsPerMultiprocessor) as c_int;
+    let most = machine().fact(device, Fact::BlocksPerMultiprocessor) as c_int;
+    blocks.set((threads / block_size.max(1)).clamp(1, most.max(1)))
+}
+
+pub(crate) fn occupancy_with_flags(
+    blocks: Out<c_int>,
+    function: usize,
+    block_size: c_int,
+    shared: usize,
+    _flags: u32,
+) -> Answer {
+    occupancy(blocks, function, block_size, shared)
+}
+
+/// `cudaOccupancyMaxPotentialBlockSize` is a template of the header; `cuOccupancyMaxPotentialBlockSize` is a call.
+pub(crate) fn best_block_size(grid: Out<c_int>, block: Out<c_int>) -> Answer {
+    let device = current_device()?;
+    grid.set(machine().fact(device, Fact::Multiprocessors) as c_int * 2)?;
+    block.set(1024)
+}
+
+/// Device memory of a global variable: a piece for each, so that writing to it harms nothing.
+pub(crate) fn symbol_address(address: Out<u64>, symbol: usize) -> Answer {
+    static VARIABLES: Mutex<Option<HashMap<(usize, usize), u64>>> = Mutex::new(None);
+    let device = current_device()?;
+    let mut variables = lock(&VARIABLES);
+    let variables = variables.get_or_insert_default();
+    let at = match variables.get(&(device, symbol)) {
+        Some(&at) => at,
+        None => {
+            // Its bytes are part of what the context takes.
+            let at = lock(memory::of(device))
+                .space
+                .take(memory::PIECE, memory::PIECE)
+                .ok_or(Refusal::OutOfMemory)?;
+            variables.insert((device, symbol), at);
+            at
+        }
+    };
+    address.set(at)
+}
+
+/// `cuModuleGetGlobal`.
+pub(crate) fn module_global(address: Out<u64>, bytes: Out<usize>, module: usize, _name: usize) -> Answer {
+    bytes.set_if_wanted(memory::PIECE as usize);
+    symbol_address(address, module)
+}
+
+pub(crate) fn load_module(module: Out<usize>, _image: usize) -> Answer {
+    module.set(new_handle())
+}
+
+pub(crate) fn function_of(function: Out<usize>, _module: usize, _name: usize) -> Answer {
+    function.set(new_handle())
+}
+
+/// `cuLinkComplete`: what linking made is empty, and never read.
+pub(crate) fn linked(_state: usize, image: Out<usize>, size: Out<usize>) -> Answer {
+    static EMPTY: [u8; 1] = [0];
+    image.set(EMPTY.as_ptr() as usize)?;
+    size.set(0)
+}

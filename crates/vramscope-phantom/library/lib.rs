@@ -1,0 +1,27 @@
+//! The phantom GPU: a shared library that answers for NVIDIA's driver, runtime and libraries, on a GPU that is a byte counter.
+//!
+//! A program that is started with it (`LD_PRELOAD`) allocates, copies and launches as it would on a GPU. What is allocated is
+//! counted, copies are copied, and kernels compute nothing. `table/` lists every call.
+#![allow(unsafe_code, reason = "functions of C, called with the caller's pointers")]
+
+mod calls;
+mod device;
+mod dnn;
+mod entry_points;
+mod kernels;
+mod machine;
+mod memory;
+mod nccl;
+mod nvml;
+mod objects;
+mod out;
+#[path = "../src/state.rs"]
+mod state;
+mod status;
+mod streams;
+mod sys;
+mod table;
+mod texts;
+mod threads;
+mod unknown;
+mod version;

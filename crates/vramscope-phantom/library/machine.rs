@@ -1,0 +1,271 @@
+//! The machine that this process sees: its GPUs, shared with all processes of the run, and the place this process has in it.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::state::{Counter, DEVICES, Fact, Noticed, PROCESSES, Purpose, State, WORDS};
+use crate::status::{Answer, Refusal};
+use crate::sys;
+
+/// Where the run's state is: the command sets it for its child, and everything that child starts.
+const STATE: &str = "VRAMSCOPE_PHANTOM_STATE";
+
+/// The GPUs, and this process.
+pub(crate) struct Machine {
+    pub(crate) state: State<'static>,
+    /// This process's place among those of the run; [`PROCESSES`] while it has none.
+    place: AtomicUsize,
+    /// Which devices have this process's context.
+    contexts: [AtomicBool; DEVICES],
+}
+
+static MACHINE: OnceLock<Machine> = OnceLock::new();
+
+/// The machine. It is looked up when the first call arrives.
+pub(crate) fn machine() -> &'static Machine {
+    MACHINE.get_or_init(|| Machine {
+        state: open_state(),
+        place: AtomicUsize::new(PROCESSES),
+        contexts: [const { AtomicBool::new(false) }; DEVICES],
+    })
+}
+
+/// A lock, also after a thread that held it panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One line on stderr.
+pub(crate) fn say(line: &str) {
+    // Who has closed stderr does not want to know.
+    let _ = writeln!(std::io::stderr(), "vramscope phantom: {line}");
+}
+
+impl Machine {
+    /// A device that there is.
+    pub(crate) fn device(&self, ordinal: i32) -> Result<usize, Refusal> {
+        usize::try_from(ordinal).ok().filter(|&d| d < self.state.devices()).ok_or(Refusal::InvalidDevice)
+    }
+
+    /// A fact about a device that there is.
+    pub(crate) fn fact(&self, device: usize, fact: Fact) -> u64 {
+        self.state.fact(device, fact).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, counter: Counter) {
+        self.state.counter(counter).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Remembers a call without an answer, and says so the first time.
+    pub(crate) fn notice(&self, what: Noticed, name: &str) {
+        if self.state.notice(what, name) {
+            say(&match what {
+                Noticed::Unknown => format!(
+                    "{name}: this call is not known here; the program is told that it is not supported"
+                ),
+                Noticed::Refused => format!(
+                    "{name}: a phantom GPU does not do this; the program is told that it is not supported"
+                ),
+            });
+        }
+    }
+
+    /// Makes this process's context on a device, where it has none yet.
+    pub(crate) fn need_context(&self, device: usize) -> Answer {
+        if self.contexts[device].swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let taken = self.take(device, Purpose::Context, self.fact(device, Fact::ContextBytes));
+        if taken.is_err() {
+            self.contexts[device].store(false, Ordering::Release);
+        }
+        taken
+    }
+
+    /// Whether this process has a context on a device.
+    pub(crate) fn has_context(&self, device: usize) -> bool {
+        self.contexts[device].load(Ordering::Acquire)
+    }
+
+    /// Ends this process's context on a device.
+    pub(crate) fn end_context(&self, device: usize) {
+        if self.contexts[device].swap(false, Ordering::AcqRel) {
+            self.give_back(device, Purpose::Context, self.fact(device, Fact::ContextBytes));
+        }
+    }
+
+    /// Takes bytes of a device.
+    pub(crate) fn take(&self, device: usize, purpose: Purpose, bytes: u64) -> Answer {
+        let place = self.place();
+        let taken = self.try_take(device, bytes) || (self.bury_the_dead() && self.try_take(device, bytes));
+        if !taken {
+            self.count(Counter::OutOfMemory);
+            return Err(Refusal::OutOfMemory);
+        }
+        self.state.held(place, device, purpose).fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn try_take(&self, device: usize, bytes: u64) -> bool {
+        let total = self.fact(device, Fact::TotalBytes);
+        let used = self.state.fact(device, Fact::UsedBytes);
+        let taken = used.try_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|&used| used <= total)
+        });
+        if let Ok(before) = taken {
+            self.state.fact(device, Fact::PeakBytes).fetch_max(before + bytes, Ordering::Relaxed);
+        }
+        taken.is_ok()
+    }
+
+    /// Gives bytes of a device back.
+    pub(crate) fn give_back(&self, device: usize, purpose: Purpose, bytes: u64) {
+        self.state.held(self.place(), device, purpose).fetch_sub(bytes, Ordering::Relaxed);
+        self.state.fact(device, Fact::UsedBytes).fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// This process's place, taken at the first need.
+    fn place(&self) -> usize {
+        let place = self.place.load(Ordering::Acquire);
+        if place < PROCESSES && self.state.process_id(place).load(Ordering::Relaxed) == own_id() {
+            return place;
+        }
+        static TAKING: Mutex<()> = Mutex::new(());
+        let _taking = lock(&TAKING);
+        let id = own_id();
+        let free = |place: &usize| {
+            self.state.process_id(*place).compare_exchange(0, id, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let taken = (0..PROCESSES).find(free).or_else(|| {
+            self.bury_the_dead();
+            (0..PROCESSES).find(free)
+        });
+        // More processes than there are places share the last one: their bytes count, and nobody tells them apart.
+        let place = taken.unwrap_or(PROCESSES - 1);
+        self.state.process_start(place).store(start_of(id).unwrap_or(0), Ordering::Release);
+        self.place.store(place, Ordering::Release);
+        place
+    }
+
+    /// Ends what processes held that are gone. True where there was something.
+    pub(crate) fn bury_the_dead(&self) -> bool {
+        let mut any = false;
+        for place in 0..PROCESSES {
+            let id = self.state.process_id(place).load(Ordering::Acquire);
+            let began = self.state.process_start(place).load(Ordering::Acquire);
+            let is_gone = || start_of(id).is_none_or(|start| began != 0 && start != began);
+            if id != 0 && id != own_id() && is_gone() && self.empty_place(place, id) {
+                self.count(Counter::Killed);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Ends what the process of a place held.
+    fn empty_place(&self, place: usize, id: u64) -> bool {
+        // One process alone does it.
+        const EMPTYING: u64 = u64::MAX;
+        let slot = self.state.process_id(place);
+        if slot.compare_exchange(id, EMPTYING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let mut any = false;
+        for device in 0..self.state.devices() {
+            for purpose in Purpose::ALL {
+                let bytes = self.state.held(place, device, purpose).swap(0, Ordering::AcqRel);
+                self.state.fact(device, Fact::UsedBytes).fetch_sub(bytes, Ordering::AcqRel);
+                any |= bytes > 0;
+            }
+        }
+        self.state.process_start(place).store(0, Ordering::Relaxed);
+        slot.store(0, Ordering::Release);
+        any
+    }
+
+    /// The processes on a device, with their bytes.
+    pub(crate) fn processes_on(&self, device: usize) -> Vec<(u32, u64)> {
+        self.bury_the_dead();
+        let held = |place: usize| {
+            let id = self.state.process_id(place).load(Ordering::Acquire);
+            let bytes: u64 =
+                Purpose::ALL.iter().map(|&p| self.state.held(place, device, p).load(Ordering::Relaxed)).sum();
+            u32::try_from(id).ok().filter(|&id| id != 0 && bytes > 0).map(|id| (id, bytes))
+        };
+        let mut sums: HashMap<u32, u64> = HashMap::new();
+        (0..PROCESSES).filter_map(held).for_each(|(id, bytes)| *sums.entry(id).or_default() += bytes);
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_unstable();
+        sums
+    }
+}
+
+/// Leaves the machine when the process ends.
+extern "C" fn leave() {
+    let Some(machine) = MACHINE.get() else { return };
+    let place = machine.place.load(Ordering::Acquire);
+    if place < PROCESSES {
+        machine.empty_place(place, own_id());
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static LEAVE: extern "C" fn() = leave;
+
+fn own_id() -> u64 {
+    u64::from(std::process::id())
+}
+
+/// When a process began, in clock ticks since the machine did; `None` where there is no such process.
+fn start_of(id: u64) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name, in parentheses, may hold spaces and parentheses. The state follows; a zombie holds nothing any more.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
+}
+
+/// The run's state. Where nobody set a run up there are no GPUs.
+fn open_state() -> State<'static> {
+    let Some(path) = std::env::var_os(STATE) else {
+        say("there are no GPUs: start the program with `vramscope phantom run`");
+        return State::begin(own_words(), 0, None);
+    };
+    map(&path).unwrap_or_else(|| {
+        say(&format!("{} is no state of a run: there are no GPUs", path.display()));
+        State::begin(own_words(), 0, None)
+    })
+}
+
+fn own_words() -> &'static [AtomicU64] {
+    Vec::leak((0..WORDS).map(|_| AtomicU64::new(0)).collect())
+}
+
+/// The state in a file, shared with all who map it.
+fn map(path: &std::ffi::OsStr) -> Option<State<'static>> {
+    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    let length = WORDS * size_of::<u64>();
+    if file.metadata().ok()?.len() != length as u64 {
+        return None;
+    }
+    // SAFETY: a new mapping, of a file that is as long.
+    let at = unsafe {
+        sys::mmap(
+            std::ptr::null_mut(),
+            length,
+            sys::PROT_READ | sys::PROT_WRITE,
+            sys::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if at.addr() == usize::MAX {
+        return None;
+    }
+    // SAFETY: the mapping is as long, aligned to a page, never unmapped, and only ever accessed atomically.
+    State::new(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), WORDS) })
+}

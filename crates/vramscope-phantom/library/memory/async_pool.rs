@@ -1,0 +1,173 @@
+//! Memory pools of `cudaMallocAsync`: one a device, which is its default pool.
+//!
+//! A model: the pool takes whole pieces from the device, and keeps them for its next requests up to its release threshold.
+//! Where in a piece a request lies is not modelled, so that fragmentation inside the driver's pool is not seen.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::{LazyLock, Mutex};
+
+use super::space::{device_of, give_pages_back};
+use super::{PIECE, of, whole_pieces};
+use crate::machine::{lock, machine};
+use crate::out::Out;
+use crate::state::{DEVICES, Purpose};
+use crate::status::{Answer, Refusal};
+use crate::threads::use_current_device;
+
+/// Requests are rounded up to so many bytes.
+const UNIT: u64 = 512;
+
+#[derive(Debug, Default)]
+struct Pool {
+    /// Bytes that it keeps when they are freed; the rest goes back to the device when a stream is waited for.
+    release_threshold: u64,
+    /// Bytes in use, and the most that there were.
+    used: u64,
+    used_high: u64,
+    /// Bytes taken from the device, and the most that there were.
+    reserved: u64,
+    reserved_high: u64,
+}
+
+struct Pools {
+    pools: Vec<Pool>,
+    /// Allocations: address to the bytes of addresses, and the bytes that count.
+    allocations: BTreeMap<u64, (u64, u64)>,
+}
+
+static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(|| {
+    Mutex::new(Pools { pools: (0..DEVICES).map(|_| Pool::default()).collect(), allocations: BTreeMap::new() })
+});
+
+/// Handles of pools: the device's number behind a mark, so that they are not null.
+const HANDLE: usize = 0x6000_0000_0000;
+
+fn device_behind(pool: usize) -> Result<usize, Refusal> {
+    let device = pool.checked_sub(HANDLE).ok_or(Refusal::InvalidValue)?;
+    machine().device(device as i32)
+}
+
+impl Pool {
+    /// Gives pieces back to the device that are not in use, down to `keep` bytes.
+    fn trim(&mut self, device: usize, keep: u64) {
+        let needed = self.used.max(keep).next_multiple_of(PIECE);
+        if self.reserved > needed {
+            machine().give_back(device, Purpose::Memory, self.reserved - needed);
+            self.reserved = needed;
+        }
+    }
+}
+
+/// Whether an address came from a pool.
+pub(crate) fn owns(address: u64) -> bool {
+    lock(&POOLS).allocations.contains_key(&address)
+}
+
+pub(crate) fn default_pool(pool: Out<usize>, device: c_int) -> Answer {
+    pool.set(HANDLE + machine().device(device)?)
+}
+
+pub(crate) fn malloc(address: Out<u64>, size: usize, _stream: usize) -> Answer {
+    if size == 0 {
+        return address.set(0);
+    }
+    address.set(allocate(use_current_device()?, size as u64)?)
+}
+
+pub(crate) fn malloc_from(address: Out<u64>, size: usize, pool: usize, _stream: usize) -> Answer {
+    address.set(allocate(device_behind(pool)?, size as u64)?)
+}
+
+fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
+    let counted = size.checked_next_multiple_of(UNIT).ok_or(Refusal::OutOfMemory)?;
+    machine().need_context(device)?;
+    let mut pools = lock(&POOLS);
+    let pool = &mut pools.pools[device];
+    let missing = (pool.used + counted).saturating_sub(pool.reserved);
+    if missing > 0 {
+        let missing = whole_pieces(missing)?;
+        machine().take(device, Purpose::Memory, missing)?;
+        pool.reserved += missing;
+        pool.reserved_high = pool.reserved_high.max(pool.reserved);
+    }
+    let addresses = whole_pieces(size)?;
+    let at = lock(of(device)).space.take(addresses, PIECE).ok_or(Refusal::OutOfMemory)?;
+    pool.used += counted;
+    pool.used_high = pool.used_high.max(pool.used);
+    pools.allocations.insert(at, (addresses, counted));
+    Ok(at)
+}
+
+pub(crate) fn free(address: u64, _stream: usize) -> Answer {
+    if address == 0 {
+        return Ok(());
+    }
+    let device = device_of(address).ok_or(Refusal::InvalidValue)?;
+    let mut pools = lock(&POOLS);
+    let (addresses, counted) = pools.allocations.remove(&address).ok_or(Refusal::InvalidValue)?;
+    super::copies::forget(address, addresses);
+    give_pages_back(address, addresses);
+    lock(of(device)).space.give_back(address, addresses);
+    pools.pools[device].used -= counted;
+    Ok(())
+}
+
+/// A stream or the device was waited for: what pools keep beyond their threshold goes back.
+pub(crate) fn at_synchronization() {
+    let mut pools = lock(&POOLS);
+    for (device, pool) in pools.pools.iter_mut().enumerate().filter(|(_, pool)| pool.reserved > 0) {
+        let keep = pool.release_threshold.min(pool.reserved);
+        pool.trim(device, keep);
+    }
+}
+
+pub(crate) fn trim(pool: usize, keep: usize) -> Answer {
+    let device = device_behind(pool)?;
+    lock(&POOLS).pools[device].trim(device, keep as u64);
+    Ok(())
+}
+
+/// `cudaMemPoolAttr`; driver_types.h.
+mod attribute {
+    pub(super) const REUSE_FIRST: i32 = 1;
+    pub(super) const REUSE_LAST: i32 = 3;
+    pub(super) const RELEASE_THRESHOLD: i32 = 4;
+    pub(super) const RESERVED: i32 = 5;
+    pub(super) const RESERVED_HIGH: i32 = 6;
+    pub(super) const USED: i32 = 7;
+    pub(super) const USED_HIGH: i32 = 8;
+}
+
+pub(crate) fn get_attribute(pool: usize, which: c_int, value: Out<u64>) -> Answer {
+    let device = device_behind(pool)?;
+    let pools = lock(&POOLS);
+    let pool = &pools.pools[device];
+    value.set(match which {
+        attribute::RELEASE_THRESHOLD => pool.release_threshold,
+        attribute::RESERVED => pool.reserved,
+        attribute::RESERVED_HIGH => pool.reserved_high,
+        attribute::USED => pool.used,
+        attribute::USED_HIGH => pool.used_high,
+        _ => return Err(Refusal::InvalidValue),
+    })
+}
+
+pub(crate) fn set_attribute(pool: usize, which: c_int, value: *const u64) -> Answer {
+    let device = device_behind(pool)?;
+    if value.is_null() {
+        return Err(Refusal::InvalidValue);
+    }
+    let mut pools = lock(&POOLS);
+    let pool = &mut pools.pools[device];
+    match which {
+        attribute::REUSE_FIRST..=attribute::REUSE_LAST => {}
+        // SAFETY: these attributes are of 64 bits, and the pointer is not null.
+        attribute::RELEASE_THRESHOLD => pool.release_threshold = unsafe { value.read_unaligned() },
+        // High watermarks can be set back.
+        attribute::RESERVED_HIGH => pool.reserved_high = pool.reserved,
+        attribute::USED_HIGH => pool.used_high = pool.used,
+        _ => return Err(Refusal::InvalidValue),
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Device memory: addresses, and the bytes that they stand for.
+//!
+//! Every device has a range of the process's addresses that nothing else uses. Its pages are the operating system's: they read
+//! as zeros and cost nothing before they are written, so that copies from and to the host work as they do on a GPU.
+
+pub(crate) mod async_pool;
+pub(crate) mod copies;
+pub(crate) mod host;
+pub(crate) mod space;
+pub(crate) mod virtual_memory;
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex};
+
+use crate::machine::{lock, machine};
+use crate::out::Out;
+use crate::state::{DEVICES, Fact, Purpose};
+use crate::status::{Answer, Refusal};
+use crate::threads::use_current_device;
+use space::Space;
+
+/// Device memory comes in pieces of so many bytes.
+pub(crate) const PIECE: u64 = 2 << 20;
+
+/// Addresses of each device, and the allocations of `cudaMalloc` and `cuMemAlloc` in them: address to bytes.
+pub(crate) struct DeviceMemory {
+    pub(crate) space: Space,
+    allocations: BTreeMap<u64, u64>,
+}
+
+/// The memory of a device that there is.
+pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
+    static ALL: LazyLock<Vec<Mutex<DeviceMemory>>> = LazyLock::new(|| {
+        let new = |device| DeviceMemory { space: Space::of_device(device), allocations: BTreeMap::new() };
+        (0..DEVICES).map(|device| Mutex::new(new(device))).collect()
+    });
+    &ALL[device]
+}
+
+/// Bytes rounded up to whole pieces; at least one.
+pub(super) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
+    size.max(1).checked_next_multiple_of(PIECE).ok_or(Refusal::OutOfMemory)
+}
+
+/// Takes memory of a device.
+pub(super) fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
+    let size = whole_pieces(size)?;
+    let machine = machine();
+    machine.take(device, Purpose::Memory, size)?;
+    let mut memory = lock(of(device));
+    match memory.space.take(size, PIECE) {
+        Some(address) => {
+            memory.allocations.insert(address, size);
+            Ok(address)
+        }
+        None => {
+            machine.give_back(device, Purpose::Memory, size);
+            Err(Refusal::OutOfMemory)
+        }
+    }
+}
+
+/// Gives memory back. The null pointer is no memory.
+pub(super) fn release(address: u64) -> Answer {
+    if address == 0 {
+        return Ok(());
+    }
+    let device = space::device_of(address).ok_or(Refusal::InvalidValue)?;
+    let mut memory = lock(of(device));
+    let size = memory.allocations.remove(&address).ok_or(Refusal::InvalidValue)?;
+    copies::forget(address, size);
+    space::give_pages_back(address, size);
+    memory.space.give_back(address, size);
+    machine().give_back(device, Purpose::Memory, size);
+    Ok(())
+}
+
+pub(crate) fn malloc(address: Out<u64>, size: usize) -> Answer {
+    if size == 0 {
+        return address.set(0);
+    }
+    address.set(allocate(use_current_device()?, size as u64)?)
+}
+
+/// `cuMemAlloc`: other than the runtime's, it refuses 0 bytes.
+pub(crate) fn driver_malloc(address: Out<u64>, size: usize) -> Answer {
+    if size == 0 { Err(Refusal::InvalidValue) } else { malloc(address, size) }
+}
+
+/// `cudaMallocManaged`: counted on the current device.
+pub(crate) fn malloc_managed(address: Out<u64>, size: usize, _flags: u32) -> Answer {
+    malloc(address, size)
+}
+
+pub(crate) fn free(address: u64) -> Answer {
+    if async_pool::owns(address) {
+        return async_pool::free(address, 0);
+    }
+    release(address)
+}
+
+pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> Answer {
+    let device = use_current_device()?;
+    let machine = machine();
+    machine.bury_the_dead();
+    let (all, used) = (machine.fact(device, Fact::TotalBytes), machine.fact(device, Fact::UsedBytes));
+    free.set(all.saturating_sub(used) as usize)?;
+    total.set(all as usize)
+}

@@ -1,0 +1,139 @@
+//! A device's addresses.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use crate::state::DEVICES;
+use crate::sys;
+
+/// Where the first device's addresses begin, if nothing else is there: so runs are alike.
+const FIRST: u64 = 16 << 40;
+
+/// Addresses of each device: with expandable segments PyTorch reserves more than a whole GPU for each stream.
+const PER_DEVICE: u64 = 4 << 40;
+
+/// Bytes of a page of the operating system.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Where the addresses of all devices begin; 0 where the system gave none.
+fn first() -> u64 {
+    static FIRST_ADDRESS: OnceLock<u64> = OnceLock::new();
+    *FIRST_ADDRESS.get_or_init(|| {
+        let length = (PER_DEVICE * DEVICES as u64) as usize;
+        let map = |at: u64, flag| {
+            let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | flag;
+            let at = std::ptr::without_provenance_mut(at as usize);
+            // SAFETY: a new mapping, where no other is; nobody else's memory changes.
+            unsafe { sys::mmap(at, length, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) }
+        };
+        let mut at = map(FIRST, sys::MAP_FIXED_NOREPLACE);
+        if at.addr() == usize::MAX {
+            at = map(0, 0);
+        }
+        if at.addr() == usize::MAX {
+            crate::machine::say(
+                "the system gives no addresses for device memory: is there a limit (`ulimit -v`)?",
+            );
+            return 0;
+        }
+        // SAFETY: the mapping made above. A core file without it is small enough to be written.
+        unsafe { sys::madvise(at, length, sys::MADV_DONTDUMP) };
+        at.expose_provenance() as u64
+    })
+}
+
+/// The device that an address belongs to.
+pub(crate) fn device_of(address: u64) -> Option<usize> {
+    let device = address.checked_sub(first())? / PER_DEVICE;
+    (first() != 0 && device < DEVICES as u64).then_some(device as usize)
+}
+
+/// The address as a pointer.
+pub(crate) fn pointer(address: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Lets the operating system take back what was written to whole pages of device memory; they read as zeros again.
+pub(crate) fn give_pages_back(address: u64, size: u64) {
+    let from = address.next_multiple_of(PAGE);
+    let to = (address + size) / PAGE * PAGE;
+    if from < to && device_of(address).is_some() {
+        // SAFETY: whole pages of a device's own mapping, which the caller has been given.
+        unsafe { sys::madvise(pointer(from), (to - from) as usize, sys::MADV_DONTNEED) };
+    }
+}
+
+/// Free addresses, lowest first.
+pub(crate) struct Space {
+    /// Runs of free addresses: where each begins, and its bytes.
+    free: BTreeMap<u64, u64>,
+}
+
+impl Space {
+    /// All addresses of a device.
+    pub(crate) fn of_device(device: usize) -> Self {
+        let first = first();
+        let all = (first != 0).then(|| (first + PER_DEVICE * device as u64, PER_DEVICE));
+        Self { free: all.into_iter().collect() }
+    }
+
+    /// Takes `size` bytes of addresses at a multiple of `alignment`: the lowest that there are.
+    pub(crate) fn take(&mut self, size: u64, alignment: u64) -> Option<u64> {
+        let fits = |(&start, &length): (&u64, &u64)| {
+            let address = start.checked_next_multiple_of(alignment)?;
+            (address - start)
+                .checked_add(size)
+                .filter(|&needed| needed <= length)
+                .map(|_| (start, length, address))
+        };
+        let (start, length, address) = self.free.iter().find_map(fits)?;
+        self.free.remove(&start);
+        if address > start {
+            self.free.insert(start, address - start);
+        }
+        let (end, taken_end) = (start + length, address + size);
+        if end > taken_end {
+            self.free.insert(taken_end, end - taken_end);
+        }
+        Some(address)
+    }
+
+    /// Gives addresses back that were taken.
+    pub(crate) fn give_back(&mut self, mut address: u64, mut size: u64) {
+        if let Some(after) = self.free.remove(&(address + size)) {
+            size += after;
+        }
+        if let Some((&start, &length)) = self.free.range(..address).next_back()
+            && start + length == address
+        {
+            self.free.remove(&start);
+            (address, size) = (start, length + size);
+        }
+        self.free.insert(address, size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_gap_that_fits_is_taken_and_gaps_grow_together() {
+        let mut space = Space { free: BTreeMap::from([(100, 900)]) };
+        assert_eq!(space.take(100, 100), Some(100));
+        assert_eq!(space.take(100, 100), Some(200));
+        assert_eq!(space.take(100, 200), Some(400));
+        assert_eq!(space.take(100, 100), Some(300));
+        space.give_back(200, 100);
+        space.give_back(100, 100);
+        assert_eq!(space.take(200, 100), Some(100));
+        assert_eq!(space.take(501, 1), None);
+        assert_eq!(space.take(500, 1), Some(500));
+        assert_eq!(space.take(1, 1), None);
+        for (at, size) in [(500, 500), (300, 200), (100, 200)] {
+            space.give_back(at, size);
+        }
+        assert_eq!(space.free, BTreeMap::from([(100, 900)]));
+    }
+}

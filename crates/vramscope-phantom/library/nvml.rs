@@ -1,0 +1,168 @@
+//! NVML: the machine's GPUs as a monitor sees them.
+
+use std::ffi::{c_char, c_int};
+
+use crate::device::{bus_id, bus_number, uuid_bytes};
+use crate::machine::machine;
+use crate::out::{Out, text};
+use crate::state::Fact;
+use crate::status::{Answer, Refusal};
+
+/// Handles of devices: the device's number behind a mark, so that they are not null.
+const HANDLE: usize = 0x6200_0000_0000;
+
+fn device_behind(handle: usize) -> Result<usize, Refusal> {
+    let device = handle.checked_sub(HANDLE).ok_or(Refusal::InvalidValue)? / 64;
+    machine().device(device as c_int)
+}
+
+fn handle_of(device: usize) -> usize {
+    HANDLE + 64 * device
+}
+
+fn find(handle: Out<usize>, wanted: impl Fn(usize) -> bool) -> Answer {
+    handle.set(handle_of((0..machine().state.devices()).find(|&d| wanted(d)).ok_or(Refusal::NotFound)?))
+}
+
+pub(crate) fn count(count: Out<u32>) -> Answer {
+    count.set(machine().state.devices() as u32)
+}
+
+pub(crate) fn by_index(index: u32, handle: Out<usize>) -> Answer {
+    handle.set(handle_of(machine().device(index as c_int)?))
+}
+
+/// NVML writes 8 digits of the domain, CUDA 4: both are understood.
+pub(crate) fn by_bus_id(id: *const c_char, handle: Out<usize>) -> Answer {
+    let id = text(id).ok_or(Refusal::InvalidValue)?;
+    find(handle, |device| id.len() >= 12 && id[id.len() - 12..].eq_ignore_ascii_case(&bus_id(device)))
+}
+
+fn uuid_of(device: usize) -> String {
+    let hex: String = uuid_bytes(device).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+pub(crate) fn by_uuid(uuid: *const c_char, handle: Out<usize>) -> Answer {
+    let uuid = text(uuid).ok_or(Refusal::InvalidValue)?;
+    find(handle, |device| uuid == uuid_of(device))
+}
+
+pub(crate) fn index(handle: usize, index: Out<u32>) -> Answer {
+    index.set(device_behind(handle)? as u32)
+}
+
+pub(crate) fn name(handle: usize, name: Out<u8>, length: u32) -> Answer {
+    name.set_text(&machine().state.name(device_behind(handle)?), length as usize)
+}
+
+pub(crate) fn uuid(handle: usize, uuid: Out<u8>, length: u32) -> Answer {
+    uuid.set_text(&uuid_of(device_behind(handle)?), length as usize)
+}
+
+/// `nvmlPciInfo_t`.
+#[repr(C)]
+pub(crate) struct PciInfo {
+    legacy_id: [u8; 16],
+    domain: u32,
+    bus: u32,
+    device: u32,
+    device_id: u32,
+    subsystem_id: u32,
+    id: [u8; 32],
+}
+
+pub(crate) fn pci_info(handle: usize, info: Out<PciInfo>) -> Answer {
+    let device = device_behind(handle)?;
+    let (short, long) = (bus_id(device), format!("0000{}", bus_id(device)));
+    let (mut legacy_id, mut id) = ([0; 16], [0; 32]);
+    legacy_id[..short.len()].copy_from_slice(short.as_bytes());
+    id[..long.len()].copy_from_slice(long.as_bytes());
+    info.set(PciInfo {
+        legacy_id,
+        domain: 0,
+        bus: bus_number(device) as u32,
+        device: 0,
+        device_id: 0x10de,
+        subsystem_id: 0,
+        id,
+    })
+}
+
+/// Bytes of memory: all, free, used.
+fn memory_of(handle: usize) -> Result<[u64; 3], Refusal> {
+    let device = device_behind(handle)?;
+    machine().bury_the_dead();
+    let (total, used) = (machine().fact(device, Fact::TotalBytes), machine().fact(device, Fact::UsedBytes));
+    Ok([total, total.saturating_sub(used), used])
+}
+
+pub(crate) fn memory(handle: usize, out: Out<[u64; 3]>) -> Answer {
+    out.set(memory_of(handle)?)
+}
+
+/// `nvmlMemory_v2_t`: its version, all, what the system keeps, free, used.
+pub(crate) fn memory_v2(handle: usize, out: Out<[u64; 5]>) -> Answer {
+    let [total, free, used] = memory_of(handle)?;
+    out.set([0x0200_0028, total, 0, free, used])
+}
+
+/// Nothing is computed.
+pub(crate) fn utilization(handle: usize, rates: Out<[u32; 2]>) -> Answer {
+    device_behind(handle)?;
+    rates.set([0, 0])
+}
+
+pub(crate) fn capability(handle: usize, major: Out<c_int>, minor: Out<c_int>) -> Answer {
+    let capability = machine().fact(device_behind(handle)?, Fact::ComputeCapability) as c_int;
+    major.set(capability / 10)?;
+    minor.set(capability % 10)
+}
+
+/// Writes as many entries as the caller has room for, and how many there are.
+fn list<const WORDS: usize>(
+    handle: usize,
+    count: Out<u32>,
+    entries: *mut [u64; WORDS],
+    entry: impl Fn(u32, u64) -> [u64; WORDS],
+) -> Answer {
+    let processes = machine().processes_on(device_behind(handle)?);
+    let room = count.get()? as usize;
+    count.set(processes.len() as u32)?;
+    if processes.len() > room {
+        return Err(Refusal::InsufficientSize);
+    }
+    if entries.is_null() && !processes.is_empty() {
+        return Err(Refusal::InvalidValue);
+    }
+    for (i, &(id, bytes)) in processes.iter().enumerate() {
+        // SAFETY: the caller has `room` entries there, which are no fewer.
+        unsafe { entries.add(i).write_unaligned(entry(id, bytes)) };
+    }
+    Ok(())
+}
+
+/// `nvmlProcessInfo_v1_t`: the process's id, and its bytes.
+pub(crate) fn processes_v1(handle: usize, count: Out<u32>, entries: *mut [u64; 2]) -> Answer {
+    list(handle, count, entries, |id, bytes| [u64::from(id), bytes])
+}
+
+/// `nvmlProcessInfo_t`: the process's id, its bytes, and two instances of a partitioned GPU: none.
+pub(crate) fn processes(handle: usize, count: Out<u32>, entries: *mut [u64; 3]) -> Answer {
+    list(handle, count, entries, |id, bytes| [u64::from(id), bytes, u64::MAX])
+}
+
+/// No processes of this kind.
+pub(crate) fn none(handle: usize, count: Out<u32>) -> Answer {
+    device_behind(handle)?;
+    count.set(0)
+}
+
+pub(crate) fn driver_version(version: Out<u8>, length: u32) -> Answer {
+    version.set_text("580.0.phantom", length as usize)
+}
+
+pub(crate) fn process_name(id: u32, name: Out<u8>, length: u32) -> Answer {
+    let program = std::fs::read_link(format!("/proc/{id}/exe")).map_err(|_| Refusal::NotFound)?;
+    name.set_text(&program.to_string_lossy(), length as usize)
+}

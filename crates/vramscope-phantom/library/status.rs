@@ -1,0 +1,118 @@
+//! Why a call did not succeed, and the number that each library has for it.
+
+use std::ffi::c_int;
+
+/// Why a call did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// An argument means nothing here, such as a null pointer.
+    InvalidValue,
+    /// No device memory is left.
+    OutOfMemory,
+    /// There is no such device.
+    InvalidDevice,
+    /// A handle is none that was given out.
+    InvalidHandle,
+    /// Nobody set it up.
+    NotInitialized,
+    /// There is no such name.
+    NotFound,
+    /// The phantom does not do this.
+    NotSupported,
+    /// The caller's buffer is too small.
+    InsufficientSize,
+    /// The stream is not being captured as it would have to be.
+    IllegalState,
+}
+
+pub(crate) type Answer = Result<(), Refusal>;
+
+/// The libraries that the phantom answers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Library {
+    Driver,
+    Runtime,
+    Nvml,
+    Cublas,
+    Cudnn,
+    Cusolver,
+    Cusparse,
+    Cufft,
+    Curand,
+    Nccl,
+}
+
+impl Library {
+    /// The number for a refusal, by the library's own header.
+    pub(crate) fn code(self, refusal: Refusal) -> c_int {
+        use Refusal::*;
+        match self {
+            // cuda.h and driver_types.h share these.
+            Self::Driver | Self::Runtime => match refusal {
+                InvalidValue | InsufficientSize => 1,
+                OutOfMemory => 2,
+                NotInitialized => 3,
+                InvalidDevice => 101,
+                InvalidHandle => 400,
+                IllegalState => 401,
+                NotFound => 500,
+                NotSupported => 801,
+            },
+            Self::Nvml => match refusal {
+                NotInitialized => 1,
+                InvalidValue | InvalidDevice | InvalidHandle => 2,
+                NotSupported => 3,
+                NotFound => 6,
+                InsufficientSize => 7,
+                OutOfMemory => 20,
+                IllegalState => 999,
+            },
+            Self::Cublas => match refusal {
+                NotInitialized | InvalidHandle => 1,
+                OutOfMemory => 3,
+                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 7,
+                IllegalState => 14,
+                NotSupported => 15,
+            },
+            Self::Cudnn => match refusal {
+                NotInitialized => 1001,
+                InvalidValue | InvalidDevice | InvalidHandle | InsufficientSize | NotFound => 2000,
+                NotSupported => 3000,
+                OutOfMemory | IllegalState => 4000,
+            },
+            Self::Cusolver => match refusal {
+                NotInitialized | InvalidHandle => 1,
+                OutOfMemory => 2,
+                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 3,
+                IllegalState => 7,
+                NotSupported => 9,
+            },
+            Self::Cusparse => match refusal {
+                NotInitialized | InvalidHandle => 1,
+                OutOfMemory => 2,
+                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 3,
+                IllegalState => 7,
+                NotSupported => 10,
+            },
+            Self::Cufft => match refusal {
+                InvalidHandle => 1,
+                OutOfMemory => 2,
+                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 4,
+                NotInitialized | IllegalState => 7,
+                NotSupported => 16,
+            },
+            Self::Curand => match refusal {
+                NotInitialized | InvalidHandle => 101,
+                OutOfMemory => 102,
+                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 104,
+                NotSupported | IllegalState => 999,
+            },
+            Self::Nccl => match refusal {
+                OutOfMemory | NotInitialized => 1,
+                IllegalState => 3,
+                InvalidValue | InvalidDevice | InvalidHandle | InsufficientSize | NotFound => 4,
+                NotSupported => 5,
+            },
+        }
+    }
+}

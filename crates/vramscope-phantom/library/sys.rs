@@ -1,0 +1,59 @@
+//! The few functions of the C library that Rust's own does not offer. The library stands on no crate, so that one call of
+//! the compiler builds it.
+
+use std::ffi::{c_char, c_int, c_void};
+
+pub(crate) const PROT_READ: c_int = 1;
+pub(crate) const PROT_WRITE: c_int = 2;
+pub(crate) const MAP_SHARED: c_int = 0x01;
+pub(crate) const MAP_PRIVATE: c_int = 0x02;
+pub(crate) const MAP_ANONYMOUS: c_int = 0x20;
+pub(crate) const MAP_NORESERVE: c_int = 0x4000;
+pub(crate) const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
+pub(crate) const MADV_DONTNEED: c_int = 4;
+pub(crate) const MADV_DONTDUMP: c_int = 16;
+pub(crate) const RTLD_NOW: c_int = 2;
+pub(crate) const RTLD_NOLOAD: c_int = 4;
+
+/// `struct dl_phdr_info`.
+#[repr(C)]
+pub(crate) struct ObjectInfo {
+    /// What is added to addresses in the object's file.
+    pub(crate) base: usize,
+    pub(crate) name: *const c_char,
+    pub(crate) headers: *const ProgramHeader,
+    pub(crate) header_count: u16,
+    /// How many objects were loaded since the program began.
+    pub(crate) loaded: u64,
+}
+
+/// `Elf64_Phdr`.
+#[repr(C)]
+pub(crate) struct ProgramHeader {
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) address: u64,
+    pub(crate) physical_address: u64,
+    pub(crate) file_size: u64,
+    pub(crate) memory_size: u64,
+    pub(crate) alignment: u64,
+}
+
+unsafe extern "C" {
+    pub(crate) fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub(crate) fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+    pub(crate) fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
+    pub(crate) fn dl_iterate_phdr(
+        callback: extern "C" fn(*const ObjectInfo, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
+}

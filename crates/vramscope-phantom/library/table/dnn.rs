@@ -1,0 +1,91 @@
+//! cuDNN 9.
+
+use std::ffi::{c_char, c_int};
+
+use crate::dnn::{self, backend, descriptors, rnn};
+use crate::out::Out;
+use crate::texts;
+
+calls! {
+    Cudnn;
+    answer {
+        cudnnGetProperty(which: c_int, value: Out<c_int>) = dnn::property;
+        cudnnGetStream(handle: usize, stream: Out<usize>) = dnn::stream;
+        cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) = backend::create;
+        cudnnBackendDestroyDescriptor(descriptor: usize) = backend::destroy;
+        cudnnBackendSetAttribute(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8)
+            = backend::set;
+        cudnnBackendGetAttribute(descriptor: usize, name: c_int, kind: c_int, wanted: i64, count: Out<i64>,
+            elements: *mut u8) = backend::get;
+        cudnnSetTensorNdDescriptor(descriptor: usize, kind: c_int, dimensions: c_int, sizes: *const c_int,
+            strides: *const c_int) = descriptors::set_tensor;
+        cudnnGetTensorNdDescriptor(descriptor: usize, wanted: c_int, kind: Out<c_int>, dimensions: Out<c_int>,
+            sizes: *mut c_int, strides: *mut c_int) = descriptors::get_tensor;
+        cudnnSetFilterNdDescriptor(descriptor: usize, kind: c_int, format: c_int, dimensions: c_int,
+            sizes: *const c_int) = descriptors::set_filter;
+        cudnnGetFilterNdDescriptor(descriptor: usize, wanted: c_int, kind: Out<c_int>, format: Out<c_int>,
+            dimensions: Out<c_int>, sizes: *mut c_int) = descriptors::get_filter;
+        cudnnSetRNNDescriptor_v8(descriptor: usize, algorithm: c_int, cell: c_int, bias: c_int, direction: c_int,
+            input: c_int, kind: c_int, precision: c_int, math: c_int, input_size: c_int, hidden_size: c_int,
+            projection: c_int, layers: c_int) = rnn::set;
+        cudnnSetRNNDataDescriptor(descriptor: usize, kind: c_int, layout: c_int, length: c_int, batch: c_int)
+            = rnn::set_data;
+        cudnnGetRNNWeightSpaceSize(handle: usize, descriptor: usize, size: Out<usize>) = rnn::weight_size;
+        cudnnGetRNNTempSpaceSizes(handle: usize, descriptor: usize, mode: c_int, data: usize, work: Out<usize>,
+            reserve: Out<usize>) = rnn::temporary_sizes;
+        cudnnGetRNNWeightParams(handle: usize, descriptor: usize, layer: c_int, size: usize, space: u64,
+            which: c_int, matrix: usize, matrix_at: Out<u64>, bias: usize, bias_at: Out<u64>) = rnn::weights;
+        cudnnDropoutGetStatesSize(handle: usize, size: Out<usize>) = dnn::dropout_states;
+        cudnnGetConvolutionForwardAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize, wanted: c_int,
+            found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
+        cudnnGetConvolutionBackwardDataAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize,
+            wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize,
+            wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
+        cudnnFindConvolutionForwardAlgorithmEx(handle: usize, a: usize, b: usize, c: usize, d: usize, e: usize,
+            f: usize, g: usize, wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::found_algorithm;
+        cudnnFindConvolutionBackwardDataAlgorithmEx(handle: usize, a: usize, b: usize, c: usize, d: usize, e: usize,
+            f: usize, g: usize, wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::found_algorithm;
+        cudnnFindConvolutionBackwardFilterAlgorithmEx(handle: usize, a: usize, b: usize, c: usize, d: usize,
+            e: usize, f: usize, g: usize, wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>)
+            = dnn::found_algorithm;
+    }
+    value {
+        cudnnGetVersion() -> usize = dnn::version;
+        cudnnGetCudartVersion() -> usize = dnn::runtime_version;
+        cudnnGetErrorString(status: c_int) -> *const c_char = texts::status_string;
+        cudnnGetLastErrorString(message: Out<u8>, length: usize) -> () = dnn::last_error;
+    }
+    create {
+        cudnnCreate cudnnCreateActivationDescriptor cudnnCreateCTCLossDescriptor cudnnCreateConvolutionDescriptor
+        cudnnCreateDropoutDescriptor cudnnCreateFilterDescriptor cudnnCreatePoolingDescriptor
+        cudnnCreateRNNDataDescriptor cudnnCreateRNNDescriptor cudnnCreateSpatialTransformerDescriptor
+        cudnnCreateTensorDescriptor
+    }
+    zero {
+        cudnnGetBatchNormalizationBackwardExWorkspaceSize[10: usize]
+        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize[8: usize]
+        cudnnGetBatchNormalizationTrainingExReserveSpaceSize[5: usize]
+        cudnnGetCTCLossWorkspaceSize[8: usize] cudnnGetCTCLossWorkspaceSize_v8[5: usize]
+        cudnnGetConvolutionBackwardDataWorkspaceSize[6: usize]
+        cudnnGetConvolutionBackwardFilterWorkspaceSize[6: usize] cudnnGetConvolutionForwardWorkspaceSize[6: usize]
+    }
+    launch {
+        cudnnBackendExecute cudnnBatchNormalizationBackwardEx cudnnBatchNormalizationForwardInference
+        cudnnBatchNormalizationForwardTrainingEx cudnnCTCLoss cudnnCTCLoss_v8 cudnnConvolutionBackwardData
+        cudnnConvolutionBackwardFilter cudnnConvolutionBiasActivationForward cudnnConvolutionForward
+        cudnnPoolingForward cudnnRNNBackwardData_v8 cudnnRNNBackwardWeights_v8 cudnnRNNForward
+        cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfGridGeneratorForward cudnnSpatialTfSamplerBackward
+        cudnnSpatialTfSamplerForward
+    }
+    succeed {
+        cudnnBackendFinalize cudnnBackendInitialize cudnnDestroy cudnnDestroyActivationDescriptor
+        cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor cudnnDestroyDropoutDescriptor
+        cudnnDestroyFilterDescriptor cudnnDestroyPoolingDescriptor cudnnDestroyRNNDataDescriptor
+        cudnnDestroyRNNDescriptor cudnnDestroySpatialTransformerDescriptor cudnnDestroyTensorDescriptor
+        cudnnRestoreDropoutDescriptor cudnnSetActivationDescriptor cudnnSetCTCLossDescriptor
+        cudnnSetCTCLossDescriptorEx cudnnSetCTCLossDescriptor_v9 cudnnSetConvolutionGroupCount
+        cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor cudnnSetDropoutDescriptor
+        cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor cudnnSetStream
+    }
+}

@@ -1,0 +1,139 @@
+//! The CUDA runtime, as PyTorch links it. Where CUDA 12 and 13 differ in a signature, they differ in the name too, but for
+//! `cudaStreamGetCaptureInfo` and the layout of `cudaDeviceProp`.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::memory::{self, async_pool, copies, host};
+use crate::out::Out;
+use crate::{calls, device, entry_points, kernels, streams, texts, threads};
+
+calls! {
+    Runtime;
+    answer {
+        cudaGetDeviceCount(count: Out<c_int>) = device::count;
+        cudaGetDevice(device: Out<c_int>) = threads::get_device;
+        cudaSetDevice(device: c_int) = threads::set_device;
+        cudaGetDeviceProperties(properties: Out<u8>, device: c_int) = device::properties;
+        cudaGetDeviceProperties_v2(properties: Out<u8>, device: c_int) = device::properties;
+        cudaDeviceGetAttribute(value: Out<c_int>, which: c_int, device: c_int) = device::attribute;
+        cudaDeviceGetPCIBusId(id: Out<u8>, length: c_int, device: c_int) = device::pci_bus_id;
+        cudaDeviceGetByPCIBusId(device: Out<c_int>, id: *const c_char) = device::by_pci_bus_id;
+        cudaDeviceGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) = device::stream_priorities;
+        cudaDeviceGetLimit(value: Out<usize>, which: c_int) = device::limit;
+        cudaDeviceCanAccessPeer(can: Out<c_int>, device: c_int, peer: c_int) = device::can_access_peer;
+        cudaDeviceSynchronize() = streams::synchronize;
+        cudaDriverGetVersion(version: Out<c_int>) = device::driver_version;
+        cudaRuntimeGetVersion(version: Out<c_int>) = device::runtime_version;
+        cudaGetDriverEntryPoint(name: *const c_char, function: Out<usize>, flags: u64, status: Out<c_int>)
+            = entry_points::driver_entry_point_unversioned;
+        cudaGetDriverEntryPointByVersion(name: *const c_char, function: Out<usize>, version: u32, flags: u64,
+            status: Out<c_int>) = entry_points::driver_entry_point;
+
+        cudaMalloc(address: Out<u64>, size: usize) = memory::malloc;
+        cudaMallocManaged(address: Out<u64>, size: usize, flags: u32) = memory::malloc_managed;
+        cudaFree(address: u64) = memory::free;
+        cudaMemGetInfo(free: Out<usize>, total: Out<usize>) = memory::info;
+        cudaPointerGetAttributes(attributes: Out<u8>, address: u64) = device::pointer_attributes;
+        cudaHostAlloc(address: Out<u64>, size: usize, flags: u32) = host::allocate;
+        cudaMallocHost(address: Out<u64>, size: usize) = host::allocate_plain;
+        cudaFreeHost(address: u64) = host::free;
+        cudaHostRegister(address: u64, size: usize, flags: u32) = host::register;
+        cudaHostUnregister(address: u64) = host::unregister;
+        cudaHostGetDevicePointer(device: Out<u64>, host: u64, flags: u32) = host::device_pointer;
+
+        cudaMallocAsync(address: Out<u64>, size: usize, stream: usize) = async_pool::malloc;
+        cudaMallocFromPoolAsync(address: Out<u64>, size: usize, pool: usize, stream: usize) = async_pool::malloc_from;
+        cudaFreeAsync(address: u64, stream: usize) = async_pool::free;
+        cudaDeviceGetDefaultMemPool(pool: Out<usize>, device: c_int) = async_pool::default_pool;
+        cudaDeviceGetMemPool(pool: Out<usize>, device: c_int) = async_pool::default_pool;
+        cudaMemPoolGetAttribute(pool: usize, which: c_int, value: Out<u64>) = async_pool::get_attribute;
+        cudaMemPoolSetAttribute(pool: usize, which: c_int, value: *const u64) = async_pool::set_attribute;
+        cudaMemPoolTrimTo(pool: usize, keep: usize) = async_pool::trim;
+
+        cudaMemcpy(to: u64, from: u64, size: usize, kind: c_int) = copies::memcpy;
+        cudaMemcpyAsync(to: u64, from: u64, size: usize, kind: c_int, stream: usize) = copies::memcpy_async;
+        cudaMemcpy2DAsync(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize,
+            kind: c_int, stream: usize) = copies::memcpy_2d_async;
+        cudaMemcpyPeerAsync(to: u64, to_device: c_int, from: u64, from_device: c_int, size: usize, stream: usize)
+            = copies::memcpy_peer_async;
+        cudaMemset(address: u64, value: c_int, size: usize) = copies::memset;
+        cudaMemsetAsync(address: u64, value: c_int, size: usize, stream: usize) = copies::memset_async;
+
+        cudaStreamCreate(stream: Out<usize>) = streams::create;
+        cudaStreamCreateWithFlags(stream: Out<usize>, flags: u32) = streams::create_with_flags;
+        cudaStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: c_int) = streams::create_with_priority;
+        cudaStreamDestroy(stream: usize) = streams::destroy;
+        cudaStreamGetPriority(stream: usize, priority: Out<c_int>) = streams::priority;
+        cudaStreamGetFlags(stream: usize, flags: Out<u32>) = streams::flags;
+        cudaStreamSynchronize(stream: usize) = streams::synchronize_stream;
+        cudaStreamWaitEvent(stream: usize, event: usize, flags: u32) = streams::wait_event;
+        cudaLaunchHostFunc(stream: usize, function: extern "C" fn(*mut c_void), data: *mut c_void)
+            = streams::host_function;
+        cudaStreamAddCallback(stream: usize, function: extern "C" fn(usize, c_int, *mut c_void), data: *mut c_void,
+            flags: u32) = streams::callback;
+        cudaEventCreate(event: Out<usize>) = streams::create_event;
+        cudaEventCreateWithFlags(event: Out<usize>, flags: u32) = streams::create_event_with_flags;
+        cudaEventDestroy(event: usize) = streams::destroy_event;
+        cudaEventRecord(event: usize, stream: usize) = streams::record;
+        cudaEventRecordWithFlags(event: usize, stream: usize, flags: u32) = streams::record_with_flags;
+        cudaEventQuery(event: usize) = streams::query_event;
+        cudaEventSynchronize(event: usize) = streams::query_event;
+        cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
+        cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
+
+        cudaStreamBeginCapture(stream: usize, mode: c_int) = streams::begin_capture;
+        cudaStreamEndCapture(stream: usize, graph: Out<usize>) = streams::end_capture;
+        cudaStreamIsCapturing(stream: usize, status: Out<c_int>) = streams::is_capturing;
+        cudaStreamGetCaptureInfo(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
+            dependencies: Out<usize>, edges: Out<usize>, count: Out<usize>) = streams::capture_info;
+        cudaStreamGetCaptureInfo_v2(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
+            dependencies: Out<usize>, count: Out<usize>) = streams::capture_info_v2;
+        cudaThreadExchangeStreamCaptureMode(mode: Out<c_int>) = streams::exchange_capture_mode;
+        cudaGraphInstantiate(executable: Out<usize>, graph: usize) = streams::instantiate;
+        cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize) = streams::instantiate;
+        cudaGraphGetNodes(graph: usize, nodes: usize, count: Out<usize>) = streams::graph_nodes;
+        cudaGraphDebugDotPrint(graph: usize, path: *const c_char, flags: u32) = streams::draw_graph;
+
+        __cudaGetKernel(kernel: Out<usize>, function: usize) = kernels::kernel;
+        cudaGetFuncBySymbol(kernel: Out<usize>, function: usize) = kernels::kernel;
+        cudaFuncGetAttributes(attributes: Out<u8>, function: usize) = kernels::attributes;
+        cudaGetSymbolAddress(address: Out<u64>, symbol: usize) = kernels::symbol_address;
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<c_int>, function: usize, block_size: c_int,
+            shared: usize) = kernels::occupancy;
+        cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<c_int>, function: usize, block_size: c_int,
+            shared: usize, flags: u32) = kernels::occupancy_with_flags;
+    }
+    value {
+        cudaGetErrorName(code: c_int) -> *const c_char = texts::error_name;
+        cudaGetErrorString(code: c_int) -> *const c_char = texts::error_string;
+        cudaGetLastError() -> c_int = calls::take_last_error;
+        cudaPeekAtLastError() -> c_int = calls::last_error;
+        __cudaRegisterFatBinary(binary: *const c_void) -> usize = kernels::register_binary;
+        __cudaRegisterFatBinaryEnd() -> () = kernels::ignore;
+        __cudaUnregisterFatBinary() -> () = kernels::ignore;
+        __cudaRegisterFunction() -> () = kernels::ignore;
+        __cudaRegisterVar() -> () = kernels::ignore;
+        __cudaRegisterManagedVar() -> () = kernels::ignore;
+        __cudaInitModule() -> u8 = kernels::module_is_ready;
+        __cudaPushCallConfiguration() -> u32 = kernels::push_configuration;
+        __cudaPopCallConfiguration(grid: Out<[u32; 3]>, block: Out<[u32; 3]>, shared: Out<usize>, stream: Out<usize>)
+            -> c_int = kernels::pop_configuration;
+    }
+    create {
+        cudaGraphCreate
+    }
+    launch {
+        __cudaLaunchKernel cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaGraphLaunch
+        cudaMemcpyToSymbol
+    }
+    succeed {
+        cudaDeviceEnablePeerAccess cudaDeviceDisablePeerAccess cudaDeviceSetLimit cudaDeviceSetCacheConfig
+        cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGraphDestroy cudaGraphExecDestroy cudaMemAdvise
+        cudaMemPoolSetAccess cudaMemPrefetchAsync cudaProfilerStart cudaProfilerStop cudaSetDeviceFlags cudaStreamQuery
+        cudaStreamAttachMemAsync cudaDeviceReset cudaCtxResetPersistingL2Cache cudaStreamSetAttribute
+    }
+    refuse {
+        cudaIpcCloseMemHandle cudaIpcGetEventHandle cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle
+        cudaGraphNodeGetDependencies cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
+    }
+}

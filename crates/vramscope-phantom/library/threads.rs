@@ -1,0 +1,137 @@
+//! Each thread's current device and contexts.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::machine::machine;
+use crate::out::Out;
+use crate::state::DEVICES;
+use crate::status::{Answer, Refusal};
+
+thread_local! {
+    static DEVICE: Cell<c_int> = const { Cell::new(0) };
+    /// Contexts that were current before others were pushed, as devices.
+    static PUSHED: RefCell<Vec<c_int>> = const { RefCell::new(Vec::new()) };
+    /// Whether the driver has a current context here: the runtime makes one when it is used.
+    static HAS_CONTEXT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How often the program retained each device's context, and did not release it.
+static RETAINED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
+
+/// The devices whose context the runtime retained for itself, which it does until the process ends.
+static KEPT: [AtomicBool; DEVICES] = [const { AtomicBool::new(false) }; DEVICES];
+
+/// Handles of primary contexts: the device's number behind a mark, so that they are not null.
+const CONTEXT: usize = 0x6100_0000_0000;
+
+/// The device that calls on this thread mean.
+pub(crate) fn current_device() -> Result<usize, Refusal> {
+    machine().device(DEVICE.get())
+}
+
+/// The device that calls on this thread mean, with its context: the runtime makes it current.
+pub(crate) fn use_current_device() -> Result<usize, Refusal> {
+    let device = current_device()?;
+    machine().need_context(device)?;
+    // Without a context of the driver's it is the runtime that asks.
+    if !HAS_CONTEXT.replace(true) {
+        KEPT[device].store(true, Ordering::Relaxed);
+    }
+    Ok(device)
+}
+
+/// `cudaSetDevice`, which makes the context as well since CUDA 12.
+pub(crate) fn set_device(device: c_int) -> Answer {
+    KEPT[machine().device(device)?].store(true, Ordering::Relaxed);
+    DEVICE.set(device);
+    use_current_device().map(drop)
+}
+
+pub(crate) fn get_device(device: Out<c_int>) -> Answer {
+    device.set(DEVICE.get())
+}
+
+/// The handle of a device's context.
+pub(crate) fn context_of(device: usize) -> usize {
+    CONTEXT + 64 * device
+}
+
+fn device_behind(context: usize) -> Result<c_int, Refusal> {
+    let device = context.checked_sub(CONTEXT).ok_or(Refusal::InvalidValue)? / 64;
+    machine().device(device as c_int)?;
+    Ok(device as c_int)
+}
+
+pub(crate) fn retain_primary(context: Out<usize>, device: c_int) -> Answer {
+    let device = machine().device(device)?;
+    machine().need_context(device)?;
+    context.set(context_of(device))?;
+    RETAINED[device].fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// The last release ends the context, and with it what the context took of the device.
+pub(crate) fn release_primary(device: c_int) -> Answer {
+    let device = machine().device(device)?;
+    let before = RETAINED[device]
+        .try_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1))
+        .unwrap_or(0);
+    if before == 1 && !KEPT[device].load(Ordering::Relaxed) {
+        machine().end_context(device);
+    }
+    Ok(())
+}
+
+pub(crate) fn primary_state(device: c_int, flags: Out<u32>, active: Out<c_int>) -> Answer {
+    let device = machine().device(device)?;
+    flags.set_if_wanted(0);
+    active.set(machine().has_context(device).into())
+}
+
+pub(crate) fn get_context(context: Out<usize>) -> Answer {
+    context.set(if HAS_CONTEXT.get() { context_of(current_device()?) } else { 0 })
+}
+
+pub(crate) fn set_context(context: usize) -> Answer {
+    HAS_CONTEXT.set(context != 0);
+    if context != 0 {
+        DEVICE.set(device_behind(context)?);
+    }
+    Ok(())
+}
+
+/// `cuCtxCreate`: the device's own context stands for it, too.
+pub(crate) fn create_context(context: Out<usize>, _flags: u32, device: c_int) -> Answer {
+    retain_primary(context, device)?;
+    set_device(device)
+}
+
+pub(crate) fn context_device(device: Out<c_int>) -> Answer {
+    if HAS_CONTEXT.get() { device.set(DEVICE.get()) } else { Err(Refusal::NotInitialized) }
+}
+
+pub(crate) fn push_context(context: usize) -> Answer {
+    let device = device_behind(context)?;
+    let before = if HAS_CONTEXT.get() { DEVICE.get() } else { -1 };
+    PUSHED.with_borrow_mut(|pushed| pushed.push(before));
+    DEVICE.set(device);
+    HAS_CONTEXT.set(true);
+    Ok(())
+}
+
+pub(crate) fn pop_context(context: Out<usize>) -> Answer {
+    if !HAS_CONTEXT.get() {
+        return Err(Refusal::NotInitialized);
+    }
+    context.set_if_wanted(context_of(current_device()?));
+    let before = PUSHED.with_borrow_mut(Vec::pop).unwrap_or(-1);
+    HAS_CONTEXT.set(before >= 0);
+    DEVICE.set(before.max(0));
+    Ok(())
+}
+
+pub(crate) fn api_version(_context: usize, version: Out<u32>) -> Answer {
+    version.set(3020)
+}

@@ -1,0 +1,111 @@
+"""Run the workloads of this folder on phantom GPUs and compare PyTorch's counters with those of recorded runs.
+
+    truth.py TRUTH --run 'vramscope phantom run --once --gpus {gpus} --memory {memory} --context {context} --'
+
+TRUTH is a file of JSON objects, one a line and one a run: which workload, under which settings, on which device, and
+what PyTorch's allocator counted. --run is the command that a program is started with; {gpus} becomes the number of
+GPUs, {memory} the bytes of each, and {context} the bytes that a process takes of it before it allocates.
+
+The runs of the PyTorch release that --python has are repeated, and the others are passed over. A line a run says
+whether every counter is equal, or else what each one is and what it should be. Ends with 1 where any differs.
+
+The recorded runs had one cuBLAS handle for all threads, and no cuBLASLt. So programs run with --one-thread and
+DISABLE_ADDMM_CUDA_LT=1, which makes stock PyTorch take the same memory.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(__file__).parent
+COUNTERS = [
+    "peak_allocated",
+    "peak_active",
+    "peak_requested",
+    "peak_reserved",
+    "end_reserved",
+    "segments_allocated",
+    "segments_freed",
+    "num_alloc_retries",
+    "num_ooms",
+    "allocations",
+]
+# An error's text is compared up to these words. What follows depends on whether PyTorch finds NVML, and the recorded runs had
+# none.
+LAST_WORDS = " is free."
+GPUS = {"two_gpus": 2}
+SECONDS = 120
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("truth", type=pathlib.Path)
+    parser.add_argument("--run", required=True, help="what to put before a program's command")
+    parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
+    parser.add_argument("--only", default="", help="only the runs whose name contains this")
+    arguments = parser.parse_args()
+
+    runs = [json.loads(line) for line in arguments.truth.read_text().splitlines()]
+    runs = [run for run in runs if arguments.only in run["file"]]
+    release = release_of(arguments.python)
+    wanted = [run for run in runs if run["torch"] == release]
+    equal = 0
+    for run in wanted:
+        differences = compare(run, arguments)
+        equal += not differences
+        name = run["file"].removesuffix(".pickle")
+        print(f"{name}: {', '.join(differences) or 'equal'}", flush=True)
+    print(f"{equal} of {len(wanted)} equal on PyTorch {release}; {len(runs) - len(wanted)} of other releases")
+    sys.exit(equal != len(wanted))
+
+
+def release_of(python):
+    command = [python, "-c", "import torch; print(torch.__version__)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def compare(run, arguments):
+    """Repeat a run; every counter that differs, in words."""
+    try:
+        counted = repeat(run, arguments)
+    except RuntimeError as error:
+        return [str(error)]
+    differences = [
+        f"{name} is {counted[name]}, should be {run[name]}" for name in COUNTERS if counted[name] != run[name]
+    ]
+    text, should_be = (oom and oom.partition(LAST_WORDS)[0] for oom in (counted["oom"], run["oom"]))
+    if text != should_be:
+        differences.append(f"the error is {text!r}, should be {should_be!r}")
+    return differences
+
+
+def repeat(run, arguments):
+    """What the allocator counts in the workload of this run, under its settings and on its device."""
+    words = {
+        "gpus": GPUS.get(run["name"], 1),
+        "memory": run["device_capacity"],
+        "context": run["device_capacity"] - run["device_free_at_start"],
+    }
+    command = [word.format(**words) for word in shlex.split(arguments.run)]
+    command += [arguments.python, FOLDER / f"{run['name']}.py", "--one-thread", "--iterations", str(run["iters"])]
+    if run["file"].endswith("-late.pickle"):
+        command += ["--warm-up", "1"]
+    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": run["conf"], "DISABLE_ADDMM_CUDA_LT": "1"}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"still runs after {SECONDS} seconds") from None
+    # The command ends with 1 where a program does not fit.
+    if done.returncode != 0 and not (done.returncode == 1 and run["oom"]):
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise RuntimeError(f"ended with {done.returncode}: {last}")
+    # Other programs that the command starts may print as well, but the counters come last.
+    return next(json.loads(line) for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
+
+
+if __name__ == "__main__":
+    main()

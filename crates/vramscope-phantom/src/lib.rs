@@ -1,0 +1,8 @@
+#![doc = include_str!("../README.md")]
+
+mod machine;
+mod run;
+mod state;
+
+pub use machine::{Counts, GpuUse, MachineReport, PhantomGpu, Unanswered};
+pub use run::{PhantomError, PhantomOptions, PhantomRun};

@@ -1,0 +1,322 @@
+//! What all processes on a machine's phantom GPUs share: the GPUs themselves, who holds how much of them, and what was
+//! noticed on the way. It is a file of 64-bit words, so that nothing is lost when a process dies, and so that the command
+//! reads it with ordinary reads.
+//!
+//! The phantom's library compiles this file too: it is the one thing that both sides agree on.
+
+#![allow(dead_code, reason = "each of the two sides uses its part")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The first word of the file: its kind and version.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"phantom1");
+
+/// Most GPUs of one machine.
+pub(crate) const DEVICES: usize = 16;
+
+/// Most processes that hold memory at the same time.
+pub(crate) const PROCESSES: usize = 256;
+
+/// Most names of calls that are remembered.
+pub(crate) const CALLS: usize = 512;
+
+/// Words of a text: 64 bytes, filled up with zeros.
+const TEXT: usize = 8;
+
+const HEADER: usize = 0;
+const HEADER_WORDS: usize = 8;
+const COUNTERS: usize = HEADER + HEADER_WORDS;
+const COUNTER_WORDS: usize = 24;
+const DEVICE: usize = COUNTERS + COUNTER_WORDS;
+const DEVICE_WORDS: usize = 32 + TEXT;
+const PROCESS: usize = DEVICE + DEVICES * DEVICE_WORDS;
+const PROCESS_WORDS: usize = 2 + DEVICES * Purpose::ALL.len();
+const CALL: usize = PROCESS + PROCESSES * PROCESS_WORDS;
+const CALL_WORDS: usize = 2 + TEXT;
+
+/// Words of the whole file.
+pub(crate) const WORDS: usize = CALL + CALLS * CALL_WORDS;
+
+/// What device memory is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What the program took: for PyTorch, the segments of its allocator.
+    Memory,
+    /// The CUDA context of the process, by the GPU's profile.
+    Context,
+    /// What NCCL takes for a communicator, by a model.
+    Communication,
+}
+
+impl Purpose {
+    /// Every purpose, in order of its number.
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Context, Self::Communication];
+}
+
+/// What is counted over all processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// Kernels and operations of libraries that were asked for, and computed nothing.
+    Launches,
+    /// Copies of at most [`VALUE_BYTES`] from a device to the host: a program may branch on them.
+    ValuesRead,
+    /// Larger copies from a device to the host.
+    ResultsRead,
+    /// Operations of NCCL that returned at once.
+    Collectives,
+    /// Requests for device memory that failed.
+    OutOfMemory,
+    /// Processes that ended without giving back what they held: killed, mostly.
+    Killed,
+}
+
+/// So many bytes are one value: of `.item()`, or the number of elements that `nonzero` found.
+pub(crate) const VALUE_BYTES: usize = 8;
+
+/// A fact about a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// Bytes of memory as the driver reports them.
+    TotalBytes,
+    /// Bytes that a process's context takes.
+    ContextBytes,
+    /// Bytes held now, by all processes.
+    UsedBytes,
+    /// The most bytes that were ever held.
+    PeakBytes,
+    /// The compute capability: 10 times the major number, and the minor.
+    ComputeCapability,
+    /// Streaming multiprocessors.
+    Multiprocessors,
+    /// Threads that one of them can hold.
+    ThreadsPerMultiprocessor,
+    /// Blocks that one of them can hold.
+    BlocksPerMultiprocessor,
+    /// Bytes of shared memory that one of them has.
+    SharedPerMultiprocessor,
+    /// Bytes of shared memory that a block may ask for.
+    SharedPerBlock,
+    /// Bytes of the second cache.
+    L2Bytes,
+    /// Bits of the memory's bus.
+    BusBits,
+    /// 1 where it shares the host's memory.
+    Integrated,
+}
+
+/// What happened to a call that no row of the table answers as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noticed {
+    /// The table has no such name.
+    Unknown,
+    /// The table refuses it.
+    Refused,
+}
+
+/// The words, mapped by the library or read from the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct State<'a>(&'a [AtomicU64]);
+
+impl<'a> State<'a> {
+    /// A state in `words`; `None` where they are none.
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Option<Self> {
+        (words.len() == WORDS && words[HEADER].load(Ordering::Relaxed) == MAGIC).then_some(Self(words))
+    }
+
+    /// Makes a state of `words`, of which there are [`WORDS`], all 0; without devices.
+    pub(crate) fn begin(words: &'a [AtomicU64], cuda_version: u64, random_values: Option<u64>) -> Self {
+        let state = Self(words);
+        state.0[HEADER + 2].store(cuda_version, Ordering::Relaxed);
+        state.0[HEADER + 3].store(random_values.map_or(0, |seed| seed.saturating_add(1)), Ordering::Relaxed);
+        state.0[HEADER].store(MAGIC, Ordering::Release);
+        state
+    }
+
+    /// Adds a GPU. Further ones than [`DEVICES`] are left out.
+    pub(crate) fn add_device(&self, name: &str, facts: &[(Fact, u64)]) {
+        let device = self.devices();
+        if device < DEVICES {
+            self.store_text(DEVICE + device * DEVICE_WORDS + 32, name);
+            facts.iter().for_each(|&(fact, value)| self.fact(device, fact).store(value, Ordering::Relaxed));
+            self.0[HEADER + 1].store(device as u64 + 1, Ordering::Release);
+        }
+    }
+
+    /// How many GPUs there are.
+    pub(crate) fn devices(&self) -> usize {
+        (self.0[HEADER + 1].load(Ordering::Acquire) as usize).min(DEVICES)
+    }
+
+    /// The newest CUDA that the driver serves, as `1000 * major + 10 * minor`; 0 for whatever the program was made for.
+    pub(crate) fn cuda_version(&self) -> u64 {
+        self.0[HEADER + 2].load(Ordering::Relaxed)
+    }
+
+    /// The seed of random values; `None` where values are zeros.
+    pub(crate) fn random_values(&self) -> Option<u64> {
+        self.0[HEADER + 3].load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// A fact about device number `device`, which there is.
+    pub(crate) fn fact(&self, device: usize, fact: Fact) -> &'a AtomicU64 {
+        &self.0[DEVICE + device * DEVICE_WORDS + fact as usize]
+    }
+
+    /// The name of device number `device`, which there is.
+    pub(crate) fn name(&self, device: usize) -> String {
+        self.text(DEVICE + device * DEVICE_WORDS + 32)
+    }
+
+    /// What was counted.
+    pub(crate) fn counter(&self, counter: Counter) -> &'a AtomicU64 {
+        &self.0[COUNTERS + counter as usize]
+    }
+
+    /// The process in a place: its id, 0 for none.
+    pub(crate) fn process_id(&self, place: usize) -> &'a AtomicU64 {
+        &self.0[PROCESS + place * PROCESS_WORDS]
+    }
+
+    /// When the process in a place began, in clock ticks since the machine did: ids are used again.
+    pub(crate) fn process_start(&self, place: usize) -> &'a AtomicU64 {
+        &self.0[PROCESS + place * PROCESS_WORDS + 1]
+    }
+
+    /// Bytes of a device that the process in a place holds for a purpose.
+    pub(crate) fn held(&self, place: usize, device: usize, purpose: Purpose) -> &'a AtomicU64 {
+        &self.0[PROCESS + place * PROCESS_WORDS + 2 + device * Purpose::ALL.len() + purpose as usize]
+    }
+
+    /// Remembers that a call was met that has no answer. True the first time.
+    pub(crate) fn notice(&self, what: Noticed, name: &str) -> bool {
+        let wanted = text_words(name);
+        for place in 0..CALLS {
+            let at = CALL + place * CALL_WORDS;
+            let kind = &self.0[at];
+            let free = kind.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Acquire);
+            if free.is_ok() {
+                self.store_words(at + 2, &wanted);
+                self.0[at + 1].store(1, Ordering::Relaxed);
+                kind.store(what as u64 + 1, Ordering::Release);
+                return true;
+            }
+            // Another thread may be writing the name: it is there in no time.
+            while kind.load(Ordering::Acquire) == CLAIMED {
+                std::hint::spin_loop();
+            }
+            if kind.load(Ordering::Acquire) == what as u64 + 1 && self.words(at + 2) == wanted {
+                self.0[at + 1].fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+        }
+        false
+    }
+
+    /// The calls that had no answer, with how often each was met.
+    pub(crate) fn noticed(&self) -> Vec<(Noticed, String, u64)> {
+        let call = |place: usize| {
+            let at = CALL + place * CALL_WORDS;
+            let what = match self.0[at].load(Ordering::Acquire) {
+                1 => Noticed::Unknown,
+                2 => Noticed::Refused,
+                _ => return None,
+            };
+            Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))
+        };
+        (0..CALLS).filter_map(call).collect()
+    }
+
+    fn words(&self, at: usize) -> [u64; TEXT] {
+        std::array::from_fn(|i| self.0[at + i].load(Ordering::Relaxed))
+    }
+
+    fn text(&self, at: usize) -> String {
+        let bytes: Vec<u8> = self.words(at).iter().flat_map(|word| word.to_le_bytes()).collect();
+        let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
+    fn store_text(&self, at: usize, text: &str) {
+        self.store_words(at, &text_words(text));
+    }
+
+    fn store_words(&self, at: usize, words: &[u64; TEXT]) {
+        for (i, &word) in words.iter().enumerate() {
+            self.0[at + i].store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The kind of a call whose name is being written.
+const CLAIMED: u64 = u64::MAX;
+
+/// The first 64 bytes of a text.
+fn text_words(text: &str) -> [u64; TEXT] {
+    let mut bytes = [0; TEXT * 8];
+    let kept = text.len().min(bytes.len());
+    bytes[..kept].copy_from_slice(&text.as_bytes()[..kept]);
+    std::array::from_fn(|i| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[i * 8..i * 8 + 8]);
+        u64::from_le_bytes(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Vec<AtomicU64> {
+        (0..WORDS).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn a_state_says_what_was_put_in() {
+        let words = words();
+        assert!(State::new(&words).is_none());
+        let state = State::begin(&words, 13_000, Some(0));
+        state.add_device("NVIDIA H100 80GB HBM3", &[(Fact::TotalBytes, 1 << 36), (Fact::Integrated, 1)]);
+        let state = State::new(&words).unwrap();
+        assert_eq!((state.devices(), state.cuda_version(), state.random_values()), (1, 13_000, Some(0)));
+        assert_eq!(state.name(0), "NVIDIA H100 80GB HBM3");
+        assert_eq!(state.fact(0, Fact::TotalBytes).load(Ordering::Relaxed), 1 << 36);
+        assert_eq!(state.fact(0, Fact::Integrated).load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn places_do_not_overlap() {
+        let words = words();
+        let state = State::begin(&words, 0, None);
+        let mut places: Vec<*const AtomicU64> = Vec::new();
+        for device in 0..DEVICES {
+            places.push(state.fact(device, Fact::Integrated));
+        }
+        for place in 0..PROCESSES {
+            places.extend([state.process_id(place), state.process_start(place)].map(|a| a as *const _));
+            for device in 0..DEVICES {
+                places.extend(Purpose::ALL.map(|p| state.held(place, device, p) as *const AtomicU64));
+            }
+        }
+        places.push(state.counter(Counter::Killed));
+        let all = places.len();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), all);
+    }
+
+    #[test]
+    fn a_call_is_noticed_once_and_counted() {
+        let words = words();
+        let state = State::begin(&words, 0, None);
+        assert!(state.notice(Noticed::Unknown, "cudaFrobnicate"));
+        assert!(!state.notice(Noticed::Unknown, "cudaFrobnicate"));
+        assert!(state.notice(Noticed::Refused, "cudaIpcGetMemHandle"));
+        assert_eq!(
+            state.noticed(),
+            [
+                (Noticed::Unknown, "cudaFrobnicate".to_owned(), 2),
+                (Noticed::Refused, "cudaIpcGetMemHandle".to_owned(), 1),
+            ]
+        );
+    }
+}

@@ -9,7 +9,7 @@ use regex::Regex;
 use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, Growth};
 use vramscope::export::{Format, Table};
-use vramscope::gpus;
+use vramscope::gpus::{self, Gpu};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 use vramscope::trace::formats::ReadOptions;
 
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Monitor(MonitorArgs),
     Top(TopArgs),
+    Phantom(PhantomArgs),
     Info(InfoArgs),
     Completions(CompletionsArgs),
 }
@@ -246,10 +247,19 @@ fn size(text: &str) -> Result<u64, String> {
 const LARGEST: u64 = 1 << 50;
 
 fn gpu(name: &str) -> Result<u64, String> {
-    gpus::find(name).map(|gpu| gpu.total_bytes).ok_or_else(|| {
+    known_gpu(name).map(|gpu| gpu.total_bytes).map_err(|known| format!("{known}; for others give --capacity"))
+}
+
+/// A card that phantoms have a profile of.
+fn phantom_gpu(name: &str) -> Result<&'static Gpu, String> {
+    known_gpu(name).map_err(|known| format!("{known}; for others give --memory, too"))
+}
+
+fn known_gpu(name: &str) -> Result<&'static Gpu, String> {
+    gpus::find(name).ok_or_else(|| {
         let names: Vec<&str> = gpus::GPUS.iter().map(|gpu| gpu.name).collect();
         let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
-        format!("known are {}; for others give --capacity", lines.join(",\n  "))
+        format!("known are {}", lines.join(",\n  "))
     })
 }
 
@@ -551,6 +561,93 @@ pub(crate) struct TopArgs {
     /// Print one look as JSON and end
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Run a program on GPUs that are not there: does it fit, on which card, and what would make it fit?
+#[derive(Debug, Args)]
+pub(crate) struct PhantomArgs {
+    #[command(subcommand)]
+    pub(crate) command: PhantomCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PhantomCommand {
+    Run(PhantomRunArgs),
+    List(PhantomListArgs),
+}
+
+/// Run a program as it is, with its own PyTorch, on phantom GPUs, and say whether it fits
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope phantom run -- python train.py
+  vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py --batch-size 64
+  vramscope phantom run --gpu a100-40gb --gpus 8 -- torchrun --nproc-per-node 8 train.py
+  vramscope phantom run --sweep-gpus -- python train.py
+
+Kernels compute nothing: sizes are PyTorch's own, values are zeros. Exit code 1 says that the program does not fit.")]
+pub(crate) struct PhantomRunArgs {
+    /// The card, by its name in `vramscope phantom list`
+    #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]
+    pub(crate) gpu: &'static Gpu,
+    /// The card's whole memory, as 24GiB, instead of what the card has
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
+    /// What a CUDA context takes of the card, instead of what its profile says
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) context: Option<u64>,
+    /// How many cards there are
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) gpus: u8,
+    /// Keep the recording there; of several processes each has its own, with `-rank3` or a number in its name
+    #[arg(long, value_name = "OUT")]
+    pub(crate) record: Option<PathBuf>,
+    /// Settings of PyTorch's allocator, as for PYTORCH_CUDA_ALLOC_CONF
+    #[arg(long, value_name = "CONF")]
+    pub(crate) conf: Option<String>,
+    /// After so long the program has done steps enough, and is asked to end (SIGTERM)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) steps_timeout: Option<Duration>,
+    /// What the program reads from a GPU that nothing was copied to: zeros, or numbers made from a seed, as random=7
+    #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
+    pub(crate) values: Values,
+    /// Compare all cards, and not the one alone
+    #[arg(long)]
+    pub(crate) sweep_gpus: bool,
+    /// Do not run the program a second time, without a limit, to learn what it needs where it runs out of memory
+    #[arg(long, conflicts_with = "sweep_gpus")]
+    pub(crate) once: bool,
+    /// Print JSON; what the program prints on stdout goes to stderr
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// The cards that there are profiles of
+#[derive(Debug, Args)]
+pub(crate) struct PhantomListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a program reads that no kernel computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Values {
+    Zeros,
+    Random(u64),
+}
+
+fn values(text: &str) -> Result<Values, String> {
+    match text.split_once('=') {
+        None if text == "zeros" => Ok(Values::Zeros),
+        None if text == "random" => Ok(Values::Random(0)),
+        Some(("random", seed)) => {
+            seed.parse().map(Values::Random).map_err(|_| format!("`{seed}` is no seed, as 7"))
+        }
+        _ => Err("it is zeros, random or random=SEED".to_owned()),
+    }
 }
 
 /// The bare facts of a file: format, age, what it has, counts

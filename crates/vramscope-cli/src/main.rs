@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::top::run(&args).map(|()| Found::Nothing),
         #[cfg(not(unix))]
         Command::Top(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
+        #[cfg(unix)]
+        Command::Phantom(args) => commands::phantom::run(&args),
+        #[cfg(not(unix))]
+        Command::Phantom(_) => Err(anyhow::anyhow!("phantom GPUs are for Linux")),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };

@@ -164,7 +164,7 @@ struct Places {
     managed_memory: usize,
     concurrent_managed_access: usize,
     cooperative_launch: usize,
-    shared_per_block_optin: usize,
+    most_shared_per_block: usize,
     blocks_per_multiprocessor: usize,
     reserved_shared_per_block: usize,
     host_register: usize,
@@ -190,7 +190,7 @@ const CUDA_12: Places = Places {
     managed_memory: 652,
     concurrent_managed_access: 676,
     cooperative_launch: 688,
-    shared_per_block_optin: 696,
+    most_shared_per_block: 696,
     blocks_per_multiprocessor: 712,
     reserved_shared_per_block: 720,
     host_register: 728,
@@ -216,7 +216,7 @@ const CUDA_13: Places = Places {
     managed_memory: 636,
     concurrent_managed_access: 656,
     cooperative_launch: 668,
-    shared_per_block_optin: 672,
+    most_shared_per_block: 672,
     blocks_per_multiprocessor: 688,
     reserved_shared_per_block: 696,
     host_register: 704,
@@ -246,7 +246,7 @@ fn properties_of(device: usize, places: &Places) -> Vec<u8> {
     wide(368, 512);
     wide(376, 32);
     wide(places.shared_per_multiprocessor, fact(Fact::SharedPerMultiprocessor));
-    wide(places.shared_per_block_optin, fact(Fact::SharedPerBlock));
+    wide(places.most_shared_per_block, fact(Fact::SharedPerBlock));
     wide(places.reserved_shared_per_block, 1 << 10);
     let mut int = |at: usize, value: i32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
     // Registers, threads of a warp and of a block, and the most of each dimension.

@@ -1,7 +1,7 @@
-//! What the tests of all crates share: how a test says that it cannot run on this machine, the pages whose examples are
-//! tested ([`book`]), and files that are written by tests ([`committed`]).
+//! What the tests of all crates share: how a test says that it cannot run on this machine, GPUs that are only counters
+//! ([`on_phantom`]), the pages whose examples are tested ([`book`]), and files that are written by tests ([`committed`]).
 //!
-//! A test that needs something which may not be there, such as a GPU, calls [`skip`] and returns. Nobody sees what a
+//! A test that needs something which may not be there, such as tmux, calls [`skip`] and returns. Nobody sees what a
 //! test that passes prints, so each skip is also written to the file that `VRAMSCOPE_SKIPS` names, which `./test` counts
 //! in its closing lines. In continuous integration (`CI` is set) only what is listed in `.ci/may-skip` or named in
 //! `VRAMSCOPE_MAY_SKIP` may be missing: any other skip fails its test.
@@ -9,8 +9,10 @@
 
 pub mod book;
 mod committed;
+mod phantom;
 
 pub use committed::{committed, typescript};
+pub use phantom::{is_on_phantom, on_phantom, own_test, phantom_gpu, phantom_run};
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

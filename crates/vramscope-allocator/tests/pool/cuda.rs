@@ -1,20 +1,21 @@
-//! The same program on a GPU, where there is one.
+//! The same program on a GPU: on one that is only a counter, and on this machine's own, where it has one.
 #![cfg(feature = "cuda")]
 
 use std::sync::Arc;
 
 use vramscope_allocator::{CudaDevice, Device, DeviceError, MemoryPool, Policy, TorchRelease, VirtualDevice};
+use vramscope_testing::{is_on_phantom, on_phantom, phantom_gpu};
 
 use crate::{MIB, torch};
 
-/// The first GPU; `None`, and a skip, where there is none.
-fn gpu() -> Option<CudaDevice> {
-    match CudaDevice::count().and_then(|_| CudaDevice::open(0)) {
-        Ok(gpu) => Some(gpu),
-        Err(e) => {
-            vramscope_testing::skip("gpu", &e.to_string());
-            None
-        }
+/// Runs the body of a test on the first GPU.
+fn on_a_gpu(body: impl Fn(CudaDevice)) {
+    on_phantom(1, || body(CudaDevice::open(0).unwrap()));
+    if !is_on_phantom()
+        && CudaDevice::count().is_ok()
+        && let Ok(gpu) = CudaDevice::open(0)
+    {
+        body(gpu);
     }
 }
 
@@ -30,38 +31,121 @@ fn a_machine_without_a_driver_says_so() {
 /// Sizes and counts do not depend on the device; addresses and what the driver keeps for itself do.
 #[test]
 fn a_program_counts_the_same_on_a_gpu() {
-    let Some(gpu) = gpu() else { return };
-    let total = gpu.memory_info().unwrap().total;
-    let gpu: Arc<dyn Device> = Arc::new(gpu);
-    for policy in [
-        Policy::cupy(),
-        torch("", TorchRelease::new(2, 11)),
-        torch("expandable_segments:True", TorchRelease::new(2, 11)),
-    ] {
-        let run = |device: Arc<dyn Device>| {
-            let pool = MemoryPool::new(&policy, vec![device]).unwrap();
-            let mut kept: Vec<_> = (1..200).map(|i| pool.malloc(i * i * 997).unwrap()).collect();
-            kept.retain(|block| block.requested_size() % 2 == 0);
-            let again: Vec<_> = (1..100).map(|i| pool.malloc(i * 100_003).unwrap()).collect();
-            pool.free_all_blocks().unwrap();
-            drop(again);
-            pool.malloc(total * 2).unwrap_err();
-            let s = pool.statistics();
-            (s.requested, s.allocated, s.active, s.reserved, s.segments_allocated, s.segments_freed)
-        };
-        assert_eq!(run(Arc::clone(&gpu)), run(Arc::new(VirtualDevice::with_capacity(total))));
-    }
+    on_a_gpu(|gpu| {
+        let total = gpu.memory_info().unwrap().total;
+        let gpu: Arc<dyn Device> = Arc::new(gpu);
+        for policy in [
+            Policy::cupy(),
+            torch("", TorchRelease::new(2, 11)),
+            torch("expandable_segments:True", TorchRelease::new(2, 11)),
+        ] {
+            let run = |device: Arc<dyn Device>| {
+                let pool = MemoryPool::new(&policy, vec![device]).unwrap();
+                let mut kept: Vec<_> = (1..200).map(|i| pool.malloc(i * i * 997).unwrap()).collect();
+                kept.retain(|block| block.requested_size() % 2 == 0);
+                let again: Vec<_> = (1..100).map(|i| pool.malloc(i * 100_003).unwrap()).collect();
+                pool.free_all_blocks().unwrap();
+                drop(again);
+                pool.malloc(total * 2).unwrap_err();
+                let s = pool.statistics();
+                (s.requested, s.allocated, s.active, s.reserved, s.segments_allocated, s.segments_freed)
+            };
+            assert_eq!(run(Arc::clone(&gpu)), run(Arc::new(VirtualDevice::with_capacity(total))));
+        }
+    });
 }
 
 /// The driver's marks: without work, so that it does not show that anybody waits; `waiting.rs` does.
 #[test]
 fn a_stream_of_a_gpu_is_marked() {
-    let Some(gpu) = gpu() else { return };
-    let stream = gpu.create_stream().unwrap();
-    let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::new(gpu)]).unwrap();
-    let block = pool.malloc(MIB).unwrap();
-    block.record_stream(stream).unwrap();
-    drop(block);
-    pool.free_all_blocks().unwrap();
-    assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
+    on_a_gpu(|gpu| {
+        let stream = gpu.create_stream().unwrap();
+        let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::new(gpu)]).unwrap();
+        let block = pool.malloc(MIB).unwrap();
+        block.record_stream(stream).unwrap();
+        drop(block);
+        pool.free_all_blocks().unwrap();
+        assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
+    });
+}
+
+/// Two GPUs of which each byte is known.
+#[test]
+fn a_device_takes_of_its_own_gpu_what_it_is_asked_for() {
+    on_phantom(2, || {
+        let (first, second) = (CudaDevice::open(0).unwrap(), CudaDevice::open(1).unwrap());
+        let is = phantom_gpu(1);
+        assert_eq!((CudaDevice::count().unwrap(), second.name().unwrap()), (2, is.name));
+        assert_eq!(second.memory_info().unwrap().total, is.total_bytes);
+        // Beside the contexts, in MiB.
+        let taken = || {
+            [&first, &second]
+                .map(|gpu| (gpu.memory_info().unwrap().used() - is.context_bytes) as f64 / MIB as f64)
+        };
+        assert_eq!(taken(), [0.0, 0.0]);
+        let block = second.allocate(100 * MIB).unwrap();
+        assert_eq!(taken(), [0.0, 100.0]);
+
+        // Addresses are none of its bytes, and pages are.
+        let pages = second.virtual_memory().unwrap();
+        let range = pages.reserve(64 * MIB).unwrap();
+        assert_eq!(taken(), [0.0, 100.0]);
+        pages.map(range, 40 * MIB, 20 * MIB).unwrap();
+        assert_eq!(taken(), [0.0, 140.0]);
+        pages.map(range + 20 * MIB, 20 * MIB, 20 * MIB).unwrap_err();
+        pages.release(range, 64 * MIB).unwrap_err();
+        pages.unmap(range, 40 * MIB, 20 * MIB).unwrap();
+        assert_eq!(taken(), [0.0, 100.0]);
+        pages.release(range, 64 * MIB).unwrap();
+
+        second.free(block, 100 * MIB).unwrap();
+        let again = DeviceError::UnknownAddress { address: block, size: 100 * MIB };
+        assert_eq!(second.free(block, 100 * MIB), Err(again.clone()));
+        assert_eq!(first.free(block, 100 * MIB), Err(again));
+        assert_eq!(taken(), [0.0, 0.0]);
+    });
+}
+
+#[test]
+fn what_a_driver_refuses_is_told() {
+    on_phantom(1, || {
+        let none = CudaDevice::open(1).unwrap_err().to_string();
+        assert_eq!(none, "cuDeviceGet failed: invalid device ordinal");
+        let gpu = CudaDevice::open(0).unwrap();
+        let before = gpu.memory_info().unwrap();
+        let more = before.free + 2 * MIB;
+        assert_eq!(gpu.allocate(more), Err(DeviceError::OutOfMemory { size: more }));
+        // Half of the pages are there before the memory is all.
+        let pages = gpu.virtual_memory().unwrap();
+        let (range, page) = (pages.reserve(2 * before.total).unwrap(), before.total / 4);
+        assert_eq!(pages.map(range, 8 * page, page), Err(DeviceError::OutOfMemory { size: page }));
+        assert_eq!(gpu.memory_info().unwrap(), before);
+        let foreign = gpu.record_event(4096).unwrap_err();
+        assert_eq!(foreign.to_string(), "stream 0x1000 is not one of this device's");
+    });
+}
+
+/// Also where another library keeps the context.
+#[test]
+fn a_device_that_is_dropped_gives_everything_back() {
+    on_phantom(1, || {
+        let other = CudaDevice::open(0).unwrap();
+        let before = other.memory_info().unwrap();
+        let gpu = CudaDevice::open(0).unwrap();
+        gpu.allocate(100 * MIB).unwrap();
+        let pages = gpu.virtual_memory().unwrap();
+        let range = pages.reserve(64 * MIB).unwrap();
+        pages.map(range, 40 * MIB, 20 * MIB).unwrap();
+        let stream = gpu.create_stream().unwrap();
+        let event = gpu.record_event(stream).unwrap();
+        assert_eq!(gpu.event_done(event), Ok(true));
+        gpu.record_event(stream).unwrap();
+        assert_eq!(other.memory_info().unwrap().free, before.free - 140 * MIB);
+        drop(gpu);
+        assert_eq!(other.memory_info().unwrap(), before);
+        drop(other);
+        // On a thread that has no context yet.
+        let again = std::thread::spawn(|| CudaDevice::open(0).unwrap().memory_info().unwrap());
+        assert_eq!(again.join().unwrap(), before);
+    });
 }

@@ -6,6 +6,8 @@ pub(crate) mod export;
 pub(crate) mod info;
 #[cfg(unix)]
 pub(crate) mod monitor;
+#[cfg(unix)]
+pub(crate) mod phantom;
 pub(crate) mod replay;
 pub(crate) mod report;
 #[cfg(unix)]

@@ -144,7 +144,9 @@ fn what_is_not_run_is_listed() {
     insta::assert_snapshot!(list, @r"
     README.md needs network: cargo install --path crates/vramscope-cli
     README.md needs torch: import torch
+    README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
     docs/check.md needs torch: python train.py --steps 3
+    docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
     docs/pool.md needs gpu: use std::sync::Arc;
     docs/prometheus.md needs prometheus: scrape_configs:
     docs/report.md needs torch: import torch

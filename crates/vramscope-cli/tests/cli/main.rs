@@ -8,11 +8,15 @@ mod check;
 mod data;
 mod examples;
 mod export;
+#[cfg(unix)]
+mod gpus;
 mod hostile;
 mod hostile_live;
 mod monitor;
 mod options;
 mod outputs;
+#[cfg(target_os = "linux")]
+mod phantom;
 mod pool;
 mod replay;
 #[cfg(unix)]

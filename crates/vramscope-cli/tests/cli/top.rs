@@ -202,6 +202,17 @@ pub(crate) struct Screen {
 impl Screen {
     /// Runs `vramscope top` with `args` in it; `None` where there is no tmux.
     pub(crate) fn start(home: &Home, args: &str, width: u16, height: u16) -> Option<Self> {
+        Self::start_with("", home, args, width, height)
+    }
+
+    /// The same with variables of the environment, as a shell takes them.
+    pub(crate) fn start_with(
+        environment: &str,
+        home: &Home,
+        args: &str,
+        width: u16,
+        height: u16,
+    ) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             vramscope_testing::skip("tmux", "there is none");
             return None;
@@ -209,7 +220,7 @@ impl Screen {
         let program = env!("CARGO_BIN_EXE_vramscope");
         let script = format!(
             "cd {}; export XDG_RUNTIME_DIR=$PWD TMPDIR=$PWD; unset COLUMNS LINES; stty -g >before
-            sh -c 'echo $$ >pid; exec {program} top {args}'; echo exit code $?; stty -g >after; sleep 600",
+            sh -c 'echo $$ >pid; exec env {environment} {program} top {args}'; echo exit code $?; stty -g >after; sleep 600",
             home.path().display()
         );
         fs::write(home.path().join("script"), script).unwrap();
@@ -266,7 +277,7 @@ impl Screen {
         self.until_that(|shown| shown.contains(text))
     }
 
-    fn until_that(&self, is_there: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until_that(&self, is_there: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
             let shown = self.tmux(&["capture-pane", "-p"]);

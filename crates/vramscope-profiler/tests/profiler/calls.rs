@@ -460,36 +460,3 @@ fn a_source_that_knows_little_says_so() {
     let refused = GpuMemoryProfiler::with_options(source, options).map(drop).unwrap_err().to_string();
     assert!(refused.ends_with("does not see allocations, so leaks cannot be found in it; profile a pool"));
 }
-
-/// The driver's own numbers, where there is a GPU.
-#[test]
-#[cfg(all(feature = "cuda", feature = "nvml"))]
-fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
-    use vramscope_profiler::{CudaSource, MemorySource as _, NvmlSource, nvml_devices};
-
-    let (cuda, nvml) = match (CudaSource::new(0), NvmlSource::new(0)) {
-        (Ok(cuda), Ok(nvml)) => (cuda, nvml),
-        (Err(e), _) | (_, Err(e)) => {
-            vramscope_testing::skip("gpu", &e.to_string());
-            assert!(e.to_string().starts_with("no CUDA device is available: "), "{e}");
-            return;
-        }
-    };
-    let [driver, nvml] = [cuda.read().unwrap(), nvml.read().unwrap()];
-    let total = driver.device_total.unwrap();
-    assert!(driver.device_used.unwrap() <= total);
-    // NVML also counts what the driver keeps for itself.
-    assert!(nvml.device_total.unwrap() >= total && nvml.device_used.unwrap() > 0);
-    assert!(!nvml_devices().unwrap().is_empty());
-    let smi = std::process::Command::new("nvidia-smi")
-        .args(["--query-gpu=memory.total", "--format=csv,noheader,nounits", "--id=0"])
-        .output();
-    match smi {
-        Ok(smi) => {
-            let mib: u64 = String::from_utf8(smi.stdout).unwrap().trim().parse().unwrap();
-            assert_eq!(nvml.device_total.unwrap() >> 20, mib);
-        }
-        Err(e) => vramscope_testing::skip("nvidia-smi", &e.to_string()),
-    }
-    assert!(matches!(CudaSource::new(99), Err(SelectError::NoSuchDevice { index: 99, .. })));
-}

@@ -3,6 +3,7 @@
 
 mod calls;
 mod flight_recorder;
+mod gpus;
 mod json;
 mod leaks;
 #[cfg(unix)]

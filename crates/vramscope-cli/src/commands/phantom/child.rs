@@ -1,0 +1,92 @@
+//! The program that runs on phantom GPUs: it is started, watched, and asked to end in time.
+
+use std::ffi::OsString;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Between two looks whether the program has ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// So long a program that was asked to end may take to write its recording.
+const GRACE: Duration = Duration::from_mins(2);
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// It was asked to, after the time it was given.
+    pub(crate) timed_out: bool,
+    /// It did not end when it was asked to.
+    pub(crate) killed: bool,
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// Where it cannot be started.
+pub(crate) fn run(
+    command: &[OsString],
+    environment: Vec<(&'static str, OsString)>,
+    timeout: Option<Duration>,
+    stdout_to_stderr: bool,
+) -> anyhow::Result<Ended> {
+    let [program, arguments @ ..] = command else { anyhow::bail!("there is no program to run") };
+    // Ctrl-C reaches the program as well, which ends as it likes; then there is something to say.
+    let (interrupted, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mut watched = vec![flag::register(SIGINT, Arc::clone(&interrupted))?];
+    for signal in [SIGTERM, SIGHUP] {
+        watched.push(flag::register(signal, Arc::clone(&asked))?);
+    }
+    let mut child = Command::new(program);
+    child.args(arguments).envs(environment);
+    if stdout_to_stderr {
+        child.stdout(stderr());
+    }
+    let child = child.spawn().with_context(|| program.to_string_lossy().into_owned())?;
+    let ended = wait(child, timeout, &asked);
+    watched.into_iter().for_each(|id| {
+        signal_hook::low_level::unregister(id);
+    });
+    Ok(ended?)
+}
+
+/// This command's own stderr, handed to a program as its stdout.
+#[expect(clippy::disallowed_methods, reason = "handed on, not written to")]
+fn stderr() -> Stdio {
+    Stdio::from(std::io::stderr())
+}
+
+fn wait(mut child: Child, timeout: Option<Duration>, asked: &AtomicBool) -> std::io::Result<Ended> {
+    let started = Instant::now();
+    let mut ended = None;
+    let (mut timed_out, mut killed) = (false, false);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Ended { status, timed_out, killed });
+        }
+        let is_over = timeout.is_some_and(|timeout| started.elapsed() >= timeout);
+        match ended {
+            None if is_over || asked.load(Ordering::Relaxed) => {
+                timed_out = is_over;
+                ended = Some(Instant::now());
+                if let Some(pid) = Pid::from_raw(child.id() as i32) {
+                    // A program that has just ended needs no asking.
+                    kill_process(pid, Signal::TERM).ok();
+                }
+            }
+            Some(since) if !killed && since.elapsed() >= GRACE => {
+                killed = true;
+                child.kill()?;
+            }
+            _ => {}
+        }
+        std::thread::sleep(LOOK);
+    }
+}

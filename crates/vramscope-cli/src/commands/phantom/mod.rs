@@ -1,0 +1,19 @@
+//! `vramscope phantom`
+
+mod card;
+mod child;
+mod list;
+mod recordings;
+mod run;
+mod verdict;
+mod words;
+
+use crate::Found;
+use crate::args::{PhantomArgs, PhantomCommand};
+
+pub(crate) fn run(args: &PhantomArgs) -> anyhow::Result<Found> {
+    match &args.command {
+        PhantomCommand::Run(args) => run::run(args),
+        PhantomCommand::List(args) => list::run(args).map(|()| Found::Nothing),
+    }
+}

@@ -1,0 +1,109 @@
+//! What the processes of a run recorded.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+/// The file that Python imports on its own; it turns PyTorch's history on.
+const RECORDER: &str = include_str!("sitecustomize.py");
+
+/// A process that recorded.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) file: PathBuf,
+    pub(crate) facts: Facts,
+}
+
+/// What the recorder says of a process.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Facts {
+    /// PyTorch's release.
+    pub(crate) torch: String,
+    /// The process's rank, where it was started as one of several.
+    pub(crate) rank: Option<u64>,
+    /// PyTorch's own counters, by device.
+    pub(crate) devices: Vec<Counters>,
+}
+
+/// PyTorch's own counters of a device, of the whole process.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Counters {
+    pub(crate) peak_allocated_bytes: u64,
+    pub(crate) peak_reserved_bytes: u64,
+    pub(crate) num_alloc_retries: u64,
+    pub(crate) num_ooms: u64,
+}
+
+/// Puts the recorder into `folder`, and says what a Python program needs to find it.
+pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+    let (python, recordings) = (folder.join("python"), folder.join("recordings"));
+    fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
+    fs::write(python.join("sitecustomize.py"), RECORDER).context("the phantom's folder")?;
+    let mut path = python.into_os_string();
+    if let Some(rest) = std::env::var_os("PYTHONPATH").filter(|rest| !rest.is_empty()) {
+        path.push(":");
+        path.push(rest);
+    }
+    Ok(vec![("PYTHONPATH", path), ("VRAMSCOPE_RECORDINGS", recordings.into())])
+}
+
+/// The recordings in `folder`, by rank and then in the order in which the processes began.
+pub(crate) fn collect(folder: &Path) -> anyhow::Result<Vec<Recorded>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder.join("recordings")).context("the phantom's folder")? {
+        let file = entry?.path();
+        let facts = file.with_extension("json");
+        if file.extension() != Some(OsStr::new("pickle")) || !facts.exists() {
+            continue;
+        }
+        let facts =
+            serde_json::from_slice(&fs::read(&facts)?).with_context(|| facts.display().to_string())?;
+        let number = file.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok()).unwrap_or(0);
+        all.push((number, Recorded { file, facts }));
+    }
+    all.sort_by_key(|(number, recorded)| (recorded.facts.rank, *number));
+    Ok(all.into_iter().map(|(_, recorded)| recorded).collect())
+}
+
+/// Puts the recordings where the user wants them: one at `out`, several beside it, by rank or by number.
+pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()> {
+    let several = recordings.len() > 1;
+    for (i, recorded) in recordings.iter_mut().enumerate() {
+        let name = match recorded.facts.rank {
+            _ if !several => out.to_owned(),
+            Some(rank) => beside(out, &format!("-rank{rank}")),
+            None => beside(out, &format!("-{}", i + 1)),
+        };
+        // The folder for temporary files may be on another disk.
+        fs::rename(&recorded.file, &name)
+            .or_else(|_| fs::copy(&recorded.file, &name).map(drop))
+            .with_context(|| name.display().to_string())?;
+        recorded.file = name;
+    }
+    Ok(())
+}
+
+/// `run.pickle` and `-rank3` are `run-rank3.pickle`.
+fn beside(out: &Path, suffix: &str) -> PathBuf {
+    let mut name = out.file_stem().unwrap_or_default().to_owned();
+    name.push(suffix);
+    if let Some(extension) = out.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    out.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_stands_before_the_extension() {
+        assert_eq!(beside(Path::new("a/run.pickle"), "-rank3"), Path::new("a/run-rank3.pickle"));
+        assert_eq!(beside(Path::new("run"), "-2"), Path::new("run-2"));
+    }
+}

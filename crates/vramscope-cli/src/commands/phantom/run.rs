@@ -1,0 +1,145 @@
+//! `vramscope phantom run`
+
+use std::ffi::OsString;
+
+use anyhow::bail;
+use vramscope::analysis::Capacity;
+use vramscope::gpus::{GPUS, Gpu};
+use vramscope::phantom::{MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
+
+use super::card::{Card, context_bytes};
+use super::child::{self, Ended};
+use super::recordings::{self, Recorded};
+use super::verdict::{self, Demand, OnCard};
+use super::words::{self, Answer};
+use crate::Found;
+use crate::args::{PhantomRunArgs, Values};
+use crate::say::say;
+
+/// Memory of a card on which nothing runs out of memory: 1 TiB.
+const UNLIMITED: u64 = 1 << 40;
+
+pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
+    let card = Card::of(args);
+    if card.total <= card.context {
+        bail!("a device of {} bytes has no room for a context of {} bytes", card.total, card.context);
+    }
+    let first = attempt(args, if args.sweep_gpus { UNLIMITED } else { card.total })?;
+    let ran_out = first.demands.iter().any(|demand| demand.ooms > 0);
+    let second = if ran_out && !args.once {
+        say("note: it ran out of memory: it runs once more, without a limit, to learn what it needs");
+        Some(attempt(args, UNLIMITED)?)
+    } else {
+        None
+    };
+    let free = second.as_ref().or(Some(&first).filter(|_| !ran_out));
+    let cards = match free {
+        Some(free) => Some(cards(args, &card, free)?),
+        None => None,
+    };
+    let remedy = match (&second, ran_out) {
+        (Some(free), true) => remedy(&card, free)?,
+        _ => None,
+    };
+    let needed = second.as_ref().map(|free| fullest(&free.demands) + card.context + outside(&card, free));
+    let Attempt { run, ended, machine, demands, mut recordings } = first;
+    if let Some(out) = &args.record {
+        recordings::keep(&mut recordings, out)?;
+    }
+    let fits = if args.sweep_gpus { cards.iter().flatten().any(|on| on.fits) } else { !ran_out };
+    let answer =
+        Answer { args, card: &card, ended, machine, demands, recordings, cards, needed, remedy, fits };
+    if args.json {
+        super::super::print_json(&words::json(&answer))?;
+    } else {
+        super::super::print_text(&words::text(&answer)?)?;
+    }
+    drop(run);
+    let failed = !ended.status.success() && !ended.timed_out && !ran_out;
+    if failed || ended.killed {
+        bail!("{}", words::end(ended));
+    }
+    Ok(if fits { Found::Nothing } else { Found::Something })
+}
+
+/// One run of the program.
+struct Attempt {
+    run: PhantomRun,
+    ended: Ended,
+    machine: MachineReport,
+    recordings: Vec<Recorded>,
+    demands: Vec<Demand>,
+}
+
+fn attempt(args: &PhantomRunArgs, total: u64) -> anyhow::Result<Attempt> {
+    let gpu = args.gpu;
+    let phantom = PhantomGpu {
+        name: gpu.full.to_owned(),
+        total_bytes: total,
+        context_bytes: context_bytes(args, gpu),
+        compute_capability: gpu.capability,
+        multiprocessors: gpu.multiprocessors,
+        threads_per_multiprocessor: gpu.threads_per_multiprocessor(),
+        blocks_per_multiprocessor: gpu.blocks_per_multiprocessor(),
+        shared_per_multiprocessor_bytes: gpu.shared_bytes_per_multiprocessor(),
+        shared_per_block_bytes: gpu.shared_bytes_per_block_optin(),
+        l2_bytes: gpu.l2_bytes,
+        bus_bits: gpu.bus_bits,
+        is_integrated: gpu.integrated,
+    };
+    let mut options = PhantomOptions::default();
+    options.random_values = match args.values {
+        Values::Zeros => None,
+        Values::Random(seed) => Some(seed),
+    };
+    let run = PhantomRun::new(&vec![phantom; args.gpus.into()], options)?;
+    let mut environment = run.environment();
+    environment.extend(recordings::prepare(run.folder())?);
+    if let Some(conf) = &args.conf {
+        // The name since PyTorch 2.9, and the one before.
+        environment.extend(
+            ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"].map(|name| (name, OsString::from(conf))),
+        );
+    }
+    let ended = child::run(&args.command, environment, args.steps_timeout, args.json)?;
+    let machine = run.report()?;
+    let recordings = recordings::collect(run.folder())?;
+    let demands = verdict::demands(&recordings)?;
+    Ok(Attempt { run, ended, machine, recordings, demands })
+}
+
+/// The cards that were asked about, of which the first that fits is the smallest; `free` ran without a limit, or did not
+/// reach it.
+fn cards(args: &PhantomRunArgs, card: &Card, free: &Attempt) -> anyhow::Result<Vec<OnCard>> {
+    let mut listed: Vec<&'static Gpu> = GPUS.iter().collect();
+    listed.sort_by_key(|gpu| (gpu.total_bytes, gpu.name));
+    let needed = free.demands.iter().map(|demand| demand.peak_allocated).max().unwrap_or(0);
+    let outside = outside(card, free);
+    let overhead = |gpu: &Gpu| context_bytes(args, gpu) + outside;
+    let sweep = args.sweep_gpus;
+    let could = listed.into_iter().filter(|gpu| sweep || gpu.total_bytes >= needed + overhead(gpu));
+    verdict::on_cards(&free.demands, could, overhead, |on| sweep || !on.fits)
+}
+
+/// Bytes of the fullest card that were held beside PyTorch's allocator and one context.
+fn outside(card: &Card, free: &Attempt) -> u64 {
+    let beside = |(device, gpu): (usize, &vramscope::phantom::GpuUse)| {
+        let of_device = free.demands.iter().filter(|demand| demand.device == device as i64);
+        gpu.peak_bytes
+            .saturating_sub(of_device.map(|demand| demand.peak_reserved).max()? + card.context)
+            .into()
+    };
+    free.machine.gpus.iter().enumerate().filter_map(beside).max().unwrap_or(0)
+}
+
+/// The most that PyTorch's allocator reserved of one card.
+fn fullest(demands: &[Demand]) -> u64 {
+    demands.iter().map(|demand| demand.peak_reserved).max().unwrap_or(0)
+}
+
+/// Settings under which everything fits on the card, where one and the same do.
+fn remedy(card: &Card, free: &Attempt) -> anyhow::Result<Option<String>> {
+    let capacity = Capacity { total: card.total, overhead: card.context + outside(card, free) };
+    let fullest = free.demands.iter().max_by_key(|demand| demand.peak_reserved);
+    fullest.map_or(Ok(None), |demand| demand.remedy(capacity))
+}

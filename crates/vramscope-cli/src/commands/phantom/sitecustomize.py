@@ -1,0 +1,126 @@
+"""Records PyTorch's memory history of a program that is not changed.
+
+Python imports this file on its own when its folder is on the path. It waits for the program to import torch, and for torch
+to start its GPUs: then it turns the history on. When the program ends, runs out of memory for the first time or is asked to
+end (SIGTERM), it writes a snapshot and a few facts into the folder that VRAMSCOPE_RECORDINGS names, as PID.pickle and PID.json.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+
+def import_next_sitecustomize():
+    """Imports the file of this name that Python would have imported without this one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    rest = [path for path in sys.path if os.path.abspath(path or ".") != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+class AfterTorch(importlib.abc.MetaPathFinder):
+    """Finds torch as the others do, and has `then` called when it is imported."""
+
+    def __init__(self, then):
+        self.then = then
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module):
+                run(module)
+                self.then(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+class Recorder:
+    """The history of one process."""
+
+    def __init__(self, torch, folder):
+        self.torch = torch
+        self.pid = os.getpid()
+        self.path = os.path.join(folder, str(self.pid))
+        self.ran_out = False
+
+    def start(self):
+        import atexit
+        import signal
+        import threading
+
+        memory = self.torch.cuda.memory
+        # Frames of C++ would have to be looked up one by one when the snapshot is written, which takes minutes.
+        memory._record_memory_history(max_entries=sys.maxsize, stacks="python")
+        self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
+        atexit.register(self.write)
+        if threading.current_thread() is threading.main_thread():
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self.asked_to_end)
+
+    def out_of_memory(self, device, requested, total, free):
+        # A program may catch this thousands of times; the snapshot at its end holds them all.
+        if not self.ran_out:
+            self.ran_out = True
+            self.write()
+
+    def asked_to_end(self, number, frame):
+        import signal
+
+        signal.signal(number, signal.SIG_DFL)
+        # The children of a fork have this handler, too, and recorded nothing.
+        self.write()
+        os.kill(os.getpid(), number)
+
+    def write(self):
+        if os.getpid() != self.pid:
+            return
+        import json
+
+        cuda = self.torch.cuda
+        facts = {
+            "torch": self.torch.__version__,
+            "rank": number_in_environment("RANK"),
+            "program": sys.argv[:1],
+            "devices": [self.facts_of(device) for device in range(cuda.device_count())],
+        }
+        # The snapshot is whole before it has its name.
+        cuda.memory._dump_snapshot(self.path + ".part")
+        os.replace(self.path + ".part", self.path + ".pickle")
+        with open(self.path + ".json", "w") as out:
+            json.dump(facts, out)
+
+    def facts_of(self, device):
+        """PyTorch's own counters of a device."""
+        stats = self.torch.cuda.memory_stats(device)
+        return {
+            "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
+            "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
+            "num_alloc_retries": stats.get("num_alloc_retries", 0),
+            "num_ooms": stats.get("num_ooms", 0),
+        }
+
+
+def number_in_environment(name):
+    value = os.environ.get(name, "")
+    return int(value) if value.isdigit() else None
+
+
+def record_when_torch_starts(torch):
+    folder = os.environ.get("VRAMSCOPE_RECORDINGS")
+    if folder and hasattr(torch, "cuda"):
+        # Called at once where the GPUs are started already.
+        torch.cuda._lazy_call(Recorder(torch, folder).start)
+
+
+sys.meta_path.insert(0, AfterTorch(record_when_torch_starts))
+import_next_sitecustomize()

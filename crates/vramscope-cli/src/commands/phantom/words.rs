@@ -1,0 +1,298 @@
+//! What a run is told as: for people, and as JSON.
+
+use std::fmt::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+
+use serde::Serialize;
+use vramscope::phantom::{MachineReport, Unanswered};
+use vramscope::report::{bytes, counted};
+
+use super::card::Card;
+use super::child::Ended;
+use super::recordings::Recorded;
+use super::verdict::{Demand, OnCard};
+use crate::args::{PhantomRunArgs, Values};
+
+/// All that is known of a run.
+pub(crate) struct Answer<'a> {
+    pub(crate) args: &'a PhantomRunArgs,
+    pub(crate) card: &'a Card,
+    pub(crate) ended: Ended,
+    pub(crate) machine: MachineReport,
+    pub(crate) demands: Vec<Demand>,
+    pub(crate) recordings: Vec<Recorded>,
+    /// Cards by their size; `None` where nothing is known of other cards.
+    pub(crate) cards: Option<Vec<OnCard>>,
+    /// Bytes of a card that it needs, by the run without a limit, where there was one.
+    pub(crate) needed: Option<u64>,
+    /// Settings with which it fits where it does not.
+    pub(crate) remedy: Option<String>,
+    pub(crate) fits: bool,
+}
+
+/// How a program ended that did not come to its end.
+pub(crate) fn end(ended: Ended) -> String {
+    match (ended.status.code(), ended.status.signal()) {
+        _ if ended.killed => "the program did not end when it was asked to, and was killed".to_owned(),
+        (Some(code), _) => {
+            format!("the program ended with exit code {code}: what is said holds for what it did until then")
+        }
+        (None, Some(signal)) => {
+            format!("the program was ended by signal {signal}: what is said holds for what it did until then")
+        }
+        (None, None) => "the program ended".to_owned(),
+    }
+}
+
+pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
+    let mut out = String::new();
+    writeln!(out)?;
+    if answer.demands.is_empty() && answer.machine.gpus.iter().all(|gpu| gpu.peak_bytes == 0) {
+        writeln!(out, "The program did not use a GPU.")?;
+        return Ok(out);
+    }
+    headline(&mut out, answer)?;
+    needs(&mut out, answer)?;
+    cards(&mut out, answer)?;
+    values(&mut out, answer)?;
+    unanswered(&mut out, &answer.machine.unanswered)?;
+    if answer.args.record.is_some() {
+        for recorded in &answer.recordings {
+            writeln!(out, "\nRecording: {}", recorded.file.display())?;
+        }
+    }
+    Ok(out)
+}
+
+fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    let Answer { args, card, demands, .. } = answer;
+    let (name, total) = (args.gpu.name, bytes(card.total));
+    if args.sweep_gpus {
+        return writeln!(out, "What the program needs, on {name} without a limit:");
+    }
+    let failed: u64 = demands.iter().map(|demand| demand.ooms).sum();
+    match failed {
+        0 if !answer.ended.status.success() && !answer.ended.timed_out => {
+            writeln!(out, "It fits on {name} ({total}) as far as it went: it did not come to its end.")
+        }
+        0 => writeln!(out, "It fits on {name} ({total})."),
+        n => writeln!(out, "It does not fit on {name} ({total}): {} failed.", counted(n, "request")),
+    }
+}
+
+fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    let Answer { card, demands, machine, .. } = answer;
+    writeln!(out)?;
+    for (device, gpu) in machine.gpus.iter().enumerate().filter(|(_, gpu)| gpu.peak_bytes > 0) {
+        writeln!(out, "GPU {device}, at the peak")?;
+        let of_device: Vec<&Demand> =
+            demands.iter().filter(|demand| demand.device == device as i64).collect();
+        for demand in &of_device {
+            let who = demand.rank.map_or(String::new(), |rank| format!(", rank {rank}"));
+            let (reserved, allocated) = (bytes(demand.peak_reserved), bytes(demand.peak_allocated));
+            writeln!(out, "  {reserved:>12}  PyTorch's allocator{who}, {allocated} of it allocated: exact")?;
+        }
+        writeln!(
+            out,
+            "  {:>12}  a CUDA context: modelled, by card and release of CUDA",
+            bytes(card.context)
+        )?;
+        let known: u64 = of_device.iter().map(|demand| demand.peak_reserved + card.context).sum();
+        if gpu.peak_bytes > known && !of_device.is_empty() {
+            writeln!(
+                out,
+                "  {:>12}  taken beside PyTorch's allocator: counted",
+                bytes(gpu.peak_bytes - known)
+            )?;
+        }
+        let (used, free) = (bytes(gpu.peak_bytes), bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes)));
+        writeln!(out, "  {used:>12}  in use, {free} free")?;
+    }
+    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT, and buffers of NCCL, count nothing.")
+}
+
+fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    if let Some(needed) = answer.needed {
+        writeln!(out, "\nWithout a limit it needs {}.", bytes(needed))?;
+    }
+    if let Some(conf) = &answer.remedy {
+        writeln!(out, "\nIt fits with PYTORCH_CUDA_ALLOC_CONF={conf}")?;
+    }
+    let Some(cards) = &answer.cards else { return Ok(()) };
+    if answer.args.sweep_gpus {
+        writeln!(out, "\n{:<24}{:>12}{:>14}", "GPU", "memory", "reserved")?;
+        for on in cards {
+            let (total, reserved) = (bytes(on.gpu.total_bytes), bytes(on.peak_reserved));
+            let verdict = match (on.fits, on.num_alloc_retries) {
+                (false, _) => "does not fit".to_owned(),
+                (true, 0) => "fits".to_owned(),
+                (true, n) => format!("fits, and gives its cache back {}", counted(n, "time")),
+            };
+            writeln!(out, "{:<24}{total:>12}{reserved:>14}  {verdict}", on.gpu.name)?;
+        }
+        return Ok(());
+    }
+    match cards.iter().find(|on| on.fits) {
+        Some(on) => writeln!(
+            out,
+            "\nThe smallest listed card that it fits on: {} ({}).",
+            on.gpu.name,
+            bytes(on.gpu.total_bytes)
+        ),
+        None => writeln!(out, "\nIt fits on no listed card."),
+    }
+}
+
+fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    let counts = answer.machine.counts;
+    if counts.values_read > 0 {
+        let values = if answer.args.values == Values::Zeros {
+            "Kernels compute nothing"
+        } else {
+            "Values are made up"
+        };
+        let read = counted(counts.values_read, "single value");
+        writeln!(
+            out,
+            "\n{values}: the program read {read} from the GPU (as `.item()` does), and may go another way on a real one."
+        )?;
+    }
+    Ok(())
+}
+
+fn unanswered(out: &mut String, calls: &[Unanswered]) -> std::fmt::Result {
+    for (is_refused, words) in [(true, "Refused"), (false, "Not known to the phantom")] {
+        let of_kind = calls.iter().filter(|call| call.is_refused == is_refused);
+        let names: Vec<String> =
+            of_kind.map(|call| format!("{} ({})", call.name, counted(call.calls, "call"))).collect();
+        if !names.is_empty() {
+            writeln!(out, "\n{words}: {}", names.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+pub(crate) struct Json {
+    command: Vec<String>,
+    gpu: &'static str,
+    total_bytes: u64,
+    context_bytes: u64,
+    fits: bool,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    timed_out: bool,
+    gpus: Vec<GpuJson>,
+    processes: Vec<ProcessJson>,
+    smallest_gpu: Option<CardJson>,
+    cards: Option<Vec<CardJson>>,
+    needed_bytes: Option<u64>,
+    conf_that_fits: Option<String>,
+    launches: u64,
+    values_read: u64,
+    results_read: u64,
+    collectives: u64,
+    unanswered: Vec<CallJson>,
+}
+
+#[derive(Serialize)]
+struct GpuJson {
+    device: usize,
+    peak_bytes: u64,
+    total_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ProcessJson {
+    rank: Option<u64>,
+    torch: String,
+    recording: Option<String>,
+    devices: Vec<DeviceJson>,
+}
+
+#[derive(Serialize)]
+struct DeviceJson {
+    device: usize,
+    peak_allocated_bytes: u64,
+    peak_reserved_bytes: u64,
+    num_alloc_retries: u64,
+    num_ooms: u64,
+}
+
+#[derive(Serialize)]
+struct CardJson {
+    name: &'static str,
+    total_bytes: u64,
+    fits: bool,
+    peak_reserved_bytes: u64,
+    num_alloc_retries: u64,
+}
+
+impl CardJson {
+    fn of(on: &OnCard) -> Self {
+        Self {
+            name: on.gpu.name,
+            total_bytes: on.gpu.total_bytes,
+            fits: on.fits,
+            peak_reserved_bytes: on.peak_reserved,
+            num_alloc_retries: on.num_alloc_retries,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CallJson {
+    name: String,
+    calls: u64,
+    is_refused: bool,
+}
+
+pub(crate) fn json(answer: &Answer<'_>) -> Json {
+    let Answer { args, card, ended, machine, recordings, cards, needed, remedy, fits, .. } = answer;
+    let gpus = machine.gpus.iter().enumerate();
+    let process = |recorded: &Recorded| ProcessJson {
+        rank: recorded.facts.rank,
+        torch: recorded.facts.torch.clone(),
+        recording: args.record.as_ref().map(|_| recorded.file.display().to_string()),
+        devices: (recorded.facts.devices.iter().enumerate())
+            .map(|(device, of)| DeviceJson {
+                device,
+                peak_allocated_bytes: of.peak_allocated_bytes,
+                peak_reserved_bytes: of.peak_reserved_bytes,
+                num_alloc_retries: of.num_alloc_retries,
+                num_ooms: of.num_ooms,
+            })
+            .collect(),
+    };
+    let call = |call: &Unanswered| CallJson {
+        name: call.name.clone(),
+        calls: call.calls,
+        is_refused: call.is_refused,
+    };
+    Json {
+        command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+        gpu: args.gpu.name,
+        total_bytes: card.total,
+        context_bytes: card.context,
+        fits: *fits,
+        exit_code: ended.status.code(),
+        signal: ended.status.signal(),
+        timed_out: ended.timed_out,
+        gpus: gpus
+            .map(|(device, gpu)| GpuJson { device, peak_bytes: gpu.peak_bytes, total_bytes: gpu.total_bytes })
+            .collect(),
+        processes: recordings.iter().map(process).collect(),
+        smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits)).map(CardJson::of),
+        cards: cards
+            .as_ref()
+            .filter(|_| args.sweep_gpus)
+            .map(|cards| cards.iter().map(CardJson::of).collect()),
+        needed_bytes: *needed,
+        conf_that_fits: remedy.clone(),
+        launches: machine.counts.launches,
+        values_read: machine.counts.values_read,
+        results_read: machine.counts.results_read,
+        collectives: machine.counts.collectives,
+        unanswered: machine.unanswered.iter().map(call).collect(),
+    }
+}

@@ -1,0 +1,226 @@
+//! `vramscope top` and `vramscope monitor` on a machine with two GPUs, which are only counters, so that every byte is known.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vramscope::phantom::PhantomRun;
+use vramscope_allocator::{CudaDevice, Device as _};
+use vramscope_testing::{own_test, phantom_gpu, phantom_run};
+
+use crate::top::{Home, Screen};
+use crate::vramscope;
+
+const MIB: u64 = 1 << 20;
+
+/// What [`holder`] holds: GPU numbers, each with its MiB behind a colon. Only the parent sets it.
+const HELD: &str = "VRAMSCOPE_TEST_HELD";
+
+/// Holds memory until its input ends, as it does when the parent is gone.
+#[test]
+fn holder() {
+    let Ok(held) = std::env::var(HELD) else { return };
+    let held: Vec<(CudaDevice, u64)> = held
+        .split(' ')
+        .map(|of_gpu| {
+            let (gpu, mib) = of_gpu.split_once(':').unwrap();
+            let gpu = CudaDevice::open(gpu.parse().unwrap()).unwrap();
+            let address = gpu.allocate(mib.parse::<u64>().unwrap() * MIB).unwrap();
+            (gpu, address)
+        })
+        .collect();
+    eprintln!("holding {}", held.len());
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// A program on a machine, killed at the end.
+struct Holder(Child);
+
+impl Holder {
+    /// A program that holds so much by now.
+    fn start(machine: &PhantomRun, held: &str) -> Self {
+        let child = own_test("gpus::holder")
+            .envs(machine.environment())
+            .env(HELD, held)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut holder = Self(child);
+        let (mut said, mut stderr) = (String::new(), BufReader::new(holder.0.stderr.take().unwrap()));
+        while !said.contains("holding") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        holder
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Holder {
+    /// SIGKILL: it gets no chance to give anything back.
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// The command on a machine, where nobody serves.
+fn on(machine: &PhantomRun, home: &Home, args: &[&str]) -> Command {
+    let mut command = vramscope(args);
+    command.envs(machine.environment()).env("XDG_RUNTIME_DIR", home.path());
+    command
+}
+
+/// Its JSON answer, and what it notes.
+fn answer(command: &mut Command) -> (Value, String) {
+    let output = command.arg("--json").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    (serde_json::from_slice(&output.stdout).unwrap(), said)
+}
+
+/// A GPU as `top` tells it, with processes and their bytes.
+fn gpu(index: usize, processes: &[(u32, u64)]) -> Value {
+    let gpu = phantom_gpu(index);
+    let used: u64 = processes.iter().map(|(_, bytes)| bytes).sum();
+    let processes: Vec<Value> =
+        processes.iter().map(|(pid, bytes)| json!({"pid": pid, "used_bytes": bytes})).collect();
+    json!({
+        "index": index, "name": gpu.name, "used_bytes": used, "total_bytes": gpu.total_bytes,
+        "processes": processes,
+    })
+}
+
+/// What a process has on a GPU of which it holds so many MiB.
+fn with_context(mib: u64) -> u64 {
+    phantom_gpu(0).context_bytes + mib * MIB
+}
+
+#[test]
+fn top_shows_two_gpus_and_who_is_on_them() {
+    let Some(machine) = phantom_run(2) else { return };
+    let home = Home::new();
+    let look = || {
+        let (look, _) = answer(&mut on(&machine, &home, &["top"]));
+        assert_eq!((&look["gpus_error"], &look["programs"]), (&Value::Null, &json!([])));
+        look["gpus"].clone()
+    };
+    // It makes no context of its own.
+    assert_eq!(look(), json!([gpu(0, &[]), gpu(1, &[])]));
+    let one = Holder::start(&machine, "1:300");
+    let both = Holder::start(&machine, "0:100 1:20");
+    let mut on_second = [(one.pid(), with_context(300)), (both.pid(), with_context(20))];
+    on_second.sort_unstable();
+    assert_eq!(look(), json!([gpu(0, &[(both.pid(), with_context(100))]), gpu(1, &on_second)]));
+    let pid = one.pid();
+    drop(one);
+    let left = |mib| vec![(both.pid(), with_context(mib))];
+    assert_eq!(look(), json!([gpu(0, &left(100)), gpu(1, &left(20))]), "without process {pid}");
+    drop(both);
+    assert_eq!(look(), json!([gpu(0, &[]), gpu(1, &[])]));
+    assert_eq!(machine.report().unwrap().counts.killed, 2);
+}
+
+/// The numbers on the screen follow what programs do.
+#[test]
+fn the_screen_shows_who_is_on_two_gpus_until_they_are_killed() {
+    let Some(machine) = phantom_run(2) else { return };
+    let home = Home::new();
+    // Paths without spaces or quotes: the loader would not take those with.
+    let environment =
+        machine.environment().into_iter().map(|(name, value)| format!("{name}={}", value.display()));
+    let environment = environment.collect::<Vec<_>>().join(" ");
+    let Some(screen) = Screen::start_with(&environment, &home, "--interval 0.1", 100, 24) else { return };
+    let lines = |shown: &str| {
+        let lines = shown.lines().skip_while(|line| !line.contains("Phantom GPU 0"));
+        lines.take(4).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let free = |shown: &str| {
+        let [first, second, ..] = &lines(shown)[..] else { return false };
+        first.contains("0 B of  16.00 GiB")
+            && second.contains("0 B of  32.00 GiB")
+            && second.contains("Phantom GPU 1")
+    };
+    screen.until_that(free);
+    let holder = Holder::start(&machine, "0:100 1:300");
+    let its = |mib: u64| format!("process {} {mib}.00 MiB", holder.pid());
+    let (on_first, on_second) = (its(512 + 100), its(512 + 300));
+    screen.until_that(|shown| {
+        let [first, below, second, last] = &lines(shown)[..] else { return false };
+        first.contains("612.00 MiB of  16.00 GiB")
+            && below.contains(&on_first)
+            && second.contains("812.00 MiB of  32.00 GiB")
+            && last.contains(&on_second)
+    });
+    drop(holder);
+    screen.until_that(free);
+    screen.press("q");
+    screen.is_given_back();
+}
+
+#[test]
+fn a_process_on_one_of_two_gpus_is_watched_there() {
+    let Some(machine) = phantom_run(2) else { return };
+    let home = Home::new();
+    let holder = Holder::start(&machine, "1:300");
+    let _other = Holder::start(&machine, "1:20");
+    let pid = holder.pid().to_string();
+    let watch = |more: &[&str]| {
+        let args = [&["monitor", &pid, "--duration", "0.2"], more].concat();
+        let (summary, said) = answer(&mut on(&machine, &home, &args));
+        assert_eq!((&summary["ended"], &summary["errors"]), (&json!("duration"), &json!(0)), "{summary}");
+        let high = ["process_used_bytes", "device_used_bytes", "device_total_bytes"];
+        (high.map(|key| summary["high"][key].as_u64()), said)
+    };
+    let total = |gpu| Some(phantom_gpu(gpu).total_bytes);
+    let seen = [Some(with_context(300)), Some(with_context(300) + with_context(20)), total(1)];
+    let (high, said) = watch(&[]);
+    assert_eq!(high, seen);
+    assert!(!said.contains("on a GPU"), "{said}");
+    assert_eq!(watch(&["--device", "1"]).0, seen);
+    // It is not on this one, which nobody uses.
+    assert_eq!(watch(&["--device", "0"]).0, [None, Some(0), total(0)]);
+}
+
+#[test]
+fn of_several_gpus_one_has_to_be_named() {
+    let Some(machine) = phantom_run(2) else { return };
+    let home = Home::new();
+    let holder = Holder::start(&machine, "0:100 1:20");
+    let pid = holder.pid().to_string();
+    let args = ["monitor", &pid, "--duration", "0.2"];
+    let (summary, said) = answer(&mut on(&machine, &home, &args));
+    let why = "note: what it has on a GPU is not known: it is on several, 0, 1: name one with --device";
+    assert!(said.lines().any(|line| line == why), "{said}");
+    assert_eq!(summary["high"]["device_used_bytes"], Value::Null);
+    let (summary, _) = answer(&mut on(&machine, &home, &[&args[..], &["--device", "1"]].concat()));
+    assert_eq!(summary["high"]["process_used_bytes"], with_context(20));
+}
+
+#[test]
+fn a_killed_process_on_a_gpu_is_gone_and_its_bytes_are_told() {
+    let Some(machine) = phantom_run(2) else { return };
+    let home = Home::new();
+    let log = home.path().join("run.jsonl");
+    let holder = Holder::start(&machine, "1:300");
+    let pid = holder.pid().to_string();
+    let args = ["monitor", &pid, "--interval", "0.02", "--json", "--output", log.to_str().unwrap()];
+    let mut monitor =
+        on(&machine, &home, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::read_to_string(&log).unwrap_or_default().lines().count() < 5 {
+        assert_eq!(monitor.try_wait().unwrap(), None);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(holder);
+    let output = monitor.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["ended"], &summary["errors"]), (&json!("gone"), &json!(0)));
+    assert_eq!(summary["high"]["process_used_bytes"], with_context(300));
+}

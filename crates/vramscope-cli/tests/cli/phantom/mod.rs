@@ -1,0 +1,159 @@
+//! `vramscope phantom`: programs on GPUs that are not there. PyTorch is a stand-in here, which leaves a recording of the project's
+//! behind; what PyTorch itself does on a phantom is tested with `./test --torch`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::{root, run, vramscope};
+
+/// The folder of the stand-in for PyTorch.
+fn stand_in() -> String {
+    format!("{}/tests/cli/phantom", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// `vramscope phantom run` with `options`, of a Python program that imports torch and leaves `snapshot` behind.
+fn python(options: &[&str], snapshot: &str, program: &str) -> Command {
+    let mut command = vramscope(&[&["phantom", "run"], options, &["--", "python3", "-c", program]].concat());
+    command.env("PYTHONPATH", stand_in()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("SNAPSHOT", root().join("examples").join(snapshot));
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+#[test]
+fn cards_are_listed_by_their_memory() {
+    let cards: Vec<Value> = serde_json::from_slice(&run(&["phantom", "list", "--json"]).stdout).unwrap();
+    assert!(cards.len() >= 40, "{}", cards.len());
+    let sizes: Vec<u64> = cards.iter().map(|card| card["total_bytes"].as_u64().unwrap()).collect();
+    assert!(sizes.is_sorted());
+    let listed = text(&run(&["phantom", "list"]).stdout);
+    assert!(listed.contains("NVIDIA H100 80GB HBM3"), "{listed}");
+}
+
+#[test]
+fn a_program_without_a_gpu_is_told_apart() {
+    let output = run(&["phantom", "run", "--", "true"]);
+    assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
+    assert_eq!(text(&output.stdout), "\nThe program did not use a GPU.\n");
+}
+
+#[test]
+fn a_program_that_fails_is_trouble() {
+    let output = run(&["phantom", "run", "--", "false"]);
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).starts_with("error: the program ended with exit code 1"), "{output:?}");
+
+    let output = run(&["phantom", "run", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).starts_with("error: the program was ended by signal 9"), "{output:?}");
+
+    let output = run(&["phantom", "run", "--", "/there/is/no/such/program"]);
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).starts_with("error: /there/is/no/such/program: No such file"), "{output:?}");
+}
+
+#[test]
+fn a_program_that_did_steps_enough_is_asked_to_end() {
+    let output = run(&["phantom", "run", "--steps-timeout", "0.3", "--json", "--", "sleep", "600"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["timed_out"], &answer["signal"]), (&true.into(), &15.into()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let output =
+        vramscope(&["phantom", "run", "--", "true"]).env("TMPDIR", "/there/is/none").output().unwrap();
+    assert_eq!(code(&output), 2);
+    assert_eq!(
+        text(&output.stderr),
+        "error: no folder for the phantom's files in /there/is/none: entity not found; set TMPDIR to one that can be written\n"
+    );
+}
+
+#[test]
+fn what_fits_is_said_with_the_smallest_card() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run.pickle");
+    let options = ["--gpu", "l4", "--record", out.to_str().unwrap()];
+    let output = python(&options, "leak.pickle", "import torch").output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let said = text(&output.stdout).replace(folder.path().to_str().unwrap(), "FOLDER");
+    insta::assert_snapshot!("fits", said);
+    assert_eq!(fs::read(&out).unwrap(), fs::read(root().join("examples/leak.pickle")).unwrap());
+}
+
+#[test]
+fn what_does_not_fit_is_said_with_what_helps() {
+    let output = python(&["--gpu", "l4", "--once"], "oom.pickle", "import torch").output().unwrap();
+    assert_eq!(code(&output), 1, "{output:?}");
+    insta::assert_snapshot!("does-not-fit", text(&output.stdout));
+
+    let output = python(&["--once", "--json"], "oom.pickle", "import torch").output().unwrap();
+    assert_eq!(code(&output), 1, "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["fits"], false);
+    assert_eq!(answer["processes"][0]["devices"][0]["peak_reserved_bytes"], 2000);
+    assert!(
+        text(&output.stderr).contains("recording python"),
+        "what the program prints is on stderr: {output:?}"
+    );
+}
+
+#[test]
+fn all_cards_are_compared() {
+    let output = python(&["--sweep-gpus", "--json"], "leak.pickle", "import torch").output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listed: Vec<Value> = serde_json::from_slice(&run(&["phantom", "list", "--json"]).stdout).unwrap();
+    assert_eq!(answer["cards"].as_array().unwrap().len(), listed.len());
+}
+
+/// A program has a `sitecustomize` of its own, fails, or is asked to end: it is recorded all the same.
+#[test]
+fn every_end_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("sitecustomize.py"), "print('its own')").unwrap();
+    let path = format!("{}:{}", folder.path().display(), stand_in());
+    for (program, expected) in [
+        ("import torch", 0),
+        ("import torch; raise ValueError", 2),
+        ("import torch, time; time.sleep(600)", 0),
+        ("import torch, os, signal; os.kill(os.getpid(), signal.SIGTERM)", 2),
+    ] {
+        let mut command = python(&["--json", "--steps-timeout", "3"], "leak.pickle", program);
+        let output = command.env("PYTHONPATH", &path).output().unwrap();
+        assert_eq!(code(&output), expected, "{program}: {output:?}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["processes"].as_array().unwrap().len(), 1, "{program}: {output:?}");
+        assert!(text(&output.stderr).contains("its own"), "{program}: {output:?}");
+    }
+}
+
+/// Each of two processes has a file of its own.
+#[test]
+fn every_rank_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run.pickle");
+    let program = "import subprocess, sys, os\n\
+                   for rank in '01': subprocess.run([sys.executable, '-c', 'import torch'], env=dict(os.environ, RANK=rank))";
+    let output =
+        python(&["--gpus", "2", "--record", out.to_str().unwrap()], "leak.pickle", program).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(
+        files,
+        ["run-rank0.pickle", "run-rank1.pickle"].map(|name| Path::new(name).as_os_str().to_owned())
+    );
+}

@@ -1,0 +1,105 @@
+//! Tests on GPUs that are only counters (`vramscope-phantom`), so that they run on a machine without one.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be started again fails")]
+
+use std::process::Command;
+
+use vramscope_phantom::{PhantomError, PhantomGpu, PhantomOptions, PhantomRun};
+
+use crate::skip;
+
+/// Set in a process that runs a test's body on phantom GPUs.
+const ON_PHANTOM: &str = "VRAMSCOPE_TEST_ON_PHANTOM";
+
+/// The phantom GPU number `number`. It has 16 GiB for each number from 1 on, so that no GPU is taken for another, of which
+/// a context takes 512 MiB.
+pub fn phantom_gpu(number: usize) -> PhantomGpu {
+    PhantomGpu {
+        name: format!("Phantom GPU {number}"),
+        total_bytes: (number as u64 + 1) << 34,
+        context_bytes: 512 << 20,
+        compute_capability: 90,
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        blocks_per_multiprocessor: 32,
+        shared_per_multiprocessor_bytes: 228 << 10,
+        shared_per_block_bytes: 227 << 10,
+        l2_bytes: 50 << 20,
+        bus_bits: 5120,
+        is_integrated: false,
+    }
+}
+
+/// A machine with so many [phantom GPUs](phantom_gpu); [`skip`]s where this system has none.
+///
+/// # Panics
+/// Where its files cannot be written.
+pub fn phantom_run(gpus: usize) -> Option<PhantomRun> {
+    let gpus: Vec<PhantomGpu> = (0..gpus).map(phantom_gpu).collect();
+    match PhantomRun::new(&gpus, PhantomOptions::default()) {
+        Ok(run) => Some(run),
+        Err(e @ PhantomError::NoLibrary) => {
+            skip("phantom", &e.to_string());
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// This program of tests once more, for the one test of that name; what the test says is the program's output.
+///
+/// # Panics
+/// Where the system does not say which program this is.
+pub fn own_test(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact", "--nocapture"]);
+    command
+}
+
+/// Whether this process is one that [`on_phantom`] started for the body of its test.
+pub fn is_on_phantom() -> bool {
+    std::env::var_os(ON_PHANTOM).is_some()
+}
+
+/// Runs the body of the test that calls it on so many [phantom GPUs](phantom_gpu), in a process of its own: the test is
+/// started again there, and does before its body what it does here. [`skip`]s where this system has no phantom GPUs.
+///
+/// # Panics
+/// Where the body fails, and where it calls something that a phantom GPU does not answer.
+pub fn on_phantom(gpus: usize, body: impl FnOnce()) {
+    if is_on_phantom() {
+        return body();
+    }
+    let Some(run) = phantom_run(gpus) else { return };
+    let thread = std::thread::current();
+    let name = thread.name().unwrap();
+    let output = own_test(name).envs(run.environment()).env(ON_PHANTOM, "1").output().unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    let ran = output.status.success() && said.contains("1 passed");
+    assert!(ran, "{name} on phantom GPUs: {}\n{said}", output.status);
+    let unanswered = run.report().unwrap().unanswered;
+    assert!(unanswered.is_empty(), "{name} on phantom GPUs: {unanswered:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_runs_in_a_process_of_its_own() {
+        let mut ran_here = false;
+        on_phantom(2, || ran_here = true);
+        assert_eq!(ran_here, is_on_phantom());
+    }
+
+    #[test]
+    fn a_body_that_fails_fails_its_test() {
+        let failed = std::panic::catch_unwind(|| on_phantom(1, || panic!("as it should")));
+        if is_on_phantom() {
+            failed.unwrap();
+        } else if let Err(why) = failed {
+            let why = why.downcast::<String>().unwrap();
+            assert!(why.contains("as it should"), "{why}");
+        }
+    }
+}

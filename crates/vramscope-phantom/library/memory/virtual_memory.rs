@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::PIECE;
 use super::space::{device_of, give_pages_back};
-use crate::calls::new_handle;
+use crate::handles::new_handle;
 use crate::machine::{lock, machine};
 use crate::out::Out;
 use crate::state::Purpose;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::machine::machine;
 use crate::state::{Counter, Noticed};
@@ -54,11 +54,4 @@ pub(crate) fn launches() -> u64 {
 pub(crate) fn refused(library: Library, name: &'static str) -> c_int {
     machine().notice(Noticed::Refused, name);
     finish(library, Err(Refusal::NotSupported))
-}
-
-/// A number that stands for an object of a library: no other object of this process has it. It looks like an address, which
-/// some callers test.
-pub(crate) fn new_handle() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0x5000_0000_0000);
-    NEXT.fetch_add(64, Ordering::Relaxed)
 }

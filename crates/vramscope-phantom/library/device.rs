@@ -313,7 +313,7 @@ pub(crate) fn pointer_attribute(out: Out<u8>, which: c_int, address: u64) -> Ans
     }
     match which {
         // The context; where the memory is: on the host (1) or on a device (2).
-        1 => out.set_bytes(&crate::threads::context_of(device.unwrap_or(0)).to_le_bytes()),
+        1 => out.set_bytes(&crate::handles::CONTEXTS.of(device.unwrap_or(0)).to_le_bytes()),
         2 => out.set_bytes(&if device.is_some() { 2u32 } else { 1 }.to_le_bytes()),
         // The address on the device, and on the host.
         3 => out.set_bytes(&address.to_le_bytes()),

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
-use crate::calls::new_handle;
+use crate::handles::new_handle;
 use crate::machine::{lock, machine};
 use crate::memory;
 use crate::out::Out;
@@ -101,10 +101,9 @@ pub(crate) fn best_block_size(grid: Out<c_int>, block: Out<c_int>) -> Answer {
 
 /// Device memory of a global variable: a piece for each, so that writing to it harms nothing.
 pub(crate) fn symbol_address(address: Out<u64>, symbol: usize) -> Answer {
-    static VARIABLES: Mutex<Option<HashMap<(usize, usize), u64>>> = Mutex::new(None);
+    static VARIABLES: LazyLock<Mutex<HashMap<(usize, usize), u64>>> = LazyLock::new(Mutex::default);
     let device = current_device()?;
     let mut variables = lock(&VARIABLES);
-    let variables = variables.get_or_insert_default();
     let at = match variables.get(&(device, symbol)) {
         Some(&at) => at,
         None => {

@@ -8,6 +8,7 @@ mod calls;
 mod device;
 mod dnn;
 mod entry_points;
+mod handles;
 mod kernels;
 mod machine;
 mod memory;

@@ -1,14 +1,12 @@
 //! Communicators of NCCL.
 
-use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 
-use crate::calls::new_handle;
-use crate::machine::{lock, machine};
+use crate::handles::{Objects, new_handle};
+use crate::machine::machine;
 use crate::out::Out;
 use crate::state::Counter;
-use crate::status::{Answer, Refusal};
+use crate::status::Answer;
 use crate::threads::use_current_device;
 
 /// `ncclUniqueId`, which is handed in by value.
@@ -21,15 +19,10 @@ struct Communicator {
     device: usize,
 }
 
-static COMMUNICATORS: Mutex<Option<HashMap<usize, Communicator>>> = Mutex::new(None);
+static COMMUNICATORS: Objects<Communicator> = Objects::new();
 
-fn with<T>(communicator: usize, get: impl FnOnce(&Communicator) -> T) -> Result<T, Refusal> {
-    lock(&COMMUNICATORS).get_or_insert_default().get(&communicator).map(get).ok_or(Refusal::InvalidHandle)
-}
-
-/// 2.21 came with PyTorch 2.6, 2.28 with 2.11.
 pub(crate) fn version(version: Out<c_int>) -> Answer {
-    version.set(if crate::version::runtime() >= 13_000 { 22_809 } else { 22_105 })
+    version.set(crate::version::nccl())
 }
 
 pub(crate) fn unique_id(id: Out<[u8; 128]>) -> Answer {
@@ -41,9 +34,7 @@ pub(crate) fn unique_id(id: Out<[u8; 128]>) -> Answer {
 
 fn new_communicator(out: Out<usize>, ranks: c_int, rank: c_int) -> Answer {
     let device = use_current_device()?;
-    let new = new_handle();
-    lock(&COMMUNICATORS).get_or_insert_default().insert(new, Communicator { ranks, rank, device });
-    out.set(new)
+    out.set(COMMUNICATORS.add(Communicator { ranks, rank, device }))
 }
 
 pub(crate) fn init(communicator: Out<usize>, ranks: c_int, _id: UniqueId, rank: c_int) -> Answer {
@@ -68,24 +59,24 @@ pub(crate) fn init_scalable(communicator: Out<usize>, ranks: c_int, rank: c_int,
 pub(crate) fn split(communicator: usize, color: c_int, _key: c_int, new: Out<usize>) -> Answer {
     /// `NCCL_SPLIT_NOCOLOR`: this rank is in no part.
     const NONE: c_int = -1;
-    let (ranks, rank) = with(communicator, |c| (c.ranks, c.rank))?;
+    let (ranks, rank) = COMMUNICATORS.with(communicator, |c| (c.ranks, c.rank))?;
     if color == NONE { new.set(0) } else { new_communicator(new, ranks, rank) }
 }
 
 pub(crate) fn destroy(communicator: usize) -> Answer {
-    lock(&COMMUNICATORS).get_or_insert_default().remove(&communicator).map(drop).ok_or(Refusal::InvalidHandle)
+    COMMUNICATORS.remove(communicator).map(drop)
 }
 
 pub(crate) fn count(communicator: usize, count: Out<c_int>) -> Answer {
-    count.set(with(communicator, |c| c.ranks)?)
+    count.set(COMMUNICATORS.with(communicator, |c| c.ranks)?)
 }
 
 pub(crate) fn rank(communicator: usize, rank: Out<c_int>) -> Answer {
-    rank.set(with(communicator, |c| c.rank)?)
+    rank.set(COMMUNICATORS.with(communicator, |c| c.rank)?)
 }
 
 pub(crate) fn device(communicator: usize, device: Out<c_int>) -> Answer {
-    device.set(with(communicator, |c| c.device)? as c_int)
+    device.set(COMMUNICATORS.with(communicator, |c| c.device)? as c_int)
 }
 
 pub(crate) fn collective() -> Answer {

@@ -3,25 +3,14 @@
 use std::ffi::{c_char, c_int};
 
 use crate::device::{bus_id, bus_number, uuid_bytes};
+use crate::handles::NVML_DEVICES;
 use crate::machine::machine;
 use crate::out::{Out, text};
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 
-/// Handles of devices: the device's number behind a mark, so that they are not null.
-const HANDLE: usize = 0x6200_0000_0000;
-
-fn device_behind(handle: usize) -> Result<usize, Refusal> {
-    let device = handle.checked_sub(HANDLE).ok_or(Refusal::InvalidValue)? / 64;
-    machine().device(device as c_int)
-}
-
-fn handle_of(device: usize) -> usize {
-    HANDLE + 64 * device
-}
-
 fn find(handle: Out<usize>, wanted: impl Fn(usize) -> bool) -> Answer {
-    handle.set(handle_of((0..machine().state.devices()).find(|&d| wanted(d)).ok_or(Refusal::NotFound)?))
+    handle.set(NVML_DEVICES.of((0..machine().state.devices()).find(|&d| wanted(d)).ok_or(Refusal::NotFound)?))
 }
 
 pub(crate) fn count(count: Out<u32>) -> Answer {
@@ -29,7 +18,7 @@ pub(crate) fn count(count: Out<u32>) -> Answer {
 }
 
 pub(crate) fn by_index(index: u32, handle: Out<usize>) -> Answer {
-    handle.set(handle_of(machine().device(index as c_int)?))
+    handle.set(NVML_DEVICES.of(machine().device(index as c_int)?))
 }
 
 /// NVML writes 8 digits of the domain, CUDA 4: both are understood.
@@ -49,15 +38,15 @@ pub(crate) fn by_uuid(uuid: *const c_char, handle: Out<usize>) -> Answer {
 }
 
 pub(crate) fn index(handle: usize, index: Out<u32>) -> Answer {
-    index.set(device_behind(handle)? as u32)
+    index.set(NVML_DEVICES.device(handle)? as u32)
 }
 
 pub(crate) fn name(handle: usize, name: Out<u8>, length: u32) -> Answer {
-    name.set_text(&machine().state.name(device_behind(handle)?), length as usize)
+    name.set_text(&machine().state.name(NVML_DEVICES.device(handle)?), length as usize)
 }
 
 pub(crate) fn uuid(handle: usize, uuid: Out<u8>, length: u32) -> Answer {
-    uuid.set_text(&uuid_of(device_behind(handle)?), length as usize)
+    uuid.set_text(&uuid_of(NVML_DEVICES.device(handle)?), length as usize)
 }
 
 /// `nvmlPciInfo_t`.
@@ -73,7 +62,7 @@ pub(crate) struct PciInfo {
 }
 
 pub(crate) fn pci_info(handle: usize, info: Out<PciInfo>) -> Answer {
-    let device = device_behind(handle)?;
+    let device = NVML_DEVICES.device(handle)?;
     let (short, long) = (bus_id(device), format!("0000{}", bus_id(device)));
     let (mut legacy_id, mut id) = ([0; 16], [0; 32]);
     legacy_id[..short.len()].copy_from_slice(short.as_bytes());
@@ -91,7 +80,7 @@ pub(crate) fn pci_info(handle: usize, info: Out<PciInfo>) -> Answer {
 
 /// Bytes of memory: all, free, used.
 fn memory_of(handle: usize) -> Result<[u64; 3], Refusal> {
-    let device = device_behind(handle)?;
+    let device = NVML_DEVICES.device(handle)?;
     machine().bury_the_dead();
     let (total, used) = (machine().fact(device, Fact::TotalBytes), machine().fact(device, Fact::UsedBytes));
     Ok([total, total.saturating_sub(used), used])
@@ -109,12 +98,12 @@ pub(crate) fn memory_v2(handle: usize, out: Out<[u64; 5]>) -> Answer {
 
 /// Nothing is computed.
 pub(crate) fn utilization(handle: usize, rates: Out<[u32; 2]>) -> Answer {
-    device_behind(handle)?;
+    NVML_DEVICES.device(handle)?;
     rates.set([0, 0])
 }
 
 pub(crate) fn capability(handle: usize, major: Out<c_int>, minor: Out<c_int>) -> Answer {
-    let capability = machine().fact(device_behind(handle)?, Fact::ComputeCapability) as c_int;
+    let capability = machine().fact(NVML_DEVICES.device(handle)?, Fact::ComputeCapability) as c_int;
     major.set(capability / 10)?;
     minor.set(capability % 10)
 }
@@ -126,7 +115,7 @@ fn list<const WORDS: usize>(
     entries: *mut [u64; WORDS],
     entry: impl Fn(u32, u64) -> [u64; WORDS],
 ) -> Answer {
-    let processes = machine().processes_on(device_behind(handle)?);
+    let processes = machine().processes_on(NVML_DEVICES.device(handle)?);
     let room = count.get()? as usize;
     count.set(processes.len() as u32)?;
     if processes.len() > room {
@@ -154,7 +143,7 @@ pub(crate) fn processes(handle: usize, count: Out<u32>, entries: *mut [u64; 3]) 
 
 /// No processes of this kind.
 pub(crate) fn none(handle: usize, count: Out<u32>) -> Answer {
-    device_behind(handle)?;
+    NVML_DEVICES.device(handle)?;
     count.set(0)
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
-use crate::calls::{launches, new_handle};
+use crate::calls::launches;
+use crate::handles::new_handle;
 use crate::machine::lock;
 use crate::memory::async_pool::at_synchronization;
 use crate::out::Out;
@@ -34,27 +35,16 @@ struct Event {
 #[derive(Default)]
 struct Streams {
     /// The priority of each stream that was made.
-    priorities: Option<HashMap<usize, c_int>>,
-    events: Option<HashMap<usize, Event>>,
+    priorities: HashMap<usize, c_int>,
+    events: HashMap<usize, Event>,
     /// Streams that are being captured.
-    captures: Option<HashMap<usize, Capture>>,
+    captures: HashMap<usize, Capture>,
     /// How much was launched in each graph.
-    nodes: Option<HashMap<usize, u64>>,
+    nodes: HashMap<usize, u64>,
     last_capture: u64,
 }
 
-static STREAMS: Mutex<Streams> =
-    Mutex::new(Streams { priorities: None, events: None, captures: None, nodes: None, last_capture: 0 });
-
-impl Streams {
-    fn events(&mut self) -> &mut HashMap<usize, Event> {
-        self.events.get_or_insert_default()
-    }
-
-    fn captures(&mut self) -> &mut HashMap<usize, Capture> {
-        self.captures.get_or_insert_default()
-    }
-}
+static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(Mutex::default);
 
 pub(crate) fn create(stream: Out<usize>) -> Answer {
     create_with_priority(stream, 0, 0)
@@ -67,16 +57,16 @@ pub(crate) fn create_with_flags(stream: Out<usize>, flags: u32) -> Answer {
 pub(crate) fn create_with_priority(stream: Out<usize>, _flags: u32, priority: c_int) -> Answer {
     use_current_device()?;
     let new = new_handle();
-    lock(&STREAMS).priorities.get_or_insert_default().insert(new, priority);
+    lock(&STREAMS).priorities.insert(new, priority);
     stream.set(new)
 }
 
 pub(crate) fn destroy(stream: usize) -> Answer {
-    lock(&STREAMS).priorities.get_or_insert_default().remove(&stream).map(drop).ok_or(Refusal::InvalidHandle)
+    lock(&STREAMS).priorities.remove(&stream).map(drop).ok_or(Refusal::InvalidHandle)
 }
 
 pub(crate) fn priority(stream: usize, priority: Out<c_int>) -> Answer {
-    priority.set(lock(&STREAMS).priorities.get_or_insert_default().get(&stream).copied().unwrap_or(0))
+    priority.set(lock(&STREAMS).priorities.get(&stream).copied().unwrap_or(0))
 }
 
 /// `cuStreamGetFlags`, `cuStreamGetCtx` ...: nothing distinguishes streams.
@@ -91,7 +81,7 @@ pub(crate) fn synchronize() -> Answer {
 }
 
 pub(crate) fn synchronize_stream(stream: usize) -> Answer {
-    if lock(&STREAMS).captures().contains_key(&stream) {
+    if lock(&STREAMS).captures.contains_key(&stream) {
         return Err(Refusal::IllegalState);
     }
     synchronize()
@@ -125,18 +115,18 @@ pub(crate) fn create_event(event: Out<usize>) -> Answer {
 
 pub(crate) fn create_event_with_flags(event: Out<usize>, _flags: u32) -> Answer {
     let new = new_handle();
-    lock(&STREAMS).events().insert(new, Event { recorded: None, capture: None });
+    lock(&STREAMS).events.insert(new, Event { recorded: None, capture: None });
     event.set(new)
 }
 
 pub(crate) fn destroy_event(event: usize) -> Answer {
-    lock(&STREAMS).events().remove(&event).map(drop).ok_or(Refusal::InvalidHandle)
+    lock(&STREAMS).events.remove(&event).map(drop).ok_or(Refusal::InvalidHandle)
 }
 
 pub(crate) fn record(event: usize, stream: usize) -> Answer {
     let mut streams = lock(&STREAMS);
-    let capture = streams.captures().get(&stream).copied();
-    let event = streams.events().get_mut(&event).ok_or(Refusal::InvalidHandle)?;
+    let capture = streams.captures.get(&stream).copied();
+    let event = streams.events.get_mut(&event).ok_or(Refusal::InvalidHandle)?;
     *event = Event { recorded: Some(Instant::now()), capture };
     Ok(())
 }
@@ -147,13 +137,13 @@ pub(crate) fn record_with_flags(event: usize, stream: usize, _flags: u32) -> Ans
 
 /// An event that was recorded has happened.
 pub(crate) fn query_event(event: usize) -> Answer {
-    lock(&STREAMS).events().get(&event).map(drop).ok_or(Refusal::InvalidHandle)
+    lock(&STREAMS).events.get(&event).map(drop).ok_or(Refusal::InvalidHandle)
 }
 
 pub(crate) fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
-    let mut streams = lock(&STREAMS);
-    let mut recorded =
-        |event| streams.events().get(&event).and_then(|event| event.recorded).ok_or(Refusal::InvalidHandle);
+    let streams = lock(&STREAMS);
+    let recorded =
+        |event| streams.events.get(&event).and_then(|event| event.recorded).ok_or(Refusal::InvalidHandle);
     let (start, end) = (recorded(start)?, recorded(end)?);
     milliseconds.set(end.saturating_duration_since(start).as_secs_f32() * 1e3)
 }
@@ -161,11 +151,11 @@ pub(crate) fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answe
 /// A stream waits for an event. In a capture the stream becomes part of it.
 pub(crate) fn wait_event(stream: usize, event: usize, _flags: u32) -> Answer {
     let mut streams = lock(&STREAMS);
-    let capture = streams.events().get(&event).ok_or(Refusal::InvalidHandle)?.capture;
+    let capture = streams.events.get(&event).ok_or(Refusal::InvalidHandle)?.capture;
     if let Some(capture) = capture
-        && streams.captures().values().any(|under_way| under_way.id == capture.id)
+        && streams.captures.values().any(|under_way| under_way.id == capture.id)
     {
-        streams.captures().entry(stream).or_insert(capture);
+        streams.captures.entry(stream).or_insert(capture);
     }
     Ok(())
 }
@@ -177,27 +167,27 @@ const ACTIVE: c_int = 1;
 
 pub(crate) fn begin_capture(stream: usize, _mode: c_int) -> Answer {
     let mut streams = lock(&STREAMS);
-    if stream == 0 || streams.captures().contains_key(&stream) {
+    if stream == 0 || streams.captures.contains_key(&stream) {
         return Err(Refusal::IllegalState);
     }
     streams.last_capture += 1;
     let capture =
         Capture { id: streams.last_capture, graph: new_handle(), origin: stream, launches: launches() };
-    streams.captures().insert(stream, capture);
+    streams.captures.insert(stream, capture);
     Ok(())
 }
 
 pub(crate) fn end_capture(stream: usize, graph: Out<usize>) -> Answer {
     let mut streams = lock(&STREAMS);
-    let capture = streams.captures().get(&stream).copied();
+    let capture = streams.captures.get(&stream).copied();
     let capture = capture.filter(|capture| capture.origin == stream).ok_or(Refusal::IllegalState)?;
-    streams.captures().retain(|_, under_way| under_way.id != capture.id);
-    streams.nodes.get_or_insert_default().insert(capture.graph, launches() - capture.launches);
+    streams.captures.retain(|_, under_way| under_way.id != capture.id);
+    streams.nodes.insert(capture.graph, launches() - capture.launches);
     graph.set(capture.graph)
 }
 
 pub(crate) fn is_capturing(stream: usize, status: Out<c_int>) -> Answer {
-    let active = lock(&STREAMS).captures().contains_key(&stream);
+    let active = lock(&STREAMS).captures.contains_key(&stream);
     status.set(if active { ACTIVE } else { 0 })
 }
 
@@ -211,7 +201,7 @@ pub(crate) fn capture_info(
     edges: Out<usize>,
     count: Out<usize>,
 ) -> Answer {
-    let capture = lock(&STREAMS).captures().get(&stream).copied();
+    let capture = lock(&STREAMS).captures.get(&stream).copied();
     status.set(if capture.is_some() { ACTIVE } else { 0 })?;
     let Some(capture) = capture else { return Ok(()) };
     id.set_if_wanted(capture.id);
@@ -233,7 +223,7 @@ pub(crate) fn capture_info_v2(
     dependencies: Out<usize>,
     count: Out<usize>,
 ) -> Answer {
-    let capture = lock(&STREAMS).captures().get(&stream).copied();
+    let capture = lock(&STREAMS).captures.get(&stream).copied();
     status.set(if capture.is_some() { ACTIVE } else { 0 })?;
     if let Some(capture) = capture {
         id.set_if_wanted(capture.id);
@@ -256,7 +246,7 @@ pub(crate) fn instantiate(executable: Out<usize>, _graph: usize) -> Answer {
 
 /// A graph's nodes: what was launched while it was captured. Who asks for the nodes themselves gets none.
 pub(crate) fn graph_nodes(graph: usize, nodes: usize, count: Out<usize>) -> Answer {
-    let launched = lock(&STREAMS).nodes.get_or_insert_default().get(&graph).copied().unwrap_or(0);
+    let launched = lock(&STREAMS).nodes.get(&graph).copied().unwrap_or(0);
     count.set(if nodes == 0 { launched as usize } else { 0 })
 }
 

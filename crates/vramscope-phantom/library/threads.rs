@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::handles::CONTEXTS;
 use crate::machine::machine;
 use crate::out::Out;
 use crate::state::DEVICES;
@@ -22,9 +23,6 @@ static RETAINED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
 
 /// The devices whose context the runtime retained for itself, which it does until the process ends.
 static KEPT: [AtomicBool; DEVICES] = [const { AtomicBool::new(false) }; DEVICES];
-
-/// Handles of primary contexts: the device's number behind a mark, so that they are not null.
-const CONTEXT: usize = 0x6100_0000_0000;
 
 /// The device that calls on this thread mean.
 pub(crate) fn current_device() -> Result<usize, Refusal> {
@@ -53,21 +51,10 @@ pub(crate) fn get_device(device: Out<c_int>) -> Answer {
     device.set(DEVICE.get())
 }
 
-/// The handle of a device's context.
-pub(crate) fn context_of(device: usize) -> usize {
-    CONTEXT + 64 * device
-}
-
-fn device_behind(context: usize) -> Result<c_int, Refusal> {
-    let device = context.checked_sub(CONTEXT).ok_or(Refusal::InvalidValue)? / 64;
-    machine().device(device as c_int)?;
-    Ok(device as c_int)
-}
-
 pub(crate) fn retain_primary(context: Out<usize>, device: c_int) -> Answer {
     let device = machine().device(device)?;
     machine().need_context(device)?;
-    context.set(context_of(device))?;
+    context.set(CONTEXTS.of(device))?;
     RETAINED[device].fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
@@ -91,15 +78,20 @@ pub(crate) fn primary_state(device: c_int, flags: Out<u32>, active: Out<c_int>) 
 }
 
 pub(crate) fn get_context(context: Out<usize>) -> Answer {
-    context.set(if HAS_CONTEXT.get() { context_of(current_device()?) } else { 0 })
+    context.set(if HAS_CONTEXT.get() { CONTEXTS.of(current_device()?) } else { 0 })
 }
 
 pub(crate) fn set_context(context: usize) -> Answer {
     HAS_CONTEXT.set(context != 0);
     if context != 0 {
-        DEVICE.set(device_behind(context)?);
+        DEVICE.set(CONTEXTS.device(context)? as c_int);
     }
     Ok(())
+}
+
+/// `cuStreamGetCtx`: streams are used in the context that is current.
+pub(crate) fn context_of_stream(_stream: usize, context: Out<usize>) -> Answer {
+    context.set(CONTEXTS.of(use_current_device()?))
 }
 
 /// `cuCtxCreate`: the device's own context stands for it, too.
@@ -113,7 +105,7 @@ pub(crate) fn context_device(device: Out<c_int>) -> Answer {
 }
 
 pub(crate) fn push_context(context: usize) -> Answer {
-    let device = device_behind(context)?;
+    let device = CONTEXTS.device(context)? as c_int;
     let before = if HAS_CONTEXT.get() { DEVICE.get() } else { -1 };
     PUSHED.with_borrow_mut(|pushed| pushed.push(before));
     DEVICE.set(device);
@@ -125,7 +117,7 @@ pub(crate) fn pop_context(context: Out<usize>) -> Answer {
     if !HAS_CONTEXT.get() {
         return Err(Refusal::NotInitialized);
     }
-    context.set_if_wanted(context_of(current_device()?));
+    context.set_if_wanted(CONTEXTS.of(current_device()?));
     let before = PUSHED.with_borrow_mut(Vec::pop).unwrap_or(-1);
     HAS_CONTEXT.set(before >= 0);
     DEVICE.set(before.max(0));

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex};
 
 use crate::calls::finish;
 use crate::machine::{lock, machine, say};
@@ -20,7 +20,7 @@ use crate::table;
 const MOST: usize = 1024;
 
 /// Names, in order of their stand-ins.
-static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
 struct Names {
@@ -30,8 +30,7 @@ struct Names {
 
 /// A function for a name that no row has: it says the name, and that it is not supported.
 pub(crate) fn stand_in(name: &str) -> usize {
-    let mut names = lock(&NAMES);
-    let names = names.get_or_insert_default();
+    let names = &mut *lock(&NAMES);
     let number = match names.numbers.get(name) {
         Some(&number) => number,
         None if names.names.len() < MOST => {
@@ -46,7 +45,7 @@ pub(crate) fn stand_in(name: &str) -> usize {
 }
 
 extern "C" fn met<const NUMBER: usize>() -> c_int {
-    let name = lock(&NAMES).as_ref().and_then(|names| names.names.get(NUMBER).cloned()).unwrap_or_default();
+    let name = lock(&NAMES).names.get(NUMBER).cloned().unwrap_or_default();
     machine().notice(Noticed::Unknown, &name);
     finish(library_of(&name), Err(Refusal::NotSupported))
 }
@@ -72,8 +71,8 @@ const PREFIXES: [(&str, Library); 13] = [
     ("curand", Library::Curand),
     ("nccl", Library::Nccl),
     ("pnccl", Library::Nccl),
-    ("cuFile", Library::Driver),
-    ("nvshmem", Library::Driver),
+    ("cuFile", Library::Cufile),
+    ("nvshmem", Library::Nvshmem),
 ];
 
 type StandIn = extern "C" fn() -> c_int;

@@ -5,4 +5,4 @@ mod run;
 mod state;
 
 pub use machine::{Counts, GpuUse, MachineReport, PhantomGpu, Unanswered};
-pub use run::{PhantomError, PhantomOptions, PhantomRun};
+pub use run::{PhantomError, PhantomOptions, PhantomRun, with_first};

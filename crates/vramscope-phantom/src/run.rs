@@ -114,18 +114,10 @@ impl PhantomRun {
 
     /// Variables of the environment with which a program finds these GPUs; they stand before what this process's own hold.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let before = |first: &Path, name: &str| {
-            let mut all = first.as_os_str().to_owned();
-            if let Some(rest) = std::env::var_os(name).filter(|rest| !rest.is_empty()) {
-                all.push(":");
-                all.push(rest);
-            }
-            all
-        };
         vec![
             ("VRAMSCOPE_PHANTOM_STATE", self.state().into()),
-            ("LD_PRELOAD", before(&self.library(), "LD_PRELOAD")),
-            ("LD_LIBRARY_PATH", before(self.folder(), "LD_LIBRARY_PATH")),
+            ("LD_PRELOAD", with_first(&self.library(), "LD_PRELOAD")),
+            ("LD_LIBRARY_PATH", with_first(self.folder(), "LD_LIBRARY_PATH")),
             ("TRITON_LIBCUDA_PATH", self.folder().into()),
         ]
     }
@@ -141,4 +133,14 @@ impl PhantomRun {
         let words: Vec<AtomicU64> = bytes.as_chunks().0.iter().map(word).collect();
         MachineReport::of(&words).ok_or_else(lost)
     }
+}
+
+/// A list of paths for a variable of the environment: `first`, and then what this process's own variable holds.
+pub fn with_first(first: &Path, variable: &str) -> OsString {
+    let mut paths = first.as_os_str().to_owned();
+    if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {
+        paths.push(":");
+        paths.push(rest);
+    }
+    paths
 }

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 
-use crate::calls::new_handle;
-use crate::machine::lock;
+use crate::handles::Objects;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
@@ -22,7 +20,7 @@ const ENGINE_OF_CONFIGURATION: c_int = 300;
 type Value = (i64, Vec<u8>);
 
 /// The attributes of each descriptor.
-static DESCRIPTORS: Mutex<Option<HashMap<usize, HashMap<c_int, Value>>>> = Mutex::new(None);
+static DESCRIPTORS: Objects<HashMap<c_int, Value>> = Objects::new();
 
 /// Bytes of an element, by `cudnnBackendAttributeType_t`.
 fn element_size(kind: c_int) -> usize {
@@ -39,13 +37,12 @@ fn element_size(kind: c_int) -> usize {
 }
 
 pub(crate) fn create(_kind: c_int, descriptor: Out<usize>) -> Answer {
-    let new = new_handle();
-    lock(&DESCRIPTORS).get_or_insert_default().insert(new, HashMap::new());
-    descriptor.set(new)
+    descriptor.set(DESCRIPTORS.add(HashMap::new()))
 }
 
 pub(crate) fn destroy(descriptor: usize) -> Answer {
-    lock(&DESCRIPTORS).get_or_insert_default().remove(&descriptor);
+    // Descriptors that the phantom did not make are none of its business.
+    DESCRIPTORS.remove(descriptor).ok();
     Ok(())
 }
 
@@ -59,10 +56,7 @@ pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, eleme
         // SAFETY: the caller has so many elements of this kind there.
         unsafe { std::ptr::copy_nonoverlapping(elements, bytes.as_mut_ptr(), length) };
     }
-    let mut all = lock(&DESCRIPTORS);
-    let attributes = all.get_or_insert_default().get_mut(&descriptor).ok_or(Refusal::InvalidHandle)?;
-    attributes.insert(name, (count, bytes));
-    Ok(())
+    DESCRIPTORS.with(descriptor, |attributes| attributes.insert(name, (count, bytes))).map(drop)
 }
 
 pub(crate) fn get(
@@ -73,10 +67,8 @@ pub(crate) fn get(
     count: Out<i64>,
     elements: *mut u8,
 ) -> Answer {
-    let mut all = lock(&DESCRIPTORS);
-    let attributes = all.get_or_insert_default().get(&descriptor).ok_or(Refusal::InvalidHandle)?;
-    let value = match attributes.get(&name) {
-        Some((count, bytes)) => Some((*count, bytes.clone())),
+    let value = match DESCRIPTORS.with(descriptor, |attributes| attributes.get(&name).cloned())? {
+        Some(value) => Some(value),
         None if NUMBERS.contains(&name) => Some((1, vec![0; element_size(kind)])),
         None => None,
     };

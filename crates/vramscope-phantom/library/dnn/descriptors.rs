@@ -1,10 +1,8 @@
 //! Descriptors of tensors and filters, which PyTorch reads back.
 
-use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 
-use crate::machine::lock;
+use crate::handles::Objects;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
@@ -20,16 +18,8 @@ pub(super) struct Tensor {
     pub(super) strides: Vec<c_int>,
 }
 
-static TENSORS: Mutex<Option<HashMap<usize, Tensor>>> = Mutex::new(None);
-
-/// Sets what a descriptor says.
-pub(super) fn put(descriptor: usize, tensor: Tensor) {
-    lock(&TENSORS).get_or_insert_default().insert(descriptor, tensor);
-}
-
-fn tensor_of(descriptor: usize) -> Result<Tensor, Refusal> {
-    lock(&TENSORS).get_or_insert_default().get(&descriptor).cloned().ok_or(Refusal::InvalidHandle)
-}
+/// What descriptors say.
+pub(super) static TENSORS: Objects<Tensor> = Objects::new();
 
 fn numbers(at: *const c_int, count: c_int) -> Result<Vec<c_int>, Refusal> {
     let count = usize::try_from(count).ok().filter(|&n| n <= MOST_DIMENSIONS).ok_or(Refusal::InvalidValue)?;
@@ -57,7 +47,7 @@ pub(crate) fn set_tensor(
     strides: *const c_int,
 ) -> Answer {
     let (sizes, strides) = (numbers(sizes, dimensions)?, numbers(strides, dimensions)?);
-    put(descriptor, Tensor { kind, format: 0, sizes, strides });
+    TENSORS.put(descriptor, Tensor { kind, format: 0, sizes, strides });
     Ok(())
 }
 
@@ -69,7 +59,7 @@ pub(crate) fn get_tensor(
     sizes: *mut c_int,
     strides: *mut c_int,
 ) -> Answer {
-    let tensor = tensor_of(descriptor)?;
+    let tensor = TENSORS.with(descriptor, |tensor| tensor.clone())?;
     kind.set_if_wanted(tensor.kind);
     dimensions.set_if_wanted(tensor.sizes.len() as c_int);
     write(sizes, &tensor.sizes, wanted);
@@ -84,7 +74,7 @@ pub(crate) fn set_filter(
     dimensions: c_int,
     sizes: *const c_int,
 ) -> Answer {
-    put(descriptor, Tensor { kind, format, sizes: numbers(sizes, dimensions)?, strides: Vec::new() });
+    TENSORS.put(descriptor, Tensor { kind, format, sizes: numbers(sizes, dimensions)?, strides: Vec::new() });
     Ok(())
 }
 
@@ -96,7 +86,7 @@ pub(crate) fn get_filter(
     dimensions: Out<c_int>,
     sizes: *mut c_int,
 ) -> Answer {
-    let filter = tensor_of(descriptor)?;
+    let filter = TENSORS.with(descriptor, |tensor| tensor.clone())?;
     kind.set_if_wanted(filter.kind);
     format.set_if_wanted(filter.format);
     dimensions.set_if_wanted(filter.sizes.len() as c_int);

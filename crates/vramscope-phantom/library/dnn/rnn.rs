@@ -1,11 +1,9 @@
 //! Recurrent networks: how large their weights are, and where each lies.
 
-use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 
-use super::descriptors::{Tensor, put};
-use crate::machine::lock;
+use super::descriptors::{TENSORS, Tensor};
+use crate::handles::Objects;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
@@ -28,8 +26,8 @@ struct Rnn {
 /// Length of sequences, and how many.
 type Data = (usize, usize);
 
-static RNNS: Mutex<Option<HashMap<usize, Rnn>>> = Mutex::new(None);
-static DATA: Mutex<Option<HashMap<usize, Data>>> = Mutex::new(None);
+static RNNS: Objects<Rnn> = Objects::new();
+static DATA: Objects<Data> = Objects::new();
 
 /// Bytes of an element, by `cudnnDataType_t`.
 fn element_size(kind: c_int) -> usize {
@@ -44,7 +42,7 @@ fn element_size(kind: c_int) -> usize {
 
 impl Rnn {
     fn of(descriptor: usize) -> Result<Self, Refusal> {
-        lock(&RNNS).get_or_insert_default().get(&descriptor).copied().ok_or(Refusal::InvalidHandle)
+        RNNS.with(descriptor, |rnn| *rnn)
     }
 
     /// What a cell hands on.
@@ -124,7 +122,7 @@ pub(crate) fn set(
         layers: size(layers)?,
         kind,
     };
-    lock(&RNNS).get_or_insert_default().insert(descriptor, rnn);
+    RNNS.put(descriptor, rnn);
     Ok(())
 }
 
@@ -136,7 +134,7 @@ pub(crate) fn set_data(
     batch: c_int,
 ) -> Answer {
     let size = |n: c_int| usize::try_from(n).map_err(|_| Refusal::InvalidValue);
-    lock(&DATA).get_or_insert_default().insert(descriptor, (size(length)?, size(batch)?));
+    DATA.put(descriptor, (size(length)?, size(batch)?));
     Ok(())
 }
 
@@ -156,8 +154,7 @@ pub(crate) fn temporary_sizes(
     /// `CUDNN_FWD_MODE_TRAINING`.
     const TRAINING: c_int = 1;
     let rnn = Rnn::of(descriptor)?;
-    let data = lock(&DATA).get_or_insert_default().get(&data).copied();
-    let (length, batch) = data.ok_or(Refusal::InvalidHandle)?;
+    let (length, batch) = DATA.with(data, |data| *data)?;
     let layer = length * batch * rnn.hidden_size * (rnn.gate_matrices() / 2 + 1) * element_size(rnn.kind);
     work.set_if_wanted(layer * rnn.directions);
     reserve.set_if_wanted(if mode == TRAINING { layer * rnn.pseudo_layers() } else { 0 });
@@ -195,11 +192,11 @@ pub(crate) fn weights(
         strides: vec![(rows * columns) as c_int, columns as c_int, 1],
         ..Tensor::default()
     };
-    put(matrix, describe(rows, columns));
+    TENSORS.put(matrix, describe(rows, columns));
     matrix_at.set_if_wanted(space + ((before(layer) + elements(which)) * bytes) as u64);
     if rnn.has_bias && which < rnn.gate_matrices() {
         let biases = before(rnn.pseudo_layers()) + layer * rnn.bias_elements() + which * rnn.hidden_size;
-        put(bias, describe(rnn.hidden_size, 1));
+        TENSORS.put(bias, describe(rnn.hidden_size, 1));
         bias_at.set_if_wanted(space + (biases * bytes) as u64);
     } else {
         bias_at.set_if_wanted(0);

@@ -9,6 +9,7 @@ use std::sync::{LazyLock, Mutex};
 
 use super::space::{device_of, give_pages_back};
 use super::{PIECE, of, whole_pieces};
+use crate::handles;
 use crate::machine::{lock, machine};
 use crate::out::Out;
 use crate::state::{DEVICES, Purpose};
@@ -40,14 +41,6 @@ static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(|| {
     Mutex::new(Pools { pools: (0..DEVICES).map(|_| Pool::default()).collect(), allocations: BTreeMap::new() })
 });
 
-/// Handles of pools: the device's number behind a mark, so that they are not null.
-const HANDLE: usize = 0x6000_0000_0000;
-
-fn device_behind(pool: usize) -> Result<usize, Refusal> {
-    let device = pool.checked_sub(HANDLE).ok_or(Refusal::InvalidValue)?;
-    machine().device(device as i32)
-}
-
 impl Pool {
     /// Gives pieces back to the device that are not in use, down to `keep` bytes.
     fn trim(&mut self, device: usize, keep: u64) {
@@ -64,8 +57,13 @@ pub(crate) fn owns(address: u64) -> bool {
     lock(&POOLS).allocations.contains_key(&address)
 }
 
+/// The last allocation that begins at an address or before, and its bytes.
+pub(super) fn nearest(address: u64) -> Option<(u64, u64)> {
+    lock(&POOLS).allocations.range(..=address).next_back().map(|(&at, &(size, _))| (at, size))
+}
+
 pub(crate) fn default_pool(pool: Out<usize>, device: c_int) -> Answer {
-    pool.set(HANDLE + machine().device(device)?)
+    pool.set(handles::POOLS.of(machine().device(device)?))
 }
 
 pub(crate) fn malloc(address: Out<u64>, size: usize, _stream: usize) -> Answer {
@@ -76,7 +74,7 @@ pub(crate) fn malloc(address: Out<u64>, size: usize, _stream: usize) -> Answer {
 }
 
 pub(crate) fn malloc_from(address: Out<u64>, size: usize, pool: usize, _stream: usize) -> Answer {
-    address.set(allocate(device_behind(pool)?, size as u64)?)
+    address.set(allocate(handles::POOLS.device(pool)?, size as u64)?)
 }
 
 fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
@@ -123,7 +121,7 @@ pub(crate) fn at_synchronization() {
 }
 
 pub(crate) fn trim(pool: usize, keep: usize) -> Answer {
-    let device = device_behind(pool)?;
+    let device = handles::POOLS.device(pool)?;
     lock(&POOLS).pools[device].trim(device, keep as u64);
     Ok(())
 }
@@ -140,7 +138,7 @@ mod attribute {
 }
 
 pub(crate) fn get_attribute(pool: usize, which: c_int, value: Out<u64>) -> Answer {
-    let device = device_behind(pool)?;
+    let device = handles::POOLS.device(pool)?;
     let pools = lock(&POOLS);
     let pool = &pools.pools[device];
     value.set(match which {
@@ -154,7 +152,7 @@ pub(crate) fn get_attribute(pool: usize, which: c_int, value: Out<u64>) -> Answe
 }
 
 pub(crate) fn set_attribute(pool: usize, which: c_int, value: *const u64) -> Answer {
-    let device = device_behind(pool)?;
+    let device = handles::POOLS.device(pool)?;
     if value.is_null() {
         return Err(Refusal::InvalidValue);
     }

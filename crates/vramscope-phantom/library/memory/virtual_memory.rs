@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::PIECE;
 use super::space::{device_of, give_pages_back};
-use crate::calls::new_handle;
+use crate::handles::new_handle;
 use crate::machine::{lock, machine};
 use crate::out::Out;
 use crate::state::Purpose;
@@ -165,6 +165,11 @@ pub(crate) fn unmap(address: u64, size: usize) -> Answer {
         all.let_go(handle)?;
     }
     Ok(())
+}
+
+/// The last mapping that begins at an address or before, and its bytes.
+pub(super) fn nearest(address: u64) -> Option<(u64, u64)> {
+    lock(&VIRTUAL).mapped.range(..=address).next_back().map(|(&at, &(size, _))| (at, size))
 }
 
 pub(crate) fn set_access(_address: u64, _size: usize, _descriptors: usize, _count: usize) -> Answer {

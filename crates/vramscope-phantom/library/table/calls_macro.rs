@@ -17,7 +17,7 @@ macro_rules! calls {
         $($(call!($answer($($a: $at),*) -> std::ffi::c_int { $crate::calls::finish(LIBRARY, $do($($a),*)) });)*)?
         $($(call!($value($($v: $vt),*) -> $result { $get($($v),*) });)*)?
         $($(call!($create(handle: $crate::out::Out<usize>) -> std::ffi::c_int {
-            $crate::calls::finish(LIBRARY, handle.set($crate::calls::new_handle()))
+            $crate::calls::finish(LIBRARY, handle.set($crate::handles::new_handle()))
         });)*)?
         $($(zero_call!($zero[$place: $zt]);)*)?
         $($(zero_call!($zeros[$pair]);)*)?

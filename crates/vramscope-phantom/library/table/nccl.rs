@@ -34,6 +34,9 @@ calls! {
         ncclReduceScatter() = nccl::collective;
         ncclScatter() = nccl::collective;
         ncclSend() = nccl::collective;
+        ncclPutSignal() = nccl::collective;
+        ncclSignal() = nccl::collective;
+        ncclWaitSignal() = nccl::collective;
     }
     value {
         ncclGetErrorString(code: c_int) -> *const c_char = texts::status_string;
@@ -43,13 +46,15 @@ calls! {
         ncclRedOpCreatePreMulSum
     }
     zero {
-        ncclCommGetAsyncError[1: i32] ncclCommRegister[3: usize]
+        ncclCommGetAsyncError[1: i32] ncclCommMemStats[2: u64] ncclCommRegister[3: usize]
     }
     succeed {
-        ncclCommDeregister ncclCommFinalize ncclGroupEnd ncclGroupStart ncclRedOpDestroy
+        ncclCommDeregister ncclCommFinalize ncclCommResume ncclCommRevoke ncclCommSuspend ncclGroupEnd ncclGroupStart
+        ncclRedOpDestroy
     }
     refuse {
-        ncclCommInitAll ncclCommShrink ncclCommWindowDeregister ncclCommWindowRegister ncclDevCommCreate
-        ncclDevCommDestroy ncclGroupSimulateEnd
+        ncclCommGetUniqueId ncclCommGrow ncclCommInitAll ncclCommShrink ncclCommWindowDeregister
+        ncclCommWindowRegister ncclDevCommCreate ncclDevCommDestroy ncclGetLsaMultimemDevicePointer
+        ncclGetPeerDevicePointer ncclGroupSimulateEnd ncclWinGetUserPtr
     }
 }

@@ -39,8 +39,8 @@ pub(crate) fn run(
 ) -> anyhow::Result<Ended> {
     let [program, arguments @ ..] = command else { anyhow::bail!("there is no program to run") };
     // Ctrl-C reaches the program as well, which ends as it likes; then there is something to say.
-    let (interrupted, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let mut watched = vec![flag::register(SIGINT, Arc::clone(&interrupted))?];
+    let mut watched = vec![flag::register(SIGINT, Arc::default())?];
+    let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
         watched.push(flag::register(signal, Arc::clone(&asked))?);
     }

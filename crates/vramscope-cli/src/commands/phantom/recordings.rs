@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use vramscope::phantom::with_first;
 
 /// The file that Python imports on its own; it turns PyTorch's history on.
 const RECORDER: &str = include_str!("sitecustomize.py");
@@ -42,12 +43,7 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsStri
     let (python, recordings) = (folder.join("python"), folder.join("recordings"));
     fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
     fs::write(python.join("sitecustomize.py"), RECORDER).context("the phantom's folder")?;
-    let mut path = python.into_os_string();
-    if let Some(rest) = std::env::var_os("PYTHONPATH").filter(|rest| !rest.is_empty()) {
-        path.push(":");
-        path.push(rest);
-    }
-    Ok(vec![("PYTHONPATH", path), ("VRAMSCOPE_RECORDINGS", recordings.into())])
+    Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])
 }
 
 /// The recordings in `folder`, by rank and then in the order in which the processes began.

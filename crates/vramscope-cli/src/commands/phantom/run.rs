@@ -14,6 +14,7 @@ use super::verdict::{self, Demand, OnCard};
 use super::words::{self, Answer};
 use crate::Found;
 use crate::args::{PhantomRunArgs, Values};
+use crate::commands::{print_json, print_text};
 use crate::say::say;
 
 /// Memory of a card on which nothing runs out of memory: 1 TiB.
@@ -37,9 +38,9 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
         Some(free) => Some(cards(args, &card, free)?),
         None => None,
     };
-    let remedy = match (&second, ran_out) {
-        (Some(free), true) => remedy(&card, free)?,
-        _ => None,
+    let remedy = match &second {
+        Some(free) => remedy(&card, free)?,
+        None => None,
     };
     let needed = second.as_ref().map(|free| fullest(&free.demands) + card.context + outside(&card, free));
     let Attempt { run, ended, machine, demands, mut recordings } = first;
@@ -50,9 +51,9 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     let answer =
         Answer { args, card: &card, ended, machine, demands, recordings, cards, needed, remedy, fits };
     if args.json {
-        super::super::print_json(&words::json(&answer))?;
+        print_json(&words::json(&answer))?;
     } else {
-        super::super::print_text(&words::text(&answer)?)?;
+        print_text(&words::text(&answer)?)?;
     }
     drop(run);
     let failed = !ended.status.success() && !ended.timed_out && !ran_out;

@@ -1,0 +1,75 @@
+//! Objects of the libraries, which programs know by numbers that stand for them.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+use crate::machine::{lock, machine};
+use crate::status::Refusal;
+
+/// A number that stands for an object of a library: no other object of this process has it. It looks like an address, which
+/// some callers test.
+pub(crate) fn new_handle() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x5000_0000_0000);
+    NEXT.fetch_add(64, Ordering::Relaxed)
+}
+
+/// All objects of one kind in this process, by their handles.
+pub(crate) struct Objects<T>(LazyLock<Mutex<HashMap<usize, T>>>);
+
+impl<T> Objects<T> {
+    pub(crate) const fn new() -> Self {
+        Self(LazyLock::new(Mutex::default))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<usize, T>> {
+        lock(&self.0)
+    }
+
+    /// Adds an object; its handle.
+    pub(crate) fn add(&self, object: T) -> usize {
+        let handle = new_handle();
+        self.put(handle, object);
+        handle
+    }
+
+    /// What stands behind a handle of the caller's from now on.
+    pub(crate) fn put(&self, handle: usize, object: T) {
+        self.lock().insert(handle, object);
+    }
+
+    /// Asks the object behind a handle, or changes it.
+    pub(crate) fn with<R>(&self, handle: usize, ask: impl FnOnce(&mut T) -> R) -> Result<R, Refusal> {
+        self.lock().get_mut(&handle).map(ask).ok_or(Refusal::InvalidHandle)
+    }
+
+    pub(crate) fn remove(&self, handle: usize) -> Result<T, Refusal> {
+        self.lock().remove(&handle).ok_or(Refusal::InvalidHandle)
+    }
+}
+
+/// Handles of what each device has one of: the device's number behind a mark, so that they are not null.
+pub(crate) struct OnePerDevice {
+    mark: usize,
+}
+
+/// Memory pools of `cudaMallocAsync`.
+pub(crate) const POOLS: OnePerDevice = OnePerDevice { mark: 0x6000_0000_0000 };
+
+/// Primary contexts.
+pub(crate) const CONTEXTS: OnePerDevice = OnePerDevice { mark: 0x6100_0000_0000 };
+
+/// Devices of NVML.
+pub(crate) const NVML_DEVICES: OnePerDevice = OnePerDevice { mark: 0x6200_0000_0000 };
+
+impl OnePerDevice {
+    pub(crate) fn of(&self, device: usize) -> usize {
+        self.mark + 64 * device
+    }
+
+    pub(crate) fn device(&self, handle: usize) -> Result<usize, Refusal> {
+        let device = handle.checked_sub(self.mark).ok_or(Refusal::InvalidValue)? / 64;
+        machine().device(c_int::try_from(device).map_err(|_| Refusal::InvalidValue)?)
+    }
+}

@@ -16,6 +16,7 @@ mod nccl;
 mod nvml;
 mod objects;
 mod out;
+mod python;
 #[path = "../src/state.rs"]
 mod state;
 mod status;

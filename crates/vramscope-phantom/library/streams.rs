@@ -74,17 +74,22 @@ pub(crate) fn flags(_stream: usize, flags: Out<u32>) -> Answer {
     flags.set(0)
 }
 
-/// Waits for a stream, the device or everything, all of which are done.
+/// Waits for the device, which is done.
 pub(crate) fn synchronize() -> Answer {
+    if !lock(&STREAMS).captures.is_empty() {
+        return Err(Refusal::Capturing);
+    }
     at_synchronization();
     Ok(())
 }
 
+/// Waits for a stream, which is done.
 pub(crate) fn synchronize_stream(stream: usize) -> Answer {
     if lock(&STREAMS).captures.contains_key(&stream) {
-        return Err(Refusal::IllegalState);
+        return Err(Refusal::Capturing);
     }
-    synchronize()
+    at_synchronization();
+    Ok(())
 }
 
 /// Work of the host that waits for a stream: it is done at once.

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::space::{device_of, give_pages_back, pointer};
 use crate::calls::launches;
 use crate::machine::{lock, machine};
-use crate::state::{Counter, VALUE_BYTES};
+use crate::python;
+use crate::state::{Counter, NAME_BYTES, Noticed, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
 
 /// What the host put into device memory.
@@ -58,9 +59,8 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
         if let Some(known) = known {
             lock(&CONTENTS).insert(to, known);
         }
-    } else if from_device {
-        let is_value = size as usize <= VALUE_BYTES;
-        machine().count(if is_value { Counter::ValuesRead } else { Counter::ResultsRead });
+    } else if from_device && known.is_none() {
+        notice_read(size);
     }
     if known.is_some() {
         // SAFETY: the caller of a copy hands in as many bytes at both ends; a device's addresses can all be read and
@@ -73,6 +73,25 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
         }
     }
     Ok(())
+}
+
+/// A program reads what a kernel would have computed.
+fn notice_read(size: u64) {
+    let is_value = size as usize <= VALUE_BYTES;
+    machine().count(if is_value { Counter::ValuesRead } else { Counter::ResultsRead });
+    if let Some(line) = python::calling_line() {
+        machine().notice(Noticed::Read, last_of(&line));
+    }
+}
+
+/// The end of a line's name, from a folder on, where all of it has no room.
+fn last_of(line: &str) -> &str {
+    if line.len() <= NAME_BYTES {
+        return line;
+    }
+    let end = line.len() - NAME_BYTES;
+    let tail = line.get(line.ceil_char_boundary(end)..).unwrap_or_default();
+    tail.split_once('/').map_or(tail, |(_, rest)| rest)
 }
 
 fn write_zeros(address: u64, size: u64) {

@@ -2,7 +2,7 @@
 
 import torch
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 from generation import VOCABULARY, llama
 
 
@@ -13,7 +13,7 @@ def lora_trains_its_adapters_alone():
     model = get_peft_model(llama(), LoraConfig(r=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")).cuda()
     adapters = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(adapters, foreach=False)
-    held = Allocated()
+    held = Held()
     for _ in range(2):
         ids = torch.randint(VOCABULARY, (2, 32), device="cuda")
         model(input_ids=ids, labels=ids).loss.backward()
@@ -21,8 +21,8 @@ def lora_trains_its_adapters_alone():
         optimizer.zero_grad()
     del ids
     # What stays of two steps are the two moments of each adapter.
-    assert held.more() == 2 * block_bytes(adapters), held.more()
-    assert block_bytes(adapters) < 0.1 * block_bytes(model.parameters())
+    assert held.more() == 2 * bytes_of(adapters), held.more()
+    assert bytes_of(adapters) < 0.1 * bytes_of(model.parameters())
 
 
 @case(needs=["transformers", "peft"])

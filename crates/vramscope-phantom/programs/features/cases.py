@@ -11,9 +11,6 @@ import torch
 # After so many seconds a case hangs: the program says where, and ends.
 PATIENCE = 300
 
-# PyTorch's allocator hands out multiples of this many bytes.
-BLOCK = 512
-
 CASES = []
 
 
@@ -61,24 +58,24 @@ def clean():
     torch.cuda.reset_peak_memory_stats()
 
 
-def block_bytes(tensors):
-    """Bytes that the allocator hands out for these tensors, each in a block of its own."""
-    return sum(-(-tensor.untyped_storage().nbytes() // BLOCK) * BLOCK for tensor in tensors)
+def bytes_of(tensors):
+    """Bytes that these tensors ask the allocator for."""
+    return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
 
 
-class Allocated:
-    """Bytes that are allocated more than when this was made, workspaces of cuBLAS aside."""
+class Held:
+    """Counts what is held more than when it was made, in bytes that were asked for: workspaces of cuBLAS aside."""
 
     def __init__(self):
-        self.before = allocated()
+        self.before = requested()
 
     def more(self):
-        return allocated() - self.before
+        return requested() - self.before
 
 
-def allocated():
+def requested():
     torch._C._cuda_clearCublasWorkspaces()
-    return torch.cuda.memory_allocated()
+    return torch.cuda.memory_stats()["requested_bytes.all.current"]
 
 
 def main(subjects):

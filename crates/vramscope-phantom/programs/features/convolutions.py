@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 
 sys.path.append(str(Path(__file__).parent.parent))
 from resnet50 import ResNet50  # noqa: E402
@@ -17,10 +17,10 @@ from resnet50 import ResNet50  # noqa: E402
 def resnet50_trains_with_cudnn():
     torch.backends.cudnn.enabled = True
     assert torch.backends.cudnn.is_available() and torch.backends.cudnn.version() >= 90000
-    held = Allocated()
+    held = Held()
     model = ResNet50().cuda()
     weights = list(model.parameters())
-    assert held.more() == block_bytes([*weights, *model.buffers()])
+    assert held.more() == bytes_of([*weights, *model.buffers()])
     optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9)
     for _ in range(2):
         scores = model(torch.randn(4, 3, 224, 224, device="cuda"))
@@ -30,7 +30,7 @@ def resnet50_trains_with_cudnn():
         optimizer.zero_grad()
     del scores
     # What stays of two steps is the momentum of each weight.
-    assert held.more() == 2 * block_bytes(weights) + block_bytes(model.buffers()), held.more()
+    assert held.more() == 2 * bytes_of(weights) + bytes_of(model.buffers()), held.more()
 
 
 @case

@@ -2,7 +2,7 @@
 
 import torch
 
-from cases import Allocated, case
+from cases import Held, case
 
 LAYERS, HEADS, WIDTH, VOCABULARY = 4, 8, 256, 1000
 
@@ -52,7 +52,7 @@ def generate_with_beams():
 @case(needs=["transformers"])
 def a_cache_takes_what_its_keys_and_values_are():
     model = llama().cuda().half().eval()
-    held = Allocated()
+    held = Held()
     out = model.generate(prompt(), max_new_tokens=33, do_sample=False, return_dict_in_generate=True)
     cache = [tensor for layer in out.past_key_values.layers for tensor in (layer.keys, layer.values)]
     # The last token was never put in; half the heads have keys and values of their own; 2 bytes a number.

@@ -18,7 +18,6 @@ def factorizations():
     assert torch.linalg.inv(identity).shape == (8, 8)
     assert torch.linalg.det(a).shape == ()
     assert torch.linalg.lstsq(a, a)[0].shape == (8, 8)
-    assert torch.linalg.eig(a)[0].dtype == torch.complex64
 
 
 @case
@@ -27,7 +26,6 @@ def batches_of_them():
     assert torch.linalg.solve(a, a).shape == a.shape
     assert torch.linalg.svdvals(a).shape == (16, 8)
     assert torch.linalg.cholesky_ex(a)[0].shape == a.shape
-    assert torch.linalg.matrix_exp(a).shape == a.shape
 
 
 @case

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 
 MIB = 1 << 20
 
@@ -17,7 +17,7 @@ def checkpoints_keep_less():
 
     def kept(forward):
         x = torch.randn(1024, 512, device="cuda", requires_grad=True)
-        held = Allocated()
+        held = Held()
         for layer in layers:
             x = forward(layer, x)
         after = held.more()
@@ -49,7 +49,7 @@ def activations_are_offloaded():
     kept = []
     for hooks in (torch.autograd.graph.save_on_cpu(pin_memory=True), torch.enable_grad()):
         x = torch.randn(2048, 512, device="cuda")
-        held = Allocated()
+        held = Held()
         with hooks:
             y = model(x)
         kept.append(held.more())
@@ -66,11 +66,12 @@ def optimizer_state_is_offloaded():
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.randn(8, 1024, device="cuda")).sum().backward()
     optimizer.step()
-    before = Allocated()
+    before = Held()
     for state in optimizer.state.values():
         for name, value in state.items():
             state[name] = value.to("cpu")
-    assert before.more() == -2 * block_bytes(model.parameters()), before.more()
+    del value
+    assert before.more() == -2 * bytes_of(model.parameters()), before.more()
 
 
 @case

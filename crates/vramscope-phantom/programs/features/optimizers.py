@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 
 WAYS = [{"foreach": False}, {"foreach": True}, {"fused": True}, {"capturable": True}]
 
@@ -21,12 +21,12 @@ def step(make):
 @case
 def adam_in_every_way():
     for way in WAYS:
-        held = Allocated()
+        held = Held()
         model, optimizer = step(lambda weights: torch.optim.AdamW(weights, **way))
         states = [value for state in optimizer.state.values() for value in state.values() if value.is_cuda]
         # Two moments of each weight; on the GPU the count of steps is there too where the way needs it.
         assert len(states) == (6 if way.get("fused") or way.get("capturable") else 4), way
-        assert held.more() == block_bytes([*model.parameters(), *states]), way
+        assert held.more() == bytes_of([*model.parameters(), *states]), way
         del model, optimizer, states
 
 

@@ -3,12 +3,12 @@
 import torch
 from torch import nn
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 
 
 @case
 def autocast_and_grad_scaler():
-    held = Allocated()
+    held = Held()
     model = nn.Linear(256, 256).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     scaler = torch.amp.GradScaler("cuda")
@@ -28,12 +28,12 @@ def autocast_and_grad_scaler():
     scale = [scaler._scale, scaler._growth_tracker]
     del y, loss
     # Nothing stays but weights, moments and the scaler's two numbers.
-    assert held.more() == block_bytes([*model.parameters(), *moments, *scale]), held.more()
+    assert held.more() == bytes_of([*model.parameters(), *moments, *scale]), held.more()
 
 
 @case
 def bfloat16_takes_half():
-    held = Allocated()
+    held = Held()
     layers = [nn.Linear(1024, 1024, bias=False, device="cuda", dtype=dtype) for dtype in (torch.float, torch.bfloat16)]
     assert held.more() == 1024 * 1024 * (4 + 2)
     del layers

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 
 
 @case(needs=["bitsandbytes"])
@@ -12,7 +12,7 @@ def an_optimizer_of_8_bits():
 
     model = nn.Linear(4096, 4096).cuda()
     model(torch.randn(8, 4096, device="cuda")).sum().backward()
-    held = Allocated()
+    held = Held()
     optimizer = bitsandbytes.optim.Adam8bit(model.parameters())
     optimizer.step()
     weight = optimizer.state[model.weight]
@@ -20,7 +20,7 @@ def an_optimizer_of_8_bits():
     # A byte a moment and a number a block of 256; the bias is small, and has moments of 32 bits.
     states = {tensor.data_ptr(): tensor for state in optimizer.state.values() for tensor in state.values() if torch.is_tensor(tensor)}
     tables = {tensor.data_ptr(): tensor for tensor in optimizer.name2qmap.values()}
-    assert held.more() == block_bytes({**states, **tables}.values()), held.more()
+    assert held.more() == bytes_of({**states, **tables}.values()), held.more()
     assert 2 * 4096 * 4096 < held.more() < 2.05 * 4096 * 4096
 
 
@@ -32,7 +32,7 @@ def layers_of_8_and_4_bits():
         (bitsandbytes.nn.Linear8bitLt(1024, 1024, bias=False, has_fp16_weights=False), 1.05),
         (bitsandbytes.nn.Linear4bit(1024, 1024, bias=False, compute_dtype=torch.half), 0.6),
     ]:
-        held = Allocated()
+        held = Held()
         layer = layer.cuda()
         # Bytes a weight, with the numbers that scale them.
         assert 0.5 * 1024**2 <= held.more() <= most * 1024**2, held.more()

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from cases import Allocated, block_bytes, case
+from cases import Held, bytes_of, case
 
 
 @case
@@ -21,11 +21,11 @@ def every_kind():
 @case
 def weights_lie_in_one_block():
     """cuDNN wants a model's weights in a row; PyTorch moves them there."""
-    held = Allocated()
+    held = Held()
     model = nn.LSTM(32, 64, 2).cuda()
     storages = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     assert len(storages) == 1
-    assert held.more() == block_bytes([model.weight_ih_l0])
+    assert held.more() == bytes_of([model.weight_ih_l0])
 
 
 @case

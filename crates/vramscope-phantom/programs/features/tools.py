@@ -23,10 +23,16 @@ def properties_and_summaries():
 
 @case
 def a_snapshot_by_the_program_itself():
-    torch.cuda.memory._record_memory_history(max_entries=1000)
-    x = torch.empty(1 << 20, device="cuda")
-    snapshot = torch.cuda.memory._snapshot()
-    assert any(event["addr"] == x.data_ptr() for event in snapshot["device_traces"][0] if event["action"] == "alloc")
+    torch.cuda.memory._record_memory_history(max_entries=10)
+    try:
+        x = torch.empty(1 << 20, device="cuda")
+        snapshot = torch.cuda.memory._snapshot()
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+    events = snapshot["device_traces"][0]
+    assert any(event["addr"] == x.data_ptr() for event in events if event["action"] == "alloc")
+    # What `vramscope phantom run` records is not cut by that.
+    assert len(events) > 10
 
 
 @case
@@ -62,5 +68,4 @@ def what_nvml_says():
     assert f"process {os.getpid():>10d}" in torch.cuda.list_gpu_processes()
     assert 0 <= torch.cuda.utilization() <= 100
     assert torch.cuda.device_memory_used() >= x.numel() * 4
-    for number in (torch.cuda.temperature(), torch.cuda.power_draw(), torch.cuda.clock_rate()):
-        assert number >= 0
+    assert torch.cuda.power_draw() >= 0 and torch.cuda.clock_rate() >= 0

@@ -11,6 +11,8 @@ import importlib.util
 import os
 import sys
 
+import vramscope_values
+
 
 def import_next_sitecustomize():
     """Imports the file of this name that Python would have imported without this one."""
@@ -22,14 +24,15 @@ def import_next_sitecustomize():
         spec.loader.exec_module(module)
 
 
-class AfterTorch(importlib.abc.MetaPathFinder):
-    """Finds torch as the others do, and has `then` called when it is imported."""
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Finds a module as the others do, and has `then` called when it is imported."""
 
-    def __init__(self, then):
+    def __init__(self, name, then):
+        self.name = name
         self.then = then
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -52,15 +55,17 @@ class Recorder:
         self.pid = os.getpid()
         self.path = os.path.join(folder, str(self.pid))
         self.ran_out = False
+        # A program that records a history of its own would cut this one, or end it.
+        self.record_history = torch.cuda.memory._record_memory_history
+        torch.cuda.memory._record_memory_history = lambda *arguments, **options: None
 
     def start(self):
         import atexit
         import signal
         import threading
 
-        memory = self.torch.cuda.memory
         # Frames of C++ would have to be looked up one by one when the snapshot is written, which takes minutes.
-        memory._record_memory_history(max_entries=sys.maxsize, stacks="python")
+        self.record_history(max_entries=sys.maxsize, stacks="python")
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
         atexit.register(self.write)
         if threading.current_thread() is threading.main_thread():
@@ -120,7 +125,9 @@ def record_when_torch_starts(torch):
     if folder and hasattr(torch, "cuda"):
         # Called at once where the GPUs are started already.
         torch.cuda._lazy_call(Recorder(torch, folder).start)
+        vramscope_values.without_checks(torch)
 
 
-sys.meta_path.insert(0, AfterTorch(record_when_torch_starts))
+sys.meta_path.insert(0, AfterImport("torch", record_when_torch_starts))
+sys.meta_path.insert(0, AfterImport("transformers.generation.utils", vramscope_values.longest_generation))
 import_next_sitecustomize()

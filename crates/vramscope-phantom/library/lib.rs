@@ -16,6 +16,7 @@ mod nccl;
 mod nvml;
 mod objects;
 mod out;
+mod signals;
 #[path = "../src/state.rs"]
 mod state;
 mod status;
@@ -26,3 +27,4 @@ mod texts;
 mod threads;
 mod unknown;
 mod version;
+mod visible;

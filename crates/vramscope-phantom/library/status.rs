@@ -42,6 +42,8 @@ pub(crate) enum Library {
     Cufft,
     Curand,
     Nccl,
+    Cufile,
+    Nvshmem,
 }
 
 impl Library {
@@ -116,6 +118,10 @@ impl Library {
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 4,
                 NotSupported => 5,
             },
+            // cufile.h: not supported on this platform.
+            Self::Cufile => 5007,
+            // nvshmemx_error.h: not supported.
+            Self::Nvshmem => 3,
         }
     }
 }

@@ -67,4 +67,5 @@ unsafe extern "C" {
         data: *mut c_void,
     ) -> c_int;
     pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
+    pub(crate) fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }

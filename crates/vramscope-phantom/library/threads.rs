@@ -93,6 +93,11 @@ pub(crate) fn set_context(context: usize) -> Answer {
     Ok(())
 }
 
+/// `cuStreamGetCtx`: streams are used in the context that is current.
+pub(crate) fn context_of_stream(_stream: usize, context: Out<usize>) -> Answer {
+    context.set(CONTEXTS.of(use_current_device()?))
+}
+
 /// `cuCtxCreate`: the device's own context stands for it, too.
 pub(crate) fn create_context(context: Out<usize>, _flags: u32, device: c_int) -> Answer {
     retain_primary(context, device)?;

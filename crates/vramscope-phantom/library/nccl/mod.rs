@@ -35,9 +35,8 @@ struct Communicator {
 
 static COMMUNICATORS: Objects<Communicator> = Objects::new();
 
-/// 2.21 came with PyTorch 2.6, 2.28 with 2.11.
 pub(crate) fn version(version: Out<c_int>) -> Answer {
-    version.set(if crate::version::runtime() >= 13_000 { 22_809 } else { 22_105 })
+    version.set(crate::version::nccl())
 }
 
 /// An id that no other communicator of the run has.

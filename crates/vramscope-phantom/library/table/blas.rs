@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use crate::out::Out;
 use crate::status::Answer;
 use crate::texts;
-use crate::version::runtime;
+use crate::version;
 
 calls! {
     Cublas;
@@ -13,9 +13,13 @@ calls! {
         cublasGetVersion_v2(handle: usize, version: Out<c_int>) = put_version;
         cublasLtMatmulAlgoGetHeuristic(handle: usize, operation: usize, a: usize, b: usize, c: usize, d: usize,
             preference: usize, wanted: c_int, results: Out<[u8; 96]>, found: Out<c_int>) = heuristic;
+        cublasLtMatmulAlgoCheck(handle: usize, operation: usize, a: usize, b: usize, c: usize, d: usize,
+            algorithm: usize, result: Out<[u8; 96]>) = check;
+        cublasLtMatmulAlgoConfigGetAttribute(algorithm: usize, which: c_int, value: Out<u8>, size: usize,
+            written: Out<usize>) = attribute;
     }
     value {
-        cublasLtGetVersion() -> usize = lt_version;
+        cublasLtGetVersion() -> usize = version::cublas;
         cublasGetStatusString(status: c_int) -> *const c_char = texts::status_string;
         cublasLtGetStatusString(status: c_int) -> *const c_char = texts::status_string;
     }
@@ -52,20 +56,16 @@ calls! {
         cublasZsyrk_v2 cublasZtrmm_v2 cublasZtrmv_v2 cublasZtrsmBatched cublasZtrsm_v2 cublasZtrsv_v2
     }
     succeed {
-        cublasDestroy_v2 cublasLtMatmulDescDestroy cublasLtMatmulDescSetAttribute cublasLtMatmulPreferenceDestroy
+        cublasDestroy_v2 cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoInit cublasLtMatmulDescDestroy cublasLtMatmulDescSetAttribute cublasLtMatmulPreferenceDestroy
         cublasLtMatmulPreferenceSetAttribute cublasLtMatrixLayoutDestroy cublasLtMatrixLayoutSetAttribute
-        cublasSetMathMode cublasSetMatrixAsync cublasSetPointerMode_v2 cublasSetStream_v2 cublasSetVectorAsync
+        cublasSetMathMode cublasSetMatrixAsync cublasSetPointerMode_v2 cublasSetSmCountTarget
+        cublasSetStream_v2 cublasSetVectorAsync
         cublasSetWorkspace_v2
     }
 }
 
-/// cuBLAS as it comes with the runtime: 12.4 and 13.0 have its version, but for the last digits.
 fn put_version(_handle: usize, version: Out<c_int>) -> Answer {
-    version.set(lt_version() as c_int)
-}
-
-fn lt_version() -> usize {
-    if runtime() >= 13_000 { 130_100 } else { 120_400 }
+    version.set(version::cublas() as c_int)
 }
 
 /// One algorithm, that needs no workspace: without any PyTorch takes another path. `cublasLtMatmulHeuristicResult_t` is 64
@@ -87,4 +87,25 @@ fn heuristic(
         results.set([0; 96])?;
     }
     found.set(wanted.min(1))
+}
+
+/// Every algorithm does, and needs no workspace.
+#[allow(clippy::too_many_arguments, reason = "the library's own")]
+fn check(
+    _handle: usize,
+    _operation: usize,
+    _a: usize,
+    _b: usize,
+    _c: usize,
+    _d: usize,
+    _algorithm: usize,
+    result: Out<[u8; 96]>,
+) -> Answer {
+    result.set([0; 96])
+}
+
+/// An algorithm's settings are all 0. Who has no room asks for their size.
+fn attribute(_algorithm: usize, _which: c_int, value: Out<u8>, size: usize, written: Out<usize>) -> Answer {
+    written.set_if_wanted(size);
+    if size == 0 { Ok(()) } else { value.set_bytes(&vec![0; size]) }
 }

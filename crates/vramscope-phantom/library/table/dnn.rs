@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use crate::dnn::{self, backend, descriptors, rnn};
 use crate::out::Out;
 use crate::texts;
+use crate::version;
 
 calls! {
     Cudnn;
@@ -51,8 +52,8 @@ calls! {
             = dnn::found_algorithm;
     }
     value {
-        cudnnGetVersion() -> usize = dnn::version;
-        cudnnGetCudartVersion() -> usize = dnn::runtime_version;
+        cudnnGetVersion() -> usize = version::cudnn;
+        cudnnGetCudartVersion() -> usize = version::cudnn_runtime;
         cudnnGetErrorString(status: c_int) -> *const c_char = texts::status_string;
         cudnnGetLastErrorString(message: Out<u8>, length: usize) -> () = dnn::last_error;
     }

@@ -18,8 +18,10 @@ mod blas;
 mod dnn;
 mod driver;
 mod fft;
+mod file;
 mod nccl;
 mod nvml;
+mod nvshmem;
 mod runtime;
 mod solver;
 mod sparse;
@@ -61,6 +63,8 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         sparse::ROWS,
         fft::ROWS,
         nccl::ROWS,
+        file::ROWS,
+        nvshmem::ROWS,
     ];
     tables.into_iter().flatten()
 }

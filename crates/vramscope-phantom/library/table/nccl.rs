@@ -45,6 +45,9 @@ calls! {
         ncclScatter(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
             = nccl::scatter;
         ncclSend(from: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize) = nccl::send;
+        ncclPutSignal() = nccl::signal;
+        ncclSignal() = nccl::signal;
+        ncclWaitSignal() = nccl::signal;
     }
     value {
         ncclGetErrorString(code: c_int) -> *const c_char = texts::status_string;
@@ -54,13 +57,15 @@ calls! {
         ncclRedOpCreatePreMulSum
     }
     zero {
-        ncclCommGetAsyncError[1: i32] ncclCommRegister[3: usize]
+        ncclCommGetAsyncError[1: i32] ncclCommMemStats[2: u64] ncclCommRegister[3: usize]
     }
     succeed {
-        ncclCommDeregister ncclCommFinalize ncclGroupEnd ncclGroupStart ncclRedOpDestroy
+        ncclCommDeregister ncclCommFinalize ncclCommResume ncclCommRevoke ncclCommSuspend ncclGroupEnd ncclGroupStart
+        ncclRedOpDestroy
     }
     refuse {
-        ncclCommInitAll ncclCommShrink ncclCommWindowDeregister ncclCommWindowRegister ncclDevCommCreate
-        ncclDevCommDestroy ncclGroupSimulateEnd
+        ncclCommGetUniqueId ncclCommGrow ncclCommInitAll ncclCommShrink ncclCommWindowDeregister
+        ncclCommWindowRegister ncclDevCommCreate ncclDevCommDestroy ncclGetLsaMultimemDevicePointer
+        ncclGetPeerDevicePointer ncclGroupSimulateEnd ncclWinGetUserPtr
     }
 }

@@ -96,6 +96,12 @@ calls! {
 
         __cudaGetKernel(kernel: Out<usize>, function: usize) = kernels::kernel;
         cudaGetFuncBySymbol(kernel: Out<usize>, function: usize) = kernels::kernel;
+        cudaLibraryGetKernel(kernel: Out<usize>, library: usize, name: usize) = kernels::function_of;
+        cudaLibraryGetUnifiedFunction(function: Out<usize>, library: usize, name: usize) = kernels::function_of;
+        cudaLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: usize, name: usize)
+            = kernels::module_global;
+        cudaLibraryGetManaged(address: Out<u64>, bytes: Out<usize>, library: usize, name: usize)
+            = kernels::module_global;
         cudaFuncGetAttributes(attributes: Out<u8>, function: usize) = kernels::attributes;
         cudaGetSymbolAddress(address: Out<u64>, symbol: usize) = kernels::symbol_address;
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<c_int>, function: usize, block_size: c_int,
@@ -120,7 +126,10 @@ calls! {
             -> c_int = kernels::pop_configuration;
     }
     create {
-        cudaGraphCreate
+        cudaGraphCreate cudaLibraryLoadData cudaLibraryLoadFromFile
+    }
+    zero {
+        cudaDeviceGetGraphMemAttribute[2: u64] cudaLibraryGetKernelCount[0: u32]
     }
     launch {
         __cudaLaunchKernel cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaGraphLaunch
@@ -131,6 +140,7 @@ calls! {
         cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGraphDestroy cudaGraphExecDestroy cudaMemAdvise
         cudaMemPoolSetAccess cudaMemPrefetchAsync cudaProfilerStart cudaProfilerStop cudaSetDeviceFlags cudaStreamQuery
         cudaStreamAttachMemAsync cudaDeviceReset cudaCtxResetPersistingL2Cache cudaStreamSetAttribute
+        cudaDeviceSetGraphMemAttribute cudaKernelSetAttributeForDevice cudaLibraryUnload
     }
     refuse {
         cudaIpcCloseMemHandle cudaIpcGetEventHandle cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle

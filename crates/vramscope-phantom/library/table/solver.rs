@@ -52,5 +52,6 @@ calls! {
     succeed {
         cusolverDnDestroy cusolverDnDestroyGesvdjInfo cusolverDnDestroyParams cusolverDnDestroySyevjInfo
         cusolverDnSetStream cusolverDnXgesvdjSetMaxSweeps cusolverDnXgesvdjSetSortEig cusolverDnXgesvdjSetTolerance
+        cusolverDnXsyevjSetSortEig
     }
 }

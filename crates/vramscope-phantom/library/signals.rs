@@ -18,7 +18,8 @@ extern "C" fn note(number: c_int, information: *mut c_void, context: *mut c_void
         let theirs = theirs.load(Ordering::Acquire);
         if *watched == number && theirs != 0 {
             // SAFETY: the address is that of the program's own handler; one that wants fewer arguments does not look at these.
-            let theirs: extern "C" fn(c_int, *mut c_void, *mut c_void) = unsafe { std::mem::transmute(theirs) };
+            let theirs: extern "C" fn(c_int, *mut c_void, *mut c_void) =
+                unsafe { std::mem::transmute(theirs) };
             theirs(number, information, context);
         }
     }

@@ -40,7 +40,11 @@ impl Content {
 static CONTENTS: Mutex<BTreeMap<u64, Content>> = Mutex::new(BTreeMap::new());
 
 /// All contents that lie in these bytes, in part or in whole, the last one first.
-fn within(contents: &BTreeMap<u64, Content>, address: u64, size: u64) -> impl Iterator<Item = (u64, &Content)> {
+fn within(
+    contents: &BTreeMap<u64, Content>,
+    address: u64,
+    size: u64,
+) -> impl Iterator<Item = (u64, &Content)> {
     let before_end = contents.range(..address + size).rev().map(|(&at, content)| (at, content));
     before_end.take_while(move |(at, content)| at + content.size > address)
 }

@@ -118,7 +118,11 @@ impl Model {
             receiver: whole(receiver),
             sender: whole(sender),
             // To the switch and from it, in eight steps.
-            in_switch: if has_switch { limit(channels_of_switch) * 2 * 8 * or("NCCL_NVLS_CHUNKSIZE", 128 << 10) } else { 0 },
+            in_switch: if has_switch {
+                limit(channels_of_switch) * 2 * 8 * or("NCCL_NVLS_CHUNKSIZE", 128 << 10)
+            } else {
+                0
+            },
         }
     }
 

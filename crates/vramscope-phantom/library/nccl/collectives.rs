@@ -4,9 +4,9 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use super::buffers::Use;
-use super::{connected, mailbox};
 use super::messages::Mailbox;
 use super::reduction::{Operation, reduce, size_of_type};
+use super::{connected, mailbox};
 use crate::machine::machine;
 use crate::memory::copies::{Later, expect, forget, known};
 use crate::state::Counter;

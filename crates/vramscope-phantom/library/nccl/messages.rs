@@ -57,7 +57,8 @@ impl Mailbox {
         fs::create_dir_all(&folder).ok()?;
         let path = folder.join(name);
         let words = 2 * ranks + ranks * ranks;
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).ok()?;
+        let file =
+            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).ok()?;
         file.set_len(8 * words as u64).ok()?;
         Some((path, map_words(&file, words)?))
     }
@@ -101,7 +102,8 @@ impl Mailbox {
     }
 
     fn post_to(&self, to: For, number: u64, message: Option<&[u8]>) {
-        let (Some(path), Some(posted)) = (self.path(self.rank, to, number), self.posted(self.rank, to)) else {
+        let (Some(path), Some(posted)) = (self.path(self.rank, to, number), self.posted(self.rank, to))
+        else {
             return;
         };
         if let Some(message) = message

@@ -38,38 +38,47 @@ pub(super) fn size_of_type(kind: c_int) -> Option<u64> {
 pub(super) fn reduce(kind: c_int, operation: Operation, all: &[Vec<u8>]) -> Option<Vec<u8>> {
     macro_rules! integers {
         ($type:ty) => {
-            fold::<{ size_of::<$type>() }>(all, |a, b| {
-                let (a, b) = (<$type>::from_le_bytes(a), <$type>::from_le_bytes(b));
-                match operation {
-                    Operation::Sum | Operation::Average => a.wrapping_add(b),
-                    Operation::Product => a.wrapping_mul(b),
-                    Operation::Max => a.max(b),
-                    Operation::Min => a.min(b),
-                }
-                .to_le_bytes()
-            }, |sum| match operation {
-                Operation::Average => {
-                    (<$type>::from_le_bytes(sum).checked_div(all.len() as $type).unwrap_or(0)).to_le_bytes()
-                }
-                _ => sum,
-            })
+            fold::<{ size_of::<$type>() }>(
+                all,
+                |a, b| {
+                    let (a, b) = (<$type>::from_le_bytes(a), <$type>::from_le_bytes(b));
+                    match operation {
+                        Operation::Sum | Operation::Average => a.wrapping_add(b),
+                        Operation::Product => a.wrapping_mul(b),
+                        Operation::Max => a.max(b),
+                        Operation::Min => a.min(b),
+                    }
+                    .to_le_bytes()
+                },
+                |sum| match operation {
+                    Operation::Average => {
+                        (<$type>::from_le_bytes(sum).checked_div(all.len() as $type).unwrap_or(0))
+                            .to_le_bytes()
+                    }
+                    _ => sum,
+                },
+            )
         };
     }
     macro_rules! floats {
         ($type:ty) => {
-            fold::<{ size_of::<$type>() }>(all, |a, b| {
-                let (a, b) = (<$type>::from_le_bytes(a), <$type>::from_le_bytes(b));
-                match operation {
-                    Operation::Sum | Operation::Average => a + b,
-                    Operation::Product => a * b,
-                    Operation::Max => a.max(b),
-                    Operation::Min => a.min(b),
-                }
-                .to_le_bytes()
-            }, |sum| match operation {
-                Operation::Average => (<$type>::from_le_bytes(sum) / all.len() as $type).to_le_bytes(),
-                _ => sum,
-            })
+            fold::<{ size_of::<$type>() }>(
+                all,
+                |a, b| {
+                    let (a, b) = (<$type>::from_le_bytes(a), <$type>::from_le_bytes(b));
+                    match operation {
+                        Operation::Sum | Operation::Average => a + b,
+                        Operation::Product => a * b,
+                        Operation::Max => a.max(b),
+                        Operation::Min => a.min(b),
+                    }
+                    .to_le_bytes()
+                },
+                |sum| match operation {
+                    Operation::Average => (<$type>::from_le_bytes(sum) / all.len() as $type).to_le_bytes(),
+                    _ => sum,
+                },
+            )
         };
     }
     match kind {

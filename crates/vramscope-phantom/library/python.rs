@@ -27,32 +27,28 @@ struct Python {
 
 static PYTHON: LazyLock<Option<Python>> = LazyLock::new(Python::of_this_process);
 
+/// CPython's function of a name, as the type that the caller wants.
+fn function<F>(name: &CStr) -> Option<F> {
+    // SAFETY: a text that ends with a zero; a null library means all that are loaded.
+    let found = unsafe { sys::dlsym(std::ptr::null_mut(), name.as_ptr()) };
+    // SAFETY: `Python` gives CPython's function of each name the signature that it has in every release since 3.9.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+}
+
 impl Python {
     fn of_this_process() -> Option<Self> {
-        /// The function of a name, as the type that the field has.
-        macro_rules! function {
-            ($name:literal) => {{
-                // SAFETY: a text that ends with a zero; a null library means all that are loaded.
-                let found = unsafe { sys::dlsym(std::ptr::null_mut(), $name.as_ptr()) };
-                if found.is_null() {
-                    return None;
-                }
-                // SAFETY: CPython's function of that name has this signature in every release since 3.9.
-                unsafe { std::mem::transmute(found) }
-            }};
-        }
         Some(Self {
-            own_state: function!(c"PyGILState_GetThisThreadState"),
-            ensure: function!(c"PyGILState_Ensure"),
-            release: function!(c"PyGILState_Release"),
-            frame: function!(c"PyEval_GetFrame"),
-            back: function!(c"PyFrame_GetBack"),
-            code: function!(c"PyFrame_GetCode"),
-            line: function!(c"PyFrame_GetLineNumber"),
-            attribute: function!(c"PyObject_GetAttrString"),
-            text: function!(c"PyUnicode_AsUTF8"),
-            hold: function!(c"Py_IncRef"),
-            drop: function!(c"Py_DecRef"),
+            own_state: function(c"PyGILState_GetThisThreadState")?,
+            ensure: function(c"PyGILState_Ensure")?,
+            release: function(c"PyGILState_Release")?,
+            frame: function(c"PyEval_GetFrame")?,
+            back: function(c"PyFrame_GetBack")?,
+            code: function(c"PyFrame_GetCode")?,
+            line: function(c"PyFrame_GetLineNumber")?,
+            attribute: function(c"PyObject_GetAttrString")?,
+            text: function(c"PyUnicode_AsUTF8")?,
+            hold: function(c"Py_IncRef")?,
+            drop: function(c"Py_DecRef")?,
         })
     }
 
@@ -101,14 +97,18 @@ impl Python {
 
 /// A file that came with Python or a package, or that is none.
 fn is_installed(file: &str) -> bool {
-    ["/site-packages/", "/dist-packages/", "/lib/python", "/vramscope-phantom-"].iter().any(|part| file.contains(part))
+    ["/site-packages/", "/dist-packages/", "/lib/python", "/vramscope-phantom-"]
+        .iter()
+        .any(|part| file.contains(part))
         || file.starts_with('<')
 }
 
 /// A line of a file, from the folder in which the program runs.
 fn place(file: &str, line: c_int) -> String {
     let folder = std::env::current_dir().unwrap_or_default();
-    let file = file.strip_prefix(&*folder.to_string_lossy()).map_or(file, |rest| rest.trim_start_matches(MAIN_SEPARATOR));
+    let file = file
+        .strip_prefix(&*folder.to_string_lossy())
+        .map_or(file, |rest| rest.trim_start_matches(MAIN_SEPARATOR));
     format!("{file}:{line}")
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn synchronize() -> Answer {
     if !lock(&STREAMS).captures.is_empty() {
         return Err(Refusal::Capturing);
     }
+    crate::nccl::wait_for_barriers();
     at_synchronization();
     Ok(())
 }

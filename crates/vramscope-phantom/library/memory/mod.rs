@@ -6,6 +6,7 @@
 pub(crate) mod async_pool;
 pub(crate) mod copies;
 pub(crate) mod host;
+mod reads;
 pub(crate) mod space;
 pub(crate) mod virtual_memory;
 
@@ -38,7 +39,7 @@ pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
 }
 
 /// Bytes rounded up to whole pieces; at least one.
-pub(super) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
+pub(crate) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
     size.max(1).checked_next_multiple_of(PIECE).ok_or(Refusal::OutOfMemory)
 }
 

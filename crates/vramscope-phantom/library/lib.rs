@@ -9,6 +9,7 @@ mod device;
 mod dnn;
 mod entry_points;
 mod handles;
+mod images;
 mod kernels;
 mod machine;
 mod memory;

@@ -17,6 +17,8 @@ pub(crate) enum Refusal {
     NotInitialized,
     /// There is no such name.
     NotFound,
+    /// A kernel has no code for the device.
+    NoKernelImage,
     /// The phantom does not do this.
     NotSupported,
     /// The caller's buffer is too small.
@@ -53,6 +55,7 @@ impl Library {
                 OutOfMemory => 2,
                 NotInitialized => 3,
                 InvalidDevice => 101,
+                NoKernelImage => 209,
                 InvalidHandle => 400,
                 IllegalState => 401,
                 NotFound => 500,
@@ -61,7 +64,7 @@ impl Library {
             Self::Nvml => match refusal {
                 NotInitialized => 1,
                 InvalidValue | InvalidDevice | InvalidHandle => 2,
-                NotSupported => 3,
+                NotSupported | NoKernelImage => 3,
                 NotFound => 6,
                 InsufficientSize => 7,
                 OutOfMemory => 20,
@@ -72,12 +75,12 @@ impl Library {
                 OutOfMemory => 3,
                 InvalidValue | InvalidDevice | InsufficientSize | NotFound => 7,
                 IllegalState => 14,
-                NotSupported => 15,
+                NotSupported | NoKernelImage => 15,
             },
             Self::Cudnn => match refusal {
                 NotInitialized => 1001,
                 InvalidValue | InvalidDevice | InvalidHandle | InsufficientSize | NotFound => 2000,
-                NotSupported => 3000,
+                NotSupported | NoKernelImage => 3000,
                 OutOfMemory | IllegalState => 4000,
             },
             Self::Cusolver => match refusal {
@@ -85,33 +88,33 @@ impl Library {
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | InsufficientSize | NotFound => 3,
                 IllegalState => 7,
-                NotSupported => 9,
+                NotSupported | NoKernelImage => 9,
             },
             Self::Cusparse => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | InsufficientSize | NotFound => 3,
                 IllegalState => 7,
-                NotSupported => 10,
+                NotSupported | NoKernelImage => 10,
             },
             Self::Cufft => match refusal {
                 InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | InsufficientSize | NotFound => 4,
                 NotInitialized | IllegalState => 7,
-                NotSupported => 16,
+                NotSupported | NoKernelImage => 16,
             },
             Self::Curand => match refusal {
                 NotInitialized | InvalidHandle => 101,
                 OutOfMemory => 102,
                 InvalidValue | InvalidDevice | InsufficientSize | NotFound => 104,
-                NotSupported | IllegalState => 999,
+                NotSupported | NoKernelImage | IllegalState => 999,
             },
             Self::Nccl => match refusal {
                 OutOfMemory | NotInitialized => 1,
                 IllegalState => 3,
                 InvalidValue | InvalidDevice | InvalidHandle | InsufficientSize | NotFound => 4,
-                NotSupported => 5,
+                NotSupported | NoKernelImage => 5,
             },
         }
     }

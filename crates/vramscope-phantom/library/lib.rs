@@ -8,6 +8,7 @@ mod calls;
 mod device;
 mod dnn;
 mod entry_points;
+mod graphs;
 mod handles;
 mod kernels;
 mod machine;

@@ -17,6 +17,7 @@ mod nccl;
 mod nvml;
 mod objects;
 mod out;
+mod signals;
 #[path = "../src/state.rs"]
 mod state;
 mod status;
@@ -27,3 +28,4 @@ mod texts;
 mod threads;
 mod unknown;
 mod version;
+mod visible;

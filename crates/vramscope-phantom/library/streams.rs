@@ -59,6 +59,7 @@ pub(crate) fn flags(_stream: usize, flags: Out<u32>) -> Answer {
 
 /// Waits for a stream, the device or everything, all of which are done.
 pub(crate) fn synchronize() -> Answer {
+    crate::nccl::wait_for_barriers();
     at_synchronization();
     Ok(())
 }

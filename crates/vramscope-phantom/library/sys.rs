@@ -40,7 +40,18 @@ pub(crate) struct ProgramHeader {
     pub(crate) alignment: u64,
 }
 
+/// `struct sigaction`, of glibc.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct SignalAction {
+    pub(crate) handler: usize,
+    mask: [u64; 16],
+    pub(crate) flags: c_int,
+    restorer: usize,
+}
+
 unsafe extern "C" {
+    pub(crate) fn sigaction(number: c_int, new: *const SignalAction, old: *mut SignalAction) -> c_int;
     pub(crate) fn mmap(
         address: *mut c_void,
         length: usize,

@@ -81,10 +81,14 @@ pub(crate) fn get_context(context: Out<usize>) -> Answer {
     context.set(if HAS_CONTEXT.get() { CONTEXTS.of(current_device()?) } else { 0 })
 }
 
+fn ordinal_behind(context: usize) -> Result<c_int, Refusal> {
+    machine().ordinal(CONTEXTS.device(context)?).ok_or(Refusal::InvalidValue)
+}
+
 pub(crate) fn set_context(context: usize) -> Answer {
     HAS_CONTEXT.set(context != 0);
     if context != 0 {
-        DEVICE.set(CONTEXTS.device(context)? as c_int);
+        DEVICE.set(ordinal_behind(context)?);
     }
     Ok(())
 }
@@ -105,7 +109,7 @@ pub(crate) fn context_device(device: Out<c_int>) -> Answer {
 }
 
 pub(crate) fn push_context(context: usize) -> Answer {
-    let device = CONTEXTS.device(context)? as c_int;
+    let device = ordinal_behind(context)?;
     let before = if HAS_CONTEXT.get() { DEVICE.get() } else { -1 };
     PUSHED.with_borrow_mut(|pushed| pushed.push(before));
     DEVICE.set(device);

@@ -38,7 +38,7 @@ pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
 }
 
 /// Bytes rounded up to whole pieces; at least one.
-pub(super) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
+pub(crate) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
     size.max(1).checked_next_multiple_of(PIECE).ok_or(Refusal::OutOfMemory)
 }
 

@@ -9,11 +9,11 @@ use crate::status::{Answer, Refusal};
 use crate::version;
 
 pub(crate) fn initialize(_flags: u32) -> Answer {
-    if machine().state.devices() == 0 { Err(Refusal::InvalidDevice) } else { Ok(()) }
+    if machine().devices() == 0 { Err(Refusal::NoDevice) } else { Ok(()) }
 }
 
 pub(crate) fn count(count: Out<c_int>) -> Answer {
-    count.set(machine().state.devices() as c_int)
+    count.set(machine().devices() as c_int)
 }
 
 pub(crate) fn by_ordinal(device: Out<c_int>, ordinal: c_int) -> Answer {
@@ -59,7 +59,7 @@ pub(crate) fn pci_bus_id(id: Out<u8>, length: c_int, device: c_int) -> Answer {
 pub(crate) fn by_pci_bus_id(device: Out<c_int>, id: *const c_char) -> Answer {
     let wanted = crate::out::text(id).ok_or(Refusal::InvalidValue)?;
     let found = (0..machine().state.devices()).find(|&d| wanted.eq_ignore_ascii_case(&bus_id(d)));
-    device.set(found.ok_or(Refusal::InvalidDevice)? as c_int)
+    device.set(found.and_then(|found| machine().ordinal(found)).ok_or(Refusal::InvalidDevice)?)
 }
 
 pub(crate) fn can_access_peer(can: Out<c_int>, device: c_int, peer: c_int) -> Answer {
@@ -292,7 +292,7 @@ pub(crate) fn pointer_attributes(out: Out<u8>, address: u64) -> Answer {
     let on = crate::memory::space::device_of(address);
     let on_host = on.is_none() && crate::memory::host::is_reachable(address);
     let (kind, device) = match on {
-        Some(device) => (DEVICE, device as i32),
+        Some(device) => (DEVICE, machine().ordinal(device).unwrap_or(0)),
         None if on_host => (HOST, 0),
         None => (UNREGISTERED, -2),
     };
@@ -320,7 +320,7 @@ pub(crate) fn pointer_attribute(out: Out<u8>, which: c_int, address: u64) -> Ans
         4 if device.is_none() => out.set_bytes(&address.to_le_bytes()),
         // Whether it is managed; the device; an id of the buffer.
         8 => out.set_bytes(&0u32.to_le_bytes()),
-        9 => out.set_bytes(&(device.unwrap_or(0) as u32).to_le_bytes()),
+        9 => out.set_bytes(&device.and_then(|d| machine().ordinal(d)).unwrap_or(0).to_le_bytes()),
         7 => out.set_bytes(&address.to_le_bytes()),
         _ => Err(Refusal::NotSupported),
     }

@@ -1,7 +1,6 @@
 //! Objects of the libraries, which programs know by numbers that stand for them.
 
 use std::collections::HashMap;
-use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
@@ -70,6 +69,6 @@ impl OnePerDevice {
 
     pub(crate) fn device(&self, handle: usize) -> Result<usize, Refusal> {
         let device = handle.checked_sub(self.mark).ok_or(Refusal::InvalidValue)? / 64;
-        machine().device(c_int::try_from(device).map_err(|_| Refusal::InvalidValue)?)
+        machine().any_device(u32::try_from(device).map_err(|_| Refusal::InvalidValue)?)
     }
 }

@@ -2,14 +2,13 @@
 //! there, and libraries choose by the architecture that the code was made for.
 
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex, OnceLock};
 
-use crate::calls;
 use crate::handles::new_handle;
 use crate::machine::{lock, machine};
 use crate::state::Fact;
-use crate::status::{Answer, Library, Refusal};
+use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
 
 /// Kernels in one form.
@@ -148,21 +147,12 @@ pub(crate) fn chosen(function: usize, device: usize) -> Result<Chosen, Refusal> 
     choose(images, capability).ok_or(Refusal::NoKernelImage)
 }
 
-fn runs(function: usize) -> Answer {
+/// Whether a kernel runs on the device that calls on this thread mean.
+///
+/// # Errors
+/// Where no image of it runs there.
+pub(crate) fn runs(function: usize) -> Answer {
     chosen(function, current_device()?).map(drop)
-}
-
-/// `cudaLaunchKernel`: a kernel runs, where it has code for the device.
-pub(crate) fn launch(function: usize) -> c_int {
-    match runs(function) {
-        Ok(()) => calls::launched(),
-        refused => calls::finish(Library::Runtime, refused),
-    }
-}
-
-/// `cudaLaunchKernelExC`, which takes how to launch before what.
-pub(crate) fn launch_with(_configuration: usize, function: usize) -> c_int {
-    launch(function)
 }
 
 #[cfg(test)]

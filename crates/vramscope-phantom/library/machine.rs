@@ -1,7 +1,8 @@
 //! The machine that this process sees: its GPUs, shared with all processes of the run, and the place this process has in it.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::state::{Counter, DEVICES, Fact, Noticed, PROCESSES, Purpose, State, WORDS};
 use crate::status::{Answer, Refusal};
-use crate::sys;
+use crate::{sys, visible};
 
 /// Where the run's state is: the command sets it for its child, and everything that child starts.
 const STATE: &str = "VRAMSCOPE_PHANTOM_STATE";
@@ -21,16 +22,23 @@ pub(crate) struct Machine {
     place: AtomicUsize,
     /// Which devices have this process's context.
     contexts: [AtomicBool; DEVICES],
+    /// The devices that the program may see, in the order of its numbers for them.
+    visible: Vec<usize>,
 }
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// The machine. It is looked up when the first call arrives.
 pub(crate) fn machine() -> &'static Machine {
-    MACHINE.get_or_init(|| Machine {
-        state: open_state(),
-        place: AtomicUsize::new(PROCESSES),
-        contexts: [const { AtomicBool::new(false) }; DEVICES],
+    MACHINE.get_or_init(|| {
+        let state = open_state();
+        let listed = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        Machine {
+            state,
+            place: AtomicUsize::new(PROCESSES),
+            contexts: [const { AtomicBool::new(false) }; DEVICES],
+            visible: visible::devices(state.devices(), listed.as_deref()),
+        }
     })
 }
 
@@ -46,9 +54,25 @@ pub(crate) fn say(line: &str) {
 }
 
 impl Machine {
-    /// A device that there is.
+    /// How many devices the program may see.
+    pub(crate) fn devices(&self) -> usize {
+        self.visible.len()
+    }
+
+    /// The device behind a number of the program's.
     pub(crate) fn device(&self, ordinal: i32) -> Result<usize, Refusal> {
-        usize::try_from(ordinal).ok().filter(|&d| d < self.state.devices()).ok_or(Refusal::InvalidDevice)
+        let ordinal = usize::try_from(ordinal).map_err(|_| Refusal::InvalidDevice)?;
+        self.visible.get(ordinal).copied().ok_or(Refusal::InvalidDevice)
+    }
+
+    /// The program's number for a device, where it may see it.
+    pub(crate) fn ordinal(&self, device: usize) -> Option<i32> {
+        self.visible.iter().position(|&visible| visible == device).map(|ordinal| ordinal as i32)
+    }
+
+    /// A device of the machine by its own number, as NVML counts: it shows all.
+    pub(crate) fn any_device(&self, number: u32) -> Result<usize, Refusal> {
+        usize::try_from(number).ok().filter(|&d| d < self.state.devices()).ok_or(Refusal::InvalidDevice)
     }
 
     /// A fact about a device that there is.
@@ -229,9 +253,19 @@ fn start_of(id: u64) -> Option<u64> {
     (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
+/// Whether a process still runs.
+pub(crate) fn is_running(id: u64) -> bool {
+    start_of(id).is_some()
+}
+
+/// The file of the run's state, in the run's folder.
+pub(crate) fn state_path() -> Option<OsString> {
+    std::env::var_os(STATE)
+}
+
 /// The run's state. Where nobody set a run up there are no GPUs.
 fn open_state() -> State<'static> {
-    let Some(path) = std::env::var_os(STATE) else {
+    let Some(path) = state_path() else {
         say("there are no GPUs: start the program with `vramscope phantom run`");
         return State::begin(own_words(), 0, None);
     };
@@ -246,9 +280,14 @@ fn own_words() -> &'static [AtomicU64] {
 }
 
 /// The state in a file, shared with all who map it.
-fn map(path: &std::ffi::OsStr) -> Option<State<'static>> {
+fn map(path: &OsStr) -> Option<State<'static>> {
     let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-    let length = WORDS * size_of::<u64>();
+    State::new(map_words(&file, WORDS)?)
+}
+
+/// The words of a file that has so many, shared with all who map it.
+pub(crate) fn map_words(file: &File, words: usize) -> Option<&'static [AtomicU64]> {
+    let length = words * size_of::<u64>();
     if file.metadata().ok()?.len() != length as u64 {
         return None;
     }
@@ -267,5 +306,5 @@ fn map(path: &std::ffi::OsStr) -> Option<State<'static>> {
         return None;
     }
     // SAFETY: the mapping is as long, aligned to a page, never unmapped, and only ever accessed atomically.
-    State::new(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), WORDS) })
+    Some(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), words) })
 }

@@ -18,7 +18,7 @@ pub(crate) fn count(count: Out<u32>) -> Answer {
 }
 
 pub(crate) fn by_index(index: u32, handle: Out<usize>) -> Answer {
-    handle.set(NVML_DEVICES.of(machine().device(index as c_int)?))
+    handle.set(NVML_DEVICES.of(machine().any_device(index)?))
 }
 
 /// NVML writes 8 digits of the domain, CUDA 4: both are understood.
@@ -27,7 +27,7 @@ pub(crate) fn by_bus_id(id: *const c_char, handle: Out<usize>) -> Answer {
     find(handle, |device| id.len() >= 12 && id[id.len() - 12..].eq_ignore_ascii_case(&bus_id(device)))
 }
 
-fn uuid_of(device: usize) -> String {
+pub(crate) fn uuid_of(device: usize) -> String {
     let hex: String = uuid_bytes(device).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }

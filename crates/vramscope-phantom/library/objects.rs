@@ -57,6 +57,23 @@ const CALLS_SIZE: u64 = 2;
 /// Which objects were seen: by where they are.
 static SEEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
+/// Where the first object is loaded from whose file's name begins like this.
+pub(crate) fn path_of(start: &str) -> Option<String> {
+    all().into_iter().map(|object| object.name).find(|path| file_of(path).starts_with(start))
+}
+
+/// The name of a path's file.
+fn file_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+fn all() -> Vec<Object> {
+    let mut objects: Vec<Object> = Vec::new();
+    // SAFETY: the callback takes the list behind `data`.
+    unsafe { sys::dl_iterate_phdr(collect, (&raw mut objects).cast()) };
+    objects
+}
+
 /// Calls `look` with each object that was loaded since the last time.
 pub(crate) fn each_new(mut look: impl FnMut(&Object)) {
     static LOADED: Mutex<u64> = Mutex::new(0);
@@ -66,11 +83,8 @@ pub(crate) fn each_new(mut look: impl FnMut(&Object)) {
         return;
     }
     *loaded = now;
-    let mut objects: Vec<Object> = Vec::new();
-    // SAFETY: the callback takes the list behind `data`.
-    unsafe { sys::dl_iterate_phdr(collect, (&raw mut objects).cast()) };
     let mut seen = lock(&SEEN);
-    for object in objects {
+    for object in all() {
         if !seen.contains(&object.base) {
             seen.push(object.base);
             look(&object);
@@ -92,7 +106,7 @@ fn how_many_loaded() -> u64 {
 }
 
 extern "C" fn collect(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader hands in its description of an object, and `data` is the list of `each_new`.
+    // SAFETY: the loader hands in its description of an object, and `data` is the list of `all`.
     let (info, objects) = unsafe { (&*info, &mut *data.cast::<Vec<Object>>()) };
     // SAFETY: the loader's description says where so many headers are.
     let headers = unsafe { std::slice::from_raw_parts(info.headers, info.header_count.into()) };
@@ -117,8 +131,7 @@ extern "C" fn collect(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c
 impl Object {
     /// NVIDIA made it, by its name.
     pub(crate) fn is_nvidias(&self) -> bool {
-        let file = self.name.rsplit('/').next().unwrap_or_default();
-        ["libcu", "libnv", "libnccl"].iter().any(|start| file.starts_with(start))
+        ["libcu", "libnv", "libnccl"].iter().any(|start| file_of(&self.name).starts_with(start))
     }
 
     /// The number that the dynamic section has for `tag`; 0 for none.

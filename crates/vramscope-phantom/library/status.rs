@@ -9,6 +9,8 @@ pub(crate) enum Refusal {
     InvalidValue,
     /// No device memory is left.
     OutOfMemory,
+    /// There is no device at all.
+    NoDevice,
     /// There is no such device.
     InvalidDevice,
     /// A handle is none that was given out.
@@ -42,6 +44,8 @@ pub(crate) enum Library {
     Cufft,
     Curand,
     Nccl,
+    Cufile,
+    Nvshmem,
 }
 
 impl Library {
@@ -54,6 +58,7 @@ impl Library {
                 InvalidValue | InsufficientSize => 1,
                 OutOfMemory => 2,
                 NotInitialized => 3,
+                NoDevice => 100,
                 InvalidDevice => 101,
                 NoKernelImage => 209,
                 InvalidHandle => 400,
@@ -63,7 +68,7 @@ impl Library {
             },
             Self::Nvml => match refusal {
                 NotInitialized => 1,
-                InvalidValue | InvalidDevice | InvalidHandle => 2,
+                InvalidValue | InvalidDevice | NoDevice | InvalidHandle => 2,
                 NotSupported | NoKernelImage => 3,
                 NotFound => 6,
                 InsufficientSize => 7,
@@ -73,49 +78,53 @@ impl Library {
             Self::Cublas => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 3,
-                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 7,
+                InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 7,
                 IllegalState => 14,
                 NotSupported | NoKernelImage => 15,
             },
             Self::Cudnn => match refusal {
                 NotInitialized => 1001,
-                InvalidValue | InvalidDevice | InvalidHandle | InsufficientSize | NotFound => 2000,
+                InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 2000,
                 NotSupported | NoKernelImage => 3000,
                 OutOfMemory | IllegalState => 4000,
             },
             Self::Cusolver => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 2,
-                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 3,
+                InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 3,
                 IllegalState => 7,
                 NotSupported | NoKernelImage => 9,
             },
             Self::Cusparse => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 2,
-                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 3,
+                InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 3,
                 IllegalState => 7,
                 NotSupported | NoKernelImage => 10,
             },
             Self::Cufft => match refusal {
                 InvalidHandle => 1,
                 OutOfMemory => 2,
-                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 4,
+                InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 4,
                 NotInitialized | IllegalState => 7,
                 NotSupported | NoKernelImage => 16,
             },
             Self::Curand => match refusal {
                 NotInitialized | InvalidHandle => 101,
                 OutOfMemory => 102,
-                InvalidValue | InvalidDevice | InsufficientSize | NotFound => 104,
+                InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 104,
                 NotSupported | NoKernelImage | IllegalState => 999,
             },
             Self::Nccl => match refusal {
                 OutOfMemory | NotInitialized => 1,
                 IllegalState => 3,
-                InvalidValue | InvalidDevice | InvalidHandle | InsufficientSize | NotFound => 4,
+                InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 4,
                 NotSupported | NoKernelImage => 5,
             },
+            // cufile.h: not supported on this platform.
+            Self::Cufile => 5007,
+            // nvshmemx_error.h: not supported.
+            Self::Nvshmem => 3,
         }
     }
 }

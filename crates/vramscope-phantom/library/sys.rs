@@ -40,7 +40,18 @@ pub(crate) struct ProgramHeader {
     pub(crate) alignment: u64,
 }
 
+/// `struct sigaction`, of glibc.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct SignalAction {
+    pub(crate) handler: usize,
+    mask: [u64; 16],
+    pub(crate) flags: c_int,
+    restorer: usize,
+}
+
 unsafe extern "C" {
+    pub(crate) fn sigaction(number: c_int, new: *const SignalAction, old: *mut SignalAction) -> c_int;
     pub(crate) fn mmap(
         address: *mut c_void,
         length: usize,
@@ -56,4 +67,5 @@ unsafe extern "C" {
         data: *mut c_void,
     ) -> c_int;
     pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
+    pub(crate) fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }

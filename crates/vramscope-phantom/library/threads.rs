@@ -81,12 +81,21 @@ pub(crate) fn get_context(context: Out<usize>) -> Answer {
     context.set(if HAS_CONTEXT.get() { CONTEXTS.of(current_device()?) } else { 0 })
 }
 
+fn ordinal_behind(context: usize) -> Result<c_int, Refusal> {
+    machine().ordinal(CONTEXTS.device(context)?).ok_or(Refusal::InvalidValue)
+}
+
 pub(crate) fn set_context(context: usize) -> Answer {
     HAS_CONTEXT.set(context != 0);
     if context != 0 {
-        DEVICE.set(CONTEXTS.device(context)? as c_int);
+        DEVICE.set(ordinal_behind(context)?);
     }
     Ok(())
+}
+
+/// `cuStreamGetCtx`: streams are used in the context that is current.
+pub(crate) fn context_of_stream(_stream: usize, context: Out<usize>) -> Answer {
+    context.set(CONTEXTS.of(use_current_device()?))
 }
 
 /// `cuCtxCreate`: the device's own context stands for it, too.
@@ -100,7 +109,7 @@ pub(crate) fn context_device(device: Out<c_int>) -> Answer {
 }
 
 pub(crate) fn push_context(context: usize) -> Answer {
-    let device = CONTEXTS.device(context)? as c_int;
+    let device = ordinal_behind(context)?;
     let before = if HAS_CONTEXT.get() { DEVICE.get() } else { -1 };
     PUSHED.with_borrow_mut(|pushed| pushed.push(before));
     DEVICE.set(device);

@@ -71,8 +71,8 @@ const PREFIXES: [(&str, Library); 13] = [
     ("curand", Library::Curand),
     ("nccl", Library::Nccl),
     ("pnccl", Library::Nccl),
-    ("cuFile", Library::Driver),
-    ("nvshmem", Library::Driver),
+    ("cuFile", Library::Cufile),
+    ("nvshmem", Library::Nvshmem),
 ];
 
 type StandIn = extern "C" fn() -> c_int;

@@ -1,27 +1,107 @@
-//! Which CUDA the program was made for: the runtime that it loaded says so.
+//! Versions of the libraries that the phantom answers for: they are those that the program brings. NVIDIA's libraries are
+//! loaded with PyTorch though nothing of them runs, and say their versions where there is no GPU.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::sync::OnceLock;
 
 use crate::machine::machine;
+use crate::objects;
 use crate::sys;
 
-/// NVIDIA's runtimes by the name that the loader knows them by, the newest first, and the version that each stands for.
-const RUNTIMES: [(&CStr, c_int); 3] =
-    [(c"libcudart.so.13", 13_000), (c"libcudart.so.12", 12_040), (c"libcudart.so.11.0", 11_080)];
+/// The versions where a program brings no libraries: those that came with PyTorch 2.11.
+const CUDA: usize = 13_000;
+const CUBLAS: usize = 130_100;
+const CUDNN: usize = 91_900;
+const NCCL: usize = 22_809;
 
-/// The driver's version where neither a runtime nor the run says one.
-const NEWEST: c_int = 13_000;
+/// A library's version, once it is known.
+struct Version {
+    /// How the library's file begins, the function that says its version, and how it says it.
+    library: &'static str,
+    function: &'static CStr,
+    says: Says,
+    otherwise: usize,
+    known: OnceLock<usize>,
+}
 
-/// The runtime's version, as `1000 * major + 10 * minor`.
-pub(crate) fn runtime() -> c_int {
-    static LOADED: OnceLock<c_int> = OnceLock::new();
-    // Without a runtime yet the answer may change.
-    if let Some(&version) = LOADED.get() {
-        return version;
+/// How a function says a version.
+enum Says {
+    /// It returns the version.
+    Returned,
+    /// It returns a status, and writes the version to where its argument points.
+    Written,
+}
+
+impl Version {
+    const fn new(library: &'static str, function: &'static CStr, says: Says, otherwise: usize) -> Self {
+        Self { library, function, says, otherwise, known: OnceLock::new() }
     }
-    let loaded = RUNTIMES.iter().find(|(name, _)| is_loaded(name)).map(|&(_, version)| version);
-    loaded.map_or(NEWEST, |version| *LOADED.get_or_init(|| version))
+
+    fn get(&self) -> usize {
+        if let Some(&version) = self.known.get() {
+            return version;
+        }
+        // Without the library yet the answer may change.
+        self.ask().map_or(self.otherwise, |version| *self.known.get_or_init(|| version))
+    }
+
+    /// What the program's own library says.
+    fn ask(&self) -> Option<usize> {
+        let path = CString::new(objects::path_of(self.library)?).ok()?;
+        // SAFETY: the path ends with a zero, and nothing is loaded that is not loaded already.
+        let library = unsafe { sys::dlopen(path.as_ptr(), sys::RTLD_NOW | sys::RTLD_NOLOAD) };
+        if library.is_null() {
+            return None;
+        }
+        // SAFETY: the library is loaded, and the name ends with a zero.
+        let function = unsafe { sys::dlsym(library, self.function.as_ptr()) };
+        if function.is_null() {
+            return None;
+        }
+        match self.says {
+            Says::Returned => {
+                // SAFETY: NVIDIA's headers declare the functions below with this type.
+                let function = unsafe { std::mem::transmute::<*mut _, extern "C" fn() -> usize>(function) };
+                Some(function())
+            }
+            Says::Written => {
+                // SAFETY: as above.
+                let function =
+                    unsafe { std::mem::transmute::<*mut _, extern "C" fn(*mut c_int) -> c_int>(function) };
+                let mut version = 0;
+                (function(&raw mut version) == 0 && version > 0).then_some(version as usize)
+            }
+        }
+    }
+}
+
+/// The CUDA runtime's version, as `1000 * major + 10 * minor`: which CUDA the program was made for.
+pub(crate) fn runtime() -> c_int {
+    static RUNTIME: Version = Version::new("libcudart.so.", c"cudaRuntimeGetVersion", Says::Written, CUDA);
+    RUNTIME.get() as c_int
+}
+
+/// cuBLAS and cuBLASLt: they have the same version.
+pub(crate) fn cublas() -> usize {
+    static CUBLAS_LT: Version =
+        Version::new("libcublasLt.so.", c"cublasLtGetVersion", Says::Returned, CUBLAS);
+    CUBLAS_LT.get()
+}
+
+pub(crate) fn cudnn() -> usize {
+    static LIBRARY: Version = Version::new("libcudnn.so.", c"cudnnGetVersion", Says::Returned, CUDNN);
+    LIBRARY.get()
+}
+
+/// The runtime that cuDNN was made with.
+pub(crate) fn cudnn_runtime() -> usize {
+    static LIBRARY: Version = Version::new("libcudnn.so.", c"cudnnGetCudartVersion", Says::Returned, CUDA);
+    LIBRARY.get()
+}
+
+pub(crate) fn nccl() -> c_int {
+    static LIBRARY: Version = Version::new("libnccl.so.", c"ncclGetVersion", Says::Written, NCCL);
+    LIBRARY.get() as c_int
 }
 
 /// The driver's version: as new as the run says, else as the runtime.
@@ -30,9 +110,4 @@ pub(crate) fn driver() -> c_int {
         0 => runtime(),
         version => version as c_int,
     }
-}
-
-fn is_loaded(name: &CStr) -> bool {
-    // SAFETY: the name ends with a zero, and nothing is loaded that is not loaded already.
-    !unsafe { sys::dlopen(name.as_ptr(), sys::RTLD_NOW | sys::RTLD_NOLOAD) }.is_null()
 }

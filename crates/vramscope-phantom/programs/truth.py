@@ -9,8 +9,9 @@ GPUs, {memory} the bytes of each, and {context} the bytes that a process takes o
 The runs of the PyTorch release that --python has are repeated, and the others are passed over. A line a run says
 whether every counter is equal, or else what each one is and what it should be. Ends with 1 where any differs.
 
-The recorded runs had one cuBLAS handle for all threads, and no cuBLASLt. So programs run with --one-thread and
-DISABLE_ADDMM_CUDA_LT=1, which makes stock PyTorch take the same memory.
+The recorded runs had one cuBLAS handle for all threads and devices, and no cuBLASLt, other than a GPU has. So programs run
+with --one-thread and DISABLE_ADDMM_CUDA_LT=1, which makes stock PyTorch take the same memory on the first device, whose
+counters these are. A second device has a workspace of its own, which the recorded runs lack.
 """
 
 import argparse

@@ -157,6 +157,16 @@ impl<'a> State<'a> {
         self.0[HEADER + 3].load(Ordering::Relaxed).checked_sub(1)
     }
 
+    /// Pretends that every communicator has its other ranks.
+    pub(crate) fn pretend_ranks(&self) {
+        self.0[HEADER + 4].store(1, Ordering::Relaxed);
+    }
+
+    /// The other ranks of every communicator are pretended: this one is alone.
+    pub(crate) fn is_pretended(&self) -> bool {
+        self.0[HEADER + 4].load(Ordering::Relaxed) != 0
+    }
+
     /// A fact about device number `device`, which there is.
     pub(crate) fn fact(&self, device: usize, fact: Fact) -> &'a AtomicU64 {
         &self.0[DEVICE + device * DEVICE_WORDS + fact as usize]

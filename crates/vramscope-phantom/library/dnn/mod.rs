@@ -14,20 +14,11 @@ use crate::out::Out;
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
-use crate::version::runtime;
-
-/// 9.1 came with PyTorch 2.6, 9.19 with 2.11.
-pub(crate) fn version() -> usize {
-    if runtime() >= 13_000 { 91_900 } else { 90_100 }
-}
-
-pub(crate) fn runtime_version() -> usize {
-    runtime() as usize
-}
+use crate::version;
 
 /// The major, minor and patch number.
 pub(crate) fn property(which: c_int, value: Out<c_int>) -> Answer {
-    let version = version() as c_int;
+    let version = version::cudnn() as c_int;
     match which {
         0 => value.set(version / 10_000),
         1 => value.set(version / 100 % 100),

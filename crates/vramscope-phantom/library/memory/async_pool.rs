@@ -57,6 +57,11 @@ pub(crate) fn owns(address: u64) -> bool {
     lock(&POOLS).allocations.contains_key(&address)
 }
 
+/// The last allocation that begins at an address or before, and its bytes.
+pub(super) fn nearest(address: u64) -> Option<(u64, u64)> {
+    lock(&POOLS).allocations.range(..=address).next_back().map(|(&at, &(size, _))| (at, size))
+}
+
 pub(crate) fn default_pool(pool: Out<usize>, device: c_int) -> Answer {
     pool.set(handles::POOLS.of(machine().device(device)?))
 }

@@ -2,45 +2,128 @@
 //!
 //! A copy from a device gives what a copy to the same bytes put there, and zeros otherwise: kernels compute nothing, and what
 //! lies where a kernel would have written is left from something else. A single value is given back only while no kernel was
-//! launched since.
+//! launched since. What other ranks say through NCCL is looked up when it is first read, and parts of it can be read, too.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::space::{device_of, give_pages_back, pointer};
 use crate::calls::launches;
+use crate::graphs::add_work;
 use crate::machine::{lock, machine};
 use crate::state::{Counter, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
 
-/// What the host put into device memory.
-#[derive(Debug, Clone, Copy)]
+/// Bytes that another rank says, once it has come to it.
+pub(crate) type Later = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
+
+/// What the host put into device memory, here or on another rank.
+#[derive(Clone)]
 struct Content {
     size: u64,
     /// Launches of this process until then.
     launches: u64,
+    /// It came from another rank.
+    is_message: bool,
+    /// It was not looked up yet.
+    later: Option<Later>,
+}
+
+impl Content {
+    fn new(size: u64) -> Self {
+        Self { size, launches: launches(), is_message: false, later: None }
+    }
 }
 
 /// By address. None overlaps another.
 static CONTENTS: Mutex<BTreeMap<u64, Content>> = Mutex::new(BTreeMap::new());
 
+/// All contents that lie in these bytes, in part or in whole, the last one first.
+fn within(
+    contents: &BTreeMap<u64, Content>,
+    address: u64,
+    size: u64,
+) -> impl Iterator<Item = (u64, &Content)> {
+    let before_end = contents.range(..address + size).rev().map(|(&at, content)| (at, content));
+    before_end.take_while(move |(at, content)| at + content.size > address)
+}
+
 /// Forgets what lies in these bytes, in part or in whole.
-pub(super) fn forget(address: u64, size: u64) {
+pub(crate) fn forget(address: u64, size: u64) {
     let mut contents = lock(&CONTENTS);
-    let end = address + size;
-    while let Some((&at, content)) = contents.range(..end).next_back()
-        && at + content.size > address
-    {
-        contents.remove(&at);
+    let gone: Vec<u64> = within(&contents, address, size).map(|(at, _)| at).collect();
+    gone.iter().for_each(|at| drop(contents.remove(at)));
+}
+
+/// From now on `size` bytes at `address` are what another rank says, if it says as many.
+pub(crate) fn expect(address: u64, size: u64, later: Later) {
+    forget(address, size);
+    lock(&CONTENTS).insert(address, Content { is_message: true, later: Some(later), ..Content::new(size) });
+}
+
+/// Looks up what other ranks said of these bytes.
+fn look_up(address: u64, size: u64) {
+    let waiting: Vec<(u64, u64, Later)> = within(&lock(&CONTENTS), address, size)
+        .filter_map(|(at, content)| Some((at, content.size, Arc::clone(content.later.as_ref()?))))
+        .collect();
+    for (at, size, later) in waiting {
+        // Nobody holds a lock meanwhile: this may take as long as the other rank does.
+        let said = later().filter(|said| said.len() as u64 == size);
+        let mut contents = lock(&CONTENTS);
+        let is_same = |content: &Content| content.later.as_ref().is_some_and(|l| Arc::ptr_eq(l, &later));
+        let Some(content) = contents.get_mut(&at).filter(|content| is_same(content)) else { continue };
+        content.later = None;
+        match said {
+            // SAFETY: bytes of a device, which can all be written.
+            Some(said) => unsafe {
+                std::ptr::copy_nonoverlapping(said.as_ptr(), pointer(at).cast::<u8>(), said.len());
+            },
+            None => drop(contents.remove(&at)),
+        }
     }
 }
 
-/// What was put into exactly these bytes, and still is there.
+/// What was put into exactly these bytes, and still is there; or into more bytes, for a single value.
 fn content(address: u64, size: u64) -> Option<Content> {
-    let content = lock(&CONTENTS).get(&address).copied().filter(|content| content.size == size);
-    content.filter(|content| size as usize > VALUE_BYTES || content.launches == launches())
+    let contents = lock(&CONTENTS);
+    let (&at, content) = contents.range(..=address).next_back()?;
+    let is_all_there = if size as usize <= VALUE_BYTES {
+        address + size <= at + content.size && content.launches == launches()
+    } else {
+        at == address && content.size == size
+    };
+    is_all_there.then(|| content.clone())
+}
+
+/// The same, for a copy on the device: it may be looked up later there, too, if it is copied as a whole.
+fn content_to_copy(address: u64, size: u64) -> Option<Content> {
+    let found = content(address, size)?;
+    if found.size == size || found.later.is_none() {
+        return Some(found);
+    }
+    look_up(address, size);
+    content(address, size)
+}
+
+/// These bytes, where the host or another rank put anything there; zeros stand for the rest.
+pub(crate) fn known(address: u64, size: u64) -> Option<Vec<u8>> {
+    overlaid(address, size, |_| true)
+}
+
+fn overlaid(address: u64, size: u64, wanted: impl Fn(&Content) -> bool) -> Option<Vec<u8>> {
+    look_up(address, size);
+    let contents = lock(&CONTENTS);
+    let mut bytes = None;
+    for (at, content) in within(&contents, address, size).filter(|(_, content)| wanted(content)) {
+        let (from, to) = (at.max(address), (at + content.size).min(address + size));
+        let bytes = bytes.get_or_insert_with(|| vec![0u8; size as usize]);
+        let place = bytes[(from - address) as usize..].as_mut_ptr();
+        // SAFETY: bytes of a device, which can all be read, into as many that begin there.
+        unsafe { std::ptr::copy_nonoverlapping(pointer(from).cast::<u8>(), place, (to - from) as usize) };
+    }
+    bytes
 }
 
 /// Copies `size` bytes. Where either end is says its address.
@@ -52,27 +135,45 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
         return Err(Refusal::InvalidValue);
     }
     let (to_device, from_device) = (device_of(to).is_some(), device_of(from).is_some());
-    let known = if from_device { content(from, size) } else { Some(Content { size, launches: launches() }) };
+    if from_device && !to_device {
+        return copy_to_host(to, from, size);
+    }
+    let known = if from_device { content_to_copy(from, size) } else { Some(Content::new(size)) };
+    let is_there = known.as_ref().is_some_and(|known| known.later.is_none());
     if to_device {
         forget(to, size);
         if let Some(known) = known {
-            lock(&CONTENTS).insert(to, known);
+            lock(&CONTENTS).insert(to, Content { size, ..known });
         }
-    } else if from_device {
-        let is_value = size as usize <= VALUE_BYTES;
-        machine().count(if is_value { Counter::ValuesRead } else { Counter::ResultsRead });
     }
-    if known.is_some() {
-        // SAFETY: the caller of a copy hands in as many bytes at both ends; a device's addresses can all be read and
-        // written. The ends may overlap.
-        unsafe { std::ptr::copy(pointer(from).cast::<u8>(), pointer(to).cast::<u8>(), size as usize) };
-    } else if !to_device {
+    if is_there {
+        move_bytes(to, from, size);
+    }
+    Ok(())
+}
+
+fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {
+    let is_value = size as usize <= VALUE_BYTES;
+    machine().count(if is_value { Counter::ValuesRead } else { Counter::ResultsRead });
+    look_up(from, size);
+    if content(from, size).is_some() {
+        move_bytes(to, from, size);
+    } else if let Some(bytes) = overlaid(from, size, |content| content.is_message && !is_value) {
+        // SAFETY: the caller of a copy hands in as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer(to).cast::<u8>(), bytes.len()) };
+    } else {
         match machine().state.random_values() {
             Some(seed) => randomize(to, size, seed),
             None => write_zeros(to, size),
         }
     }
     Ok(())
+}
+
+fn move_bytes(to: u64, from: u64, size: u64) {
+    // SAFETY: the caller of a copy hands in as many bytes at both ends; a device's addresses can all be read and written.
+    // The ends may overlap.
+    unsafe { std::ptr::copy(pointer(from).cast::<u8>(), pointer(to).cast::<u8>(), size as usize) };
 }
 
 fn write_zeros(address: u64, size: u64) {
@@ -115,7 +216,8 @@ pub(crate) fn memcpy(to: u64, from: u64, size: usize, _kind: c_int) -> Answer {
     copy(to, from, size as u64)
 }
 
-pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, _stream: usize) -> Answer {
+pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, stream: usize) -> Answer {
+    add_work(stream);
     copy(to, from, size as u64)
 }
 
@@ -123,7 +225,8 @@ pub(crate) fn memcpy_plain(to: u64, from: u64, size: usize) -> Answer {
     copy(to, from, size as u64)
 }
 
-pub(crate) fn memcpy_plain_async(to: u64, from: u64, size: usize, _stream: usize) -> Answer {
+pub(crate) fn memcpy_plain_async(to: u64, from: u64, size: usize, stream: usize) -> Answer {
+    add_work(stream);
     copy(to, from, size as u64)
 }
 
@@ -133,8 +236,9 @@ pub(crate) fn memcpy_peer_async(
     from: u64,
     _from_device: c_int,
     size: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
+    add_work(stream);
     copy(to, from, size as u64)
 }
 
@@ -147,8 +251,9 @@ pub(crate) fn memcpy_2d_async(
     width: usize,
     height: usize,
     _kind: c_int,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
+    add_work(stream);
     (0..height as u64)
         .try_for_each(|row| copy(to + row * to_pitch as u64, from + row * from_pitch as u64, width as u64))
 }
@@ -157,7 +262,8 @@ pub(crate) fn memset(address: u64, value: c_int, size: usize) -> Answer {
     fill(address, &[value as u8], size as u64)
 }
 
-pub(crate) fn memset_async(address: u64, value: c_int, size: usize, _stream: usize) -> Answer {
+pub(crate) fn memset_async(address: u64, value: c_int, size: usize, stream: usize) -> Answer {
+    add_work(stream);
     memset(address, value, size)
 }
 
@@ -165,7 +271,8 @@ pub(crate) fn memset_d8(address: u64, value: u8, count: usize) -> Answer {
     fill(address, &[value], count as u64)
 }
 
-pub(crate) fn memset_d8_async(address: u64, value: u8, count: usize, _stream: usize) -> Answer {
+pub(crate) fn memset_d8_async(address: u64, value: u8, count: usize, stream: usize) -> Answer {
+    add_work(stream);
     fill(address, &[value], count as u64)
 }
 
@@ -173,7 +280,8 @@ pub(crate) fn memset_d32(address: u64, value: u32, count: usize) -> Answer {
     fill(address, &value.to_le_bytes(), 4 * count as u64)
 }
 
-pub(crate) fn memset_d32_async(address: u64, value: u32, count: usize, _stream: usize) -> Answer {
+pub(crate) fn memset_d32_async(address: u64, value: u32, count: usize, stream: usize) -> Answer {
+    add_work(stream);
     memset_d32(address, value, count)
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
 }
 
 /// Bytes rounded up to whole pieces; at least one.
-pub(super) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
+pub(crate) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
     size.max(1).checked_next_multiple_of(PIECE).ok_or(Refusal::OutOfMemory)
 }
 
@@ -97,6 +97,18 @@ pub(crate) fn free(address: u64) -> Answer {
         return async_pool::free(address, 0);
     }
     release(address)
+}
+
+/// `cuMemGetAddressRange`: the allocation that an address is in, or what is mapped there.
+pub(crate) fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> Answer {
+    let device = space::device_of(address).ok_or(Refusal::NotFound)?;
+    let allocated = lock(of(device)).allocations.range(..=address).next_back().map(|(&at, &size)| (at, size));
+    let nearest = [allocated, async_pool::nearest(address), virtual_memory::nearest(address)];
+    let found = nearest.into_iter().flatten().find(|(at, size)| address - at < *size);
+    let (at, length) = found.ok_or(Refusal::NotFound)?;
+    base.set_if_wanted(at);
+    size.set_if_wanted(length as usize);
+    Ok(())
 }
 
 pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> Answer {

@@ -167,6 +167,11 @@ pub(crate) fn unmap(address: u64, size: usize) -> Answer {
     Ok(())
 }
 
+/// The last mapping that begins at an address or before, and its bytes.
+pub(super) fn nearest(address: u64) -> Option<(u64, u64)> {
+    lock(&VIRTUAL).mapped.range(..=address).next_back().map(|(&at, &(size, _))| (at, size))
+}
+
 pub(crate) fn set_access(_address: u64, _size: usize, _descriptors: usize, _count: usize) -> Answer {
     Ok(())
 }

@@ -2,13 +2,16 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::calls;
 use crate::dnn::{self, backend, descriptors, rnn};
 use crate::out::Out;
 use crate::texts;
+use crate::version;
 
 calls! {
     Cudnn;
     answer {
+        cudnnSetStream(handle: usize, stream: usize) = calls::set_library_stream;
         cudnnGetProperty(which: c_int, value: Out<c_int>) = dnn::property;
         cudnnGetStream(handle: usize, stream: Out<usize>) = dnn::stream;
         cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) = backend::create;
@@ -51,8 +54,8 @@ calls! {
             = dnn::found_algorithm;
     }
     value {
-        cudnnGetVersion() -> usize = dnn::version;
-        cudnnGetCudartVersion() -> usize = dnn::runtime_version;
+        cudnnGetVersion() -> usize = version::cudnn;
+        cudnnGetCudartVersion() -> usize = version::cudnn_runtime;
         cudnnGetErrorString(status: c_int) -> *const c_char = texts::status_string;
         cudnnGetLastErrorString(message: Out<u8>, length: usize) -> () = dnn::last_error;
     }
@@ -86,6 +89,6 @@ calls! {
         cudnnRestoreDropoutDescriptor cudnnSetActivationDescriptor cudnnSetCTCLossDescriptor
         cudnnSetCTCLossDescriptorEx cudnnSetCTCLossDescriptor_v9 cudnnSetConvolutionGroupCount
         cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor cudnnSetDropoutDescriptor
-        cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor cudnnSetStream
+        cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor
     }
 }

@@ -1,11 +1,12 @@
 //! The CUDA driver. Programs mostly look its functions up by name, without the number of their revision.
+//! PyTorch 2.6 does so with `dlsym`, which finds what has exactly that name.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::memory::virtual_memory::{self, AllocationProperties};
 use crate::memory::{self, async_pool, copies, host};
 use crate::out::Out;
-use crate::{device, entry_points, kernels, streams, texts, threads};
+use crate::{device, entry_points, graphs, kernels, streams, texts, threads};
 
 calls! {
     Driver;
@@ -37,8 +38,11 @@ calls! {
         cuCtxGetCurrent(context: Out<usize>) = threads::get_context;
         cuCtxSetCurrent(context: usize) = threads::set_context;
         cuCtxGetDevice(device: Out<c_int>) = threads::context_device;
+        cuCtxPushCurrent(context: usize) = threads::push_context;
         cuCtxPushCurrent_v2(context: usize) = threads::push_context;
+        cuCtxPopCurrent(context: Out<usize>) = threads::pop_context;
         cuCtxPopCurrent_v2(context: Out<usize>) = threads::pop_context;
+        cuStreamGetCtx(stream: usize, context: Out<usize>) = threads::context_of_stream;
         cuCtxGetApiVersion(context: usize, version: Out<u32>) = threads::api_version;
         cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) = device::stream_priorities;
         cuCtxGetLimit(value: Out<usize>, which: c_int) = device::limit;
@@ -61,6 +65,8 @@ calls! {
         cuMemHostRegister_v2(address: u64, size: usize, flags: u32) = host::register;
         cuMemHostUnregister(address: u64) = host::unregister;
         cuMemHostGetDevicePointer_v2(device: Out<u64>, host: u64, flags: u32) = host::device_pointer;
+        cuMemGetAddressRange(base: Out<u64>, size: Out<usize>, address: u64) = memory::address_range;
+        cuMemGetAddressRange_v2(base: Out<u64>, size: Out<usize>, address: u64) = memory::address_range;
         cuPointerGetAttribute(value: Out<u8>, which: c_int, address: u64) = device::pointer_attribute;
 
         cuMemGetAllocationGranularity(granularity: Out<usize>, properties: *const AllocationProperties, option: c_int)
@@ -108,7 +114,13 @@ calls! {
         cuEventQuery(event: usize) = streams::query_event;
         cuEventSynchronize(event: usize) = streams::query_event;
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
-        cuStreamIsCapturing(stream: usize, status: Out<c_int>) = streams::is_capturing;
+        cuStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
+
+        cuLaunchKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+            block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;
+        cuLaunchCooperativeKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+            block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;
+        cuLaunchKernelEx(configuration: *const kernels::Configuration, function: usize) = kernels::launch_configured_by_driver;
 
         cuModuleLoad(module: Out<usize>, image: usize) = kernels::load_module;
         cuModuleLoadData(module: Out<usize>, image: usize) = kernels::load_module;
@@ -120,6 +132,7 @@ calls! {
         cuKernelGetFunction(function: Out<usize>, kernel: usize) = kernels::kernel;
         cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: usize, name: usize) = kernels::module_global;
         cuFuncGetAttribute(value: Out<c_int>, which: c_int, function: usize) = kernels::driver_attribute;
+        cuKernelGetAttribute(value: Out<c_int>, which: c_int, kernel: usize) = kernels::driver_attribute;
         cuLinkComplete(state: usize, image: Out<usize>, size: Out<usize>) = kernels::linked;
         cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<c_int>, function: usize, block_size: c_int,
             shared: usize) = kernels::occupancy;
@@ -128,16 +141,14 @@ calls! {
         cuOccupancyMaxPotentialBlockSize(grid: Out<c_int>, block: Out<c_int>) = kernels::best_block_size;
     }
     zero {
-        cuLinkCreate_v2[4: usize] cuOccupancyMaxActiveClusters[0: i32]
-    }
-    launch {
-        cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel
+        cuLinkCreate_v2[4: usize] cuLogsRegisterCallback[2: usize] cuOccupancyMaxActiveClusters[0: i32]
     }
     succeed {
         cuCtxDestroy_v2 cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxReset_v2
-        cuFuncSetAttribute cuFuncSetCacheConfig cuLibraryUnload cuLinkAddData_v2 cuLinkDestroy cuMemPoolSetAccess
-        cuMemPrefetchAsync cuModuleUnload cuProfilerStart cuProfilerStop cuStreamQuery cuStreamWaitValue32_v2
-        cuStreamWriteValue32_v2 cuTensorMapEncodeTiled cuCtxEnablePeerAccess cuCtxSetLimit
+        cuFuncSetAttribute cuFuncSetCacheConfig cuLibraryUnload cuLinkAddData_v2 cuLinkDestroy
+        cuLogsUnregisterCallback cuMemPoolSetAccess cuMemPrefetchAsync cuModuleUnload cuProfilerStart cuProfilerStop
+        cuStreamQuery cuStreamWaitValue32 cuStreamWaitValue32_v2 cuStreamWriteValue32 cuStreamWriteValue32_v2
+        cuTensorMapEncodeTiled cuCtxEnablePeerAccess cuCtxSetLimit
     }
     refuse {
         cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle cuIpcOpenMemHandle_v2

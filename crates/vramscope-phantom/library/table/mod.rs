@@ -7,7 +7,7 @@
 //! - `zero`: writes 0 to where the argument of that number points, counted from 0 among those that are no floating-point
 //!   numbers.
 //! - `zeros`: the same for that argument and the next, which are sizes.
-//! - `launch`: work for the device, which is counted and not done.
+//! - `launch`: work of a library for the device, which is counted and not done.
 //! - `succeed`: nothing is done, and that went well.
 //! - `refuse`: the caller is told that it is not supported, and the user is told by name.
 
@@ -18,8 +18,10 @@ mod blas;
 mod dnn;
 mod driver;
 mod fft;
+mod file;
 mod nccl;
 mod nvml;
+mod nvshmem;
 mod runtime;
 mod solver;
 mod sparse;
@@ -61,6 +63,8 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         sparse::ROWS,
         fft::ROWS,
         nccl::ROWS,
+        file::ROWS,
+        nvshmem::ROWS,
     ];
     tables.into_iter().flatten()
 }

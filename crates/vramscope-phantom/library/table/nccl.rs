@@ -1,4 +1,4 @@
-//! NCCL: collectives return at once, and nobody talks to anybody.
+//! NCCL: operations return at once; what the host said travels.
 
 use std::ffi::{c_char, c_int};
 
@@ -14,8 +14,10 @@ calls! {
         ncclCommInitRank(communicator: Out<usize>, ranks: c_int, id: nccl::UniqueId, rank: c_int) = nccl::init;
         ncclCommInitRankConfig(communicator: Out<usize>, ranks: c_int, id: nccl::UniqueId, rank: c_int,
             configuration: usize) = nccl::init_with;
-        ncclCommInitRankScalable(communicator: Out<usize>, ranks: c_int, rank: c_int, ids: c_int) = nccl::init_scalable;
-        ncclCommSplit(communicator: usize, color: c_int, key: c_int, new: Out<usize>) = nccl::split;
+        ncclCommInitRankScalable(communicator: Out<usize>, ranks: c_int, rank: c_int, count: c_int,
+            ids: *const nccl::UniqueId, configuration: usize) = nccl::init_scalable;
+        ncclCommSplit(communicator: usize, color: c_int, key: c_int, new: Out<usize>, configuration: usize)
+            = nccl::split;
         ncclCommDestroy(communicator: usize) = nccl::destroy;
         ncclCommAbort(communicator: usize) = nccl::destroy;
         ncclCommCount(communicator: usize, count: Out<c_int>) = nccl::count;
@@ -23,17 +25,29 @@ calls! {
         ncclCommCuDevice(communicator: usize, device: Out<c_int>) = nccl::device;
         ncclMemAlloc(address: Out<u64>, size: usize) = crate::memory::malloc;
         ncclMemFree(address: u64) = crate::memory::free;
-        ncclAllGather() = nccl::collective;
-        ncclAllReduce() = nccl::collective;
-        ncclAlltoAll() = nccl::collective;
-        ncclBcast() = nccl::collective;
-        ncclBroadcast() = nccl::collective;
-        ncclGather() = nccl::collective;
-        ncclRecv() = nccl::collective;
-        ncclReduce() = nccl::collective;
-        ncclReduceScatter() = nccl::collective;
-        ncclScatter() = nccl::collective;
-        ncclSend() = nccl::collective;
+        ncclAllGather(from: u64, to: u64, count: usize, kind: c_int, communicator: usize, stream: usize)
+            = nccl::all_gather;
+        ncclAllReduce(from: u64, to: u64, count: usize, kind: c_int, operation: c_int, communicator: usize,
+            stream: usize) = nccl::all_reduce;
+        ncclAlltoAll(from: u64, to: u64, count: usize, kind: c_int, communicator: usize, stream: usize)
+            = nccl::all_to_all;
+        ncclBcast(buffer: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
+            = nccl::broadcast_in_place;
+        ncclBroadcast(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
+            = nccl::broadcast;
+        ncclGather(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
+            = nccl::gather;
+        ncclRecv(to: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize) = nccl::receive;
+        ncclReduce(from: u64, to: u64, count: usize, kind: c_int, operation: c_int, root: c_int,
+            communicator: usize, stream: usize) = nccl::reduce_to_root;
+        ncclReduceScatter(from: u64, to: u64, count: usize, kind: c_int, operation: c_int, communicator: usize,
+            stream: usize) = nccl::reduce_scatter;
+        ncclScatter(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
+            = nccl::scatter;
+        ncclSend(from: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize) = nccl::send;
+        ncclPutSignal() = nccl::signal;
+        ncclSignal() = nccl::signal;
+        ncclWaitSignal() = nccl::signal;
     }
     value {
         ncclGetErrorString(code: c_int) -> *const c_char = texts::status_string;
@@ -43,13 +57,15 @@ calls! {
         ncclRedOpCreatePreMulSum
     }
     zero {
-        ncclCommGetAsyncError[1: i32] ncclCommRegister[3: usize]
+        ncclCommGetAsyncError[1: i32] ncclCommMemStats[2: u64] ncclCommRegister[3: usize]
     }
     succeed {
-        ncclCommDeregister ncclCommFinalize ncclGroupEnd ncclGroupStart ncclRedOpDestroy
+        ncclCommDeregister ncclCommFinalize ncclCommResume ncclCommRevoke ncclCommSuspend ncclGroupEnd ncclGroupStart
+        ncclRedOpDestroy
     }
     refuse {
-        ncclCommInitAll ncclCommShrink ncclCommWindowDeregister ncclCommWindowRegister ncclDevCommCreate
-        ncclDevCommDestroy ncclGroupSimulateEnd
+        ncclCommGetUniqueId ncclCommGrow ncclCommInitAll ncclCommShrink ncclCommWindowDeregister
+        ncclCommWindowRegister ncclDevCommCreate ncclDevCommDestroy ncclGetLsaMultimemDevicePointer
+        ncclGetPeerDevicePointer ncclGroupSimulateEnd ncclWinGetUserPtr
     }
 }

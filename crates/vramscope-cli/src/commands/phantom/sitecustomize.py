@@ -3,6 +3,7 @@
 Python imports this file on its own when its folder is on the path. It waits for the program to import torch, and for torch
 to start its GPUs: then it turns the history on. When the program ends, runs out of memory for the first time or is asked to
 end (SIGTERM), it writes a snapshot and a few facts into the folder that VRAMSCOPE_RECORDINGS names, as PID.pickle and PID.json.
+What programs of several processes need is in vramscope_ranks.py, beside this file.
 """
 
 import importlib.abc
@@ -93,11 +94,12 @@ class Recorder:
             "program": sys.argv[:1],
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
-        # The snapshot is whole before it has its name.
+        # Each file is whole before it has its name, and a recording without facts is none: the facts come first.
+        with open(self.path + ".part", "w") as out:
+            json.dump(facts, out)
+        os.replace(self.path + ".part", self.path + ".json")
         cuda.memory._dump_snapshot(self.path + ".part")
         os.replace(self.path + ".part", self.path + ".pickle")
-        with open(self.path + ".json", "w") as out:
-            json.dump(facts, out)
 
     def facts_of(self, device):
         """PyTorch's own counters of a device."""
@@ -122,5 +124,12 @@ def record_when_torch_starts(torch):
         torch.cuda._lazy_call(Recorder(torch, folder).start)
 
 
-sys.meta_path.insert(0, AfterTorch(record_when_torch_starts))
+def after_torch(torch):
+    import vramscope_ranks
+
+    record_when_torch_starts(torch)
+    vramscope_ranks.prepare(torch)
+
+
+sys.meta_path.insert(0, AfterTorch(after_torch))
 import_next_sitecustomize()

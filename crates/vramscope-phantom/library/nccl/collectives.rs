@@ -1,0 +1,298 @@
+//! The operations of communicators: who tells whom what, and where it is to be.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use super::buffers::Use;
+use super::messages::Mailbox;
+use super::reduction::{Operation, reduce, size_of_type};
+use super::{connected, mailbox};
+use crate::machine::machine;
+use crate::memory::copies::{Later, expect, forget, known};
+use crate::state::Counter;
+use crate::status::{Answer, Refusal};
+
+/// Numbers of more bytes are values, which nobody knows here anyway. Bytes are pickled objects, and may be as many as they are.
+const MOST_NUMBERS: u64 = 1 << 20;
+
+/// Reductions of more bytes are of gradients.
+const MOST_REDUCED: u64 = 4 << 10;
+
+/// An operation under way.
+struct Call {
+    mailbox: Arc<Mailbox>,
+    /// Bytes of `count` elements.
+    size: u64,
+    /// Whether its bytes travel at all; all ranks come to the same answer.
+    travels: bool,
+}
+
+impl Call {
+    fn new(communicator: usize, count: usize, kind: c_int) -> Result<Self, Refusal> {
+        Self::that_needs(Use::Collective, communicator, count, kind)
+    }
+
+    fn that_needs(what: Use, communicator: usize, count: usize, kind: c_int) -> Result<Self, Refusal> {
+        let element = size_of_type(kind).ok_or(Refusal::InvalidValue)?;
+        let size = element.checked_mul(count as u64).ok_or(Refusal::InvalidValue)?;
+        machine().count(Counter::Collectives);
+        let mailbox = connected(communicator, what)?;
+        Ok(Self { mailbox, size, travels: size > 0 && (kind <= 1 || size <= MOST_NUMBERS) })
+    }
+
+    fn rank(&self, rank: c_int) -> Result<usize, Refusal> {
+        Some(number(rank)?).filter(|&rank| rank < self.mailbox.ranks).ok_or(Refusal::InvalidValue)
+    }
+
+    /// Begins an operation of all ranks: this one says what is known of `size` bytes at `send`. Its number, and what was said.
+    fn say(&self, send: Option<u64>, size: u64) -> (u64, Option<Vec<u8>>) {
+        let own = send.filter(|_| self.travels).and_then(|send| known(send, size));
+        let number = self.mailbox.next();
+        self.mailbox.post(number, own.as_deref());
+        (number, own)
+    }
+
+    /// What a rank says in an operation, `at` bytes behind the start of it and `size` of them. Pretended ranks say what
+    /// this one said.
+    fn later(&self, rank: usize, (number, own): &(u64, Option<Vec<u8>>), at: u64) -> Later {
+        let part = {
+            let size = self.size;
+            move |all: Vec<u8>| all.get(at as usize..(at + size) as usize).map(<[u8]>::to_vec)
+        };
+        if self.mailbox.is_pretended() {
+            let own = own.clone();
+            return Arc::new(move || own.clone().and_then(part));
+        }
+        let (mailbox, number) = (Arc::clone(&self.mailbox), *number);
+        Arc::new(move || mailbox.read(rank, number).and_then(part))
+    }
+
+    /// The ranks' parts come to lie one behind the other.
+    fn expect_all(&self, receive: u64, said: &(u64, Option<Vec<u8>>), at: u64) {
+        let ranks = self.mailbox.ranks;
+        if !self.travels {
+            return forget(receive, self.size * ranks as u64);
+        }
+        for rank in 0..ranks {
+            expect(receive + rank as u64 * self.size, self.size, self.later(rank, said, at));
+        }
+    }
+
+    /// The part of one rank comes to lie at `receive`.
+    fn expect_one(&self, receive: u64, rank: usize, said: &(u64, Option<Vec<u8>>), at: u64) {
+        if self.travels {
+            expect(receive, self.size, self.later(rank, said, at));
+        } else {
+            forget(receive, self.size);
+        }
+    }
+}
+
+fn number(rank: c_int) -> Result<usize, Refusal> {
+    usize::try_from(rank).map_err(|_| Refusal::InvalidValue)
+}
+
+pub(crate) fn all_gather(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::new(communicator, count, kind)?;
+    let said = call.say(Some(send), call.size);
+    call.expect_all(receive, &said, 0);
+    Ok(())
+}
+
+pub(crate) fn broadcast(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    root: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::new(communicator, count, kind)?;
+    let root = call.rank(root)?;
+    let is_root = root == call.mailbox.rank;
+    let said = call.say(Some(send).filter(|_| is_root), call.size);
+    // A pretended root has what this rank has; and nothing moves where it lies already.
+    if !(is_root && send == receive || !is_root && call.mailbox.is_pretended()) {
+        call.expect_one(receive, root, &said, 0);
+    }
+    Ok(())
+}
+
+pub(crate) fn broadcast_in_place(
+    buffer: u64,
+    count: usize,
+    kind: c_int,
+    root: c_int,
+    communicator: usize,
+    stream: usize,
+) -> Answer {
+    broadcast(buffer, buffer, count, kind, root, communicator, stream)
+}
+
+pub(crate) fn all_reduce(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    operation: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    reduce_to(Some(receive), send, count, kind, operation, communicator)
+}
+
+#[allow(clippy::too_many_arguments, reason = "ncclReduce's own")]
+pub(crate) fn reduce_to_root(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    operation: c_int,
+    root: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let is_root = usize::try_from(root).ok() == Some(mailbox(communicator)?.rank);
+    reduce_to(Some(receive).filter(|_| is_root), send, count, kind, operation, communicator)
+}
+
+/// A reduction of all ranks, which comes to lie at `receive` where this rank wants it.
+fn reduce_to(
+    receive: Option<u64>,
+    send: u64,
+    count: usize,
+    kind: c_int,
+    operation: c_int,
+    communicator: usize,
+) -> Answer {
+    let mut call = Call::new(communicator, count, kind)?;
+    let operation = Operation::of(operation).filter(|_| call.size <= MOST_REDUCED);
+    call.travels &= operation.is_some();
+    let said = call.say(Some(send), call.size);
+    if count == 1 {
+        call.mailbox.remember_barrier(said.0);
+    }
+    let Some(receive) = receive else { return Ok(()) };
+    let Some(operation) = operation.filter(|_| call.travels) else {
+        forget(receive, call.size);
+        return Ok(());
+    };
+    let parts: Vec<Later> = (0..call.mailbox.ranks).map(|rank| call.later(rank, &said, 0)).collect();
+    let all = move || parts.iter().map(|part| part()).collect::<Option<Vec<_>>>();
+    expect(receive, call.size, Arc::new(move || reduce(kind, operation, &all()?)));
+    Ok(())
+}
+
+/// What is reduced here is gradients.
+pub(crate) fn reduce_scatter(
+    _send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    _operation: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::new(communicator, count, kind)?;
+    call.say(None, 0);
+    forget(receive, call.size);
+    Ok(())
+}
+
+pub(crate) fn all_to_all(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::new(communicator, count, kind)?;
+    let said = call.say(Some(send), call.size * call.mailbox.ranks as u64);
+    call.expect_all(receive, &said, call.size * call.mailbox.rank as u64);
+    Ok(())
+}
+
+pub(crate) fn gather(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    root: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::new(communicator, count, kind)?;
+    let said = call.say(Some(send), call.size);
+    if call.rank(root)? == call.mailbox.rank {
+        call.expect_all(receive, &said, 0);
+    }
+    Ok(())
+}
+
+pub(crate) fn scatter(
+    send: u64,
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    root: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::new(communicator, count, kind)?;
+    let root = call.rank(root)?;
+    let all = call.size * call.mailbox.ranks as u64;
+    let said = call.say(Some(send).filter(|_| root == call.mailbox.rank), all);
+    call.expect_one(receive, root, &said, call.size * call.mailbox.rank as u64);
+    Ok(())
+}
+
+pub(crate) fn send(
+    send: u64,
+    count: usize,
+    kind: c_int,
+    peer: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::that_needs(Use::SendTo(number(peer)?), communicator, count, kind)?;
+    let own = if call.travels { known(send, call.size) } else { None };
+    call.mailbox.send(call.rank(peer)?, own.as_deref());
+    Ok(())
+}
+
+/// Pretended ranks send nothing that is known.
+pub(crate) fn receive(
+    receive: u64,
+    count: usize,
+    kind: c_int,
+    peer: c_int,
+    communicator: usize,
+    _stream: usize,
+) -> Answer {
+    let call = Call::that_needs(Use::ReceiveFrom(number(peer)?), communicator, count, kind)?;
+    let peer = call.rank(peer)?;
+    let number = call.mailbox.next_from(peer);
+    if call.travels {
+        let (mailbox, size) = (call.mailbox, call.size as usize);
+        let whole = move || mailbox.receive(peer, number).filter(|message| message.len() == size);
+        expect(receive, call.size, Arc::new(whole));
+    } else {
+        forget(receive, call.size);
+    }
+    Ok(())
+}
+
+/// What ranks write into one another's memory is nothing that the host said.
+pub(crate) fn signal() -> Answer {
+    machine().count(Counter::Collectives);
+    Ok(())
+}

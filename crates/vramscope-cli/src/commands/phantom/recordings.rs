@@ -2,10 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
+
+use crate::output::Output;
 use vramscope::phantom::with_first;
 
 /// The file that Python imports on its own; it turns PyTorch's history on.
@@ -78,10 +81,10 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
             Some(rank) => beside(out, &format!("-rank{rank}")),
             None => beside(out, &format!("-{}", i + 1)),
         };
-        // The folder for temporary files may be on another disk.
-        fs::rename(&recorded.file, &name)
-            .or_else(|_| fs::copy(&recorded.file, &name).map(drop))
-            .with_context(|| name.display().to_string())?;
+        let mut kept = Output::file(&name)?;
+        let mut from = fs::File::open(&recorded.file).with_context(|| recorded.file.display().to_string())?;
+        io::copy(&mut from, &mut kept).with_context(|| name.display().to_string())?;
+        kept.finish()?;
         recorded.file = name;
     }
     Ok(())

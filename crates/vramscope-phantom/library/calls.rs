@@ -36,8 +36,25 @@ pub(crate) fn last_error() -> c_int {
 /// Launches of this process.
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    /// The stream that this thread last gave to a library: PyTorch gives one before each call.
+    static LIBRARY_STREAM: Cell<usize> = const { Cell::new(0) };
+}
+
+/// `cublasSetStream` and its siblings.
+pub(crate) fn set_library_stream(_handle: usize, stream: usize) -> Answer {
+    LIBRARY_STREAM.set(stream);
+    Ok(())
+}
+
+/// Work that a library asks for.
+pub(crate) fn launched_by_library() -> c_int {
+    launched(LIBRARY_STREAM.get())
+}
+
 /// Work for a device: it is counted, and that is all.
-pub(crate) fn launched() -> c_int {
+pub(crate) fn launched(stream: usize) -> c_int {
+    crate::graphs::add_work(stream);
     LAUNCHES.fetch_add(1, Ordering::Relaxed);
     // The launch itself cannot fail for want of memory here.
     use_current_device().ok();

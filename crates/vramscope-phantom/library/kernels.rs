@@ -1,22 +1,19 @@
 //! Kernels: they are registered, asked about and launched, and compute nothing.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex};
 
+use crate::calls::launched;
 use crate::handles::new_handle;
+use crate::images;
 use crate::machine::{lock, machine};
 use crate::memory;
 use crate::out::Out;
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
-
-/// `__cudaRegisterFatBinary`: a program or a library brings its kernels.
-pub(crate) fn register_binary(_binary: *const c_void) -> usize {
-    crate::unknown::look_at_new_objects();
-    new_handle()
-}
 
 /// Registrations say names and nothing that matters here.
 pub(crate) fn ignore() {}
@@ -26,23 +23,103 @@ pub(crate) fn module_is_ready() -> u8 {
     1
 }
 
+/// `dim3`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dim3([u32; 3]);
+
+thread_local! {
+    /// What the launch that comes next on this thread was configured with: its sizes, and its stream.
+    static CONFIGURED: Cell<(Dim3, Dim3, usize, usize)> = const { Cell::new((Dim3([1; 3]), Dim3([1; 3]), 0, 0)) };
+}
+
 /// `__cudaPushCallConfiguration`: 0 lets the launch go on.
-pub(crate) fn push_configuration() -> u32 {
+pub(crate) fn push_configuration(grid: Dim3, block: Dim3, shared: usize, stream: usize) -> u32 {
+    CONFIGURED.set((grid, block, shared, stream));
     0
 }
 
-/// `__cudaPopCallConfiguration`: the launch that follows takes its sizes from here; they are not looked at.
+/// `__cudaPopCallConfiguration`: the launch that follows takes its arguments from here.
 pub(crate) fn pop_configuration(
-    grid: Out<[u32; 3]>,
-    block: Out<[u32; 3]>,
+    grid: Out<Dim3>,
+    block: Out<Dim3>,
     shared: Out<usize>,
     stream: Out<usize>,
 ) -> c_int {
-    grid.set_if_wanted([1; 3]);
-    block.set_if_wanted([1; 3]);
-    shared.set_if_wanted(0);
-    stream.set_if_wanted(0);
+    let configured = CONFIGURED.get();
+    grid.set_if_wanted(configured.0);
+    block.set_if_wanted(configured.1);
+    shared.set_if_wanted(configured.2);
+    stream.set_if_wanted(configured.3);
     0
+}
+
+pub(crate) fn launch(
+    function: usize,
+    _grid: Dim3,
+    _block: Dim3,
+    _arguments: usize,
+    _shared: usize,
+    stream: usize,
+) -> Answer {
+    images::runs(function)?;
+    launched(stream);
+    Ok(())
+}
+
+/// `cudaLaunchConfig_t`, `CUlaunchConfig`. The driver's has 4 bytes for the shared memory, and 4 that are not used.
+#[repr(C)]
+pub(crate) struct Configuration {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: usize,
+}
+
+/// `cudaLaunchKernelExC`.
+pub(crate) fn launch_configured(
+    configuration: *const Configuration,
+    function: usize,
+    _arguments: usize,
+) -> Answer {
+    images::runs(function)?;
+    // SAFETY: the caller hands in a pointer to a configuration, or none.
+    let configuration = unsafe { configuration.as_ref() }.ok_or(Refusal::InvalidValue)?;
+    launched(configuration.stream);
+    Ok(())
+}
+
+/// `cuLaunchKernelEx`.
+pub(crate) fn launch_configured_by_driver(configuration: *const Configuration, function: usize) -> Answer {
+    launch_configured(configuration, function, 0)
+}
+
+/// `cuLaunchKernel`.
+#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+pub(crate) fn launch_by_driver(
+    _function: usize,
+    _grid_x: u32,
+    _grid_y: u32,
+    _grid_z: u32,
+    _block_x: u32,
+    _block_y: u32,
+    _block_z: u32,
+    _shared: u32,
+    stream: usize,
+) -> Answer {
+    launched(stream);
+    Ok(())
+}
+
+pub(crate) fn launch_graph(_executable: usize, stream: usize) -> Answer {
+    launched(stream);
+    Ok(())
+}
+
+/// `cudaMemcpyToSymbol`.
+pub(crate) fn launch_on_default_stream() -> Answer {
+    launched(0);
+    Ok(())
 }
 
 /// `__cudaGetKernel`, `cudaGetFuncBySymbol`: a kernel's handle is as good as any.
@@ -50,13 +127,15 @@ pub(crate) fn kernel(handle: Out<usize>, function: usize) -> Answer {
     handle.set(function)
 }
 
-/// `cudaFuncGetAttributes`: a kernel made for this device, that asks for little.
-pub(crate) fn attributes(out: Out<u8>, _function: usize) -> Answer {
-    let capability = machine().fact(current_device()?, Fact::ComputeCapability) as i32;
+/// `cudaFuncGetAttributes`: a kernel that asks for little.
+pub(crate) fn attributes(out: Out<u8>, function: usize) -> Answer {
+    let chosen = images::chosen(function, current_device()?)?;
     let mut bytes = [0u8; 144];
     let mut int = |at: usize, value: i32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
     // driver_types.h: threads of a block, registers, versions of the two kinds of code, shared memory that may be asked for.
-    for (at, value) in [(24, 1024), (28, 32), (32, capability), (36, capability), (44, 48 << 10), (48, -1)] {
+    for (at, value) in
+        [(24, 1024), (28, 32), (32, chosen.ptx as i32), (36, chosen.binary as i32), (44, 48 << 10), (48, -1)]
+    {
         int(at, value);
     }
     out.set_bytes(&bytes)

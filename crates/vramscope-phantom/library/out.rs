@@ -7,6 +7,16 @@ use crate::status::{Answer, Refusal};
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// A place that the caller handed in.
+    pub(crate) fn to(place: *mut T) -> Self {
+        Self(place)
+    }
+
+    /// No place: the value is not wanted.
+    pub(crate) fn nowhere() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// Writes the value, wherever the pointer is not null.
     pub(crate) fn set(&self, value: T) -> Answer {
         if self.0.is_null() {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use super::space::{device_of, give_pages_back, pointer};
 use crate::calls::launches;
+use crate::graphs::add_work;
 use crate::machine::{lock, machine};
 use crate::state::{Counter, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
@@ -215,7 +216,8 @@ pub(crate) fn memcpy(to: u64, from: u64, size: usize, _kind: c_int) -> Answer {
     copy(to, from, size as u64)
 }
 
-pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, _stream: usize) -> Answer {
+pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, stream: usize) -> Answer {
+    add_work(stream);
     copy(to, from, size as u64)
 }
 
@@ -223,7 +225,8 @@ pub(crate) fn memcpy_plain(to: u64, from: u64, size: usize) -> Answer {
     copy(to, from, size as u64)
 }
 
-pub(crate) fn memcpy_plain_async(to: u64, from: u64, size: usize, _stream: usize) -> Answer {
+pub(crate) fn memcpy_plain_async(to: u64, from: u64, size: usize, stream: usize) -> Answer {
+    add_work(stream);
     copy(to, from, size as u64)
 }
 
@@ -233,8 +236,9 @@ pub(crate) fn memcpy_peer_async(
     from: u64,
     _from_device: c_int,
     size: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
+    add_work(stream);
     copy(to, from, size as u64)
 }
 
@@ -247,8 +251,9 @@ pub(crate) fn memcpy_2d_async(
     width: usize,
     height: usize,
     _kind: c_int,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
+    add_work(stream);
     (0..height as u64)
         .try_for_each(|row| copy(to + row * to_pitch as u64, from + row * from_pitch as u64, width as u64))
 }
@@ -257,7 +262,8 @@ pub(crate) fn memset(address: u64, value: c_int, size: usize) -> Answer {
     fill(address, &[value as u8], size as u64)
 }
 
-pub(crate) fn memset_async(address: u64, value: c_int, size: usize, _stream: usize) -> Answer {
+pub(crate) fn memset_async(address: u64, value: c_int, size: usize, stream: usize) -> Answer {
+    add_work(stream);
     memset(address, value, size)
 }
 
@@ -265,7 +271,8 @@ pub(crate) fn memset_d8(address: u64, value: u8, count: usize) -> Answer {
     fill(address, &[value], count as u64)
 }
 
-pub(crate) fn memset_d8_async(address: u64, value: u8, count: usize, _stream: usize) -> Answer {
+pub(crate) fn memset_d8_async(address: u64, value: u8, count: usize, stream: usize) -> Answer {
+    add_work(stream);
     fill(address, &[value], count as u64)
 }
 
@@ -273,7 +280,8 @@ pub(crate) fn memset_d32(address: u64, value: u32, count: usize) -> Answer {
     fill(address, &value.to_le_bytes(), 4 * count as u64)
 }
 
-pub(crate) fn memset_d32_async(address: u64, value: u32, count: usize, _stream: usize) -> Answer {
+pub(crate) fn memset_d32_async(address: u64, value: u32, count: usize, stream: usize) -> Answer {
+    add_work(stream);
     memset_d32(address, value, count)
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::calls;
 use crate::dnn::{self, backend, descriptors, rnn};
 use crate::out::Out;
 use crate::texts;
@@ -10,6 +11,7 @@ use crate::version;
 calls! {
     Cudnn;
     answer {
+        cudnnSetStream(handle: usize, stream: usize) = calls::set_library_stream;
         cudnnGetProperty(which: c_int, value: Out<c_int>) = dnn::property;
         cudnnGetStream(handle: usize, stream: Out<usize>) = dnn::stream;
         cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) = backend::create;
@@ -87,6 +89,6 @@ calls! {
         cudnnRestoreDropoutDescriptor cudnnSetActivationDescriptor cudnnSetCTCLossDescriptor
         cudnnSetCTCLossDescriptorEx cudnnSetCTCLossDescriptor_v9 cudnnSetConvolutionGroupCount
         cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor cudnnSetDropoutDescriptor
-        cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor cudnnSetStream
+        cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::memory::virtual_memory::{self, AllocationProperties};
 use crate::memory::{self, async_pool, copies, host};
 use crate::out::Out;
-use crate::{device, entry_points, kernels, streams, texts, threads};
+use crate::{device, entry_points, graphs, kernels, streams, texts, threads};
 
 calls! {
     Driver;
@@ -114,7 +114,13 @@ calls! {
         cuEventQuery(event: usize) = streams::query_event;
         cuEventSynchronize(event: usize) = streams::query_event;
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
-        cuStreamIsCapturing(stream: usize, status: Out<c_int>) = streams::is_capturing;
+        cuStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
+
+        cuLaunchKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+            block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;
+        cuLaunchCooperativeKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+            block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;
+        cuLaunchKernelEx(configuration: *const kernels::Configuration, function: usize) = kernels::launch_configured_by_driver;
 
         cuModuleLoad(module: Out<usize>, image: usize) = kernels::load_module;
         cuModuleLoadData(module: Out<usize>, image: usize) = kernels::load_module;
@@ -136,9 +142,6 @@ calls! {
     }
     zero {
         cuLinkCreate_v2[4: usize] cuLogsRegisterCallback[2: usize] cuOccupancyMaxActiveClusters[0: i32]
-    }
-    launch {
-        cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel
     }
     succeed {
         cuCtxDestroy_v2 cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxReset_v2

@@ -7,7 +7,7 @@
 //! - `zero`: writes 0 to where the argument of that number points, counted from 0 among those that are no floating-point
 //!   numbers.
 //! - `zeros`: the same for that argument and the next, which are sizes.
-//! - `launch`: work for the device, which is counted and not done.
+//! - `launch`: work of a library for the device, which is counted and not done.
 //! - `succeed`: nothing is done, and that went well.
 //! - `refuse`: the caller is told that it is not supported, and the user is told by name.
 

@@ -3,9 +3,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::kernels::Dim3;
 use crate::memory::{self, async_pool, copies, host};
 use crate::out::Out;
-use crate::{calls, device, entry_points, kernels, streams, texts, threads};
+use crate::{calls, device, entry_points, graphs, images, kernels, streams, texts, threads};
 
 calls! {
     Runtime;
@@ -81,19 +82,47 @@ calls! {
         cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
 
-        cudaStreamBeginCapture(stream: usize, mode: c_int) = streams::begin_capture;
-        cudaStreamEndCapture(stream: usize, graph: Out<usize>) = streams::end_capture;
-        cudaStreamIsCapturing(stream: usize, status: Out<c_int>) = streams::is_capturing;
+        cudaStreamBeginCapture(stream: usize, mode: c_int) = graphs::begin_capture;
+        cudaStreamEndCapture(stream: usize, graph: Out<usize>) = graphs::end_capture;
+        cudaStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
         cudaStreamGetCaptureInfo(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
-            dependencies: Out<usize>, edges: Out<usize>, count: Out<usize>) = streams::capture_info;
+            dependencies: Out<usize>, edges: Out<usize>, count: Out<usize>) = graphs::capture_info;
         cudaStreamGetCaptureInfo_v2(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
-            dependencies: Out<usize>, count: Out<usize>) = streams::capture_info_v2;
-        cudaThreadExchangeStreamCaptureMode(mode: Out<c_int>) = streams::exchange_capture_mode;
-        cudaGraphInstantiate(executable: Out<usize>, graph: usize) = streams::instantiate;
-        cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize) = streams::instantiate;
-        cudaGraphGetNodes(graph: usize, nodes: usize, count: Out<usize>) = streams::graph_nodes;
-        cudaGraphDebugDotPrint(graph: usize, path: *const c_char, flags: u32) = streams::draw_graph;
+            dependencies: Out<usize>, count: Out<usize>) = graphs::capture_info_v2;
+        cudaStreamGetCaptureInfo_v3(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
+            dependencies: Out<usize>, edges: Out<usize>, count: Out<usize>) = graphs::capture_info_v3;
+        cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, dependencies: *const usize, edges: usize,
+            count: usize) = graphs::begin_capture_to;
+        cudaStreamUpdateCaptureDependencies(stream: usize, dependencies: *const usize, edges_or_count: usize,
+            count_or_flags: usize, flags: u32) = graphs::update_last;
+        cudaThreadExchangeStreamCaptureMode(mode: Out<c_int>) = graphs::exchange_capture_mode;
+        cudaGraphInstantiate(executable: Out<usize>, graph: usize) = graphs::instantiate;
+        cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize) = graphs::instantiate;
+        cudaGraphGetNodes(graph: usize, nodes: *mut usize, count: Out<usize>) = graphs::nodes_of;
+        cudaGraphNodeGetDependencies(node: usize, dependencies: *mut usize, edges_or_count: *mut usize,
+            count: Out<usize>) = graphs::dependencies_of;
+        cudaGraphAddNode(node: Out<usize>, graph: usize, dependencies: *const usize, edges: usize, count: usize,
+            parameters: *mut graphs::NodeParameters) = graphs::add_node;
+        cudaGraphDestroy(graph: usize) = graphs::destroy;
+        cudaGraphExecDestroy(executable: usize) = graphs::destroy;
+        cudaGraphLaunch(executable: usize, stream: usize) = kernels::launch_graph;
+        cudaUserObjectCreate(object: Out<usize>, data: usize, destroy: extern "C" fn(*mut c_void), references: u32)
+            = graphs::create_object;
+        cudaUserObjectRetain(object: usize, references: u32) = graphs::retain_object;
+        cudaUserObjectRelease(object: usize, references: u32) = graphs::release_object;
+        cudaGraphRetainUserObject(graph: usize, object: usize, references: u32, flags: u32)
+            = graphs::refer_to_object;
+        cudaGraphDebugDotPrint(graph: usize, path: *const c_char, flags: u32) = graphs::draw;
 
+        __cudaLaunchKernel(kernel: usize, grid: Dim3, block: Dim3, arguments: usize, shared: usize, stream: usize)
+            = kernels::launch;
+        cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: usize, shared: usize, stream: usize)
+            = kernels::launch;
+        cudaLaunchCooperativeKernel(function: usize, grid: Dim3, block: Dim3, arguments: usize, shared: usize,
+            stream: usize) = kernels::launch;
+        cudaLaunchKernelExC(configuration: *const kernels::Configuration, function: usize, arguments: usize)
+            = kernels::launch_configured;
+        cudaMemcpyToSymbol() = kernels::launch_on_default_stream;
         __cudaGetKernel(kernel: Out<usize>, function: usize) = kernels::kernel;
         cudaGetFuncBySymbol(kernel: Out<usize>, function: usize) = kernels::kernel;
         cudaLibraryGetKernel(kernel: Out<usize>, library: usize, name: usize) = kernels::function_of;
@@ -114,36 +143,33 @@ calls! {
         cudaGetErrorString(code: c_int) -> *const c_char = texts::error_string;
         cudaGetLastError() -> c_int = calls::take_last_error;
         cudaPeekAtLastError() -> c_int = calls::last_error;
-        __cudaRegisterFatBinary(binary: *const c_void) -> usize = kernels::register_binary;
+        __cudaRegisterFatBinary(binary: *const c_void) -> usize = images::register_binary;
         __cudaRegisterFatBinaryEnd() -> () = kernels::ignore;
         __cudaUnregisterFatBinary() -> () = kernels::ignore;
-        __cudaRegisterFunction() -> () = kernels::ignore;
+        __cudaRegisterFunction(binary: usize, function: usize) -> () = images::register_kernel;
         __cudaRegisterVar() -> () = kernels::ignore;
         __cudaRegisterManagedVar() -> () = kernels::ignore;
         __cudaInitModule() -> u8 = kernels::module_is_ready;
-        __cudaPushCallConfiguration() -> u32 = kernels::push_configuration;
-        __cudaPopCallConfiguration(grid: Out<[u32; 3]>, block: Out<[u32; 3]>, shared: Out<usize>, stream: Out<usize>)
+        __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize, stream: usize) -> u32
+            = kernels::push_configuration;
+        __cudaPopCallConfiguration(grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<usize>)
             -> c_int = kernels::pop_configuration;
     }
     create {
-        cudaGraphCreate cudaLibraryLoadData cudaLibraryLoadFromFile
+        cudaGraphConditionalHandleCreate cudaGraphCreate cudaLibraryLoadData cudaLibraryLoadFromFile
     }
     zero {
         cudaDeviceGetGraphMemAttribute[2: u64] cudaLibraryGetKernelCount[0: u32]
     }
-    launch {
-        __cudaLaunchKernel cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaGraphLaunch
-        cudaMemcpyToSymbol
-    }
     succeed {
         cudaDeviceEnablePeerAccess cudaDeviceDisablePeerAccess cudaDeviceSetLimit cudaDeviceSetCacheConfig
-        cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGraphDestroy cudaGraphExecDestroy cudaMemAdvise
+        cudaFuncSetAttribute cudaFuncSetCacheConfig cudaMemAdvise
         cudaMemPoolSetAccess cudaMemPrefetchAsync cudaProfilerStart cudaProfilerStop cudaSetDeviceFlags cudaStreamQuery
         cudaStreamAttachMemAsync cudaDeviceReset cudaCtxResetPersistingL2Cache cudaStreamSetAttribute
         cudaDeviceSetGraphMemAttribute cudaKernelSetAttributeForDevice cudaLibraryUnload
     }
     refuse {
         cudaIpcCloseMemHandle cudaIpcGetEventHandle cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle
-        cudaGraphNodeGetDependencies cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
+        cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
     }
 }

@@ -1,7 +1,12 @@
 //! cuSOLVER. Workspaces are not modelled: they count 0 bytes.
 
+use crate::calls;
+
 calls! {
     Cusolver;
+    answer {
+        cusolverDnSetStream(handle: usize, stream: usize) = calls::set_library_stream;
+    }
     create {
         cusolverDnCreate cusolverDnCreateGesvdjInfo cusolverDnCreateParams cusolverDnCreateSyevjInfo
     }
@@ -51,7 +56,7 @@ calls! {
     }
     succeed {
         cusolverDnDestroy cusolverDnDestroyGesvdjInfo cusolverDnDestroyParams cusolverDnDestroySyevjInfo
-        cusolverDnSetStream cusolverDnXgesvdjSetMaxSweeps cusolverDnXgesvdjSetSortEig cusolverDnXgesvdjSetTolerance
+        cusolverDnXgesvdjSetMaxSweeps cusolverDnXgesvdjSetSortEig cusolverDnXgesvdjSetTolerance
         cusolverDnXsyevjSetSortEig
     }
 }

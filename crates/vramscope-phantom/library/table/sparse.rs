@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 
+use crate::calls;
 use crate::out::Out;
 use crate::status::Answer;
 use crate::texts;
@@ -9,6 +10,7 @@ use crate::texts;
 calls! {
     Cusparse;
     answer {
+        cusparseSetStream(handle: usize, stream: usize) = calls::set_library_stream;
         cusparseSpMatGetSize(matrix: usize, rows: Out<i64>, columns: Out<i64>, values: Out<i64>) = no_elements;
     }
     value {
@@ -46,7 +48,7 @@ calls! {
         cusparseCsrSetPointers cusparseCsrSetStridedBatch cusparseDestroy cusparseDestroyBsrsm2Info
         cusparseDestroyBsrsv2Info cusparseDestroyDnMat cusparseDestroyDnVec cusparseDestroyMatDescr
         cusparseDestroySpMat cusparseDnMatSetStridedBatch cusparseSetMatDiagType cusparseSetMatFillMode
-        cusparseSetMatIndexBase cusparseSetMatType cusparseSetPointerMode cusparseSetStream
+        cusparseSetMatIndexBase cusparseSetMatType cusparseSetPointerMode
         cusparseSpGEMM_destroyDescr cusparseSpMatSetAttribute cusparseSpSM_destroyDescr cusparseSpSV_destroyDescr
     }
     refuse {

@@ -24,6 +24,14 @@ pub(crate) struct Recorded {
     pub(crate) facts: Facts,
 }
 
+impl Recorded {
+    /// The number in the machine of a device that the process has a number for.
+    pub(crate) fn gpu(&self, device: i64) -> i64 {
+        let of = usize::try_from(device).ok().and_then(|device| self.facts.devices.get(device));
+        of.map_or(device, |of| of.gpu)
+    }
+}
+
 /// What the recorder says of a process.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Facts {
@@ -38,6 +46,8 @@ pub(crate) struct Facts {
 /// PyTorch's own counters of a device, of the whole process.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Counters {
+    /// The device's number in the machine, which CUDA_VISIBLE_DEVICES may have the program count otherwise.
+    pub(crate) gpu: i64,
     pub(crate) peak_allocated_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) num_alloc_retries: u64,

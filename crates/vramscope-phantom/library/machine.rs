@@ -84,7 +84,7 @@ impl Machine {
         self.state.counter(counter).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Remembers a call without an answer, and says so the first time.
+    /// Remembers a name; of a call without an answer it says so the first time.
     pub(crate) fn notice(&self, what: Noticed, name: &str) {
         if self.state.notice(what, name) {
             say(&match what {
@@ -94,6 +94,7 @@ impl Machine {
                 Noticed::Refused => format!(
                     "{name}: a phantom GPU does not do this; the program is told that it is not supported"
                 ),
+                Noticed::Read => return,
             });
         }
     }

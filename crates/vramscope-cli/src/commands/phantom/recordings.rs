@@ -14,6 +14,9 @@ use vramscope::phantom::with_first;
 /// The file that Python imports on its own; it turns PyTorch's history on.
 const RECORDER: &str = include_str!("sitecustomize.py");
 
+/// What it brings along for programs that wait for values or check them.
+const VALUES: &str = include_str!("values.py");
+
 /// What programs of several processes need; the recorder imports it.
 const RANKS: &str = include_str!("ranks.py");
 
@@ -58,7 +61,9 @@ pub(crate) struct Counters {
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let (python, recordings) = (folder.join("python"), folder.join("recordings"));
     fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
-    for (name, text) in [("sitecustomize.py", RECORDER), ("vramscope_ranks.py", RANKS)] {
+    for (name, text) in
+        [("sitecustomize.py", RECORDER), ("vramscope_values.py", VALUES), ("vramscope_ranks.py", RANKS)]
+    {
         fs::write(python.join(name), text).context("the phantom's folder")?;
     }
     Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])

@@ -65,6 +65,8 @@ pub struct GpuUse {
     pub used_bytes: u64,
     /// The most that was held at any time.
     pub peak_bytes: u64,
+    /// The most that NCCL's communicators held at any time, by a model.
+    pub peak_communication_bytes: u64,
 }
 
 /// What was counted over all processes.
@@ -129,6 +131,7 @@ impl MachineReport {
                 context_bytes: fact(Fact::ContextBytes),
                 used_bytes: fact(Fact::UsedBytes),
                 peak_bytes: fact(Fact::PeakBytes),
+                peak_communication_bytes: fact(Fact::PeakCommunicationBytes),
             }
         };
         let count = |counter| state.counter(counter).load(Ordering::Relaxed);

@@ -106,6 +106,10 @@ pub(crate) enum Fact {
     BusBits,
     /// 1 where it shares the host's memory.
     Integrated,
+    /// Bytes that communicators hold now.
+    CommunicationBytes,
+    /// The most bytes that communicators ever held.
+    PeakCommunicationBytes,
 }
 
 /// What the user is to learn of by name.
@@ -198,6 +202,16 @@ impl<'a> State<'a> {
         &self.0[PROCESS + place * PROCESS_WORDS + 1]
     }
 
+    /// The processes that hold memory and still run.
+    pub(crate) fn running(&self) -> Vec<u32> {
+        let process = |place: usize| {
+            let id = self.process_id(place).load(Ordering::Acquire);
+            let began = self.process_start(place).load(Ordering::Acquire);
+            u32::try_from(id).ok().filter(|_| id != 0 && start_of(id) == Some(began))
+        };
+        (0..PROCESSES).filter_map(process).collect()
+    }
+
     /// Bytes of a device that the process in a place holds for a purpose.
     pub(crate) fn held(&self, place: usize, device: usize, purpose: Purpose) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS + 2 + device * Purpose::ALL.len() + purpose as usize]
@@ -262,6 +276,14 @@ impl<'a> State<'a> {
             self.0[at + i].store(word, Ordering::Relaxed);
         }
     }
+}
+
+/// When a process began, in clock ticks since the machine did; `None` where there is no such process.
+pub(crate) fn start_of(id: u64) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name, in parentheses, may hold spaces and parentheses. The state follows; a zombie holds nothing any more.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
 /// The kind of a call whose name is being written.

@@ -2,10 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
+
+use crate::output::Output;
 use vramscope::phantom::with_first;
 
 /// The file that Python imports on its own; it turns PyTorch's history on.
@@ -24,6 +27,14 @@ pub(crate) struct Recorded {
     pub(crate) facts: Facts,
 }
 
+impl Recorded {
+    /// The number in the machine of a device that the process has a number for.
+    pub(crate) fn gpu(&self, device: i64) -> i64 {
+        let of = usize::try_from(device).ok().and_then(|device| self.facts.devices.get(device));
+        of.map_or(device, |of| of.gpu)
+    }
+}
+
 /// What the recorder says of a process.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Facts {
@@ -38,6 +49,8 @@ pub(crate) struct Facts {
 /// PyTorch's own counters of a device, of the whole process.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Counters {
+    /// The device's number in the machine, which CUDA_VISIBLE_DEVICES may have the program count otherwise.
+    pub(crate) gpu: i64,
     pub(crate) peak_allocated_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) num_alloc_retries: u64,
@@ -83,10 +96,10 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
             Some(rank) => beside(out, &format!("-rank{rank}")),
             None => beside(out, &format!("-{}", i + 1)),
         };
-        // The folder for temporary files may be on another disk.
-        fs::rename(&recorded.file, &name)
-            .or_else(|_| fs::copy(&recorded.file, &name).map(drop))
-            .with_context(|| name.display().to_string())?;
+        let mut kept = Output::file(&name)?;
+        let mut from = fs::File::open(&recorded.file).with_context(|| recorded.file.display().to_string())?;
+        io::copy(&mut from, &mut kept).with_context(|| name.display().to_string())?;
+        kept.finish()?;
         recorded.file = name;
     }
     Ok(())

@@ -107,7 +107,10 @@ class Recorder:
     def facts_of(self, device):
         """PyTorch's own counters of a device."""
         stats = self.torch.cuda.memory_stats(device)
+        # The last byte of a phantom's UUID is its number in the machine: CUDA_VISIBLE_DEVICES has programs count otherwise.
+        uuid = getattr(self.torch.cuda.get_device_properties(device), "uuid", None)
         return {
+            "gpu": device if uuid is None else int(str(uuid)[-2:], 16),
             "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
             "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
             "num_alloc_retries": stats.get("num_alloc_retries", 0),

@@ -225,7 +225,7 @@ struct ProcessJson {
 
 #[derive(Serialize)]
 struct DeviceJson {
-    device: usize,
+    device: i64,
     peak_allocated_bytes: u64,
     peak_reserved_bytes: u64,
     num_alloc_retries: u64,
@@ -273,9 +273,9 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         rank: recorded.facts.rank,
         torch: recorded.facts.torch.clone(),
         recording: args.record.as_ref().map(|_| recorded.file.display().to_string()),
-        devices: (recorded.facts.devices.iter().enumerate())
-            .map(|(device, of)| DeviceJson {
-                device,
+        devices: (recorded.facts.devices.iter())
+            .map(|of| DeviceJson {
+                device: of.gpu,
                 peak_allocated_bytes: of.peak_allocated_bytes,
                 peak_reserved_bytes: of.peak_reserved_bytes,
                 num_alloc_retries: of.num_alloc_retries,

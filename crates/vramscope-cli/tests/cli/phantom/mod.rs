@@ -1,6 +1,8 @@
 //! `vramscope phantom`: programs on GPUs that are not there. PyTorch is a stand-in here, which leaves a recording of the project's
 //! behind; what PyTorch itself does on a phantom is tested with `./test --torch`.
 
+mod ranks;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -53,7 +53,7 @@ def segments_that_grow_fragment_less():
 def sizes_that_are_rounded_up():
     default, rounded = peaks(""), peaks("roundup_power2_divisions:2")
     # A weight of 4.6 MiB becomes one of 6.
-    assert rounded[0] > 1.2 * default[0] and rounded[2] == default[2], (rounded, default)
+    assert rounded[0] > 1.1 * default[0], (rounded, default)
 
 
 @case
@@ -66,4 +66,5 @@ def cudas_own_pool():
 def workspaces_of_cublas_as_they_are_asked_for():
     small, large = (peaks("", CUBLAS_WORKSPACE_CONFIG=f":{kib}:2")[2] for kib in (16, 4096))
     # A forward and a backward pass, each on a thread with a workspace of its own.
-    assert large - small == 2 * 2 * (4096 - 16) * 1024, (small, large)
+    more = 2 * 2 * (4096 - 16) * 1024
+    assert more <= large - small < 1.1 * more, (small, large)

@@ -146,8 +146,9 @@ fn cards(args: &PhantomRunArgs, card: &Card, free: &Attempt) -> anyhow::Result<V
 fn outside(card: &Card, free: &Attempt) -> u64 {
     let beside = |(device, gpu): (usize, &vramscope::phantom::GpuUse)| {
         let of_device = free.asked.iter().filter(|asked| asked.gpu == device as i64);
-        gpu.peak_bytes
-            .saturating_sub(of_device.map(|asked| asked.demand.peak_reserved).max().unwrap_or(0) + card.context)
+        gpu.peak_bytes.saturating_sub(
+            of_device.map(|asked| asked.demand.peak_reserved).max().unwrap_or(0) + card.context,
+        )
     };
     free.machine.gpus.iter().enumerate().map(beside).max().unwrap_or(0)
 }

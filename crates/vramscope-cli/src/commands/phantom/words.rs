@@ -31,6 +31,23 @@ pub(crate) struct Answer<'a> {
     pub(crate) fits: bool,
 }
 
+impl Answer<'_> {
+    /// The GPUs that anybody used, by their numbers.
+    fn used_gpus(&self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.machine.gpus.len()).filter(|&device| self.machine.gpus[device].peak_bytes > 0)
+    }
+
+    /// The GPU that had most in use at any time; the first of several.
+    fn fullest_gpu(&self) -> Option<usize> {
+        self.used_gpus().rev().max_by_key(|&device| self.machine.gpus[device].peak_bytes)
+    }
+
+    /// What processes asked of a GPU.
+    fn asked_of(&self, device: usize) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(move |asked| asked.gpu == device as i64)
+    }
+}
+
 /// How a program ended that did not come to its end.
 pub(crate) fn end(ended: Ended) -> String {
     match (ended.status.code(), ended.status.signal()) {
@@ -82,33 +99,62 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 }
 
 fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    let Answer { card, asked, machine, .. } = answer;
     writeln!(out)?;
-    for (device, gpu) in machine.gpus.iter().enumerate().filter(|(_, gpu)| gpu.peak_bytes > 0) {
-        writeln!(out, "GPU {device}, at the peak")?;
-        let of_device: Vec<&Asked> = asked.iter().filter(|asked| asked.gpu == device as i64).collect();
-        for Asked { rank, demand, .. } in &of_device {
-            let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
-            let (reserved, allocated) = (bytes(demand.peak_reserved), bytes(demand.peak_allocated));
-            writeln!(out, "  {reserved:>12}  PyTorch's allocator{who}, {allocated} of it allocated: exact")?;
+    let used: Vec<usize> = answer.used_gpus().collect();
+    match (used.as_slice(), answer.fullest_gpu()) {
+        ([_, _, ..], Some(fullest)) => {
+            writeln!(out, "GPU {fullest}, the fullest of {}, at the peak", used.len())?;
+            needs_of(out, answer, fullest)?;
+            every_gpu(out, answer, &used)?;
         }
-        writeln!(
-            out,
-            "  {:>12}  a CUDA context: modelled, by card and release of CUDA",
-            bytes(card.context)
-        )?;
-        let known: u64 = of_device.iter().map(|asked| asked.demand.peak_reserved + card.context).sum();
-        if gpu.peak_bytes > known && !of_device.is_empty() {
-            writeln!(
-                out,
-                "  {:>12}  taken beside PyTorch's allocator: counted",
-                bytes(gpu.peak_bytes - known)
-            )?;
+        _ => {
+            for device in used {
+                writeln!(out, "GPU {device}, at the peak")?;
+                needs_of(out, answer, device)?;
+            }
         }
-        let (used, free) = (bytes(gpu.peak_bytes), bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes)));
-        writeln!(out, "  {used:>12}  in use, {free} free")?;
     }
-    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT, and buffers of NCCL, count nothing.")
+    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT count nothing.")
+}
+
+/// What one GPU holds, line by line.
+fn needs_of(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::Result {
+    let (context, gpu) = (answer.card.context, &answer.machine.gpus[device]);
+    let of_device: Vec<&Asked> = answer.asked_of(device).collect();
+    for Asked { rank, demand, .. } in &of_device {
+        let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
+        let (reserved, allocated) = (bytes(demand.peak_reserved), bytes(demand.peak_allocated));
+        writeln!(out, "  {reserved:>12}  PyTorch's allocator{who}, {allocated} of it allocated: exact")?;
+    }
+    let contexts = of_device.len().max(1) as u64;
+    let what = if contexts == 1 { "a CUDA context".to_owned() } else { counted(contexts, "CUDA context") };
+    writeln!(out, "  {:>12}  {what}: modelled, by card and release of CUDA", bytes(contexts * context))?;
+    if gpu.peak_communication_bytes > 0 {
+        let buffers = bytes(gpu.peak_communication_bytes);
+        writeln!(out, "  {buffers:>12}  buffers of NCCL: modelled, by NCCL's rule for connections")?;
+    }
+    let reserved: u64 = of_device.iter().map(|asked| asked.demand.peak_reserved).sum();
+    let known = reserved + contexts * context + gpu.peak_communication_bytes;
+    if gpu.peak_bytes > known && !of_device.is_empty() {
+        let beside = bytes(gpu.peak_bytes - known);
+        writeln!(out, "  {beside:>12}  taken beside PyTorch's allocator: counted")?;
+    }
+    let (used, free) = (bytes(gpu.peak_bytes), bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes)));
+    writeln!(out, "  {used:>12}  in use, {free} free")
+}
+
+/// A line a process on each GPU.
+fn every_gpu(out: &mut String, answer: &Answer<'_>, used: &[usize]) -> std::fmt::Result {
+    writeln!(out, "\n{:>3}{:>6}{:>14}{:>14}{:>14}", "GPU", "rank", "allocated", "reserved", "in use")?;
+    for &device in used {
+        let in_use = bytes(answer.machine.gpus[device].peak_bytes);
+        for Asked { rank, demand, .. } in answer.asked_of(device) {
+            let rank = rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+            let (allocated, reserved) = (bytes(demand.peak_allocated), bytes(demand.peak_reserved));
+            writeln!(out, "{device:>3}{rank:>6}{allocated:>14}{reserved:>14}{in_use:>14}")?;
+        }
+    }
+    Ok(())
 }
 
 fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
@@ -198,6 +244,8 @@ pub(crate) struct Json {
     signal: Option<i32>,
     timed_out: bool,
     gpus: Vec<GpuJson>,
+    fullest_gpu: Option<usize>,
+    fullest_rank: Option<u64>,
     processes: Vec<ProcessJson>,
     smallest_gpu: Option<CardJson>,
     cards: Option<Vec<CardJson>>,
@@ -215,6 +263,7 @@ pub(crate) struct Json {
 struct GpuJson {
     device: usize,
     peak_bytes: u64,
+    peak_communication_bytes: u64,
     total_bytes: u64,
 }
 
@@ -272,6 +321,10 @@ struct ReadAtJson {
 pub(crate) fn json(answer: &Answer<'_>) -> Json {
     let Answer { args, card, ended, machine, recordings, cards, needed, remedy, fits, .. } = answer;
     let gpus = machine.gpus.iter().enumerate();
+    let fullest_gpu = answer.fullest_gpu();
+    let fullest_rank = |gpu| {
+        answer.asked_of(gpu).max_by_key(|asked| asked.demand.peak_reserved).and_then(|asked| asked.rank)
+    };
     let process = |recorded: &Recorded| ProcessJson {
         rank: recorded.facts.rank,
         torch: recorded.facts.torch.clone(),
@@ -301,8 +354,15 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         signal: ended.status.signal(),
         timed_out: ended.timed_out,
         gpus: gpus
-            .map(|(device, gpu)| GpuJson { device, peak_bytes: gpu.peak_bytes, total_bytes: gpu.total_bytes })
+            .map(|(device, gpu)| GpuJson {
+                device,
+                peak_bytes: gpu.peak_bytes,
+                peak_communication_bytes: gpu.peak_communication_bytes,
+                total_bytes: gpu.total_bytes,
+            })
             .collect(),
+        fullest_gpu,
+        fullest_rank: fullest_gpu.and_then(fullest_rank),
         processes: recordings.iter().map(process).collect(),
         smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits)).map(CardJson::of),
         cards: cards

@@ -74,8 +74,13 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
     values(&mut out, answer)?;
     unanswered(&mut out, &answer.machine.unanswered)?;
     if answer.args.record.is_some() {
-        for recorded in &answer.recordings {
-            writeln!(out, "\nRecording: {}", recorded.file.display())?;
+        match &answer.recordings[..] {
+            [] => {}
+            [one] => writeln!(out, "\nRecording: {}", one.file.display())?,
+            several => {
+                writeln!(out, "\nRecordings:")?;
+                several.iter().try_for_each(|recorded| writeln!(out, "  {}", recorded.file.display()))?;
+            }
         }
     }
     Ok(out)
@@ -100,46 +105,44 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     writeln!(out)?;
     let used: Vec<usize> = answer.used_gpus().collect();
-    match (used.as_slice(), answer.fullest_gpu()) {
-        ([_, _, ..], Some(fullest)) => {
-            writeln!(out, "GPU {fullest}, the fullest of {}, at the peak", used.len())?;
-            needs_of(out, answer, fullest)?;
-            every_gpu(out, answer, &used)?;
-        }
-        _ => {
-            for device in used {
-                writeln!(out, "GPU {device}, at the peak")?;
-                needs_of(out, answer, device)?;
-            }
+    if let Some(fullest) = answer.fullest_gpu().filter(|_| used.len() > 2) {
+        writeln!(out, "GPU {fullest}, the fullest of {}, at the peak", used.len())?;
+        gpu_needs(out, answer, fullest)?;
+        every_gpu(out, answer, &used)?;
+    } else {
+        for device in used {
+            writeln!(out, "GPU {device}, at the peak")?;
+            gpu_needs(out, answer, device)?;
         }
     }
     writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT count nothing.")
 }
 
-/// What one GPU holds, line by line.
-fn needs_of(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::Result {
-    let (context, gpu) = (answer.card.context, &answer.machine.gpus[device]);
-    let of_device: Vec<&Asked> = answer.asked_of(device).collect();
-    for Asked { rank, demand, .. } in &of_device {
+/// What was held of a GPU, a line each: what is exact, what is modelled, and what was only counted.
+fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::Result {
+    let gpu = &answer.machine.gpus[device];
+    let mut line = |held: u64, what: &str| writeln!(out, "  {:>12}  {what}", bytes(held));
+    let processes: Vec<&Asked> = answer.asked_of(device).collect();
+    let mut known = 0;
+    for Asked { rank, demand, .. } in &processes {
         let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
-        let (reserved, allocated) = (bytes(demand.peak_reserved), bytes(demand.peak_allocated));
-        writeln!(out, "  {reserved:>12}  PyTorch's allocator{who}, {allocated} of it allocated: exact")?;
+        let allocated = bytes(demand.peak_allocated);
+        line(demand.peak_reserved, &format!("PyTorch's allocator{who}, {allocated} of it allocated: exact"))?;
+        known += demand.peak_reserved;
     }
-    let contexts = of_device.len().max(1) as u64;
-    let what = if contexts == 1 { "a CUDA context".to_owned() } else { counted(contexts, "CUDA context") };
-    writeln!(out, "  {:>12}  {what}: modelled, by card and release of CUDA", bytes(contexts * context))?;
+    let contexts = processes.len().max(1) as u64 * answer.card.context;
+    let what = if processes.len() > 1 { "CUDA contexts" } else { "a CUDA context" };
+    line(contexts, &format!("{what}: modelled, by card and release of CUDA"))?;
+    known += contexts;
     if gpu.peak_communication_bytes > 0 {
-        let buffers = bytes(gpu.peak_communication_bytes);
-        writeln!(out, "  {buffers:>12}  buffers of NCCL: modelled, by NCCL's rule for connections")?;
+        line(gpu.peak_communication_bytes, "buffers of NCCL: modelled")?;
+        known += gpu.peak_communication_bytes;
     }
-    let reserved: u64 = of_device.iter().map(|asked| asked.demand.peak_reserved).sum();
-    let known = reserved + contexts * context + gpu.peak_communication_bytes;
-    if gpu.peak_bytes > known && !of_device.is_empty() {
-        let beside = bytes(gpu.peak_bytes - known);
-        writeln!(out, "  {beside:>12}  taken beside PyTorch's allocator: counted")?;
+    if gpu.peak_bytes > known && !processes.is_empty() {
+        line(gpu.peak_bytes - known, "taken beside PyTorch's allocator: counted")?;
     }
-    let (used, free) = (bytes(gpu.peak_bytes), bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes)));
-    writeln!(out, "  {used:>12}  in use, {free} free")
+    let free = bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes));
+    line(gpu.peak_bytes, &format!("in use, {free} free"))
 }
 
 /// A line a process on each GPU.

@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use vramscope::analysis::{
-    Axis, Budget, BudgetCheck, ByteKind, Capacity, DeviceRecording, DeviceReplay, Facts, Frames, Growth,
-    Options, ReplayOptions, Status, Summary, Timeline, Window,
+    Axis, Both, Budget, BudgetCheck, ByteKind, Capacity, DeviceDiff, DeviceRecording, DeviceReplay, Facts,
+    Frames, Growth, Options, ReplayOptions, Status, Summary, Timeline, Window,
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
 use vramscope::report::{
-    Advice, Answers, CheckAnswers, CheckJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson,
+    Advice, Answers, CheckAnswers, CheckJson, Compared, DiffAnswers, DiffJson, InfoJson, ReplayAnswers,
+    ReplayJson, ReportJson,
 };
+use vramscope::trace::Events;
 
 /// Asks everything of `recording`.
 pub(crate) fn ask(recording: &Recording) {
@@ -30,6 +32,7 @@ pub(crate) fn ask(recording: &Recording) {
     assert!(again.trace == *trace, "written and read again it says something else");
 
     let frames = Frames::of(trace);
+    compare(recording, &again, &frames);
     let devices: Vec<Summary> =
         (0..trace.devices.len()).map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
     for s in &devices {
@@ -75,6 +78,31 @@ pub(crate) fn ask(recording: &Recording) {
     };
     vramscope::report::replay(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
     is_json(&ReplayJson::new(&answers));
+}
+
+/// A recording beside itself, and its first half.
+fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
+    let trace = &recording.trace;
+    let mut half = recording.clone();
+    for device in &mut Arc::make_mut(&mut half.trace).devices {
+        let mut events = Events::default();
+        device.events.iter().take(device.events.len() / 2).for_each(|event| events.push(event));
+        device.events = events;
+    }
+    let of = |other: &Recording| -> Vec<DeviceDiff> {
+        let both = |position| (Both { a: trace, b: &other.trace }, Both { a: position, b: position });
+        (0..trace.devices.len()).map(both).map(|(traces, at)| DeviceDiff::of(traces, at)).collect()
+    };
+    assert!(of(again).iter().all(DeviceDiff::is_same), "a recording is as itself");
+    let compared = |recording| Compared { file: "fuzz", recording, frames };
+    let answers = DiffAnswers {
+        recordings: Both { a: compared(recording), b: compared(&half) },
+        devices: of(&half),
+        only: Both { a: Vec::new(), b: vec![7] },
+        advice: Advice::default(),
+    };
+    vramscope::report::diff(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
+    is_json(&DiffJson::new(&answers));
 }
 
 /// What is printed as JSON is JSON to others, too: to a strict parser.

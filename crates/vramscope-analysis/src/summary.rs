@@ -202,7 +202,7 @@ fn join<A, B: Send>(history: &History, a: impl FnOnce() -> A, b: impl FnOnce() -
 }
 
 impl EndState {
-    fn of(device: &DeviceTrace) -> Self {
+    pub(crate) fn of(device: &DeviceTrace) -> Self {
         let mut end =
             Self { segments: device.segments.len(), blocks: device.blocks.len(), ..Self::default() };
         end.reserved = device.segments.iter().map(|s| s.total_size).sum();

@@ -25,6 +25,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Report(ReportArgs),
     Check(CheckArgs),
+    Diff(DiffArgs),
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
@@ -648,6 +649,31 @@ fn values(text: &str) -> Result<Values, String> {
         }
         _ => Err("it is zeros, random or random=SEED".to_owned()),
     }
+}
+
+/// What two recordings of a program have in common, event by event, and where they part
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope diff before.pickle after.pickle
+  vramscope diff phantom.pickle gpu.pickle --device 0 --json
+
+Exit code 0 says that they are the same, 1 that they differ.")]
+pub(crate) struct DiffArgs {
+    /// A recording; `-` is standard input
+    pub(crate) a: PathBuf,
+    /// The one to compare it with
+    pub(crate) b: PathBuf,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i64>,
+    /// Rows of what differs [default: 10; with --json all]
+    #[arg(long, value_name = "N", conflicts_with = "json")]
+    pub(crate) top: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
 }
 
 /// The bare facts of a file: format, age, what it has, counts

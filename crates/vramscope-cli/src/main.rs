@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Phantom(args) => commands::phantom::run(&args),
         #[cfg(not(unix))]
         Command::Phantom(_) => Err(anyhow::anyhow!("phantom GPUs are for Linux")),
+        Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };

@@ -2,23 +2,18 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex};
 
 use crate::calls::launched;
 use crate::handles::new_handle;
+use crate::images;
 use crate::machine::{lock, machine};
 use crate::memory;
 use crate::out::Out;
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
-
-/// `__cudaRegisterFatBinary`: a program or a library brings its kernels.
-pub(crate) fn register_binary(_binary: *const c_void) -> usize {
-    crate::unknown::look_at_new_objects();
-    new_handle()
-}
 
 /// Registrations say names and nothing that matters here.
 pub(crate) fn ignore() {}
@@ -60,13 +55,14 @@ pub(crate) fn pop_configuration(
 }
 
 pub(crate) fn launch(
-    _function: usize,
+    function: usize,
     _grid: Dim3,
     _block: Dim3,
     _arguments: usize,
     _shared: usize,
     stream: usize,
 ) -> Answer {
+    images::runs(function)?;
     launched(stream);
     Ok(())
 }
@@ -83,9 +79,10 @@ pub(crate) struct Configuration {
 /// `cudaLaunchKernelExC`.
 pub(crate) fn launch_configured(
     configuration: *const Configuration,
-    _function: usize,
+    function: usize,
     _arguments: usize,
 ) -> Answer {
+    images::runs(function)?;
     // SAFETY: the caller hands in a pointer to a configuration, or none.
     let configuration = unsafe { configuration.as_ref() }.ok_or(Refusal::InvalidValue)?;
     launched(configuration.stream);
@@ -130,13 +127,15 @@ pub(crate) fn kernel(handle: Out<usize>, function: usize) -> Answer {
     handle.set(function)
 }
 
-/// `cudaFuncGetAttributes`: a kernel made for this device, that asks for little.
-pub(crate) fn attributes(out: Out<u8>, _function: usize) -> Answer {
-    let capability = machine().fact(current_device()?, Fact::ComputeCapability) as i32;
+/// `cudaFuncGetAttributes`: a kernel that asks for little.
+pub(crate) fn attributes(out: Out<u8>, function: usize) -> Answer {
+    let chosen = images::chosen(function, current_device()?)?;
     let mut bytes = [0u8; 144];
     let mut int = |at: usize, value: i32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
     // driver_types.h: threads of a block, registers, versions of the two kinds of code, shared memory that may be asked for.
-    for (at, value) in [(24, 1024), (28, 32), (32, capability), (36, capability), (44, 48 << 10), (48, -1)] {
+    for (at, value) in
+        [(24, 1024), (28, 32), (32, chosen.ptx as i32), (36, chosen.binary as i32), (44, 48 << 10), (48, -1)]
+    {
         int(at, value);
     }
     out.set_bytes(&bytes)

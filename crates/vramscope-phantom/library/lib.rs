@@ -10,6 +10,7 @@ mod dnn;
 mod entry_points;
 mod graphs;
 mod handles;
+mod images;
 mod kernels;
 mod machine;
 mod memory;

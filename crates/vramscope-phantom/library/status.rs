@@ -19,6 +19,8 @@ pub(crate) enum Refusal {
     NotInitialized,
     /// There is no such name.
     NotFound,
+    /// A kernel has no code for the device.
+    NoKernelImage,
     /// The phantom does not do this.
     NotSupported,
     /// The caller's buffer is too small.
@@ -58,6 +60,7 @@ impl Library {
                 NotInitialized => 3,
                 NoDevice => 100,
                 InvalidDevice => 101,
+                NoKernelImage => 209,
                 InvalidHandle => 400,
                 IllegalState => 401,
                 NotFound => 500,
@@ -66,7 +69,7 @@ impl Library {
             Self::Nvml => match refusal {
                 NotInitialized => 1,
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle => 2,
-                NotSupported => 3,
+                NotSupported | NoKernelImage => 3,
                 NotFound => 6,
                 InsufficientSize => 7,
                 OutOfMemory => 20,
@@ -77,12 +80,12 @@ impl Library {
                 OutOfMemory => 3,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 7,
                 IllegalState => 14,
-                NotSupported => 15,
+                NotSupported | NoKernelImage => 15,
             },
             Self::Cudnn => match refusal {
                 NotInitialized => 1001,
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 2000,
-                NotSupported => 3000,
+                NotSupported | NoKernelImage => 3000,
                 OutOfMemory | IllegalState => 4000,
             },
             Self::Cusolver => match refusal {
@@ -90,33 +93,33 @@ impl Library {
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 3,
                 IllegalState => 7,
-                NotSupported => 9,
+                NotSupported | NoKernelImage => 9,
             },
             Self::Cusparse => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 3,
                 IllegalState => 7,
-                NotSupported => 10,
+                NotSupported | NoKernelImage => 10,
             },
             Self::Cufft => match refusal {
                 InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 4,
                 NotInitialized | IllegalState => 7,
-                NotSupported => 16,
+                NotSupported | NoKernelImage => 16,
             },
             Self::Curand => match refusal {
                 NotInitialized | InvalidHandle => 101,
                 OutOfMemory => 102,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 104,
-                NotSupported | IllegalState => 999,
+                NotSupported | NoKernelImage | IllegalState => 999,
             },
             Self::Nccl => match refusal {
                 OutOfMemory | NotInitialized => 1,
                 IllegalState => 3,
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 4,
-                NotSupported => 5,
+                NotSupported | NoKernelImage => 5,
             },
             // cufile.h: not supported on this platform.
             Self::Cufile => 5007,

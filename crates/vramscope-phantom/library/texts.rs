@@ -13,6 +13,12 @@ const ERRORS: &[(c_int, &str, &str, &str)] = &[
     (3, "cudaErrorInitializationError\0", "CUDA_ERROR_NOT_INITIALIZED\0", "initialization error\0"),
     (100, "cudaErrorNoDevice\0", "CUDA_ERROR_NO_DEVICE\0", "no CUDA-capable device is detected\0"),
     (101, "cudaErrorInvalidDevice\0", "CUDA_ERROR_INVALID_DEVICE\0", "invalid device ordinal\0"),
+    (
+        209,
+        "cudaErrorNoKernelImageForDevice\0",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU\0",
+        "no kernel image is available for execution on the device\0",
+    ),
     (400, "cudaErrorInvalidResourceHandle\0", "CUDA_ERROR_INVALID_HANDLE\0", "invalid resource handle\0"),
     (
         401,

@@ -1,9 +1,11 @@
 //! What the forms of a report are made from.
 
-use vramscope_analysis::{BudgetCheck, By, DeviceReplay, Frames, Summary};
+use vramscope_analysis::{Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, Summary};
+use vramscope_trace::Event;
 use vramscope_trace::formats::Recording;
 
 use crate::advice::Advice;
+use crate::names::Names;
 
 /// A recording and the answers about its devices: what every form of the report is made from.
 #[derive(Debug, Clone)]
@@ -56,6 +58,49 @@ pub struct CheckAnswers<'r> {
     pub only_in_baseline: Vec<i64>,
     /// How its reader does what the report advises.
     pub advice: Advice,
+}
+
+/// One of two recordings that are compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared<'r> {
+    /// The file's name, as the user gave it.
+    pub file: &'r str,
+    /// The recording.
+    pub recording: &'r Recording,
+    /// Whose code its frames are.
+    pub frames: &'r Frames,
+}
+
+impl<'r> Compared<'r> {
+    pub(crate) fn names(&self) -> Names<'r> {
+        Names { trace: &self.recording.trace, frames: self.frames }
+    }
+
+    /// An event of a device, where there is one of this number.
+    pub(crate) fn event(&self, device: i64, number: usize) -> Option<Event> {
+        let device = self.recording.trace.devices.iter().find(|of| of.device == device)?;
+        (number < device.events.len()).then(|| device.events.get(number))
+    }
+}
+
+/// Two recordings, and what they have in common.
+#[derive(Debug, Clone)]
+pub struct DiffAnswers<'r> {
+    /// The recordings.
+    pub recordings: Both<Compared<'r>>,
+    /// The devices asked for that both used.
+    pub devices: Vec<DeviceDiff>,
+    /// Devices that only the one or the other used.
+    pub only: Both<Vec<i64>>,
+    /// How its reader does what the report advises.
+    pub advice: Advice,
+}
+
+impl DiffAnswers<'_> {
+    /// Nothing differs.
+    pub fn is_same(&self) -> bool {
+        self.devices.iter().all(DeviceDiff::is_same) && self.only.a.is_empty() && self.only.b.is_empty()
+    }
 }
 
 /// The README's example, compiled with the tests.

@@ -16,13 +16,13 @@ mod trust;
 mod verdicts;
 
 pub use advice::Advice;
-pub use answers::{Answers, CheckAnswers, ReplayAnswers};
+pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers};
 pub use fit::{fit, fit_end};
-pub use json::{CheckJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
+pub use json::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
 pub use junit::junit;
 pub use names::Names;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
-pub use text::{TextOptions, check, info, replay, report};
+pub use text::{TextOptions, check, diff, info, replay, report};
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Place, Unusable};
-use vramscope_trace::{FrameId, PoolId, SegmentKind, StringId, Trace};
+use vramscope_trace::{FrameId, PoolId, SegmentKind, StackId, StringId, Trace};
 
 use crate::shown::{LONGEST_SHOWN, Shown};
 
@@ -99,6 +99,11 @@ impl Names<'_> {
             }
         };
         Shown::joined(&format!("{}{place}", if g.freed_there { FREED_AT } else { "" }))
+    }
+
+    /// The line to name a stack by.
+    pub(crate) fn place(&self, stack: Option<StackId>) -> Shown {
+        self.key(&stack.map_or(HolderKey::NoStack, HolderKey::Stack))
     }
 
     pub(crate) fn key(&self, key: &HolderKey) -> Shown {

@@ -3,6 +3,7 @@
 
 mod budgets;
 mod counters;
+mod diff;
 mod explained;
 mod leaks;
 mod names;

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::bail;
 use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
-use vramscope::trace::DeviceTrace;
 use vramscope::trace::formats::{ReadOptions, Recording};
 
+use super::{is_stream, was_used};
 use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::CheckArgs;
@@ -75,11 +75,6 @@ fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Standard input or output.
-fn is_stream(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
 /// What the user asks for, in the order of the options.
 fn budgets(args: &CheckArgs) -> Vec<Budget> {
     let growth = args.baseline.as_ref().map(|_| args.max_growth.unwrap_or(Growth::Bytes(0)));
@@ -112,10 +107,6 @@ impl OpenBaseline {
         let position = trace.devices.iter().position(|d| d.device == number)?;
         Some(DeviceRecording { trace, position, frames: &self.frames })
     }
-}
-
-fn was_used(device: &DeviceTrace) -> bool {
-    !device.events.is_empty() || !device.segments.is_empty()
 }
 
 fn asked_for(args: &CheckArgs) -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod info;
 #[cfg(unix)]
@@ -14,9 +15,11 @@ pub(crate) mod report;
 pub(crate) mod top;
 pub(crate) mod view;
 
+use std::path::Path;
+
 use anyhow::bail;
 use terminal_size::{Width, terminal_size_of};
-use vramscope::trace::Trace;
+use vramscope::trace::{DeviceTrace, Trace};
 
 use crate::say::{print_json, print_text};
 
@@ -32,6 +35,15 @@ fn width() -> usize {
 #[expect(clippy::disallowed_methods, reason = "looked at, not written to")]
 fn stdout() -> std::io::Stdout {
     std::io::stdout()
+}
+
+/// Standard input or output.
+fn is_stream(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn was_used(device: &DeviceTrace) -> bool {
+    !device.events.is_empty() || !device.segments.is_empty()
 }
 
 /// The positions of the devices of a recording that the user asked for: one or all.

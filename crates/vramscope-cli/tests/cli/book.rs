@@ -108,8 +108,8 @@ fn commands_do_what_their_page_says() {
             for command in &commands {
                 let Some(output) = output(command, folder.path()) else { continue };
                 let place = format!("{page}:{}: {command}", fence.line);
-                // 1 is an answer of these: out of memory, a budget that is exceeded, an alert.
-                let answers = ["vramscope replay", "vramscope check", "vramscope monitor"];
+                // 1 is an answer of these: out of memory, a budget that is exceeded, a difference, an alert.
+                let answers = ["vramscope replay", "vramscope check", "vramscope diff", "vramscope monitor"];
                 let most = i32::from(answers.iter().any(|answer| command.contains(answer)));
                 if !output.status.code().is_some_and(|code| (0..=most).contains(&code)) {
                     wrong.push(format!(
@@ -162,6 +162,7 @@ fn every_option_has_its_place_in_the_book() {
         ("view", "view"),
         ("replay", "replay"),
         ("check", "check"),
+        ("diff", "diff"),
         ("export", "export"),
         ("top", "watch"),
         ("monitor", "watch"),

@@ -132,6 +132,8 @@ fn no_text_of_others_steers_the_terminal() {
         vec!["check", file, "--max-peak", "1", "--max-reserved", "1", "--no-leaks", "--no-oom"],
         vec!["check", plain, "--baseline", file, "--max-growth", "5%"],
         vec!["check", plain, "--max-peak", "1", "--no-oom", "--junit", "-"],
+        vec!["diff", file, plain],
+        vec!["diff", plain, file, "--json"],
     ];
     let by = ["line", "function", "file", "module", "stack", "pool", "stream"];
     commands.extend(by.map(|by| vec!["report", file, "--by", by]));
@@ -283,6 +285,7 @@ fn names_without_end_are_cut_at_once() {
             &["report", file, "--by", "module"],
             &["replay", file],
             &["check", file, "--max-peak", "1"],
+            &["diff", file, "plain.json"],
         ] {
             let output = files.run(args);
             assert_ne!(output.status.code(), Some(2), "{args:?}");

@@ -6,6 +6,7 @@ mod bad_input;
 mod book;
 mod check;
 mod data;
+mod diff;
 mod examples;
 mod export;
 #[cfg(unix)]

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::kernels::Dim3;
 use crate::memory::{self, async_pool, copies, host};
 use crate::out::Out;
-use crate::{calls, device, entry_points, graphs, kernels, streams, texts, threads};
+use crate::{calls, device, entry_points, graphs, images, kernels, streams, texts, threads};
 
 calls! {
     Runtime;
@@ -143,10 +143,10 @@ calls! {
         cudaGetErrorString(code: c_int) -> *const c_char = texts::error_string;
         cudaGetLastError() -> c_int = calls::take_last_error;
         cudaPeekAtLastError() -> c_int = calls::last_error;
-        __cudaRegisterFatBinary(binary: *const c_void) -> usize = kernels::register_binary;
+        __cudaRegisterFatBinary(binary: *const c_void) -> usize = images::register_binary;
         __cudaRegisterFatBinaryEnd() -> () = kernels::ignore;
         __cudaUnregisterFatBinary() -> () = kernels::ignore;
-        __cudaRegisterFunction() -> () = kernels::ignore;
+        __cudaRegisterFunction(binary: usize, function: usize) -> () = images::register_kernel;
         __cudaRegisterVar() -> () = kernels::ignore;
         __cudaRegisterManagedVar() -> () = kernels::ignore;
         __cudaInitModule() -> u8 = kernels::module_is_ready;

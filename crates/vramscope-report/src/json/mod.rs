@@ -1,6 +1,7 @@
 //! The answers as JSON: keys are stable, sizes are bytes, times microseconds since the Unix epoch. One file a section.
 
 mod check;
+mod diff;
 mod fragmentation;
 mod holders;
 mod info;
@@ -16,6 +17,7 @@ mod typescript;
 mod writer;
 
 pub use check::CheckJson;
+pub use diff::DiffJson;
 pub use info::InfoJson;
 pub use replay::ReplayJson;
 pub use report::ReportJson;

@@ -7,6 +7,7 @@ mod bytes_table;
 mod chart;
 mod check;
 mod churn;
+mod diff;
 mod fragmentation;
 mod holders;
 mod info;
@@ -20,6 +21,7 @@ mod rows;
 
 pub use check::check;
 pub(crate) use check::evidence;
+pub use diff::diff;
 pub use info::info;
 pub use page::TextOptions;
 pub use replay::replay;

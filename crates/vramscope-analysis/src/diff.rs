@@ -1,0 +1,191 @@
+//! What two recordings of the same program have in common, event by event.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vramscope_trace::{Action, Events, Trace};
+
+use crate::counters::Peaks;
+use crate::history::History;
+use crate::summary::EndState;
+
+/// The same of each of two recordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Both<T> {
+    /// Of the first recording.
+    pub a: T,
+    /// Of the second.
+    pub b: T,
+}
+
+impl<T> Both<T> {
+    /// Makes something of each.
+    pub fn map<R>(&self, of: impl Fn(&T) -> R) -> Both<R> {
+        Both { a: of(&self.a), b: of(&self.b) }
+    }
+}
+
+impl<T: PartialEq> Both<T> {
+    /// Both are equal.
+    pub fn is_same(&self) -> bool {
+        self.a == self.b
+    }
+}
+
+/// One device in two recordings.
+///
+/// Two events are the same where the same happened (see [`Action`]), with as many bytes, on the same stream, to the same block. Streams and
+/// blocks have other numbers and addresses in each run: the same is what first appeared at the same event. Addresses, times and
+/// stacks are not compared.
+#[derive(Debug, Clone)]
+pub struct DeviceDiff {
+    /// The device's number.
+    pub device: i64,
+    /// How many events were recorded.
+    pub events: Both<usize>,
+    /// How many of the first events are the same, one for one.
+    pub same_at_start: usize,
+    /// How many of the last events are alike: what happened, and how many bytes. None of them is among the first.
+    pub alike_at_end: usize,
+    /// What happened between more often in one recording than in the other, most bytes first. Completions of frees are left out.
+    pub changed: Vec<ChangedEvents>,
+    /// The highest value of each counter.
+    pub peaks: Both<Peaks>,
+    /// What the segments and blocks at the end add up to.
+    pub end: Both<EndState>,
+}
+
+/// Events of one kind and size that one recording has more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangedEvents {
+    /// What happened.
+    pub action: Action,
+    /// Bytes of each.
+    pub size: u64,
+    /// How many there are between the events at the beginning and at the end that are in both.
+    pub count: Both<usize>,
+    /// The first of them in each recording.
+    pub first: Both<Option<usize>>,
+}
+
+impl ChangedEvents {
+    /// Bytes by which the recordings differ here.
+    fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.count.a.abs_diff(self.count.b) as u64)
+    }
+}
+
+impl DeviceDiff {
+    /// Compares the devices at `positions` in [`Trace::devices`] of two recordings.
+    ///
+    /// # Panics
+    /// Where a trace has no such device.
+    pub fn of(traces: Both<&Arc<Trace>>, positions: Both<usize>) -> Self {
+        let histories =
+            Both { a: History::replayed(traces.a, positions.a), b: History::replayed(traces.b, positions.b) };
+        let events = histories.map(|history| history.device().events.len());
+        let same_at_start = same_at_start(&histories);
+        let rest = events.a.min(events.b) - same_at_start;
+        let columns = Both { a: &histories.a.device().events, b: &histories.b.device().events };
+        let alike_at_end = alike_at_end(columns, rest);
+        let between = events.map(|events| same_at_start..events - alike_at_end);
+        Self {
+            device: histories.a.device().device,
+            events,
+            same_at_start,
+            alike_at_end,
+            changed: changed(columns, between),
+            peaks: histories.map(History::peaks),
+            end: histories.map(|history| EndState::of(history.device())),
+        }
+    }
+
+    /// All events are the same, one for one.
+    pub fn has_same_events(&self) -> bool {
+        self.events.is_same() && self.same_at_start == self.events.a
+    }
+
+    /// The events are the same, and what they come to: the peaks, and the end.
+    pub fn is_same(&self) -> bool {
+        let bytes = |p: &Peaks| [p.requested, p.allocated, p.active, p.reserved].map(|peak| peak.bytes);
+        self.has_same_events() && self.peaks.map(bytes).is_same() && self.end.is_same()
+    }
+}
+
+/// Numbers things in the order in which they first appear.
+#[derive(Default)]
+struct Appearance {
+    numbers: HashMap<u64, usize>,
+}
+
+impl Appearance {
+    fn number(&mut self, thing: u64) -> usize {
+        let next = self.numbers.len();
+        *self.numbers.entry(thing).or_insert(next)
+    }
+}
+
+/// The events of a history, as they can be compared with those of another run.
+struct Comparable<'h> {
+    history: &'h History,
+    streams: Appearance,
+    blocks: Appearance,
+}
+
+impl<'h> Comparable<'h> {
+    fn of(history: &'h History) -> Self {
+        Self { history, streams: Appearance::default(), blocks: Appearance::default() }
+    }
+
+    /// Event number `i`; events are asked for in their order.
+    fn next(&mut self, i: usize) -> (Action, u64, usize, Option<usize>) {
+        let event = self.history.device().events.get(i);
+        let stream = self.streams.number(self.history.trace().tags.get(event.tags).stream);
+        let block = self.history.subject_number(i).map(|block| self.blocks.number(block as u64));
+        (event.action, event.size, stream, block)
+    }
+}
+
+fn same_at_start(histories: &Both<History>) -> usize {
+    let (mut a, mut b) = (Comparable::of(&histories.a), Comparable::of(&histories.b));
+    let shorter = histories.map(|history| history.device().events.len());
+    let shorter = shorter.a.min(shorter.b);
+    (0..shorter).find(|&i| a.next(i) != b.next(i)).unwrap_or(shorter)
+}
+
+fn alike_at_end(events: Both<&Events>, most: usize) -> usize {
+    let kind = |events: &Events, from_end: usize| {
+        let i = events.len() - 1 - from_end;
+        (events.actions()[i], events.sizes()[i])
+    };
+    (0..most).find(|&i| kind(events.a, i) != kind(events.b, i)).unwrap_or(most)
+}
+
+fn changed(events: Both<&Events>, between: Both<std::ops::Range<usize>>) -> Vec<ChangedEvents> {
+    let mut kinds: HashMap<(Action, u64), ChangedEvents> = HashMap::new();
+    let mut count = |events: &Events, range: std::ops::Range<usize>, is_a: bool| {
+        for i in range.filter(|&i| events.actions()[i] != Action::FreeCompleted) {
+            let (action, size) = (events.actions()[i], events.sizes()[i]);
+            let kind = kinds.entry((action, size)).or_insert(ChangedEvents {
+                action,
+                size,
+                count: Both { a: 0, b: 0 },
+                first: Both { a: None, b: None },
+            });
+            let (count, first) = if is_a {
+                (&mut kind.count.a, &mut kind.first.a)
+            } else {
+                (&mut kind.count.b, &mut kind.first.b)
+            };
+            *count += 1;
+            first.get_or_insert(i);
+        }
+    };
+    count(events.a, between.a, true);
+    count(events.b, between.b, false);
+    let mut changed: Vec<ChangedEvents> = kinds.into_values().filter(|kind| !kind.count.is_same()).collect();
+    changed.sort_by_key(|kind| {
+        (std::cmp::Reverse(kind.bytes()), kind.first.a, kind.first.b, kind.action, kind.size)
+    });
+    changed
+}

@@ -1,0 +1,112 @@
+//! Two recordings side by side.
+
+use proptest::prelude::*;
+use serde_json::Value;
+use vramscope_analysis::{Both, DeviceDiff};
+use vramscope_trace::Action;
+
+use crate::{at_line, defaults, event, recording, segment};
+
+fn diff(a: Vec<Value>, b: Vec<Value>) -> DeviceDiff {
+    let [a, b] = [a, b].map(|events| recording(events, Vec::new(), defaults()));
+    DeviceDiff::of(Both { a: &a, b: &b }, Both { a: 0, b: 0 })
+}
+
+/// A block that comes and goes.
+fn block(address: u64, size: u64) -> Vec<Value> {
+    ["alloc", "free_requested", "free_completed"].map(|action| event(action, address, size)).to_vec()
+}
+
+/// An event on another stream than the default one.
+fn on_stream(stream: u64, mut event: Value) -> Value {
+    event["stream"] = stream.into();
+    event
+}
+
+#[test]
+fn addresses_and_lines_do_not_count() {
+    let a = vec![at_line("alloc", 0x1000, 512, 3), at_line("free_requested", 0x1000, 512, 4)];
+    let b = vec![at_line("alloc", 0x9000, 512, 30), at_line("free_requested", 0x9000, 512, 40)];
+    let diff = diff(a, b);
+    assert!(diff.is_same() && diff.has_same_events());
+    assert_eq!((diff.events, diff.same_at_start, diff.alike_at_end), (Both { a: 2, b: 2 }, 2, 0));
+    assert_eq!(diff.changed, []);
+}
+
+#[test]
+fn it_counts_which_block_is_freed() {
+    let two = |first: u64| {
+        let freed =
+            [("free_requested", first), ("free_completed", first)].map(|(action, at)| event(action, at, 512));
+        [vec![event("alloc", 0x1000, 512), event("alloc", 0x2000, 512)], freed.to_vec()].concat()
+    };
+    let diff = diff(two(0x1000), two(0x2000));
+    assert!(!diff.has_same_events());
+    assert_eq!((diff.same_at_start, diff.alike_at_end), (2, 2));
+    // As many bytes came and went.
+    assert_eq!(diff.changed, []);
+}
+
+#[test]
+fn it_counts_which_stream_it_is_and_not_its_address() {
+    let on = |streams: [u64; 2]| {
+        let events = [(0x1000, streams[0]), (0x2000, streams[1])];
+        events.map(|(at, stream)| on_stream(stream, event("alloc", at, 512))).to_vec()
+    };
+    assert!(diff(on([0, 0x7f01]), on([0, 0x55aa])).is_same());
+    assert_eq!(diff(on([0, 0x7f01]), on([0, 0])).same_at_start, 1);
+}
+
+#[test]
+fn what_one_has_more_of_is_told_with_its_first_event() {
+    let same = || block(0x1000, 1024);
+    let a = [same(), block(0x2000, 512), same()].concat();
+    let b = [same(), block(0x2000, 2048), block(0x3000, 2048), same()].concat();
+    let diff = diff(a, b);
+    assert_eq!((diff.same_at_start, diff.alike_at_end), (3, 3));
+    let told = diff.changed.iter().map(|c| (c.action, c.size, c.count, c.first));
+    let never = None;
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            (Action::Alloc, 2048, Both { a: 0, b: 2 }, Both { a: never, b: Some(3) }),
+            (Action::FreeRequested, 2048, Both { a: 0, b: 2 }, Both { a: never, b: Some(4) }),
+            (Action::Alloc, 512, Both { a: 1, b: 0 }, Both { a: Some(3), b: never }),
+            (Action::FreeRequested, 512, Both { a: 1, b: 0 }, Both { a: Some(4), b: never }),
+        ]
+    );
+}
+
+#[test]
+fn the_end_counts_beside_the_events() {
+    let of = |reserved| {
+        let held = segment(0x10_0000, reserved, "small", &[(0x10_0000, 512, 512, "active_allocated")]);
+        recording(vec![event("alloc", 0x10_0000, 512)], vec![held], defaults())
+    };
+    let (a, b) = (of(2 << 20), of(4 << 20));
+    let diff = DeviceDiff::of(Both { a: &a, b: &b }, Both { a: 0, b: 0 });
+    assert!(diff.has_same_events() && !diff.is_same());
+    assert_eq!(diff.end.map(|end| end.reserved), Both { a: 2 << 20, b: 4 << 20 });
+}
+
+proptest! {
+    /// Whatever is put in between is found: no more of the start and the end is taken for the same than there is.
+    #[test]
+    fn what_was_put_in_between_is_found(
+        before in prop::collection::vec(1_u64..5, 0..6),
+        more in prop::collection::vec(5_u64..9, 1..6),
+        after in prop::collection::vec(1_u64..5, 0..6),
+    ) {
+        let events = |sizes: &[u64]| -> Vec<Value> {
+            sizes.iter().zip(1..).flat_map(|(&size, at)| block(at << 20, size * 512)).collect()
+        };
+        let a = [&before[..], &after].concat();
+        let b = [&before[..], &more, &after].concat();
+        let diff = diff(events(&a), events(&b));
+        prop_assert_eq!(diff.same_at_start, 3 * before.len());
+        prop_assert_eq!(diff.alike_at_end, 3 * after.len());
+        let bytes: u64 = diff.changed.iter().map(|c| c.size * (c.count.b - c.count.a) as u64).sum();
+        // An allocation and the request to free it, each.
+        prop_assert_eq!(bytes, more.iter().sum::<u64>() * 512 * 2);
+    }
+}

@@ -60,6 +60,9 @@ class Recorder:
         import threading
 
         memory = self.torch.cuda.memory
+        # cudaMallocAsync and allocators that programs bring have no history.
+        if memory.get_allocator_backend() != "native":
+            return
         # Frames of C++ would have to be looked up one by one when the snapshot is written, which takes minutes.
         memory._record_memory_history(max_entries=sys.maxsize, stacks="python")
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)

@@ -583,6 +583,7 @@ pub(crate) enum PhantomCommand {
   vramscope phantom run -- python train.py
   vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py --batch-size 64
   vramscope phantom run --gpu a100-40gb --gpus 8 -- torchrun --nproc-per-node 8 train.py
+  vramscope phantom run --world-size 64 --rank 3 -- python train.py
   vramscope phantom run --sweep-gpus -- python train.py
 
 Kernels compute nothing: sizes are PyTorch's own, values are zeros. Exit code 1 says that the program does not fit.")]
@@ -599,6 +600,12 @@ pub(crate) struct PhantomRunArgs {
     /// How many cards there are
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) gpus: u8,
+    /// Run the program as one rank of so many; the others are pretended. Set by --rank which one it is
+    #[arg(long, value_name = "N", requires = "rank", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) world_size: Option<u32>,
+    /// The rank to run, counted from 0
+    #[arg(long, value_name = "R", requires = "world_size")]
+    pub(crate) rank: Option<u32>,
     /// Keep the recording there; of several processes each has its own, with `-rank3` or a number in its name
     #[arg(long, value_name = "OUT")]
     pub(crate) record: Option<PathBuf>,

@@ -108,6 +108,10 @@ pub(crate) fn is_captured(stream: usize) -> bool {
     lock(&GRAPHS).captured.contains_key(&stream)
 }
 
+pub(crate) fn is_any_captured() -> bool {
+    !lock(&GRAPHS).captured.is_empty()
+}
+
 /// Where a captured stream is now.
 pub(crate) fn point(stream: usize) -> Option<Point> {
     lock(&GRAPHS).captured.get(&stream).cloned().map(Point)

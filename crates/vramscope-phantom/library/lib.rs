@@ -18,6 +18,7 @@ mod nccl;
 mod nvml;
 mod objects;
 mod out;
+mod python;
 mod signals;
 #[path = "../src/state.rs"]
 mod state;

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::state::{Counter, DEVICES, Fact, Noticed, PROCESSES, Purpose, State, WORDS};
+use crate::state::{Counter, DEVICES, Fact, Noticed, PROCESSES, Purpose, State, WORDS, start_of};
 use crate::status::{Answer, Refusal};
 use crate::{sys, visible};
 
@@ -84,7 +84,7 @@ impl Machine {
         self.state.counter(counter).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Remembers a call without an answer, and says so the first time.
+    /// Remembers a name; of a call without an answer it says so the first time.
     pub(crate) fn notice(&self, what: Noticed, name: &str) {
         if self.state.notice(what, name) {
             say(&match what {
@@ -94,6 +94,7 @@ impl Machine {
                 Noticed::Refused => format!(
                     "{name}: a phantom GPU does not do this; the program is told that it is not supported"
                 ),
+                Noticed::Read => return,
             });
         }
     }
@@ -131,6 +132,12 @@ impl Machine {
             return Err(Refusal::OutOfMemory);
         }
         self.state.held(place, device, purpose).fetch_add(bytes, Ordering::Relaxed);
+        if purpose == Purpose::Communication {
+            let before =
+                self.state.fact(device, Fact::CommunicationBytes).fetch_add(bytes, Ordering::Relaxed);
+            let peak = self.state.fact(device, Fact::PeakCommunicationBytes);
+            peak.fetch_max(before + bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -149,7 +156,14 @@ impl Machine {
     /// Gives bytes of a device back.
     pub(crate) fn give_back(&self, device: usize, purpose: Purpose, bytes: u64) {
         self.state.held(self.place(), device, purpose).fetch_sub(bytes, Ordering::Relaxed);
+        self.give_back_to(device, purpose, bytes);
+    }
+
+    fn give_back_to(&self, device: usize, purpose: Purpose, bytes: u64) {
         self.state.fact(device, Fact::UsedBytes).fetch_sub(bytes, Ordering::AcqRel);
+        if purpose == Purpose::Communication {
+            self.state.fact(device, Fact::CommunicationBytes).fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 
     /// This process's place, taken at the first need.
@@ -202,7 +216,7 @@ impl Machine {
         for device in 0..self.state.devices() {
             for purpose in Purpose::ALL {
                 let bytes = self.state.held(place, device, purpose).swap(0, Ordering::AcqRel);
-                self.state.fact(device, Fact::UsedBytes).fetch_sub(bytes, Ordering::AcqRel);
+                self.give_back_to(device, purpose, bytes);
                 any |= bytes > 0;
             }
         }
@@ -243,14 +257,6 @@ static LEAVE: extern "C" fn() = leave;
 
 fn own_id() -> u64 {
     u64::from(std::process::id())
-}
-
-/// When a process began, in clock ticks since the machine did; `None` where there is no such process.
-fn start_of(id: u64) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in parentheses, may hold spaces and parentheses. The state follows; a zombie holds nothing any more.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
 /// Whether a process still runs.

@@ -27,6 +27,8 @@ pub(crate) enum Refusal {
     InsufficientSize,
     /// The stream is not being captured as it would have to be.
     IllegalState,
+    /// While a stream is captured the host cannot wait for it.
+    Capturing,
 }
 
 pub(crate) type Answer = Result<(), Refusal>;
@@ -65,6 +67,7 @@ impl Library {
                 IllegalState => 401,
                 NotFound => 500,
                 NotSupported => 801,
+                Capturing => 900,
             },
             Self::Nvml => match refusal {
                 NotInitialized => 1,
@@ -73,51 +76,51 @@ impl Library {
                 NotFound => 6,
                 InsufficientSize => 7,
                 OutOfMemory => 20,
-                IllegalState => 999,
+                IllegalState | Capturing => 999,
             },
             Self::Cublas => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 3,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 7,
-                IllegalState => 14,
+                IllegalState | Capturing => 14,
                 NotSupported | NoKernelImage => 15,
             },
             Self::Cudnn => match refusal {
                 NotInitialized => 1001,
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 2000,
                 NotSupported | NoKernelImage => 3000,
-                OutOfMemory | IllegalState => 4000,
+                OutOfMemory | IllegalState | Capturing => 4000,
             },
             Self::Cusolver => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 3,
-                IllegalState => 7,
+                IllegalState | Capturing => 7,
                 NotSupported | NoKernelImage => 9,
             },
             Self::Cusparse => match refusal {
                 NotInitialized | InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 3,
-                IllegalState => 7,
+                IllegalState | Capturing => 7,
                 NotSupported | NoKernelImage => 10,
             },
             Self::Cufft => match refusal {
                 InvalidHandle => 1,
                 OutOfMemory => 2,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 4,
-                NotInitialized | IllegalState => 7,
+                NotInitialized | IllegalState | Capturing => 7,
                 NotSupported | NoKernelImage => 16,
             },
             Self::Curand => match refusal {
                 NotInitialized | InvalidHandle => 101,
                 OutOfMemory => 102,
                 InvalidValue | InvalidDevice | NoDevice | InsufficientSize | NotFound => 104,
-                NotSupported | NoKernelImage | IllegalState => 999,
+                NotSupported | NoKernelImage | IllegalState | Capturing => 999,
             },
             Self::Nccl => match refusal {
                 OutOfMemory | NotInitialized => 1,
-                IllegalState => 3,
+                IllegalState | Capturing => 3,
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 4,
                 NotSupported | NoKernelImage => 5,
             },

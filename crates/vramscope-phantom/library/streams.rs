@@ -57,18 +57,28 @@ pub(crate) fn flags(_stream: usize, flags: Out<u32>) -> Answer {
     flags.set(0)
 }
 
-/// Waits for a stream, the device or everything, all of which are done.
+/// Waits for the device, which is done.
 pub(crate) fn synchronize() -> Answer {
-    crate::nccl::wait_for_barriers();
-    at_synchronization();
+    if graphs::is_any_captured() {
+        return Err(Refusal::Capturing);
+    }
+    wait();
     Ok(())
 }
 
+/// Waits for a stream, which is done.
 pub(crate) fn synchronize_stream(stream: usize) -> Answer {
     if graphs::is_captured(stream) {
-        return Err(Refusal::IllegalState);
+        return Err(Refusal::Capturing);
     }
-    synchronize()
+    wait();
+    Ok(())
+}
+
+/// Waits for other ranks, where work stands behind a barrier; all else is done.
+fn wait() {
+    crate::nccl::wait_for_barriers();
+    at_synchronization();
 }
 
 /// Work of the host that waits for a stream: it is done at once.

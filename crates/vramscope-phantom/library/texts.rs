@@ -29,6 +29,12 @@ const ERRORS: &[(c_int, &str, &str, &str)] = &[
     (500, "cudaErrorSymbolNotFound\0", "CUDA_ERROR_NOT_FOUND\0", "named symbol not found\0"),
     (600, "cudaErrorNotReady\0", "CUDA_ERROR_NOT_READY\0", "device not ready\0"),
     (801, "cudaErrorNotSupported\0", "CUDA_ERROR_NOT_SUPPORTED\0", "operation not supported\0"),
+    (
+        900,
+        "cudaErrorStreamCaptureUnsupported\0",
+        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED\0",
+        "operation not permitted when stream is capturing\0",
+    ),
 ];
 
 fn error(code: c_int) -> Option<&'static (c_int, &'static str, &'static str, &'static str)> {

@@ -105,13 +105,13 @@ pub(crate) fn look_at_new_objects() {
     });
 }
 
-/// Says once that a program brings NVIDIA's runtime itself.
+/// Says once that a program wants NVIDIA's own driver: a runtime that is linked statically does, and so does CUPTI.
 pub(crate) fn say_that_a_runtime_is_linked_statically() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(
-            "a library in this program brings NVIDIA's runtime linked into itself (CuPy's wheels do), which accepts no driver \
-             but NVIDIA's: it cannot run on a phantom GPU",
+            "a library in this program accepts no driver but NVIDIA's, and does not work on a phantom GPU: the profiler of CUDA \
+             activities (CUPTI), or one with NVIDIA's runtime linked into itself (as in CuPy's wheels)",
         );
     }
 }

@@ -65,6 +65,8 @@ pub struct GpuUse {
     pub used_bytes: u64,
     /// The most that was held at any time.
     pub peak_bytes: u64,
+    /// The most that NCCL's communicators held at any time, by a model.
+    pub peak_communication_bytes: u64,
 }
 
 /// What was counted over all processes.
@@ -72,10 +74,10 @@ pub struct GpuUse {
 pub struct Counts {
     /// Kernels and operations of libraries that were asked for. None computed anything.
     pub launches: u64,
-    /// Copies of at most 8 bytes from a GPU to the host: of `.item()`, or of how many elements `nonzero` found. A program that
-    /// branches on them may go another way than on a GPU.
+    /// Copies of at most 8 bytes from a GPU to the host of what a kernel would have computed: of `.item()`, or of how many
+    /// elements `nonzero` found. A program that branches on them may go another way than on a GPU.
     pub values_read: u64,
-    /// Larger copies from a GPU to the host.
+    /// Larger such copies.
     pub results_read: u64,
     /// Operations of NCCL; they returned at once.
     pub collectives: u64,
@@ -96,6 +98,15 @@ pub struct Unanswered {
     pub is_refused: bool,
 }
 
+/// A line of a Python program where it read from a GPU what a kernel would have computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadAt {
+    /// The file, from the folder in which the program ran, and the line.
+    pub line: String,
+    /// How often.
+    pub reads: u64,
+}
+
 /// What became of the machine until now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineReport {
@@ -105,6 +116,8 @@ pub struct MachineReport {
     pub counts: Counts,
     /// Calls without an answer, in the order in which they were first met.
     pub unanswered: Vec<Unanswered>,
+    /// Where the program read what a kernel would have computed, in the order in which these lines were first met.
+    pub read_at: Vec<ReadAt>,
 }
 
 impl MachineReport {
@@ -118,9 +131,12 @@ impl MachineReport {
                 context_bytes: fact(Fact::ContextBytes),
                 used_bytes: fact(Fact::UsedBytes),
                 peak_bytes: fact(Fact::PeakBytes),
+                peak_communication_bytes: fact(Fact::PeakCommunicationBytes),
             }
         };
         let count = |counter| state.counter(counter).load(Ordering::Relaxed);
+        let (reads, calls): (Vec<_>, Vec<_>) =
+            state.noticed().into_iter().partition(|(what, ..)| *what == Noticed::Read);
         let unanswered =
             |(what, name, calls)| Unanswered { name, calls, is_refused: what == Noticed::Refused };
         Some(Self {
@@ -133,7 +149,8 @@ impl MachineReport {
                 out_of_memory: count(Counter::OutOfMemory),
                 killed: count(Counter::Killed),
             },
-            unanswered: state.noticed().into_iter().map(unanswered).collect(),
+            unanswered: calls.into_iter().map(unanswered).collect(),
+            read_at: reads.into_iter().map(|(_, line, reads)| ReadAt { line, reads }).collect(),
         })
     }
 }

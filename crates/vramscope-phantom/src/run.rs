@@ -50,6 +50,8 @@ pub struct PhantomOptions {
     pub random_values: Option<u64>,
     /// The newest CUDA that the driver serves, as `1000 * major + 10 * minor`; by default what the program was made for.
     pub cuda_version: Option<u32>,
+    /// The other ranks of every communicator of NCCL are pretended: they say what the one says that there is.
+    pub pretend_ranks: bool,
 }
 
 /// A machine with phantom GPUs. It lasts as long as this value; processes that still run then keep what they have.
@@ -90,6 +92,9 @@ impl PhantomRun {
         let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
         let state = State::begin(&words, options.cuda_version.unwrap_or(0).into(), options.random_values);
         gpus.iter().for_each(|gpu| gpu.add_to(state));
+        if options.pretend_ranks {
+            state.pretend_ranks();
+        }
         let bytes: Vec<u8> =
             words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
         std::fs::write(self.state(), bytes)
@@ -127,11 +132,22 @@ impl PhantomRun {
     /// # Errors
     /// Where its state cannot be read any more.
     pub fn report(&self) -> Result<MachineReport, PhantomError> {
-        let lost = || PhantomError::State(self.state());
-        let bytes = std::fs::read(self.state()).map_err(|_| lost())?;
+        MachineReport::of(&self.words()?).ok_or_else(|| PhantomError::State(self.state()))
+    }
+
+    /// The processes that hold memory of these GPUs now, by their ids.
+    ///
+    /// # Errors
+    /// Where the machine's state cannot be read any more.
+    pub fn processes(&self) -> Result<Vec<u32>, PhantomError> {
+        let words = self.words()?;
+        State::new(&words).map(|state| state.running()).ok_or_else(|| PhantomError::State(self.state()))
+    }
+
+    fn words(&self) -> Result<Vec<AtomicU64>, PhantomError> {
+        let bytes = std::fs::read(self.state()).map_err(|_| PhantomError::State(self.state()))?;
         let word = |bytes: &[u8; 8]| AtomicU64::new(u64::from_le_bytes(*bytes));
-        let words: Vec<AtomicU64> = bytes.as_chunks().0.iter().map(word).collect();
-        MachineReport::of(&words).ok_or_else(lost)
+        Ok(bytes.as_chunks().0.iter().map(word).collect())
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) const CALLS: usize = 512;
 /// Words of a text: 64 bytes, filled up with zeros.
 const TEXT: usize = 8;
 
+/// So many bytes of a name are kept.
+pub(crate) const NAME_BYTES: usize = 8 * TEXT;
+
 const HEADER: usize = 0;
 const HEADER_WORDS: usize = 8;
 const COUNTERS: usize = HEADER + HEADER_WORDS;
@@ -58,9 +61,10 @@ impl Purpose {
 pub(crate) enum Counter {
     /// Kernels and operations of libraries that were asked for, and computed nothing.
     Launches,
-    /// Copies of at most [`VALUE_BYTES`] from a device to the host: a program may branch on them.
+    /// Copies of at most [`VALUE_BYTES`] from a device to the host of what a kernel would have computed: a program may
+    /// branch on them.
     ValuesRead,
-    /// Larger copies from a device to the host.
+    /// Larger such copies.
     ResultsRead,
     /// Operations of NCCL that returned at once.
     Collectives,
@@ -102,15 +106,21 @@ pub(crate) enum Fact {
     BusBits,
     /// 1 where it shares the host's memory.
     Integrated,
+    /// Bytes that communicators hold now.
+    CommunicationBytes,
+    /// The most bytes that communicators ever held.
+    PeakCommunicationBytes,
 }
 
-/// What happened to a call that no row of the table answers as asked.
+/// What the user is to learn of by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noticed {
-    /// The table has no such name.
+    /// A call of which the table has no such name.
     Unknown,
-    /// The table refuses it.
+    /// A call that the table refuses.
     Refused,
+    /// A line of a Python program where it read what a kernel would have computed.
+    Read,
 }
 
 /// The words, mapped by the library or read from the file.
@@ -192,12 +202,22 @@ impl<'a> State<'a> {
         &self.0[PROCESS + place * PROCESS_WORDS + 1]
     }
 
+    /// The processes that hold memory and still run.
+    pub(crate) fn running(&self) -> Vec<u32> {
+        let process = |place: usize| {
+            let id = self.process_id(place).load(Ordering::Acquire);
+            let began = self.process_start(place).load(Ordering::Acquire);
+            u32::try_from(id).ok().filter(|_| id != 0 && start_of(id) == Some(began))
+        };
+        (0..PROCESSES).filter_map(process).collect()
+    }
+
     /// Bytes of a device that the process in a place holds for a purpose.
     pub(crate) fn held(&self, place: usize, device: usize, purpose: Purpose) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS + 2 + device * Purpose::ALL.len() + purpose as usize]
     }
 
-    /// Remembers that a call was met that has no answer. True the first time.
+    /// Remembers that a name was met. True the first time.
     pub(crate) fn notice(&self, what: Noticed, name: &str) -> bool {
         let wanted = text_words(name);
         for place in 0..CALLS {
@@ -222,13 +242,14 @@ impl<'a> State<'a> {
         false
     }
 
-    /// The calls that had no answer, with how often each was met.
+    /// The names that were met, with how often each was, in the order of the first time.
     pub(crate) fn noticed(&self) -> Vec<(Noticed, String, u64)> {
         let call = |place: usize| {
             let at = CALL + place * CALL_WORDS;
             let what = match self.0[at].load(Ordering::Acquire) {
                 1 => Noticed::Unknown,
                 2 => Noticed::Refused,
+                3 => Noticed::Read,
                 _ => return None,
             };
             Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))
@@ -255,6 +276,14 @@ impl<'a> State<'a> {
             self.0[at + i].store(word, Ordering::Relaxed);
         }
     }
+}
+
+/// When a process began, in clock ticks since the machine did; `None` where there is no such process.
+pub(crate) fn start_of(id: u64) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name, in parentheses, may hold spaces and parentheses. The state follows; a zombie holds nothing any more.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
 /// The kind of a call whose name is being written.

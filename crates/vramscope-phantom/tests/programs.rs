@@ -1,4 +1,4 @@
-//! Programs in C on phantom GPUs: calls that are not known, memory that processes share.
+//! Programs in C on phantom GPUs: calls that are not known, memory that processes share, ranks, devices that may be seen.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,9 +8,13 @@ use std::process::Command;
 use vramscope_phantom::{PhantomGpu, PhantomOptions, PhantomRun};
 
 fn run() -> PhantomRun {
+    machine(1, 1 << 30, PhantomOptions::default())
+}
+
+fn machine(gpus: usize, total_bytes: u64, options: PhantomOptions) -> PhantomRun {
     let gpu = PhantomGpu {
         name: "NVIDIA Test".to_owned(),
-        total_bytes: 1 << 30,
+        total_bytes,
         context_bytes: 100 << 20,
         compute_capability: 90,
         multiprocessors: 10,
@@ -22,7 +26,7 @@ fn run() -> PhantomRun {
         bus_bits: 5120,
         is_integrated: false,
     };
-    PhantomRun::new(&[gpu], PhantomOptions::default()).unwrap()
+    PhantomRun::new(&vec![gpu; gpus], options).unwrap()
 }
 
 /// Compiles a program of C in `folder` that is linked to a library `libcudart.so` there with these functions.
@@ -127,4 +131,157 @@ int cudaMemGetInfo(unsigned long *a, unsigned long *b) { return 1; }";
     let report = run.report().unwrap();
     assert_eq!((report.gpus[0].used_bytes, report.gpus[0].peak_bytes), (0, 1000 << 20));
     assert_eq!((report.counts.killed, report.counts.out_of_memory), (1, 1));
+}
+
+/// Functions that programs are linked to, and which the phantom answers.
+const CUDA: &str = "typedef struct { char bytes[128]; } id;
+int cudaSetDevice(int a) { return 1; } int cudaGetDeviceCount(int *a) { return 1; } int cudaGetDevice(int *a) { return 1; }
+int cudaDeviceGetPCIBusId(char *a, int b, int c) { return 1; } int nvmlDeviceGetCount_v2(unsigned *a) { return 1; }
+int cudaMalloc(void **a, unsigned long b) { return 1; } int cudaMemcpy(void *a, void *b, unsigned long c, int d) { return 1; }
+int cudaStreamSynchronize(void *a) { return 1; } int ncclGetUniqueId(id *a) { return 1; }
+int ncclCommInitRank(void **a, int b, id c, int d) { return 1; }
+int ncclCommSplit(void *a, int b, int c, void **d, void *e) { return 1; }
+int ncclCommCount(void *a, int *b) { return 1; } int ncclCommUserRank(void *a, int *b) { return 1; }
+int ncclAllReduce(void *a, void *b, long c, int d, int e, void *f, void *g) { return 1; }
+int ncclAllGather(void *a, void *b, long c, int d, void *e, void *f) { return 1; }
+int ncclBroadcast(void *a, void *b, long c, int d, int e, void *f, void *g) { return 1; }
+int ncclSend(void *a, long b, int c, int d, void *e, void *f) { return 1; }
+int ncclRecv(void *a, long b, int c, int d, void *e, void *f) { return 1; }
+int ncclCommDestroy(void *a) { return 1; }";
+
+/// `program RANK RANKS FILE`: each rank says 10 and its number, the first one makes the id, which lies in FILE.
+const RANK: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+typedef struct { char bytes[128]; } id;
+int cudaSetDevice(int), cudaMalloc(void *, size_t), cudaMemcpy(void *, void *, size_t, int), cudaStreamSynchronize(void *);
+int ncclGetUniqueId(id *), ncclCommInitRank(void *, int, id, int), ncclCommSplit(void *, int, int, void *, void *);
+int ncclCommCount(void *, int *), ncclCommUserRank(void *, int *), ncclCommDestroy(void *);
+int ncclAllReduce(void *, void *, size_t, int, int, void *, void *), ncclAllGather(void *, void *, size_t, int, void *, void *);
+int ncclBroadcast(void *, void *, size_t, int, int, void *, void *);
+int ncclSend(void *, size_t, int, int, void *, void *), ncclRecv(void *, size_t, int, int, void *, void *);
+static void *communicator, *half;
+static long *device, said, got[8];
+static void print(const char *what, int count) {
+    cudaMemcpy(got, device + 1, 8 * count, 2);
+    printf("%s", what);
+    for (int i = 0; i < count; i++) printf(" %ld", got[i]);
+    printf("\n");
+}
+int main(int count, char **arguments) {
+    int rank = atoi(arguments[1]), ranks = atoi(arguments[2]), size, place;
+    id name;
+    char path[4096];
+    snprintf(path, sizeof path, "%s.part", arguments[3]);
+    if (rank == 0 || count > 4) {
+        ncclGetUniqueId(&name);
+        FILE *out = fopen(path, "w");
+        fwrite(&name, 1, sizeof name, out);
+        fclose(out);
+        rename(path, arguments[3]);
+    }
+    FILE *in;
+    while (!(in = fopen(arguments[3], "r"))) usleep(1000);
+    fread(&name, 1, sizeof name, in);
+    if (cudaSetDevice(count > 4 ? 0 : rank) || ncclCommInitRank(&communicator, ranks, name, rank)) return 1;
+    cudaMalloc(&device, 1000);
+    said = 10 + rank;
+    cudaMemcpy(device, &said, 8, 1);
+    // 4 is an integer of 64 bits; 0 is their sum.
+    ncclAllReduce(device, device + 1, 1, 4, 0, communicator, 0);
+    cudaStreamSynchronize(0);
+    print("sum", 1);
+    ncclAllGather(device, device + 1, 1, 4, communicator, 0);
+    print("all", ranks);
+    ncclBroadcast(device, device + 1, 1, 4, 1, communicator, 0);
+    print("second", 1);
+    ncclRecv(device + 1, 1, 4, (rank + 1) % ranks, communicator, 0);
+    ncclSend(device, 1, 4, (rank + ranks - 1) % ranks, communicator, 0);
+    print("next", 1);
+    // Backwards: the last of a half is its first.
+    ncclCommSplit(communicator, rank % 2, -rank, &half, 0);
+    ncclCommCount(half, &size);
+    ncclCommUserRank(half, &place);
+    printf("half %d %d\n", size, place);
+    ncclAllGather(device, device + 1, 1, 4, half, 0);
+    print("half", size);
+    ncclCommDestroy(half);
+    ncclCommDestroy(communicator);
+}"#;
+
+#[test]
+fn ranks_hear_what_the_host_of_another_says() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), CUDA, RANK, &[]);
+    let run = machine(4, 4 << 30, PhantomOptions::default());
+    let start = |rank: usize| {
+        let mut command = Command::new(folder.path().join("program"));
+        command.args([&rank.to_string(), "4"]).arg(folder.path().join("id")).envs(run.environment());
+        command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let ranks: Vec<_> = [3, 1, 0, 2].map(|rank| (rank, start(rank))).into();
+    for (rank, program) in ranks {
+        let said = String::from_utf8(program.wait_with_output().unwrap().stdout).unwrap();
+        let (next, half) = (10 + (rank + 1) % 4, [if rank % 2 == 0 { "12 10" } else { "13 11" }, "1", "0"]);
+        let place = half[if rank < 2 { 1 } else { 2 }];
+        let expected =
+            format!("sum 46\nall 10 11 12 13\nsecond 11\nnext {next}\nhalf 2 {place}\nhalf {}\n", half[0]);
+        assert_eq!(said, expected, "rank {rank}");
+    }
+    let report = run.report().unwrap();
+    assert_eq!(report.counts.collectives, 4 * 6);
+    for gpu in report.gpus {
+        // A context and communicators of 4 and 2 ranks, which were given back.
+        assert!(gpu.peak_communication_bytes > 512 << 20, "{gpu:?}");
+        assert!(gpu.peak_bytes > gpu.peak_communication_bytes + (100 << 20), "{gpu:?}");
+        assert_eq!(gpu.used_bytes, 0);
+    }
+}
+
+#[test]
+fn pretended_ranks_say_what_the_one_says() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), CUDA, RANK, &[]);
+    let mut options = PhantomOptions::default();
+    options.pretend_ranks = true;
+    let run = machine(1, 4 << 30, options);
+    let mut command = Command::new(folder.path().join("program"));
+    command.args(["3", "4"]).arg(folder.path().join("id")).arg("alone").envs(run.environment());
+    let output = command.output().unwrap();
+    // Nobody is behind a send, and a broadcast of another's leaves what there is.
+    let expected = "sum 52\nall 13 13 13 13\nsecond 13\nnext 0\nhalf 4 3\nhalf 13 13 13 13\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{output:?}");
+}
+
+#[test]
+fn a_program_sees_the_devices_that_it_may_see_and_nvml_all() {
+    let program = r#"#include <stdio.h>
+int cudaGetDeviceCount(int *), cudaSetDevice(int), cudaGetDevice(int *), cudaDeviceGetPCIBusId(char *, int, int);
+int nvmlDeviceGetCount_v2(unsigned *);
+int main() {
+    int count = -1, current = -1;
+    unsigned all = 0;
+    char bus[16] = "none";
+    cudaGetDeviceCount(&count);
+    nvmlDeviceGetCount_v2(&all);
+    cudaDeviceGetPCIBusId(bus, 16, 0);
+    int last = cudaSetDevice(count - 1), beyond = cudaSetDevice(count);
+    cudaGetDevice(&current);
+    printf("%d %u %s %d %d %d", count, all, bus, last, beyond, current);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), CUDA, program, &[]);
+    let run = machine(4, 4 << 30, PhantomOptions::default());
+    // cudaErrorInvalidDevice is 101.
+    for (visible, expected) in [
+        (None, "4 4 0000:01:00.0 0 101 3"),
+        (Some("2,1"), "2 4 0000:03:00.0 0 101 1"),
+        (Some("GPU-7672616d-7363-6f70-6570-68616e746f03"), "1 4 0000:04:00.0 0 101 0"),
+        (Some(""), "0 4 none 101 101 0"),
+    ] {
+        let mut command = Command::new(folder.path().join("program"));
+        command.envs(run.environment()).env_remove("CUDA_VISIBLE_DEVICES");
+        let output = command.envs(visible.map(|visible| ("CUDA_VISIBLE_DEVICES", visible))).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{visible:?}: {output:?}");
+    }
 }

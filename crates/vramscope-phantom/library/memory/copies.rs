@@ -9,11 +9,12 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::reads;
 use super::space::{device_of, give_pages_back, pointer};
 use crate::calls::launches;
 use crate::graphs::add_work;
 use crate::machine::{lock, machine};
-use crate::state::{Counter, VALUE_BYTES};
+use crate::state::VALUE_BYTES;
 use crate::status::{Answer, Refusal};
 
 /// Bytes that another rank says, once it has come to it.
@@ -154,7 +155,6 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
 
 fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {
     let is_value = size as usize <= VALUE_BYTES;
-    machine().count(if is_value { Counter::ValuesRead } else { Counter::ResultsRead });
     look_up(from, size);
     if content(from, size).is_some() {
         move_bytes(to, from, size);
@@ -162,6 +162,7 @@ fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {
         // SAFETY: the caller of a copy hands in as many bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer(to).cast::<u8>(), bytes.len()) };
     } else {
+        reads::notice(is_value);
         match machine().state.random_values() {
             Some(seed) => randomize(to, size, seed),
             None => write_zeros(to, size),

@@ -6,6 +6,7 @@
 pub(crate) mod async_pool;
 pub(crate) mod copies;
 pub(crate) mod host;
+mod reads;
 pub(crate) mod space;
 pub(crate) mod virtual_memory;
 

@@ -10,6 +10,9 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use vramscope::phantom::PhantomRun;
+
+use crate::say::say;
 
 /// Between two looks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -27,11 +30,12 @@ pub(crate) struct Ended {
     pub(crate) killed: bool,
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end, and to that of all its processes which hold memory of the run's GPUs.
 ///
 /// # Errors
 /// Where it cannot be started.
 pub(crate) fn run(
+    run: &PhantomRun,
     command: &[OsString],
     environment: Vec<(&'static str, OsString)>,
     timeout: Option<Duration>,
@@ -51,9 +55,11 @@ pub(crate) fn run(
     }
     let child = child.spawn().with_context(|| program.to_string_lossy().into_owned())?;
     let ended = wait(child, timeout, &asked);
+    let others = end_others(run);
     watched.into_iter().for_each(|id| {
         signal_hook::low_level::unregister(id);
     });
+    others?;
     Ok(ended?)
 }
 
@@ -76,10 +82,7 @@ fn wait(mut child: Child, timeout: Option<Duration>, asked: &AtomicBool) -> std:
             None if is_over || asked.load(Ordering::Relaxed) => {
                 timed_out = is_over;
                 ended = Some(Instant::now());
-                if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                    // A program that has just ended needs no asking.
-                    kill_process(pid, Signal::TERM).ok();
-                }
+                signal(child.id(), Signal::TERM);
             }
             Some(since) if !killed && since.elapsed() >= GRACE => {
                 killed = true;
@@ -88,5 +91,31 @@ fn wait(mut child: Child, timeout: Option<Duration>, asked: &AtomicBool) -> std:
             _ => {}
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// Asks processes to end that outlived the program which started them, so that what they did is written, too.
+fn end_others(run: &PhantomRun) -> anyhow::Result<()> {
+    let others = run.processes()?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    say("note: processes of the program outlive it and hold GPU memory: they are asked to end");
+    others.iter().for_each(|&id| signal(id, Signal::TERM));
+    let asked = Instant::now();
+    while asked.elapsed() < GRACE {
+        if run.processes()?.is_empty() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    run.processes()?.into_iter().for_each(|id| signal(id, Signal::KILL));
+    Ok(())
+}
+
+fn signal(id: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+        // A process that has just ended needs no asking.
+        kill_process(pid, signal).ok();
     }
 }

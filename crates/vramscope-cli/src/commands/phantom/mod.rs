@@ -3,6 +3,7 @@
 mod card;
 mod child;
 mod list;
+mod rank;
 mod recordings;
 mod run;
 mod verdict;

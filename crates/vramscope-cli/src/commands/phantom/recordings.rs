@@ -2,14 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
+
+use crate::output::Output;
 use vramscope::phantom::with_first;
 
 /// The file that Python imports on its own; it turns PyTorch's history on.
 const RECORDER: &str = include_str!("sitecustomize.py");
+
+/// What it brings along for programs that wait for values or check them.
+const VALUES: &str = include_str!("values.py");
 
 /// What programs of several processes need; the recorder imports it.
 const RANKS: &str = include_str!("ranks.py");
@@ -19,6 +25,14 @@ const RANKS: &str = include_str!("ranks.py");
 pub(crate) struct Recorded {
     pub(crate) file: PathBuf,
     pub(crate) facts: Facts,
+}
+
+impl Recorded {
+    /// The number in the machine of a device that the process has a number for.
+    pub(crate) fn gpu(&self, device: i64) -> i64 {
+        let of = usize::try_from(device).ok().and_then(|device| self.facts.devices.get(device));
+        of.map_or(device, |of| of.gpu)
+    }
 }
 
 /// What the recorder says of a process.
@@ -35,6 +49,8 @@ pub(crate) struct Facts {
 /// PyTorch's own counters of a device, of the whole process.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Counters {
+    /// The device's number in the machine, which CUDA_VISIBLE_DEVICES may have the program count otherwise.
+    pub(crate) gpu: i64,
     pub(crate) peak_allocated_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) num_alloc_retries: u64,
@@ -45,7 +61,9 @@ pub(crate) struct Counters {
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let (python, recordings) = (folder.join("python"), folder.join("recordings"));
     fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
-    for (name, text) in [("sitecustomize.py", RECORDER), ("vramscope_ranks.py", RANKS)] {
+    for (name, text) in
+        [("sitecustomize.py", RECORDER), ("vramscope_values.py", VALUES), ("vramscope_ranks.py", RANKS)]
+    {
         fs::write(python.join(name), text).context("the phantom's folder")?;
     }
     Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])
@@ -78,10 +96,10 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
             Some(rank) => beside(out, &format!("-rank{rank}")),
             None => beside(out, &format!("-{}", i + 1)),
         };
-        // The folder for temporary files may be on another disk.
-        fs::rename(&recorded.file, &name)
-            .or_else(|_| fs::copy(&recorded.file, &name).map(drop))
-            .with_context(|| name.display().to_string())?;
+        let mut kept = Output::file(&name)?;
+        let mut from = fs::File::open(&recorded.file).with_context(|| recorded.file.display().to_string())?;
+        io::copy(&mut from, &mut kept).with_context(|| name.display().to_string())?;
+        kept.finish()?;
         recorded.file = name;
     }
     Ok(())

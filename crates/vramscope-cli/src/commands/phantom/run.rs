@@ -9,6 +9,7 @@ use vramscope::phantom::{MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
 use super::card::{Card, context_bytes};
 use super::child::{self, Ended};
+use super::rank;
 use super::recordings::{self, Recorded};
 use super::verdict::{self, Demand, OnCard};
 use super::words::{self, Answer};
@@ -24,6 +25,11 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     let card = Card::of(args);
     if card.total <= card.context {
         bail!("a device of {} bytes has no room for a context of {} bytes", card.total, card.context);
+    }
+    if let (Some(world_size), Some(rank)) = (args.world_size, args.rank)
+        && rank >= world_size
+    {
+        bail!("there is no rank {rank} among {world_size}: they count from 0");
     }
     let first = attempt(args, if args.sweep_gpus { UNLIMITED } else { card.total })?;
     let ran_out = first.demands.iter().any(|demand| demand.ooms > 0);
@@ -93,16 +99,20 @@ fn attempt(args: &PhantomRunArgs, total: u64) -> anyhow::Result<Attempt> {
         Values::Zeros => None,
         Values::Random(seed) => Some(seed),
     };
+    options.pretend_ranks = args.world_size.is_some();
     let run = PhantomRun::new(&vec![phantom; args.gpus.into()], options)?;
     let mut environment = run.environment();
     environment.extend(recordings::prepare(run.folder())?);
+    if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
+        environment.extend(rank::environment(rank, world_size, args.gpus.into()));
+    }
     if let Some(conf) = &args.conf {
         // The name since PyTorch 2.9, and the one before.
         environment.extend(
             ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"].map(|name| (name, OsString::from(conf))),
         );
     }
-    let ended = child::run(&args.command, environment, args.steps_timeout, args.json)?;
+    let ended = child::run(&run, &args.command, environment, args.steps_timeout, args.json)?;
     let machine = run.report()?;
     let recordings = recordings::collect(run.folder())?;
     let demands = verdict::demands(&recordings)?;

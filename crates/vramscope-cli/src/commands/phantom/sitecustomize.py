@@ -23,14 +23,15 @@ def import_next_sitecustomize():
         spec.loader.exec_module(module)
 
 
-class AfterTorch(importlib.abc.MetaPathFinder):
-    """Finds torch as the others do, and has `then` called when it is imported."""
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Finds a module as the others do, and has `then` called when it is imported."""
 
-    def __init__(self, then):
+    def __init__(self, name, then):
+        self.name = name
         self.then = then
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -53,18 +54,20 @@ class Recorder:
         self.pid = os.getpid()
         self.path = os.path.join(folder, str(self.pid))
         self.ran_out = False
+        # A program that records a history of its own would cut this one, or end it.
+        self.record_history = torch.cuda.memory._record_memory_history
+        torch.cuda.memory._record_memory_history = lambda *arguments, **options: None
 
     def start(self):
         import atexit
         import signal
         import threading
 
-        memory = self.torch.cuda.memory
         # cudaMallocAsync and allocators that programs bring have no history.
-        if memory.get_allocator_backend() != "native":
+        if self.torch.cuda.get_allocator_backend() != "native":
             return
         # Frames of C++ would have to be looked up one by one when the snapshot is written, which takes minutes.
-        memory._record_memory_history(max_entries=sys.maxsize, stacks="python")
+        self.record_history(max_entries=sys.maxsize, stacks="python")
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
         atexit.register(self.write)
         if threading.current_thread() is threading.main_thread():
@@ -107,7 +110,10 @@ class Recorder:
     def facts_of(self, device):
         """PyTorch's own counters of a device."""
         stats = self.torch.cuda.memory_stats(device)
+        # The last byte of a phantom's UUID is its number in the machine: CUDA_VISIBLE_DEVICES has programs count otherwise.
+        uuid = getattr(self.torch.cuda.get_device_properties(device), "uuid", None)
         return {
+            "gpu": device if uuid is None else int(str(uuid)[-2:], 16),
             "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
             "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
             "num_alloc_retries": stats.get("num_alloc_retries", 0),
@@ -129,10 +135,19 @@ def record_when_torch_starts(torch):
 
 def after_torch(torch):
     import vramscope_ranks
+    import vramscope_values
 
     record_when_torch_starts(torch)
     vramscope_ranks.prepare(torch)
+    vramscope_values.without_checks(torch)
 
 
-sys.meta_path.insert(0, AfterTorch(after_torch))
+def after_transformers(utils):
+    import vramscope_values
+
+    vramscope_values.longest_generation(utils)
+
+
+sys.meta_path.insert(0, AfterImport("torch", after_torch))
+sys.meta_path.insert(0, AfterImport("transformers.generation.utils", after_transformers))
 import_next_sitecustomize()

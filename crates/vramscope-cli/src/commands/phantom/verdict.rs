@@ -39,7 +39,7 @@ pub(crate) fn demands(recordings: &[Recorded]) -> anyhow::Result<Vec<Demand>> {
             let is_oom = |action: &&vramscope::trace::Action| **action == vramscope::trace::Action::Oom;
             demands.push(Demand {
                 rank: recorded.facts.rank,
-                device: device.device,
+                device: recorded.gpu(device.device),
                 peak_allocated: peaks.allocated.bytes,
                 peak_reserved: peaks.reserved.bytes,
                 ooms: device.events.actions().iter().filter(is_oom).count() as u64,

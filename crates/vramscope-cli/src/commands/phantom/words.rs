@@ -143,19 +143,31 @@ fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     }
 }
 
+/// So many lines of the program are named where it read values.
+const LINES: usize = 5;
+
 fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let counts = answer.machine.counts;
-    if counts.values_read > 0 {
+    if counts.values_read + counts.results_read > 0 {
         let values = if answer.args.values == Values::Zeros {
             "Kernels compute nothing"
         } else {
             "Values are made up"
         };
-        let read = counted(counts.values_read, "single value");
+        let (single, larger) =
+            (counted(counts.values_read, "single value"), counted(counts.results_read, "larger result"));
         writeln!(
             out,
-            "\n{values}: the program read {read} from the GPU (as `.item()` does), and may go another way on a real one."
+            "\n{values}: the program read {single} (as `.item()` does) and {larger} from the GPU, and may go another way on a \
+             real one."
         )?;
+        let read_at = &answer.machine.read_at;
+        for at in read_at.iter().take(LINES) {
+            writeln!(out, "  {} ({})", at.line, counted(at.reads, "time"))?;
+        }
+        if read_at.len() > LINES {
+            writeln!(out, "  and {} more", counted((read_at.len() - LINES) as u64, "line"))?;
+        }
     }
     Ok(())
 }
@@ -193,6 +205,7 @@ pub(crate) struct Json {
     results_read: u64,
     collectives: u64,
     unanswered: Vec<CallJson>,
+    read_at: Vec<ReadAtJson>,
 }
 
 #[derive(Serialize)]
@@ -212,7 +225,7 @@ struct ProcessJson {
 
 #[derive(Serialize)]
 struct DeviceJson {
-    device: usize,
+    device: i64,
     peak_allocated_bytes: u64,
     peak_reserved_bytes: u64,
     num_alloc_retries: u64,
@@ -247,6 +260,12 @@ struct CallJson {
     is_refused: bool,
 }
 
+#[derive(Serialize)]
+struct ReadAtJson {
+    line: String,
+    reads: u64,
+}
+
 pub(crate) fn json(answer: &Answer<'_>) -> Json {
     let Answer { args, card, ended, machine, recordings, cards, needed, remedy, fits, .. } = answer;
     let gpus = machine.gpus.iter().enumerate();
@@ -254,9 +273,9 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         rank: recorded.facts.rank,
         torch: recorded.facts.torch.clone(),
         recording: args.record.as_ref().map(|_| recorded.file.display().to_string()),
-        devices: (recorded.facts.devices.iter().enumerate())
-            .map(|(device, of)| DeviceJson {
-                device,
+        devices: (recorded.facts.devices.iter())
+            .map(|of| DeviceJson {
+                device: of.gpu,
                 peak_allocated_bytes: of.peak_allocated_bytes,
                 peak_reserved_bytes: of.peak_reserved_bytes,
                 num_alloc_retries: of.num_alloc_retries,
@@ -294,5 +313,10 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         results_read: machine.counts.results_read,
         collectives: machine.counts.collectives,
         unanswered: machine.unanswered.iter().map(call).collect(),
+        read_at: machine
+            .read_at
+            .iter()
+            .map(|at| ReadAtJson { line: at.line.clone(), reads: at.reads })
+            .collect(),
     }
 }

@@ -1,6 +1,8 @@
 //! `vramscope phantom`: programs on GPUs that are not there. PyTorch is a stand-in here, which leaves a recording of the project's
 //! behind; what PyTorch itself does on a phantom is tested with `./test --torch`.
 
+mod ranks;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -156,4 +158,39 @@ fn every_rank_is_recorded() {
         files,
         ["run-rank0.pickle", "run-rank1.pickle"].map(|name| Path::new(name).as_os_str().to_owned())
     );
+}
+
+/// What a kernel would have computed is counted, with the line of the program that read it; what the program put there is not.
+#[test]
+fn lines_that_read_values_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "import ctypes
+cuda = ctypes.CDLL(None)
+at, value = ctypes.c_void_p(), ctypes.c_longlong(7)
+cuda.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(8))
+cuda.cudaMemcpy(at, ctypes.byref(value), ctypes.c_size_t(8), 1)
+cuda.cudaMemcpy(ctypes.byref(value), at, ctypes.c_size_t(8), 2)
+assert value.value == 7
+cuda.cudaLaunchKernel()
+for _ in range(3):
+    cuda.cudaMemcpy(ctypes.byref(value), at, ctypes.c_size_t(8), 2)
+assert value.value == 0
+";
+    fs::write(folder.path().join("program.py"), program).unwrap();
+    let mut command = vramscope(&["phantom", "run", "--json", "--", "python3", "program.py"]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["values_read"], &answer["results_read"]), (&Value::from(3), &Value::from(0)));
+    assert_eq!(answer["read_at"], serde_json::json!([{"line": "program.py:10", "reads": 3}]));
+}
+
+/// A program that records a history of its own does not cut what is recorded of it.
+#[test]
+fn a_history_of_the_programs_own_changes_nothing() {
+    let program = "import torch\n\
+                   torch.cuda.memory._record_memory_history(enabled=None)";
+    let output = python(&["--json"], "leak.pickle", program).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(text(&output.stderr).matches("recording").count(), 1, "{output:?}");
 }

@@ -1,0 +1,86 @@
+"""What all cases have in common: how they are listed and run, and how bytes are counted."""
+
+import faulthandler
+import gc
+import importlib.util
+import sys
+import traceback
+
+import torch
+
+# After so many seconds a case hangs: the program says where, and ends.
+PATIENCE = 300
+
+CASES = []
+
+
+def case(function=None, *, needs=()):
+    """Lists a function as a case; it fails when it raises. `needs` are modules without which it is passed over."""
+    if function is None:
+        return lambda function: case(function, needs=needs)
+    CASES.append((function, needs))
+    return function
+
+
+def run(subjects):
+    """Runs the cases of modules with these names; how many failed."""
+    passed, failed, skipped = 0, 0, 0
+    for function, needs in CASES:
+        name = f"{function.__module__}.{function.__name__}"
+        if function.__module__ not in subjects:
+            continue
+        missing = [module for module in needs if importlib.util.find_spec(module) is None]
+        if missing:
+            print(f"skipped {name}: {', '.join(missing)} is not installed", flush=True)
+            skipped += 1
+            continue
+        clean()
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        try:
+            function()
+        except Exception:
+            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
+            failed += 1
+        else:
+            print(f"ok {name}", flush=True)
+            passed += 1
+        faulthandler.cancel_dump_traceback_later()
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return failed
+
+
+def clean():
+    """Gives back what the case before held, so that a case counts its own bytes alone."""
+    torch.compiler.reset()
+    gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+
+
+def bytes_of(tensors):
+    """Bytes that these tensors ask the allocator for."""
+    return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+
+
+class Held:
+    """Counts what is held more than when it was made, in bytes that were asked for: workspaces of cuBLAS aside."""
+
+    def __init__(self):
+        self.before = requested()
+
+    def more(self):
+        return requested() - self.before
+
+
+def requested():
+    torch._C._cuda_clearCublasWorkspaces()
+    return torch.cuda.memory_stats()["requested_bytes.all.current"]
+
+
+def main(subjects):
+    known = sorted({function.__module__ for function, _ in CASES})
+    wrong = set(subjects) - set(known)
+    if wrong:
+        sys.exit(f"there are no cases of {', '.join(sorted(wrong))}, only of {', '.join(known)}")
+    sys.exit(run(subjects) > 0)

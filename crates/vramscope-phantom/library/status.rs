@@ -47,6 +47,7 @@ pub(crate) enum Library {
     Curand,
     Nccl,
     Cufile,
+    Cupti,
     Nvshmem,
 }
 
@@ -124,6 +125,8 @@ impl Library {
                 InvalidValue | InvalidDevice | NoDevice | InvalidHandle | InsufficientSize | NotFound => 4,
                 NotSupported | NoKernelImage => 5,
             },
+            // cupti_result.h: not supported.
+            Self::Cupti => 27,
             // cufile.h: not supported on this platform.
             Self::Cufile => 5007,
             // nvshmemx_error.h: not supported.

@@ -59,7 +59,7 @@ fn library_of(name: &str) -> Library {
 }
 
 /// How names begin, and whose they are.
-const PREFIXES: [(&str, Library); 13] = [
+const PREFIXES: [(&str, Library); 14] = [
     ("cuda", Library::Runtime),
     ("__cuda", Library::Runtime),
     ("nvml", Library::Nvml),
@@ -72,6 +72,7 @@ const PREFIXES: [(&str, Library); 13] = [
     ("nccl", Library::Nccl),
     ("pnccl", Library::Nccl),
     ("cuFile", Library::Cufile),
+    ("cupti", Library::Cupti),
     ("nvshmem", Library::Nvshmem),
 ];
 
@@ -105,13 +106,13 @@ pub(crate) fn look_at_new_objects() {
     });
 }
 
-/// Says once that a program wants NVIDIA's own driver: a runtime that is linked statically does, and so does CUPTI.
+/// Says once that a program brings NVIDIA's runtime itself.
 pub(crate) fn say_that_a_runtime_is_linked_statically() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(
-            "a library in this program accepts no driver but NVIDIA's, and does not work on a phantom GPU: the profiler of CUDA \
-             activities (CUPTI), or one with NVIDIA's runtime linked into itself (as in CuPy's wheels)",
+            "a library in this program brings NVIDIA's runtime linked into itself (CuPy's wheels do), which accepts no driver \
+             but NVIDIA's: it cannot run on a phantom GPU",
         );
     }
 }

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 # How names of NVIDIA's functions begin. Those of the compiler (nvrtc, nvJitLink) work without a GPU and stay NVIDIA's own.
-LINKED = re.compile(r"(__cuda|cuda|cublas|cudnn|cufft|cufile|cuFile|curand|cusolver|cusparse|nccl|nvml|nvshmem|cu[A-Z])\w+")
+LINKED = re.compile(r"(__cuda|cuda|cublas|cudnn|cufft|cufile|cuFile|curand|cusolver|cusparse|cupti|nccl|nvml|nvshmem|cu[A-Z])\w+")
 # Functions of the driver and of NVML are looked up by names that say what they are about.
 LOOKED_UP = re.compile(
     rb"\0((?:cu(?:Ctx|Dev|Device|Event|Func|Get|Graph|GreenCtx|Init|Ipc|Kernel|Launch|Library|Link|Logs|Mem|Memcpy|Memset|Module"

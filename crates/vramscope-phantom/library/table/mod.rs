@@ -22,6 +22,7 @@ mod file;
 mod nccl;
 mod nvml;
 mod nvshmem;
+mod profiler;
 mod runtime;
 mod solver;
 mod sparse;
@@ -65,6 +66,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         nccl::ROWS,
         file::ROWS,
         nvshmem::ROWS,
+        profiler::ROWS,
     ];
     tables.into_iter().flatten()
 }

@@ -8,6 +8,7 @@
 
 mod budget;
 mod cancel;
+mod cards;
 mod changes;
 mod churn;
 mod column;
@@ -44,6 +45,7 @@ pub use budget::{
     Budget, BudgetCheck, DeviceRecording, Growth, HighWater, Measured, Status, Unknown, Verdict,
 };
 pub use cancel::Cancel;
+pub use cards::{Demand, OnCard, on_cards};
 pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};

@@ -2,22 +2,25 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Instant;
 
 use crate::graphs::{self, Point};
 use crate::handles::new_handle;
 use crate::machine::lock;
 use crate::memory::async_pool::at_synchronization;
+use crate::nccl::{Barrier, barrier_before_event, wait_for_barriers};
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 use crate::threads::use_current_device;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Event {
     recorded: Option<Instant>,
     /// Where in a capture it was recorded: streams that wait for it are captured, too.
     captured: Option<Point>,
+    /// What all ranks have to come to before it happens.
+    barrier: Option<Arc<Barrier>>,
 }
 
 #[derive(Default)]
@@ -77,7 +80,7 @@ pub(crate) fn synchronize_stream(stream: usize) -> Answer {
 
 /// Waits for other ranks, where work stands behind a barrier; all else is done.
 fn wait() {
-    crate::nccl::wait_for_barriers();
+    wait_for_barriers();
     at_synchronization();
 }
 
@@ -109,7 +112,7 @@ pub(crate) fn create_event(event: Out<usize>) -> Answer {
 
 pub(crate) fn create_event_with_flags(event: Out<usize>, _flags: u32) -> Answer {
     let new = new_handle();
-    lock(&STREAMS).events.insert(new, Event { recorded: None, captured: None });
+    lock(&STREAMS).events.insert(new, Event { recorded: None, captured: None, barrier: None });
     event.set(new)
 }
 
@@ -120,7 +123,11 @@ pub(crate) fn destroy_event(event: usize) -> Answer {
 pub(crate) fn record(event: usize, stream: usize) -> Answer {
     let mut streams = lock(&STREAMS);
     let event = streams.events.get_mut(&event).ok_or(Refusal::InvalidHandle)?;
-    *event = Event { recorded: Some(Instant::now()), captured: graphs::point(stream) };
+    *event = Event {
+        recorded: Some(Instant::now()),
+        captured: graphs::point(stream),
+        barrier: barrier_before_event(stream),
+    };
     Ok(())
 }
 
@@ -128,9 +135,23 @@ pub(crate) fn record_with_flags(event: usize, stream: usize, _flags: u32) -> Ans
     record(event, stream)
 }
 
-/// An event that was recorded has happened.
+/// An event that was recorded has happened, but for barriers.
 pub(crate) fn query_event(event: usize) -> Answer {
-    lock(&STREAMS).events.get(&event).map(drop).ok_or(Refusal::InvalidHandle)
+    let streams = lock(&STREAMS);
+    let event = streams.events.get(&event).ok_or(Refusal::InvalidHandle)?;
+    if event.barrier.as_ref().is_none_or(|barrier| barrier.is_over()) {
+        Ok(())
+    } else {
+        Err(Refusal::NotReady)
+    }
+}
+
+pub(crate) fn synchronize_event(event: usize) -> Answer {
+    let waits = lock(&STREAMS).events.get(&event).ok_or(Refusal::InvalidHandle)?.barrier.is_some();
+    if waits {
+        wait_for_barriers();
+    }
+    Ok(())
 }
 
 pub(crate) fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {

@@ -108,7 +108,9 @@ def alone(arguments, way):
     assert [process["rank"] for process in answer["processes"]] == [3]
     if way not in ("fsdp2", "tensor"):
         return None
-    among = said(run(arguments, ["--gpus", "8"], torchrun(8, way))[2])[3]
+    code, _, text = run(arguments, ["--gpus", "8"], torchrun(8, way))
+    assert code == 0, last_line_of_error(text)
+    among = said(text)[3]
     assert pretended == among, f"{pretended}, and among the others {among}"
     return f"holds; {pretended['peak_allocated']:,} bytes, as among the others"
 

@@ -248,7 +248,7 @@ fn pretended_ranks_say_what_the_one_says() {
     let mut command = Command::new(folder.path().join("program"));
     command.args(["3", "4"]).arg(folder.path().join("id")).arg("alone").envs(run.environment());
     let output = command.output().unwrap();
-    // Nobody is behind a send, and a broadcast of another's leaves what there is.
+    // Nobody is behind a send.
     let expected = "sum 52\nall 13 13 13 13\nsecond 13\nnext 0\nhalf 4 3\nhalf 13 13 13 13\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{output:?}");
 }

@@ -133,7 +133,7 @@ fn no_text_of_others_steers_the_terminal() {
         vec!["check", plain, "--baseline", file, "--max-growth", "5%"],
         vec!["check", plain, "--max-peak", "1", "--no-oom", "--junit", "-"],
         vec!["diff", file, plain],
-        vec!["diff", plain, file, "--json"],
+        vec!["diff", plain, file],
     ];
     let by = ["line", "function", "file", "module", "stack", "pool", "stream"];
     commands.extend(by.map(|by| vec!["report", file, "--by", by]));

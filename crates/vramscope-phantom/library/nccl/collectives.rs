@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use super::barriers::remember;
 use super::buffers::Use;
 use super::messages::Mailbox;
 use super::reduction::{Operation, reduce, size_of_type};
@@ -117,10 +118,10 @@ pub(crate) fn broadcast(
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
     let root = call.rank(root)?;
-    let is_root = root == call.mailbox.rank;
-    let said = call.say(Some(send).filter(|_| is_root), call.size);
-    // A pretended root has what this rank has; and nothing moves where it lies already.
-    if !(is_root && send == receive || !is_root && call.mailbox.is_pretended()) {
+    // A pretended root says what this rank would.
+    let says = root == call.mailbox.rank || call.mailbox.is_pretended();
+    let said = call.say(Some(send).filter(|_| says), call.size);
+    if !(says && send == receive) {
         call.expect_one(receive, root, &said, 0);
     }
     Ok(())
@@ -144,9 +145,9 @@ pub(crate) fn all_reduce(
     kind: c_int,
     operation: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
-    reduce_to(Some(receive), send, count, kind, operation, communicator)
+    reduce_to(Some(receive), send, count, kind, operation, communicator, stream)
 }
 
 #[allow(clippy::too_many_arguments, reason = "ncclReduce's own")]
@@ -158,10 +159,10 @@ pub(crate) fn reduce_to_root(
     operation: c_int,
     root: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let is_root = usize::try_from(root).ok() == Some(mailbox(communicator)?.rank);
-    reduce_to(Some(receive).filter(|_| is_root), send, count, kind, operation, communicator)
+    reduce_to(Some(receive).filter(|_| is_root), send, count, kind, operation, communicator, stream)
 }
 
 /// A reduction of all ranks, which comes to lie at `receive` where this rank wants it.
@@ -172,13 +173,14 @@ fn reduce_to(
     kind: c_int,
     operation: c_int,
     communicator: usize,
+    stream: usize,
 ) -> Answer {
     let mut call = Call::new(communicator, count, kind)?;
     let operation = Operation::of(operation).filter(|_| call.size <= MOST_REDUCED);
     call.travels &= operation.is_some();
     let said = call.say(Some(send), call.size);
     if count == 1 {
-        call.mailbox.remember_barrier(said.0);
+        remember(&call.mailbox, said.0, stream);
     }
     let Some(receive) = receive else { return Ok(()) };
     let Some(operation) = operation.filter(|_| call.travels) else {

@@ -6,11 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::machine::{is_running, lock, machine, map_words, say, state_path};
+use crate::machine::{is_running, machine, map_words, say, state_path};
 use crate::signals;
 
 /// So long PyTorch waits for a collective of NCCL, too, unless a program says otherwise.
@@ -136,6 +135,19 @@ impl Mailbox {
         fs::read(self.path(rank, to, number)?).ok()
     }
 
+    /// Whether all ranks have come to an operation.
+    pub(super) fn have_all_come(&self, number: u64) -> bool {
+        let has_come = |posted: &AtomicU64| posted.load(Ordering::Acquire) > number;
+        (0..self.ranks).all(|rank| self.posted(rank, For::Everyone).is_none_or(has_come))
+    }
+
+    /// Waits until all ranks have come to an operation, or will not.
+    pub(super) fn wait_for_all(&self, number: u64) {
+        for rank in 0..self.ranks {
+            self.wait(rank, For::Everyone, number);
+        }
+    }
+
     /// Waits until a rank has posted a message. False where it does not come.
     fn wait(&self, rank: usize, to: For, number: u64) -> bool {
         let Some(posted) = self.posted(rank, to) else { return false };
@@ -170,34 +182,5 @@ impl Mailbox {
         }
         self.post(number, Some(own));
         (number, (0..self.ranks).map(|rank| self.read(rank, number).unwrap_or_default()).collect())
-    }
-
-    /// Notes that operation `number` is such as barriers are made of.
-    pub(super) fn remember_barrier(self: &Arc<Self>, number: u64) {
-        if self.shared.is_some() {
-            let mut barriers = lock(&BARRIERS);
-            barriers.push((Arc::clone(self), number));
-            OUTSTANDING.store(barriers.len(), Ordering::Release);
-        }
-    }
-}
-
-/// Operations that whoever synchronizes next waits for.
-static BARRIERS: Mutex<Vec<(Arc<Mailbox>, u64)>> = Mutex::new(Vec::new());
-
-/// How many of them there are.
-static OUTSTANDING: AtomicUsize = AtomicUsize::new(0);
-
-/// Waits until all ranks have come to what barriers are made of.
-pub(crate) fn wait_for_barriers() {
-    if OUTSTANDING.load(Ordering::Acquire) == 0 {
-        return;
-    }
-    let barriers = std::mem::take(&mut *lock(&BARRIERS));
-    OUTSTANDING.store(0, Ordering::Release);
-    for (mailbox, number) in barriers {
-        for rank in 0..mailbox.ranks {
-            mailbox.wait(rank, For::Everyone, number);
-        }
     }
 }

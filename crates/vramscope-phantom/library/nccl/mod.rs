@@ -4,6 +4,7 @@
 //! parameters, shapes, pickled objects. So bytes that the host put into device memory travel (`messages.rs`), where an
 //! operation takes them (`collectives.rs`); whatever a kernel would have computed reads as zeros, as everywhere.
 
+mod barriers;
 mod buffers;
 mod collectives;
 mod messages;
@@ -12,8 +13,8 @@ mod reduction;
 use std::ffi::c_int;
 use std::sync::Arc;
 
+pub(crate) use barriers::{Barrier, barrier_before_event, wait_for_barriers};
 pub(crate) use collectives::*;
-pub(crate) use messages::wait_for_barriers;
 
 use crate::handles::{Objects, new_handle};
 use crate::machine::machine;

@@ -112,7 +112,7 @@ calls! {
         cuEventDestroy_v2(event: usize) = streams::destroy_event;
         cuEventRecord(event: usize, stream: usize) = streams::record;
         cuEventQuery(event: usize) = streams::query_event;
-        cuEventSynchronize(event: usize) = streams::query_event;
+        cuEventSynchronize(event: usize) = streams::synchronize_event;
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cuStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
 

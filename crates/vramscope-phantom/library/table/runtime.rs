@@ -78,7 +78,7 @@ calls! {
         cudaEventRecord(event: usize, stream: usize) = streams::record;
         cudaEventRecordWithFlags(event: usize, stream: usize, flags: u32) = streams::record_with_flags;
         cudaEventQuery(event: usize) = streams::query_event;
-        cudaEventSynchronize(event: usize) = streams::query_event;
+        cudaEventSynchronize(event: usize) = streams::synchronize_event;
         cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
 

@@ -7,11 +7,11 @@ Without a subject it runs all but `limits`, whose cases run out of memory on pur
 
 import sys
 
-import attention, cases, compiled, convolutions, graphs, limits, linear_algebra, loading, memory, operators
+import attention, cases, compiled, convolutions, graphs, history, limits, linear_algebra, loading, memory, operators
 import optimizers, precision, recurrent, tools, adapters, generation, quantized
 
 ALL = [
-    attention, compiled, convolutions, graphs, linear_algebra, loading, memory, operators, optimizers, precision, recurrent,
+    attention, compiled, convolutions, graphs, history, linear_algebra, loading, memory, operators, optimizers, precision, recurrent,
     tools, adapters, generation, quantized,
 ]
 

@@ -8,11 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::output::Output;
+use vramscope::gpus::Gpu;
 use vramscope::phantom::with_first;
+
+use crate::output::Output;
 
 /// The file that Python imports on its own; it turns PyTorch's history on.
 const RECORDER: &str = include_str!("sitecustomize.py");
+
+/// How the recorder shares the history with programs that use it, too.
+const HISTORY: &str = include_str!("history.py");
 
 /// What it brings along for programs that wait for values or check them.
 const VALUES: &str = include_str!("values.py");
@@ -42,8 +47,23 @@ pub(crate) struct Facts {
     pub(crate) torch: String,
     /// The process's rank, where it was started as one of several.
     pub(crate) rank: Option<u64>,
+    /// The architectures that PyTorch brings kernels for, as `sm_90` and, of PTX, `compute_90`.
+    architectures: Vec<String>,
     /// PyTorch's own counters, by device.
     pub(crate) devices: Vec<Counters>,
+}
+
+impl Facts {
+    /// Whether PyTorch's kernels run on a card: machine code does on later cards of its major version, PTX on all later ones.
+    fn has_kernels(&self, gpu: &Gpu) -> bool {
+        let runs = |architecture: &String| {
+            let (kind, number) = architecture.split_once('_')?;
+            let number: u32 = number.trim_end_matches(char::is_alphabetic).parse().ok()?;
+            Some(number <= gpu.capability && (kind == "compute" || number / 10 == gpu.capability / 10))
+        };
+        // What cannot be read is taken to run.
+        self.architectures.is_empty() || self.architectures.iter().any(|name| runs(name).unwrap_or(true))
+    }
 }
 
 /// PyTorch's own counters of a device, of the whole process.
@@ -57,13 +77,21 @@ pub(crate) struct Counters {
     pub(crate) num_ooms: u64,
 }
 
+/// Whether the kernels that the processes brought run on a card.
+pub(crate) fn has_kernels(recordings: &[Recorded], gpu: &Gpu) -> bool {
+    recordings.iter().all(|recorded| recorded.facts.has_kernels(gpu))
+}
+
 /// Puts the recorder into `folder`, and says what a Python program needs to find it.
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let (python, recordings) = (folder.join("python"), folder.join("recordings"));
     fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
-    for (name, text) in
-        [("sitecustomize.py", RECORDER), ("vramscope_values.py", VALUES), ("vramscope_ranks.py", RANKS)]
-    {
+    for (name, text) in [
+        ("sitecustomize.py", RECORDER),
+        ("vramscope_history.py", HISTORY),
+        ("vramscope_values.py", VALUES),
+        ("vramscope_ranks.py", RANKS),
+    ] {
         fs::write(python.join(name), text).context("the phantom's folder")?;
     }
     Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])
@@ -118,7 +146,22 @@ fn beside(out: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use vramscope::gpus::GPUS;
+
     use super::*;
+
+    #[test]
+    fn kernels_run_on_cards_of_their_major_version_and_ptx_on_later_ones() {
+        let runs_on = |architectures: &[&str], name: &str| {
+            let architectures = architectures.iter().map(|&name| name.to_owned()).collect();
+            let facts = Facts { torch: String::new(), rank: None, architectures, devices: Vec::new() };
+            facts.has_kernels(GPUS.iter().find(|gpu| gpu.name == name).unwrap())
+        };
+        assert!(runs_on(&["sm_80", "sm_90a"], "rtx4090") && runs_on(&["sm_80", "sm_90a"], "h100-80gb"));
+        assert!(!runs_on(&["sm_80", "sm_90"], "v100-16gb") && !runs_on(&["sm_80", "sm_90"], "rtx5090"));
+        assert!(runs_on(&["sm_80", "compute_90"], "rtx5090") && !runs_on(&["compute_90"], "rtx4090"));
+        assert!(runs_on(&[], "v100-16gb"));
+    }
 
     #[test]
     fn a_rank_stands_before_the_extension() {

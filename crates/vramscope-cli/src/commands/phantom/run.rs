@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 
-use anyhow::bail;
-use vramscope::analysis::Capacity;
+use anyhow::{Context as _, bail};
+use vramscope::analysis::{Capacity, OnCard, on_cards};
 use vramscope::gpus::{GPUS, Gpu};
 use vramscope::phantom::{MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
 use super::card::{Card, context_bytes};
 use super::child::{self, Ended};
 use super::rank;
-use super::recordings::{self, Recorded};
-use super::verdict::{self, Demand, OnCard};
+use super::recordings::{self, Recorded, has_kernels};
+use super::verdict::{self, Asked};
 use super::words::{self, Answer};
 use crate::Found;
 use crate::args::{PhantomRunArgs, Values};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
         bail!("there is no rank {rank} among {world_size}: they count from 0");
     }
     let first = attempt(args, if args.sweep_gpus { UNLIMITED } else { card.total })?;
-    let ran_out = first.demands.iter().any(|demand| demand.ooms > 0);
+    let ran_out = first.asked.iter().any(|asked| asked.demand.ooms > 0);
     let second = if ran_out && !args.once {
         say("note: it ran out of memory: it runs once more, without a limit, to learn what it needs");
         Some(attempt(args, UNLIMITED)?)
@@ -48,14 +48,13 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
         Some(free) => remedy(&card, free)?,
         None => None,
     };
-    let needed = second.as_ref().map(|free| fullest(&free.demands) + card.context + outside(&card, free));
-    let Attempt { run, ended, machine, demands, mut recordings } = first;
+    let needed = second.as_ref().map(|free| fullest(&free.asked) + card.context + outside(&card, free));
+    let Attempt { run, ended, machine, asked, mut recordings } = first;
     if let Some(out) = &args.record {
         recordings::keep(&mut recordings, out)?;
     }
     let fits = if args.sweep_gpus { cards.iter().flatten().any(|on| on.fits) } else { !ran_out };
-    let answer =
-        Answer { args, card: &card, ended, machine, demands, recordings, cards, needed, remedy, fits };
+    let answer = Answer { args, card: &card, ended, machine, asked, recordings, cards, needed, remedy, fits };
     if args.json {
         print_json(&words::json(&answer))?;
     } else {
@@ -75,7 +74,7 @@ struct Attempt {
     ended: Ended,
     machine: MachineReport,
     recordings: Vec<Recorded>,
-    demands: Vec<Demand>,
+    asked: Vec<Asked>,
 }
 
 fn attempt(args: &PhantomRunArgs, total: u64) -> anyhow::Result<Attempt> {
@@ -115,8 +114,8 @@ fn attempt(args: &PhantomRunArgs, total: u64) -> anyhow::Result<Attempt> {
     let ended = child::run(&run, &args.command, environment, args.steps_timeout, args.json)?;
     let machine = run.report()?;
     let recordings = recordings::collect(run.folder())?;
-    let demands = verdict::demands(&recordings)?;
-    Ok(Attempt { run, ended, machine, recordings, demands })
+    let asked = verdict::asked(&recordings)?;
+    Ok(Attempt { run, ended, machine, recordings, asked })
 }
 
 /// The cards that were asked about, of which the first that fits is the smallest; `free` ran without a limit, or did not
@@ -124,33 +123,37 @@ fn attempt(args: &PhantomRunArgs, total: u64) -> anyhow::Result<Attempt> {
 fn cards(args: &PhantomRunArgs, card: &Card, free: &Attempt) -> anyhow::Result<Vec<OnCard>> {
     let mut listed: Vec<&'static Gpu> = GPUS.iter().collect();
     listed.sort_by_key(|gpu| (gpu.total_bytes, gpu.name));
-    let needed = free.demands.iter().map(|demand| demand.peak_allocated).max().unwrap_or(0);
+    let needed = free.asked.iter().map(|asked| asked.demand.peak_allocated).max().unwrap_or(0);
     let outside = outside(card, free);
     let overhead = |gpu: &Gpu| context_bytes(args, gpu) + outside;
     let sweep = args.sweep_gpus;
     let could = listed.into_iter().filter(|gpu| sweep || gpu.total_bytes >= needed + overhead(gpu));
-    verdict::on_cards(&free.demands, could, overhead, |on| sweep || !on.fits)
+    let could = could.filter(|gpu| sweep || has_kernels(&free.recordings, gpu));
+    let demands = free.asked.iter().map(|asked| &asked.demand);
+    let mut cards = on_cards(demands, could, overhead, |on| sweep || !on.fits).context("replay")?;
+    cards.iter_mut().for_each(|on| on.fits &= has_kernels(&free.recordings, on.gpu));
+    Ok(cards)
 }
 
 /// Bytes of the fullest card that were held beside PyTorch's allocator and one context.
 fn outside(card: &Card, free: &Attempt) -> u64 {
     let beside = |(device, gpu): (usize, &vramscope::phantom::GpuUse)| {
-        let of_device = free.demands.iter().filter(|demand| demand.device == device as i64);
+        let of_device = free.asked.iter().filter(|asked| asked.gpu == device as i64);
         gpu.peak_bytes
-            .saturating_sub(of_device.map(|demand| demand.peak_reserved).max()? + card.context)
+            .saturating_sub(of_device.map(|asked| asked.demand.peak_reserved).max()? + card.context)
             .into()
     };
     free.machine.gpus.iter().enumerate().filter_map(beside).max().unwrap_or(0)
 }
 
 /// The most that PyTorch's allocator reserved of one card.
-fn fullest(demands: &[Demand]) -> u64 {
-    demands.iter().map(|demand| demand.peak_reserved).max().unwrap_or(0)
+fn fullest(asked: &[Asked]) -> u64 {
+    asked.iter().map(|asked| asked.demand.peak_reserved).max().unwrap_or(0)
 }
 
 /// Settings under which everything fits on the card, where one and the same do.
 fn remedy(card: &Card, free: &Attempt) -> anyhow::Result<Option<String>> {
     let capacity = Capacity { total: card.total, overhead: card.context + outside(card, free) };
-    let fullest = free.demands.iter().max_by_key(|demand| demand.peak_reserved);
-    fullest.map_or(Ok(None), |demand| demand.remedy(capacity))
+    let fullest = free.asked.iter().map(|asked| &asked.demand).max_by_key(|demand| demand.peak_reserved);
+    fullest.map_or(Ok(None), |demand| demand.remedy(capacity)).context("replay")
 }

@@ -3,7 +3,8 @@
 Python imports this file on its own when its folder is on the path. It waits for the program to import torch, and for torch
 to start its GPUs: then it turns the history on. When the program ends, runs out of memory for the first time or is asked to
 end (SIGTERM), it writes a snapshot and a few facts into the folder that VRAMSCOPE_RECORDINGS names, as PID.pickle and PID.json.
-What programs of several processes need is in vramscope_ranks.py, beside this file.
+The history is shared with programs that use it, too (vramscope_history.py, beside this file); what programs of several processes
+need is in vramscope_ranks.py.
 """
 
 import importlib.abc
@@ -50,13 +51,13 @@ class Recorder:
     """The history of one process."""
 
     def __init__(self, torch, folder):
+        import vramscope_history
+
         self.torch = torch
         self.pid = os.getpid()
         self.path = os.path.join(folder, str(self.pid))
         self.ran_out = False
-        # A program that records a history of its own would cut this one, or end it.
-        self.record_history = torch.cuda.memory._record_memory_history
-        torch.cuda.memory._record_memory_history = lambda *arguments, **options: None
+        self.history = vramscope_history.SharedHistory(torch)
 
     def start(self):
         import atexit
@@ -66,8 +67,7 @@ class Recorder:
         # cudaMallocAsync and allocators that programs bring have no history.
         if self.torch.cuda.get_allocator_backend() != "native":
             return
-        # Frames of C++ would have to be looked up one by one when the snapshot is written, which takes minutes.
-        self.record_history(max_entries=sys.maxsize, stacks="python")
+        self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
         atexit.register(self.write)
         if threading.current_thread() is threading.main_thread():
@@ -92,19 +92,22 @@ class Recorder:
         if os.getpid() != self.pid:
             return
         import json
+        import pickle
 
         cuda = self.torch.cuda
         facts = {
             "torch": self.torch.__version__,
             "rank": number_in_environment("RANK"),
             "program": sys.argv[:1],
+            "architectures": cuda.get_arch_list(),
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
         # Each file is whole before it has its name, and a recording without facts is none: the facts come first.
         with open(self.path + ".part", "w") as out:
             json.dump(facts, out)
         os.replace(self.path + ".part", self.path + ".json")
-        cuda.memory._dump_snapshot(self.path + ".part")
+        with open(self.path + ".part", "wb") as out:
+            pickle.dump(self.history.snapshot(), out)
         os.replace(self.path + ".part", self.path + ".pickle")
 
     def facts_of(self, device):

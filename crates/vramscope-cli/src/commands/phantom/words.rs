@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 
 use serde::Serialize;
+use vramscope::analysis::OnCard;
 use vramscope::phantom::{MachineReport, Unanswered};
 use vramscope::report::{bytes, counted};
 
 use super::card::Card;
 use super::child::Ended;
-use super::recordings::Recorded;
-use super::verdict::{Demand, OnCard};
+use super::recordings::{Recorded, has_kernels};
+use super::verdict::Asked;
 use crate::args::{PhantomRunArgs, Values};
 
 /// All that is known of a run.
@@ -19,7 +20,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) card: &'a Card,
     pub(crate) ended: Ended,
     pub(crate) machine: MachineReport,
-    pub(crate) demands: Vec<Demand>,
+    pub(crate) asked: Vec<Asked>,
     pub(crate) recordings: Vec<Recorded>,
     /// Cards by their size; `None` where nothing is known of other cards.
     pub(crate) cards: Option<Vec<OnCard>>,
@@ -47,7 +48,7 @@ pub(crate) fn end(ended: Ended) -> String {
 pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
     let mut out = String::new();
     writeln!(out)?;
-    if answer.demands.is_empty() && answer.machine.gpus.iter().all(|gpu| gpu.peak_bytes == 0) {
+    if answer.asked.is_empty() && answer.machine.gpus.iter().all(|gpu| gpu.peak_bytes == 0) {
         writeln!(out, "The program did not use a GPU.")?;
         return Ok(out);
     }
@@ -65,12 +66,12 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
 }
 
 fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    let Answer { args, card, demands, .. } = answer;
+    let Answer { args, card, asked, .. } = answer;
     let (name, total) = (args.gpu.name, bytes(card.total));
     if args.sweep_gpus {
         return writeln!(out, "What the program needs, on {name} without a limit:");
     }
-    let failed: u64 = demands.iter().map(|demand| demand.ooms).sum();
+    let failed: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
     match failed {
         0 if !answer.ended.status.success() && !answer.ended.timed_out => {
             writeln!(out, "It fits on {name} ({total}) as far as it went: it did not come to its end.")
@@ -81,14 +82,13 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 }
 
 fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    let Answer { card, demands, machine, .. } = answer;
+    let Answer { card, asked, machine, .. } = answer;
     writeln!(out)?;
     for (device, gpu) in machine.gpus.iter().enumerate().filter(|(_, gpu)| gpu.peak_bytes > 0) {
         writeln!(out, "GPU {device}, at the peak")?;
-        let of_device: Vec<&Demand> =
-            demands.iter().filter(|demand| demand.device == device as i64).collect();
-        for demand in &of_device {
-            let who = demand.rank.map_or(String::new(), |rank| format!(", rank {rank}"));
+        let of_device: Vec<&Asked> = asked.iter().filter(|asked| asked.gpu == device as i64).collect();
+        for Asked { rank, demand, .. } in &of_device {
+            let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
             let (reserved, allocated) = (bytes(demand.peak_reserved), bytes(demand.peak_allocated));
             writeln!(out, "  {reserved:>12}  PyTorch's allocator{who}, {allocated} of it allocated: exact")?;
         }
@@ -97,7 +97,7 @@ fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
             "  {:>12}  a CUDA context: modelled, by card and release of CUDA",
             bytes(card.context)
         )?;
-        let known: u64 = of_device.iter().map(|demand| demand.peak_reserved + card.context).sum();
+        let known: u64 = of_device.iter().map(|asked| asked.demand.peak_reserved + card.context).sum();
         if gpu.peak_bytes > known && !of_device.is_empty() {
             writeln!(
                 out,
@@ -124,6 +124,9 @@ fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
         for on in cards {
             let (total, reserved) = (bytes(on.gpu.total_bytes), bytes(on.peak_reserved));
             let verdict = match (on.fits, on.num_alloc_retries) {
+                (false, _) if !has_kernels(&answer.recordings, on.gpu) => {
+                    "PyTorch has no kernels for it".to_owned()
+                }
                 (false, _) => "does not fit".to_owned(),
                 (true, 0) => "fits".to_owned(),
                 (true, n) => format!("fits, and gives its cache back {}", counted(n, "time")),

@@ -189,7 +189,9 @@ assert value.value == 0
 #[test]
 fn a_history_of_the_programs_own_changes_nothing() {
     let program = "import torch\n\
-                   torch.cuda.memory._record_memory_history(enabled=None)";
+                   memory = torch.cuda.memory\n\
+                   assert memory._snapshot()['device_traces'] == [[]]\n\
+                   memory._record_memory_history(enabled=None)";
     let output = python(&["--json"], "leak.pickle", program).output().unwrap();
     assert_eq!(code(&output), 0, "{output:?}");
     assert_eq!(text(&output.stderr).matches("recording").count(), 1, "{output:?}");

@@ -1,0 +1,110 @@
+"""One history of PyTorch's for two: the whole run, and what the program records by itself.
+
+PyTorch has one history a process. Here it is on from the start, without a limit, and stays on. A program that turns it on by
+itself gets, when it asks for a snapshot, the part of it that it would have recorded.
+"""
+
+import functools
+import inspect
+import sys
+
+TRACES = ("device_traces", "host_traces")
+
+
+def in_place_of(function, other):
+    """`other` as a function with the name, text and signature of `function`."""
+
+    @functools.wraps(function)
+    def stand_in(*arguments, **options):
+        return other(*arguments, **options)
+
+    return stand_in
+
+
+class SharedHistory:
+    """PyTorch's history, as this run and the program use it."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.memory = torch.cuda.memory
+        # PyTorch's own.
+        self.record = self.memory._record_memory_history
+        self.snapshot = self.memory._snapshot
+        self.programs = None
+        self.stacks = "python"
+        self.is_on = False
+        self.memory._record_memory_history = in_place_of(self.record, self.record_for_program)
+        self.memory._snapshot = in_place_of(self.snapshot, self.snapshot_for_program)
+
+    def start(self):
+        """Begins the history of the whole run; called when PyTorch has started its GPUs."""
+        self.is_on = True
+        # Frames of C++ have to be looked up one by one when a snapshot is made, which takes minutes: only programs that ask get them.
+        self.record(max_entries=sys.maxsize, stacks=self.stacks)
+
+    def record_for_program(self, enabled="all", *arguments, **options):
+        asked = self.asked(enabled, arguments, options)
+        if asked is None:
+            # PyTorch says what is wrong.
+            return self.record(enabled, *arguments, **options)
+        if not enabled:
+            self.programs = None
+            return
+        if self.programs is None or asked.get("clear_history"):
+            self.programs = ProgramsPart(self.snapshot() if self.is_on else {})
+        self.programs.limit(1 if enabled == "state" else asked["max_entries"], asked.get("skip_actions"))
+        self.stacks = asked["stacks"]
+        if self.is_on:
+            more = {name: asked[name] for name in ("compile_context", "global_record_annotations") if name in asked}
+            self.record(max_entries=sys.maxsize, stacks=self.stacks, **more)
+
+    def asked(self, enabled, arguments, options):
+        """What the program asks for, in today's words; None where PyTorch would refuse it."""
+        legacy = isinstance(enabled, bool)
+        known = self.memory._record_memory_history_legacy if legacy else self.memory._record_memory_history_impl
+        try:
+            asked = inspect.signature(known).bind(enabled, *arguments, **options)
+        except TypeError:
+            return None
+        asked.apply_defaults()
+        asked = asked.arguments
+        if legacy:
+            asked["max_entries"] = asked["trace_alloc_max_entries"]
+            asked["stacks"] = "all" if asked["record_context_cpp"] else "python"
+        is_known = (legacy or enabled in (None, "state", "all")) and asked["stacks"] in ("python", "all")
+        return asked if is_known else None
+
+    def snapshot_for_program(self, *arguments, **options):
+        snapshot = self.snapshot(*arguments, **options)
+        if self.programs is None:
+            for traces in TRACES:
+                if traces in snapshot:
+                    snapshot[traces] = [[] for _ in snapshot[traces]]
+        else:
+            self.programs.cut(snapshot)
+        return snapshot
+
+
+class ProgramsPart:
+    """The part of a history that a program recorded: it begins where `snapshot` ends."""
+
+    def __init__(self, snapshot):
+        # Making a snapshot is an event, too, which comes after those that it shows.
+        self.begins = {name: [len(trace) + 1 for trace in snapshot.get(name, [])] for name in TRACES}
+        self.annotations = len(snapshot.get("external_annotations", []))
+
+    def limit(self, max_entries, skip_actions):
+        self.max_entries = max_entries
+        self.skip_actions = skip_actions or []
+
+    def cut(self, snapshot):
+        for name in TRACES:
+            if name in snapshot:
+                begins = self.begins[name] + [0] * len(snapshot[name])
+                snapshot[name] = [self.part(trace, begin) for trace, begin in zip(snapshot[name], begins)]
+        if "external_annotations" in snapshot:
+            snapshot["external_annotations"] = snapshot["external_annotations"][self.annotations :]
+
+    def part(self, trace, begin):
+        wanted = [event for event in trace[begin:] if event["action"] not in self.skip_actions]
+        return wanted[-self.max_entries :]

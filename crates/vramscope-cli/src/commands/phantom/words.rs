@@ -1,11 +1,12 @@
 //! What a run is told as: for people, and as JSON.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 
 use serde::Serialize;
 use vramscope::analysis::OnCard;
-use vramscope::phantom::{MachineReport, Unanswered};
+use vramscope::phantom::{GpuUse, MachineReport, Unanswered};
 use vramscope::report::{bytes, counted};
 
 use super::card::Card;
@@ -58,8 +59,13 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
     values(&mut out, answer)?;
     unanswered(&mut out, &answer.machine.unanswered)?;
     if answer.args.record.is_some() {
-        for recorded in &answer.recordings {
-            writeln!(out, "\nRecording: {}", recorded.file.display())?;
+        match &answer.recordings[..] {
+            [] => {}
+            [one] => writeln!(out, "\nRecording: {}", one.file.display())?,
+            several => {
+                writeln!(out, "\nRecordings:")?;
+                several.iter().try_for_each(|recorded| writeln!(out, "  {}", recorded.file.display()))?;
+            }
         }
     }
     Ok(out)
@@ -82,33 +88,49 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 }
 
 fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    let Answer { card, asked, machine, .. } = answer;
     writeln!(out)?;
-    for (device, gpu) in machine.gpus.iter().enumerate().filter(|(_, gpu)| gpu.peak_bytes > 0) {
-        writeln!(out, "GPU {device}, at the peak")?;
-        let of_device: Vec<&Asked> = asked.iter().filter(|asked| asked.gpu == device as i64).collect();
-        for Asked { rank, demand, .. } in &of_device {
-            let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
-            let (reserved, allocated) = (bytes(demand.peak_reserved), bytes(demand.peak_allocated));
-            writeln!(out, "  {reserved:>12}  PyTorch's allocator{who}, {allocated} of it allocated: exact")?;
+    let mut used: Vec<(usize, &GpuUse)> =
+        answer.machine.gpus.iter().enumerate().filter(|(_, gpu)| gpu.peak_bytes > 0).collect();
+    if used.len() <= 2 {
+        for (device, gpu) in used {
+            writeln!(out, "GPU {device}, at the peak")?;
+            gpu_needs(out, answer, device, gpu)?;
         }
-        writeln!(
-            out,
-            "  {:>12}  a CUDA context: modelled, by card and release of CUDA",
-            bytes(card.context)
-        )?;
-        let known: u64 = of_device.iter().map(|asked| asked.demand.peak_reserved + card.context).sum();
-        if gpu.peak_bytes > known && !of_device.is_empty() {
-            writeln!(
-                out,
-                "  {:>12}  taken beside PyTorch's allocator: counted",
-                bytes(gpu.peak_bytes - known)
-            )?;
-        }
-        let (used, free) = (bytes(gpu.peak_bytes), bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes)));
-        writeln!(out, "  {used:>12}  in use, {free} free")?;
+    } else {
+        used.sort_by_key(|(device, gpu)| (Reverse(gpu.peak_bytes), *device));
+        let (device, fullest) = used[0];
+        writeln!(out, "GPU {device}, the fullest of {}, at the peak", used.len())?;
+        gpu_needs(out, answer, device, fullest)?;
+        let (most, least) = (used[1].1.peak_bytes, used[used.len() - 1].1.peak_bytes);
+        writeln!(out, "Of the others {} to {} are in use at their peaks.", bytes(least), bytes(most))?;
     }
-    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT, and buffers of NCCL, count nothing.")
+    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT count nothing.")
+}
+
+/// What was held of a GPU, a line each: what is exact, what is modelled, and what was only counted.
+fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize, gpu: &GpuUse) -> std::fmt::Result {
+    let mut line = |held: u64, what: &str| writeln!(out, "  {:>12}  {what}", bytes(held));
+    let processes: Vec<&Asked> = answer.asked.iter().filter(|asked| asked.gpu == device as i64).collect();
+    let mut known = 0;
+    for Asked { rank, demand, .. } in &processes {
+        let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
+        let allocated = bytes(demand.peak_allocated);
+        line(demand.peak_reserved, &format!("PyTorch's allocator{who}, {allocated} of it allocated: exact"))?;
+        known += demand.peak_reserved;
+    }
+    let contexts = processes.len().max(1) as u64 * answer.card.context;
+    let what = if processes.len() > 1 { "CUDA contexts" } else { "a CUDA context" };
+    line(contexts, &format!("{what}: modelled, by card and release of CUDA"))?;
+    known += contexts;
+    if gpu.peak_communication_bytes > 0 {
+        line(gpu.peak_communication_bytes, "buffers of NCCL: modelled")?;
+        known += gpu.peak_communication_bytes;
+    }
+    if gpu.peak_bytes > known && !processes.is_empty() {
+        line(gpu.peak_bytes - known, "taken beside PyTorch's allocator: counted")?;
+    }
+    let free = bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes));
+    line(gpu.peak_bytes, &format!("in use, {free} free"))
 }
 
 fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
@@ -215,6 +237,7 @@ pub(crate) struct Json {
 struct GpuJson {
     device: usize,
     peak_bytes: u64,
+    peak_communication_bytes: u64,
     total_bytes: u64,
 }
 
@@ -301,7 +324,12 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         signal: ended.status.signal(),
         timed_out: ended.timed_out,
         gpus: gpus
-            .map(|(device, gpu)| GpuJson { device, peak_bytes: gpu.peak_bytes, total_bytes: gpu.total_bytes })
+            .map(|(device, gpu)| GpuJson {
+                device,
+                peak_bytes: gpu.peak_bytes,
+                peak_communication_bytes: gpu.peak_communication_bytes,
+                total_bytes: gpu.total_bytes,
+            })
             .collect(),
         processes: recordings.iter().map(process).collect(),
         smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits)).map(CardJson::of),

@@ -9,11 +9,11 @@ Without a subject it runs all but `limits`, whose cases run out of memory on pur
 import sys
 
 import attention, cases, compiled, convolutions, graphs, history, limits, linear_algebra, loading, memory, operators
-import optimizers, precision, recurrent, settings, tools, adapters, generation, quantized, values
+import optimizers, precision, recurrent, tools, adapters, generation, quantized, values
 
 ALL = [
     attention, compiled, convolutions, graphs, history, linear_algebra, loading, memory, operators, optimizers, precision,
-    recurrent, settings, tools, adapters, generation, quantized,
+    recurrent, tools, adapters, generation, quantized,
 ]
 
 if __name__ == "__main__":

@@ -64,12 +64,11 @@ class Recorder:
         import signal
         import threading
 
-        try:
-            self.history.start()
-        except RuntimeError as error:
-            # Only PyTorch's own allocator has a history.
-            print(f"vramscope phantom: nothing is recorded: {error}", file=sys.stderr, flush=True)
+        # cudaMallocAsync and allocators that programs bring have no history.
+        if self.torch.cuda.get_allocator_backend() != "native":
+            print("vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr)
             return
+        self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
         atexit.register(self.write)
         if threading.current_thread() is threading.main_thread():

@@ -96,6 +96,23 @@ pub(crate) fn memory_v2(handle: usize, out: Out<[u64; 5]>) -> Answer {
     out.set([0x0200_0028, total, 0, free, used])
 }
 
+/// The beginning of `nvmlGpuFabricInfo_v2_t`: the caller says the version.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct FabricInfo {
+    version: u32,
+    cluster: [u8; 16],
+    status: u32,
+    clique: u32,
+    state: u8,
+}
+
+/// The GPU belongs to no fabric of GPUs of several machines (`NVML_GPU_FABRIC_STATE_NOT_SUPPORTED`).
+pub(crate) fn fabric(handle: usize, info: Out<FabricInfo>) -> Answer {
+    NVML_DEVICES.device(handle)?;
+    info.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0, ..info.get()? })
+}
+
 /// Nothing is computed.
 pub(crate) fn utilization(handle: usize, rates: Out<[u32; 2]>) -> Answer {
     NVML_DEVICES.device(handle)?;

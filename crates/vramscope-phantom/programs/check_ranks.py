@@ -90,6 +90,9 @@ def on_ranks(arguments, way, ranks):
                 expected = rank[theirs] if own else 0
                 assert of[ours] == expected, f"rank {rank['rank']}, GPU {device}: {ours} is {of[ours]}, not {expected}"
     assert answer["collectives"] > 0
+    fullest = max(gpu["peak_bytes"] for gpu in answer["gpus"])
+    assert answer["gpus"][answer["fullest_gpu"]]["peak_bytes"] == fullest
+    assert answer["fullest_rank"] == answer["fullest_gpu"], answer["fullest_rank"]
     unknown = [call["name"] for call in answer["unanswered"]]
     assert not unknown, f"no answer to {unknown}"
     peaks = [rank["peak_allocated"] for rank in counted]

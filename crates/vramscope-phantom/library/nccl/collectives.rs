@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::barriers::remember;
 use super::buffers::Use;
+use super::groups::{self, Broadcast};
 use super::messages::Mailbox;
 use super::reduction::{Operation, reduce, size_of_type};
 use super::{connected, mailbox};
@@ -118,11 +119,15 @@ pub(crate) fn broadcast(
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
     let root = call.rank(root)?;
+    let is_own = root == call.mailbox.rank;
     // A pretended root says what this rank would.
-    let says = root == call.mailbox.rank || call.mailbox.is_pretended();
+    let says = is_own || call.mailbox.is_pretended();
     let said = call.say(Some(send).filter(|_| says), call.size);
     if !(says && send == receive) {
         call.expect_one(receive, root, &said, 0);
+    }
+    if call.mailbox.is_pretended() {
+        groups::note(Broadcast { communicator, receive, size: call.size, own: said.1, is_own });
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod barriers;
 mod buffers;
 mod collectives;
+pub(crate) mod groups;
 mod messages;
 mod reduction;
 

@@ -23,6 +23,8 @@ calls! {
         ncclCommCount(communicator: usize, count: Out<c_int>) = nccl::count;
         ncclCommUserRank(communicator: usize, rank: Out<c_int>) = nccl::rank;
         ncclCommCuDevice(communicator: usize, device: Out<c_int>) = nccl::device;
+        ncclGroupStart() = nccl::groups::start;
+        ncclGroupEnd() = nccl::groups::end;
         ncclMemAlloc(address: Out<u64>, size: usize) = crate::memory::malloc;
         ncclMemFree(address: u64) = crate::memory::free;
         ncclAllGather(from: u64, to: u64, count: usize, kind: c_int, communicator: usize, stream: usize)
@@ -60,7 +62,7 @@ calls! {
         ncclCommGetAsyncError[1: i32] ncclCommMemStats[2: u64] ncclCommRegister[3: usize]
     }
     succeed {
-        ncclCommDeregister ncclCommFinalize ncclCommResume ncclCommRevoke ncclCommSuspend ncclGroupEnd ncclGroupStart
+        ncclCommDeregister ncclCommFinalize ncclCommResume ncclCommRevoke ncclCommSuspend
         ncclRedOpDestroy
     }
     refuse {

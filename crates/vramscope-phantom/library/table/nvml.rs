@@ -32,6 +32,7 @@ calls! {
             = nvml::processes;
         nvmlDeviceGetGraphicsRunningProcesses_v3(device: usize, count: Out<u32>) = nvml::none;
         nvmlDeviceGetMPSComputeRunningProcesses_v3(device: usize, count: Out<u32>) = nvml::none;
+        nvmlDeviceGetGpuFabricInfoV(device: usize, info: Out<nvml::FabricInfo>) = nvml::fabric;
         nvmlSystemGetDriverVersion(version: Out<u8>, length: u32) = nvml::driver_version;
         nvmlSystemGetNVMLVersion(version: Out<u8>, length: u32) = nvml::driver_version;
         nvmlSystemGetCudaDriverVersion(version: Out<c_int>) = crate::device::driver_version;
@@ -46,7 +47,7 @@ calls! {
     }
     refuse {
         nvmlDeviceGetClockInfo nvmlDeviceGetEccMode nvmlDeviceGetEnforcedPowerLimit nvmlDeviceGetFanSpeed
-        nvmlDeviceGetGpuFabricInfoV nvmlDeviceGetMaxClockInfo nvmlDeviceGetMemoryAffinity nvmlDeviceGetMigMode
+        nvmlDeviceGetMaxClockInfo nvmlDeviceGetMemoryAffinity nvmlDeviceGetMigMode
         nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetNvLinkRemotePciInfo_v2 nvmlDeviceGetNvLinkState
         nvmlDeviceGetPerformanceState nvmlDeviceGetPowerManagementLimit nvmlDeviceGetPowerUsage
         nvmlDeviceGetTemperature nvmlDeviceGetTopologyCommonAncestor nvmlDeviceGetTotalEnergyConsumption

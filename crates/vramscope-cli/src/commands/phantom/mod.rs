@@ -2,6 +2,7 @@
 
 mod card;
 mod child;
+mod json;
 mod list;
 mod rank;
 mod recordings;

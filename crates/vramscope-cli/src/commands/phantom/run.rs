@@ -9,6 +9,7 @@ use vramscope::phantom::{MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
 use super::card::{Card, context_bytes};
 use super::child::{self, Ended};
+use super::json;
 use super::rank;
 use super::recordings::{self, Recorded, has_kernels};
 use super::verdict::{self, Asked};
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     let fits = if args.sweep_gpus { cards.iter().flatten().any(|on| on.fits) } else { !ran_out };
     let answer = Answer { args, card: &card, ended, machine, asked, recordings, cards, needed, remedy, fits };
     if args.json {
-        print_json(&words::json(&answer))?;
+        print_json(&json::json(&answer))?;
     } else {
         print_text(&words::text(&answer)?)?;
     }

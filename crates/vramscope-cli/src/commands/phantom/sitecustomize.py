@@ -64,6 +64,9 @@ class Recorder:
         import signal
         import threading
 
+        # cudaMallocAsync and allocators that programs bring have no history.
+        if self.torch.cuda.get_allocator_backend() != "native":
+            return
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
         atexit.register(self.write)

@@ -1,12 +1,10 @@
-//! What a run is told as: for people, and as JSON.
+//! What a run is told as for people.
 
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 
-use serde::Serialize;
 use vramscope::analysis::OnCard;
-use vramscope::phantom::{GpuUse, MachineReport, Unanswered};
+use vramscope::phantom::{MachineReport, Unanswered};
 use vramscope::report::{bytes, counted};
 
 use super::card::Card;
@@ -30,6 +28,23 @@ pub(crate) struct Answer<'a> {
     /// Settings with which it fits where it does not.
     pub(crate) remedy: Option<String>,
     pub(crate) fits: bool,
+}
+
+impl Answer<'_> {
+    /// The GPUs that anybody used, by their numbers.
+    fn used_gpus(&self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.machine.gpus.len()).filter(|&device| self.machine.gpus[device].peak_bytes > 0)
+    }
+
+    /// The GPU that had most in use at any time; the first of several.
+    pub(super) fn fullest_gpu(&self) -> Option<usize> {
+        self.used_gpus().rev().max_by_key(|&device| self.machine.gpus[device].peak_bytes)
+    }
+
+    /// What processes asked of a GPU.
+    pub(super) fn asked_of(&self, device: usize) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(move |asked| asked.gpu == device as i64)
+    }
 }
 
 /// How a program ended that did not come to its end.
@@ -89,28 +104,25 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 
 fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     writeln!(out)?;
-    let mut used: Vec<(usize, &GpuUse)> =
-        answer.machine.gpus.iter().enumerate().filter(|(_, gpu)| gpu.peak_bytes > 0).collect();
-    if used.len() <= 2 {
-        for (device, gpu) in used {
-            writeln!(out, "GPU {device}, at the peak")?;
-            gpu_needs(out, answer, device, gpu)?;
-        }
+    let used: Vec<usize> = answer.used_gpus().collect();
+    if let Some(fullest) = answer.fullest_gpu().filter(|_| used.len() > 2) {
+        writeln!(out, "GPU {fullest}, the fullest of {}, at the peak", used.len())?;
+        gpu_needs(out, answer, fullest)?;
+        every_gpu(out, answer, &used)?;
     } else {
-        used.sort_by_key(|(device, gpu)| (Reverse(gpu.peak_bytes), *device));
-        let (device, fullest) = used[0];
-        writeln!(out, "GPU {device}, the fullest of {}, at the peak", used.len())?;
-        gpu_needs(out, answer, device, fullest)?;
-        let (most, least) = (used[1].1.peak_bytes, used[used.len() - 1].1.peak_bytes);
-        writeln!(out, "Of the others {} to {} are in use at their peaks.", bytes(least), bytes(most))?;
+        for device in used {
+            writeln!(out, "GPU {device}, at the peak")?;
+            gpu_needs(out, answer, device)?;
+        }
     }
     writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT count nothing.")
 }
 
 /// What was held of a GPU, a line each: what is exact, what is modelled, and what was only counted.
-fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize, gpu: &GpuUse) -> std::fmt::Result {
+fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::Result {
+    let gpu = &answer.machine.gpus[device];
     let mut line = |held: u64, what: &str| writeln!(out, "  {:>12}  {what}", bytes(held));
-    let processes: Vec<&Asked> = answer.asked.iter().filter(|asked| asked.gpu == device as i64).collect();
+    let processes: Vec<&Asked> = answer.asked_of(device).collect();
     let mut known = 0;
     for Asked { rank, demand, .. } in &processes {
         let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
@@ -131,6 +143,20 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize, gpu: &GpuUse)
     }
     let free = bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes));
     line(gpu.peak_bytes, &format!("in use, {free} free"))
+}
+
+/// A line a process on each GPU.
+fn every_gpu(out: &mut String, answer: &Answer<'_>, used: &[usize]) -> std::fmt::Result {
+    writeln!(out, "\n{:>3}{:>6}{:>14}{:>14}{:>14}", "GPU", "rank", "allocated", "reserved", "in use")?;
+    for &device in used {
+        let in_use = bytes(answer.machine.gpus[device].peak_bytes);
+        for Asked { rank, demand, .. } in answer.asked_of(device) {
+            let rank = rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+            let (allocated, reserved) = (bytes(demand.peak_allocated), bytes(demand.peak_reserved));
+            writeln!(out, "{device:>3}{rank:>6}{allocated:>14}{reserved:>14}{in_use:>14}")?;
+        }
+    }
+    Ok(())
 }
 
 fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
@@ -207,147 +233,4 @@ fn unanswered(out: &mut String, calls: &[Unanswered]) -> std::fmt::Result {
         }
     }
     Ok(())
-}
-
-#[derive(Serialize)]
-pub(crate) struct Json {
-    command: Vec<String>,
-    gpu: &'static str,
-    total_bytes: u64,
-    context_bytes: u64,
-    fits: bool,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    timed_out: bool,
-    gpus: Vec<GpuJson>,
-    processes: Vec<ProcessJson>,
-    smallest_gpu: Option<CardJson>,
-    cards: Option<Vec<CardJson>>,
-    needed_bytes: Option<u64>,
-    conf_that_fits: Option<String>,
-    launches: u64,
-    values_read: u64,
-    results_read: u64,
-    collectives: u64,
-    unanswered: Vec<CallJson>,
-    read_at: Vec<ReadAtJson>,
-}
-
-#[derive(Serialize)]
-struct GpuJson {
-    device: usize,
-    peak_bytes: u64,
-    peak_communication_bytes: u64,
-    total_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct ProcessJson {
-    rank: Option<u64>,
-    torch: String,
-    recording: Option<String>,
-    devices: Vec<DeviceJson>,
-}
-
-#[derive(Serialize)]
-struct DeviceJson {
-    device: i64,
-    peak_allocated_bytes: u64,
-    peak_reserved_bytes: u64,
-    num_alloc_retries: u64,
-    num_ooms: u64,
-}
-
-#[derive(Serialize)]
-struct CardJson {
-    name: &'static str,
-    total_bytes: u64,
-    fits: bool,
-    peak_reserved_bytes: u64,
-    num_alloc_retries: u64,
-}
-
-impl CardJson {
-    fn of(on: &OnCard) -> Self {
-        Self {
-            name: on.gpu.name,
-            total_bytes: on.gpu.total_bytes,
-            fits: on.fits,
-            peak_reserved_bytes: on.peak_reserved,
-            num_alloc_retries: on.num_alloc_retries,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct CallJson {
-    name: String,
-    calls: u64,
-    is_refused: bool,
-}
-
-#[derive(Serialize)]
-struct ReadAtJson {
-    line: String,
-    reads: u64,
-}
-
-pub(crate) fn json(answer: &Answer<'_>) -> Json {
-    let Answer { args, card, ended, machine, recordings, cards, needed, remedy, fits, .. } = answer;
-    let gpus = machine.gpus.iter().enumerate();
-    let process = |recorded: &Recorded| ProcessJson {
-        rank: recorded.facts.rank,
-        torch: recorded.facts.torch.clone(),
-        recording: args.record.as_ref().map(|_| recorded.file.display().to_string()),
-        devices: (recorded.facts.devices.iter())
-            .map(|of| DeviceJson {
-                device: of.gpu,
-                peak_allocated_bytes: of.peak_allocated_bytes,
-                peak_reserved_bytes: of.peak_reserved_bytes,
-                num_alloc_retries: of.num_alloc_retries,
-                num_ooms: of.num_ooms,
-            })
-            .collect(),
-    };
-    let call = |call: &Unanswered| CallJson {
-        name: call.name.clone(),
-        calls: call.calls,
-        is_refused: call.is_refused,
-    };
-    Json {
-        command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-        gpu: args.gpu.name,
-        total_bytes: card.total,
-        context_bytes: card.context,
-        fits: *fits,
-        exit_code: ended.status.code(),
-        signal: ended.status.signal(),
-        timed_out: ended.timed_out,
-        gpus: gpus
-            .map(|(device, gpu)| GpuJson {
-                device,
-                peak_bytes: gpu.peak_bytes,
-                peak_communication_bytes: gpu.peak_communication_bytes,
-                total_bytes: gpu.total_bytes,
-            })
-            .collect(),
-        processes: recordings.iter().map(process).collect(),
-        smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits)).map(CardJson::of),
-        cards: cards
-            .as_ref()
-            .filter(|_| args.sweep_gpus)
-            .map(|cards| cards.iter().map(CardJson::of).collect()),
-        needed_bytes: *needed,
-        conf_that_fits: remedy.clone(),
-        launches: machine.counts.launches,
-        values_read: machine.counts.values_read,
-        results_read: machine.counts.results_read,
-        collectives: machine.counts.collectives,
-        unanswered: machine.unanswered.iter().map(call).collect(),
-        read_at: machine
-            .read_at
-            .iter()
-            .map(|at| ReadAtJson { line: at.line.clone(), reads: at.reads })
-            .collect(),
-    }
 }

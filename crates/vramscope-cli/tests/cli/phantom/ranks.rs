@@ -74,6 +74,7 @@ os.kill(os.getpid(), 9)
     let answer = answer(command.env("RANK", "5"), 2);
     assert_eq!((ranks(&answer), &answer["signal"]), (vec![Some(5)], &9.into()));
     assert!(answer["gpus"][0]["peak_bytes"].as_u64().unwrap() > 1 << 20);
+    assert_eq!((&answer["fullest_gpu"], &answer["fullest_rank"]), (&0.into(), &5.into()));
 }
 
 #[test]

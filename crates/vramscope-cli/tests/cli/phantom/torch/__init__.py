@@ -32,6 +32,10 @@ class cuda:
         return ["sm_80", "sm_90", "compute_90"]
 
     @staticmethod
+    def get_allocator_backend():
+        return "native"
+
+    @staticmethod
     def memory_stats(device):
         return {"allocated_bytes.all.peak": 1000, "reserved_bytes.all.peak": 2000}
 

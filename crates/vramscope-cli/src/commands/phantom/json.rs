@@ -1,0 +1,161 @@
+//! What a run is told as in JSON.
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use serde::Serialize;
+use vramscope::analysis::OnCard;
+use vramscope::phantom::Unanswered;
+
+use super::recordings::Recorded;
+use super::words::Answer;
+
+#[derive(Serialize)]
+pub(crate) struct Json {
+    command: Vec<String>,
+    gpu: &'static str,
+    total_bytes: u64,
+    context_bytes: u64,
+    fits: bool,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    timed_out: bool,
+    gpus: Vec<GpuJson>,
+    fullest_gpu: Option<usize>,
+    fullest_rank: Option<u64>,
+    processes: Vec<ProcessJson>,
+    smallest_gpu: Option<CardJson>,
+    cards: Option<Vec<CardJson>>,
+    needed_bytes: Option<u64>,
+    conf_that_fits: Option<String>,
+    launches: u64,
+    values_read: u64,
+    results_read: u64,
+    collectives: u64,
+    unanswered: Vec<CallJson>,
+    read_at: Vec<ReadAtJson>,
+}
+
+#[derive(Serialize)]
+struct GpuJson {
+    device: usize,
+    peak_bytes: u64,
+    peak_communication_bytes: u64,
+    total_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ProcessJson {
+    rank: Option<u64>,
+    torch: String,
+    recording: Option<String>,
+    devices: Vec<DeviceJson>,
+}
+
+#[derive(Serialize)]
+struct DeviceJson {
+    device: i64,
+    peak_allocated_bytes: u64,
+    peak_reserved_bytes: u64,
+    num_alloc_retries: u64,
+    num_ooms: u64,
+}
+
+#[derive(Serialize)]
+struct CardJson {
+    name: &'static str,
+    total_bytes: u64,
+    fits: bool,
+    peak_reserved_bytes: u64,
+    num_alloc_retries: u64,
+}
+
+impl CardJson {
+    fn of(on: &OnCard) -> Self {
+        Self {
+            name: on.gpu.name,
+            total_bytes: on.gpu.total_bytes,
+            fits: on.fits,
+            peak_reserved_bytes: on.peak_reserved,
+            num_alloc_retries: on.num_alloc_retries,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CallJson {
+    name: String,
+    calls: u64,
+    is_refused: bool,
+}
+
+#[derive(Serialize)]
+struct ReadAtJson {
+    line: String,
+    reads: u64,
+}
+
+pub(crate) fn json(answer: &Answer<'_>) -> Json {
+    let Answer { args, card, ended, machine, recordings, cards, needed, remedy, fits, .. } = answer;
+    let gpus = machine.gpus.iter().enumerate();
+    let fullest_gpu = answer.fullest_gpu();
+    let fullest_rank = |gpu| {
+        answer.asked_of(gpu).max_by_key(|asked| asked.demand.peak_reserved).and_then(|asked| asked.rank)
+    };
+    let process = |recorded: &Recorded| ProcessJson {
+        rank: recorded.facts.rank,
+        torch: recorded.facts.torch.clone(),
+        recording: args.record.as_ref().map(|_| recorded.file.display().to_string()),
+        devices: (recorded.facts.devices.iter())
+            .map(|of| DeviceJson {
+                device: of.gpu,
+                peak_allocated_bytes: of.peak_allocated_bytes,
+                peak_reserved_bytes: of.peak_reserved_bytes,
+                num_alloc_retries: of.num_alloc_retries,
+                num_ooms: of.num_ooms,
+            })
+            .collect(),
+    };
+    let call = |call: &Unanswered| CallJson {
+        name: call.name.clone(),
+        calls: call.calls,
+        is_refused: call.is_refused,
+    };
+    Json {
+        command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+        gpu: args.gpu.name,
+        total_bytes: card.total,
+        context_bytes: card.context,
+        fits: *fits,
+        exit_code: ended.status.code(),
+        signal: ended.status.signal(),
+        timed_out: ended.timed_out,
+        gpus: gpus
+            .map(|(device, gpu)| GpuJson {
+                device,
+                peak_bytes: gpu.peak_bytes,
+                peak_communication_bytes: gpu.peak_communication_bytes,
+                total_bytes: gpu.total_bytes,
+            })
+            .collect(),
+        fullest_gpu,
+        fullest_rank: fullest_gpu.and_then(fullest_rank),
+        processes: recordings.iter().map(process).collect(),
+        smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits)).map(CardJson::of),
+        cards: cards
+            .as_ref()
+            .filter(|_| args.sweep_gpus)
+            .map(|cards| cards.iter().map(CardJson::of).collect()),
+        needed_bytes: *needed,
+        conf_that_fits: remedy.clone(),
+        launches: machine.counts.launches,
+        values_read: machine.counts.values_read,
+        results_read: machine.counts.results_read,
+        collectives: machine.counts.collectives,
+        unanswered: machine.unanswered.iter().map(call).collect(),
+        read_at: machine
+            .read_at
+            .iter()
+            .map(|at| ReadAtJson { line: at.line.clone(), reads: at.reads })
+            .collect(),
+    }
+}

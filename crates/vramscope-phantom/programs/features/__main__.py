@@ -2,17 +2,18 @@
 
     vramscope phantom run --once -- python features [SUBJECT ...]
 
-Without a subject it runs all but `limits`, whose cases run out of memory on purpose. Ends with 1 where a case failed.
+Without a subject it runs all but `limits`, whose cases run out of memory on purpose, and `values`, whose cases need
+`--values random=SEED`. Ends with 1 where a case failed.
 """
 
 import sys
 
 import attention, cases, compiled, convolutions, graphs, history, limits, linear_algebra, loading, memory, operators
-import optimizers, precision, recurrent, tools, adapters, generation, quantized
+import optimizers, precision, recurrent, tools, adapters, generation, quantized, values
 
 ALL = [
-    attention, compiled, convolutions, graphs, history, linear_algebra, loading, memory, operators, optimizers, precision, recurrent,
-    tools, adapters, generation, quantized,
+    attention, compiled, convolutions, graphs, history, linear_algebra, loading, memory, operators, optimizers, precision,
+    recurrent, tools, adapters, generation, quantized,
 ]
 
 if __name__ == "__main__":

@@ -22,20 +22,6 @@ def properties_and_summaries():
 
 
 @case
-def a_snapshot_by_the_program_itself():
-    torch.cuda.memory._record_memory_history(max_entries=10)
-    try:
-        kept = [torch.empty(1 << 20, device="cuda") for _ in range(20)]
-        snapshot = torch.cuda.memory._snapshot()
-    finally:
-        torch.cuda.memory._record_memory_history(enabled=None)
-    events = snapshot["device_traces"][0]
-    allocated = {event["addr"] for event in events if event["action"] == "alloc"}
-    # What `vramscope phantom run` records is not cut to 10 events by that.
-    assert {tensor.data_ptr() for tensor in kept} <= allocated
-
-
-@case
 def a_profile():
     from torch.profiler import ProfilerActivity, profile, record_function, schedule
 

@@ -33,7 +33,11 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
         bail!("there is no rank {rank} among {world_size}: they count from 0");
     }
     let first = attempt(args, if args.sweep_gpus { UNLIMITED } else { card.total })?;
-    let ran_out = first.asked.iter().any(|asked| asked.demand.ooms > 0);
+    // An allocator of which nothing is recorded (cudaMallocAsync) asks once, and PyTorch's own again after it gave memory back.
+    let ran_out = match &first.asked[..] {
+        [] => first.machine.counts.out_of_memory > 0,
+        asked => asked.iter().any(|asked| asked.demand.ooms > 0),
+    };
     let second = if ran_out && !args.once {
         say("note: it ran out of memory: it runs once more, without a limit, to learn what it needs");
         Some(attempt(args, UNLIMITED)?)
@@ -132,7 +136,10 @@ fn cards(args: &PhantomRunArgs, card: &Card, free: &Attempt) -> anyhow::Result<V
     let could = could.filter(|gpu| sweep || has_kernels(&free.recordings, gpu));
     let demands = free.asked.iter().map(|asked| &asked.demand);
     let mut cards = on_cards(demands, could, overhead, |on| sweep || !on.fits).context("replay")?;
-    cards.iter_mut().for_each(|on| on.fits &= has_kernels(&free.recordings, on.gpu));
+    for on in &mut cards {
+        let has_room = on.gpu.total_bytes >= needed + overhead(on.gpu);
+        on.fits &= has_room && has_kernels(&free.recordings, on.gpu);
+    }
     Ok(cards)
 }
 
@@ -140,11 +147,11 @@ fn cards(args: &PhantomRunArgs, card: &Card, free: &Attempt) -> anyhow::Result<V
 fn outside(card: &Card, free: &Attempt) -> u64 {
     let beside = |(device, gpu): (usize, &vramscope::phantom::GpuUse)| {
         let of_device = free.asked.iter().filter(|asked| asked.gpu == device as i64);
-        gpu.peak_bytes
-            .saturating_sub(of_device.map(|asked| asked.demand.peak_reserved).max()? + card.context)
-            .into()
+        gpu.peak_bytes.saturating_sub(
+            of_device.map(|asked| asked.demand.peak_reserved).max().unwrap_or(0) + card.context,
+        )
     };
-    free.machine.gpus.iter().enumerate().filter_map(beside).max().unwrap_or(0)
+    free.machine.gpus.iter().enumerate().map(beside).max().unwrap_or(0)
 }
 
 /// The most that PyTorch's allocator reserved of one card.

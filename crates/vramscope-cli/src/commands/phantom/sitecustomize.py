@@ -66,6 +66,7 @@ class Recorder:
 
         # cudaMallocAsync and allocators that programs bring have no history.
         if self.torch.cuda.get_allocator_backend() != "native":
+            print("vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr)
             return
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)

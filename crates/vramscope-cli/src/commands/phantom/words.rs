@@ -92,7 +92,9 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     if args.sweep_gpus {
         return writeln!(out, "What the program needs, on {name} without a limit:");
     }
-    let failed: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
+    let recorded: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
+    // Where nothing is recorded the GPU's own count is all there is.
+    let failed = if asked.is_empty() { answer.machine.counts.out_of_memory } else { recorded };
     match failed {
         0 if !answer.ended.status.success() && !answer.ended.timed_out => {
             writeln!(out, "It fits on {name} ({total}) as far as it went: it did not come to its end.")
@@ -138,7 +140,7 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::
         line(gpu.peak_communication_bytes, "buffers of NCCL: modelled")?;
         known += gpu.peak_communication_bytes;
     }
-    if gpu.peak_bytes > known && !processes.is_empty() {
+    if gpu.peak_bytes > known {
         line(gpu.peak_bytes - known, "taken beside PyTorch's allocator: counted")?;
     }
     let free = bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes));

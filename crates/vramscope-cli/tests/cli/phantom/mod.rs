@@ -196,3 +196,23 @@ fn a_history_of_the_programs_own_changes_nothing() {
     assert_eq!(code(&output), 0, "{output:?}");
     assert_eq!(text(&output.stderr).matches("recording").count(), 1, "{output:?}");
 }
+
+/// An allocator without a history, such as cudaMallocAsync's: the program runs, and what the GPU counted decides.
+#[test]
+fn what_is_not_recorded_is_counted() {
+    let program = "import ctypes, torch
+cuda = ctypes.CDLL(None)
+at = ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(10 << 30))
+";
+    for (gpu, expected) in [("h100-80gb", 0), ("rtx3080", 1)] {
+        let mut command = python(&["--json", "--gpu", gpu], "leak.pickle", program);
+        let output = command.env("ALLOCATOR", "cudaMallocAsync").output().unwrap();
+        assert_eq!(code(&output), expected, "{output:?}");
+        assert!(text(&output.stderr).contains("nothing is recorded"), "{output:?}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["processes"].as_array().unwrap().len(), 0);
+        let smallest = answer["smallest_gpu"]["total_bytes"].as_u64().unwrap();
+        assert!((10 << 30..12 << 30).contains(&smallest), "{answer}");
+    }
+}

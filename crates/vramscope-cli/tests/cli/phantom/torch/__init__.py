@@ -33,7 +33,9 @@ class cuda:
 
     @staticmethod
     def get_allocator_backend():
-        return "native"
+        import os
+
+        return os.environ.get("ALLOCATOR", "native")
 
     @staticmethod
     def memory_stats(device):

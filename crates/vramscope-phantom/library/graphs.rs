@@ -54,6 +54,8 @@ struct Graphs {
     graphs: HashMap<usize, Graph>,
     /// What each node waits for.
     dependencies: HashMap<usize, Vec<usize>>,
+    /// What kind of node each is that is no kernel: `cudaGraphNodeType`.
+    kinds: HashMap<usize, c_int>,
     objects: HashMap<usize, UserObject>,
     last_id: u64,
 }
@@ -269,6 +271,7 @@ pub(crate) fn destroy(graph: usize) -> Answer {
     let Some(destroyed) = graphs.graphs.remove(&graph) else { return Ok(()) };
     for node in destroyed.nodes {
         graphs.dependencies.remove(&node);
+        graphs.kinds.remove(&node);
     }
     let gone: Vec<_> = destroyed.objects.iter().filter_map(|&object| graphs.let_go(object, 1)).collect();
     drop(graphs);
@@ -319,14 +322,30 @@ pub(crate) fn add_node(
     let mut graphs = lock(&GRAPHS);
     let new = graphs.add_node(graph, list(after, count));
     // SAFETY: the caller hands in a pointer to such parameters, or none.
-    if let Some(parameters) = unsafe { parameters.as_mut() }
-        && parameters.kind == CONDITIONAL
-    {
-        let bodies: Box<[usize]> = (0..parameters.size).map(|_| new_handle()).collect();
-        parameters.bodies = bodies.as_ptr();
-        graphs.graphs.entry(graph).or_default().bodies.push(bodies);
+    if let Some(parameters) = unsafe { parameters.as_mut() } {
+        graphs.kinds.insert(new, parameters.kind);
+        if parameters.kind == CONDITIONAL {
+            let bodies: Box<[usize]> = (0..parameters.size).map(|_| new_handle()).collect();
+            parameters.bodies = bodies.as_ptr();
+            graphs.graphs.entry(graph).or_default().bodies.push(bodies);
+        }
     }
     node.set(new)
+}
+
+/// `cudaGraphAddEmptyNode`.
+pub(crate) fn add_empty_node(node: Out<usize>, graph: usize, after: *const usize, count: usize) -> Answer {
+    /// `cudaGraphNodeTypeEmpty`.
+    const EMPTY: c_int = 5;
+    let mut graphs = lock(&GRAPHS);
+    let new = graphs.add_node(graph, list(after, count));
+    graphs.kinds.insert(new, EMPTY);
+    node.set(new)
+}
+
+/// `cudaGraphNodeGetType`: kernels are 0.
+pub(crate) fn kind_of(node: usize, kind: Out<c_int>) -> Answer {
+    kind.set(lock(&GRAPHS).kinds.get(&node).copied().unwrap_or(0))
 }
 
 /// A picture of a graph, which is an empty one.

@@ -28,6 +28,9 @@ pub(crate) struct Chosen {
     pub(crate) binary: u32,
 }
 
+/// Architectures of Tegra, which run machine code that was made for them and for nothing else.
+const TEGRA: [u32; 5] = [53, 62, 72, 87, 101];
+
 /// Of machine code of the device's major version the latest that is not later than the device, else the latest PTX: CUDA's programming
 /// guide, on compatibility of binaries and of PTX.
 fn choose(images: &[Image], device: u32) -> Option<Chosen> {
@@ -35,7 +38,10 @@ fn choose(images: &[Image], device: u32) -> Option<Chosen> {
         |wanted: fn(&Image) -> Option<u32>| images.iter().filter_map(wanted).filter(|&arch| arch <= device);
     let cubins = of(|image| if let Image::Cubin(arch) = image { Some(*arch) } else { None });
     let ptx = of(|image| if let Image::Ptx(arch) = image { Some(*arch) } else { None });
-    let cubin = cubins.filter(|arch| arch / 10 == device / 10).max();
+    let is_tegra = |arch: u32| TEGRA.contains(&arch);
+    let runs =
+        |&arch: &u32| arch == device || (arch / 10 == device / 10 && !is_tegra(arch) && !is_tegra(device));
+    let cubin = cubins.filter(runs).max();
     cubin
         .map(|arch| Chosen { ptx: arch, binary: arch })
         .or_else(|| ptx.max().map(|arch| Chosen { ptx: arch, binary: device }))
@@ -169,6 +175,10 @@ mod tests {
         // PTX of an earlier architecture is compiled for a later one.
         assert_eq!(chosen(120), Some((90, 120)));
         assert_eq!(chosen(75), None);
+        // Tegra runs nothing of its siblings, and they nothing of it.
+        assert_eq!(chosen(87), None);
+        assert_eq!(choose(&[Image::Cubin(87), Image::Ptx(80)], 87), Some(Chosen { ptx: 87, binary: 87 }));
+        assert_eq!(choose(&[Image::Cubin(87)], 89), None);
     }
 
     #[test]

@@ -60,7 +60,9 @@ def symbols(library, which):
 def texts(library):
     """Names of functions among a library's texts."""
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return {name.decode() for name in LOOKED_UP.findall(data)}
+        # NVIDIA's runtime, where it is linked into a library, names every function of the driver.
+        has_runtime = data.find(b"\0cuGetExportTable\0") >= 0
+        return set() if has_runtime else {name.decode() for name in LOOKED_UP.findall(data)}
 
 
 if __name__ == "__main__":

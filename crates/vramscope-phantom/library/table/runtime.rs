@@ -101,6 +101,9 @@ calls! {
         cudaGraphGetNodes(graph: usize, nodes: *mut usize, count: Out<usize>) = graphs::nodes_of;
         cudaGraphNodeGetDependencies(node: usize, dependencies: *mut usize, edges_or_count: *mut usize,
             count: Out<usize>) = graphs::dependencies_of;
+        cudaGraphAddEmptyNode(node: Out<usize>, graph: usize, dependencies: *const usize, count: usize)
+            = graphs::add_empty_node;
+        cudaGraphNodeGetType(node: usize, kind: Out<c_int>) = graphs::kind_of;
         cudaGraphAddNode(node: Out<usize>, graph: usize, dependencies: *const usize, edges: usize, count: usize,
             parameters: *mut graphs::NodeParameters) = graphs::add_node;
         cudaGraphDestroy(graph: usize) = graphs::destroy;

@@ -29,6 +29,7 @@ def prepare(torch):
     replace(c10d, objects_on_host(torch))
     if os.environ.get("VRAMSCOPE_PRETEND_RANKS"):
         replace(c10d, pretended_objects)
+        unbind(c10d)
         pretend_store(torch)
         pretend_gloo(c10d)
 
@@ -105,6 +106,12 @@ def pretended_objects(name, of_torch):
             return of_torch(*args, **kwargs)
 
     return pretended
+
+
+def unbind(c10d):
+    """Has groups make communicators of their own. One that is bound to a device splits its communicator for others, and only ranks
+    that there are can say who is in which part."""
+    c10d.ProcessGroup.bound_device_id = property(lambda group: None, lambda group, device: None)
 
 
 @functools.cache

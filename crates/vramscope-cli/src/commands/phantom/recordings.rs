@@ -53,13 +53,20 @@ pub(crate) struct Facts {
     pub(crate) devices: Vec<Counters>,
 }
 
+/// Architectures of Tegra, which run machine code that was made for them and for nothing else: CUDA's programming guide, on binary
+/// compatibility.
+const TEGRA: [u32; 5] = [53, 62, 72, 87, 101];
+
 impl Facts {
     /// Whether PyTorch's kernels run on a card: machine code does on later cards of its major version, PTX on all later ones.
     fn has_kernels(&self, gpu: &Gpu) -> bool {
+        let card = gpu.capability;
+        let is_tegra = |architecture: u32| TEGRA.contains(&architecture);
         let runs = |architecture: &String| {
             let (kind, number) = architecture.split_once('_')?;
-            let number: u32 = number.trim_end_matches(char::is_alphabetic).parse().ok()?;
-            Some(number <= gpu.capability && (kind == "compute" || number / 10 == gpu.capability / 10))
+            let made_for: u32 = number.trim_end_matches(char::is_alphabetic).parse().ok()?;
+            let is_sibling = made_for / 10 == card / 10 && !is_tegra(made_for) && !is_tegra(card);
+            Some(made_for == card || (made_for < card && (kind == "compute" || is_sibling)))
         };
         // What cannot be read is taken to run.
         self.architectures.is_empty() || self.architectures.iter().any(|name| runs(name).unwrap_or(true))
@@ -160,6 +167,7 @@ mod tests {
         assert!(runs_on(&["sm_80", "sm_90a"], "rtx4090") && runs_on(&["sm_80", "sm_90a"], "h100-80gb"));
         assert!(!runs_on(&["sm_80", "sm_90"], "v100-16gb") && !runs_on(&["sm_80", "sm_90"], "rtx5090"));
         assert!(runs_on(&["sm_80", "compute_90"], "rtx5090") && !runs_on(&["compute_90"], "rtx4090"));
+        assert!(!runs_on(&["sm_80", "sm_86"], "orin-nano") && runs_on(&["sm_87"], "orin-nano"));
         assert!(runs_on(&[], "v100-16gb"));
     }
 

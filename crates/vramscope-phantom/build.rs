@@ -11,6 +11,7 @@ use std::process::Command;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=library");
     println!("cargo::rerun-if-changed=src/state.rs");
+    println!("cargo::rerun-if-changed=src/architecture.rs");
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let (driver, nvml) = (out.join("libcuda.so.1"), out.join("libnvidia-ml.so.1"));
     if is_supported() {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex, OnceLock};
 
+use crate::architecture::cubin_runs;
 use crate::handles::new_handle;
 use crate::machine::{lock, machine};
 use crate::state::Fact;
@@ -28,20 +29,14 @@ pub(crate) struct Chosen {
     pub(crate) binary: u32,
 }
 
-/// Architectures of Tegra, which run machine code that was made for them and for nothing else.
-const TEGRA: [u32; 5] = [53, 62, 72, 87, 101];
-
 /// Of machine code of the device's major version the latest that is not later than the device, else the latest PTX: CUDA's programming
 /// guide, on compatibility of binaries and of PTX.
 fn choose(images: &[Image], device: u32) -> Option<Chosen> {
-    let of =
-        |wanted: fn(&Image) -> Option<u32>| images.iter().filter_map(wanted).filter(|&arch| arch <= device);
+    let of = |wanted: fn(&Image) -> Option<u32>| images.iter().filter_map(wanted);
     let cubins = of(|image| if let Image::Cubin(arch) = image { Some(*arch) } else { None });
     let ptx = of(|image| if let Image::Ptx(arch) = image { Some(*arch) } else { None });
-    let is_tegra = |arch: u32| TEGRA.contains(&arch);
-    let runs =
-        |&arch: &u32| arch == device || (arch / 10 == device / 10 && !is_tegra(arch) && !is_tegra(device));
-    let cubin = cubins.filter(runs).max();
+    let ptx = ptx.filter(|&arch| arch <= device);
+    let cubin = cubins.filter(|&arch| cubin_runs(arch, device)).max();
     cubin
         .map(|arch| Chosen { ptx: arch, binary: arch })
         .or_else(|| ptx.max().map(|arch| Chosen { ptx: arch, binary: device }))

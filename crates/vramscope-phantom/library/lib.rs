@@ -4,6 +4,8 @@
 //! counted, copies are copied, and kernels compute nothing. `table/` lists every call.
 #![allow(unsafe_code, reason = "functions of C, called with the caller's pointers")]
 
+#[path = "../src/architecture.rs"]
+mod architecture;
 mod calls;
 mod device;
 mod dnn;

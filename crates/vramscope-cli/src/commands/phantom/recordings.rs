@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use vramscope::gpus::Gpu;
-use vramscope::phantom::with_first;
+use vramscope::phantom::{cubin_runs, with_first};
 
 use crate::output::Output;
 
@@ -53,20 +53,14 @@ pub(crate) struct Facts {
     pub(crate) devices: Vec<Counters>,
 }
 
-/// Architectures of Tegra, which run machine code that was made for them and for nothing else: CUDA's programming guide, on binary
-/// compatibility.
-const TEGRA: [u32; 5] = [53, 62, 72, 87, 101];
-
 impl Facts {
     /// Whether PyTorch's kernels run on a card: machine code does on later cards of its major version, PTX on all later ones.
     fn has_kernels(&self, gpu: &Gpu) -> bool {
-        let card = gpu.capability;
-        let is_tegra = |architecture: u32| TEGRA.contains(&architecture);
         let runs = |architecture: &String| {
             let (kind, number) = architecture.split_once('_')?;
             let made_for: u32 = number.trim_end_matches(char::is_alphabetic).parse().ok()?;
-            let is_sibling = made_for / 10 == card / 10 && !is_tegra(made_for) && !is_tegra(card);
-            Some(made_for == card || (made_for < card && (kind == "compute" || is_sibling)))
+            let is_ptx = kind == "compute";
+            Some(cubin_runs(made_for, gpu.capability) || (is_ptx && made_for <= gpu.capability))
         };
         // What cannot be read is taken to run.
         self.architectures.is_empty() || self.architectures.iter().any(|name| runs(name).unwrap_or(true))

@@ -1,13 +1,10 @@
 //! `vramscope check`
 
-use std::path::Path;
-
 use anyhow::bail;
 use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
-use vramscope::trace::formats::{ReadOptions, Recording};
 
-use super::{is_stream, was_used};
+use super::{Open, is_stream, was_used};
 use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::CheckArgs;
@@ -32,7 +29,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     if !devices.iter().any(|&d| was_used(&trace.devices[d])) {
         bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
     }
-    let old = baseline.map(|file| OpenBaseline::read(file, args.reading.options())).transpose()?;
+    let old = baseline.map(|file| Open::read(file, args.reading.options())).transpose()?;
     let frames = Frames::of(trace);
     let budgets = budgets(args);
     let check_device = |position: usize| {
@@ -89,19 +86,7 @@ fn budgets(args: &CheckArgs) -> Vec<Budget> {
     asked.into_iter().flatten().collect()
 }
 
-/// The recording to compare with.
-struct OpenBaseline {
-    name: String,
-    recording: Recording,
-    frames: Frames,
-}
-
-impl OpenBaseline {
-    fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Self> {
-        let recording = input::read(file, options)?;
-        Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
-    }
-
+impl Open {
     fn device(&self, number: i64) -> Option<DeviceRecording<'_>> {
         let trace = &self.recording.trace;
         let position = trace.devices.iter().position(|d| d.device == number)?;

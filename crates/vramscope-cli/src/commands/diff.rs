@@ -1,17 +1,13 @@
 //! `vramscope diff`
 
-use std::path::Path;
-
 use anyhow::bail;
-use vramscope::analysis::{Both, DeviceDiff, Frames};
+use vramscope::analysis::{Both, DeviceDiff};
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
-use vramscope::trace::formats::{ReadOptions, Recording};
 
-use super::{devices, is_stream, was_used};
+use super::{Open, devices, is_stream, was_used};
 use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::DiffArgs;
-use crate::input;
 
 /// Rows of what differs.
 const ROWS: usize = 10;
@@ -51,19 +47,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     Ok(if answers.is_same() { Found::Nothing } else { Found::Something })
 }
 
-/// A recording that was read.
-struct Open {
-    name: String,
-    recording: Recording,
-    frames: Frames,
-}
-
 impl Open {
-    fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Self> {
-        let recording = input::read(file, options)?;
-        Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
-    }
-
     /// The devices asked for that were used, each with its position.
     fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<(i64, usize)>> {
         let trace = &self.recording.trace;

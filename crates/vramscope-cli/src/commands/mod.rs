@@ -19,8 +19,11 @@ use std::path::Path;
 
 use anyhow::bail;
 use terminal_size::{Width, terminal_size_of};
+use vramscope::analysis::Frames;
+use vramscope::trace::formats::{ReadOptions, Recording};
 use vramscope::trace::{DeviceTrace, Trace};
 
+use crate::input;
 use crate::say::{print_json, print_text};
 
 /// Columns where the output is not a terminal.
@@ -35,6 +38,20 @@ fn width() -> usize {
 #[expect(clippy::disallowed_methods, reason = "looked at, not written to")]
 fn stdout() -> std::io::Stdout {
     std::io::stdout()
+}
+
+/// A recording that was read.
+struct Open {
+    name: String,
+    recording: Recording,
+    frames: Frames,
+}
+
+impl Open {
+    fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Self> {
+        let recording = input::read(file, options)?;
+        Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
+    }
 }
 
 /// Standard input or output.

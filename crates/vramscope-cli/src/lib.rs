@@ -1,0 +1,83 @@
+//! The `vramscope` command: parse, call, render, exit code.
+//!
+//! A library, so that the Python package is the command, too: `main.rs` is all that the program adds.
+
+mod advice;
+mod args;
+mod commands;
+mod input;
+mod output;
+mod part;
+mod progress;
+mod say;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use say::say;
+use vramscope::report::Shown;
+
+/// Runs the command with these arguments, the name of the program first, and returns its exit code: 0 for fine, 1 for a finding
+/// that the user asked to be told of, 2 for trouble. A command line that is not understood, and a request for help, end
+/// the process.
+#[must_use]
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    let cli = Cli::try_parse_from(&arguments).unwrap_or_else(|e| refuse(&e, &arguments));
+    let result = match cli.command {
+        Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
+        Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
+        Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        #[cfg(unix)]
+        Command::Monitor(args) => commands::monitor::run(&args),
+        #[cfg(not(unix))]
+        Command::Monitor(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
+        #[cfg(unix)]
+        Command::Top(args) => commands::top::run(&args).map(|()| Found::Nothing),
+        #[cfg(not(unix))]
+        Command::Top(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
+        #[cfg(unix)]
+        Command::Phantom(args) => commands::phantom::run(&args),
+        #[cfg(not(unix))]
+        Command::Phantom(_) => Err(anyhow::anyhow!("phantom GPUs are for Linux")),
+        Command::Diff(args) => commands::diff::run(&args),
+        Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
+        Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
+    };
+    match result {
+        Ok(Found::Nothing) => 0,
+        Ok(Found::Something) => 1,
+        Err(e) => {
+            say(&format!("error: {e:#}"));
+            2
+        }
+    }
+}
+
+/// Whether the user asked to be told of something, and it is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Something,
+}
+
+/// Says what is wrong with the command line, or helps, and ends. What the library says repeats arguments as they are:
+/// where one could steer the terminal, it is told of them as they are shown.
+fn refuse(e: &clap::Error, arguments: &[OsString]) -> ! {
+    let given: Vec<String> =
+        arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let shown: Vec<String> = given.iter().map(|arg| Shown::of(arg).into()).collect();
+    if given == shown {
+        e.exit();
+    }
+    match Cli::try_parse_from(shown) {
+        Err(e) => e.exit(),
+        Ok(_) => {
+            say("error: an argument holds control characters, where it may not");
+            std::process::exit(2);
+        }
+    }
+}

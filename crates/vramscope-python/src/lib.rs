@@ -1,0 +1,24 @@
+//! The native part of the Python package `vramscope`, imported as `vramscope._native`.
+//!
+//! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
+//! it stands on is the facade `vramscope`.
+
+mod command;
+mod error;
+
+use pyo3::prelude::*;
+
+/// What `python/vramscope` imports; `python/vramscope/_native.pyi` has its types.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::command::main;
+    #[pymodule_export]
+    use super::error::{ReadError, VramscopeError};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -146,10 +146,7 @@ impl Facts {
             ("purposes", purposes),
             ("forward stacks", tags(&|t| t.forward_frames.is_some())),
             ("FX nodes", trace.frames.iter().any(|(_, f)| f.fx != FxNode::default())),
-            (
-                "pinned host memory",
-                trace.host.as_ref().is_some_and(|h| !h.events.is_empty() || !h.segments.is_empty()),
-            ),
+            ("pinned host memory", trace.host.as_ref().is_some_and(DeviceTrace::was_used)),
         ];
         let policy = Policy::recorded(trace);
         // Pinned host memory follows rules of its own.

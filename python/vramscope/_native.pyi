@@ -1,6 +1,7 @@
 """What crates/vramscope-python gives."""
 
 from collections.abc import Sequence
+from os import PathLike
 
 __version__: str
 
@@ -24,3 +25,5 @@ class Purposes:
     def before_step(self, optimizer: object, args: object, kwargs: object, /) -> None: ...
     def after_step(self, optimizer: object, args: object, kwargs: object, /) -> None: ...
     def write_into(self, snapshot: object) -> None: ...
+
+def explain_out_of_memory(path: str | PathLike[str], device: int) -> str | None: ...

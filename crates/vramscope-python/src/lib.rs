@@ -5,6 +5,7 @@
 
 mod command;
 mod error;
+mod explain;
 mod purposes;
 
 use pyo3::prelude::*;
@@ -16,6 +17,8 @@ mod _native {
     use super::command::main;
     #[pymodule_export]
     use super::error::{ReadError, VramscopeError};
+    #[pymodule_export]
+    use super::explain::explain_out_of_memory;
     #[pymodule_export]
     use super::purposes::Purposes;
     use pyo3::prelude::*;

@@ -45,12 +45,19 @@ def gan(begin: Callable[..., None]) -> None:
         of_generator.step()
 
 
+class Linear(nn.Linear):
+    """On rows alone: PyTorch takes longer shapes apart in another way while operations are watched."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.reshape(-1, x.size(-1))).reshape(*x.shape[:-1], -1)
+
+
 class Attention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.into = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
+        self.into = Linear(width, 3 * width)
+        self.out = Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # Of operations that PyTorch takes apart in the same way whether they are watched or not.
@@ -70,7 +77,7 @@ class Block(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.attention = Attention(width, 8)
         self.norm2 = nn.LayerNorm(width)
-        self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1))
+        self.feed_forward = nn.Sequential(Linear(width, 4 * width), nn.GELU(), Linear(4 * width, width), nn.Dropout(0.1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norm1(x))
@@ -84,7 +91,7 @@ class Gpt(nn.Module):
         self.positions = nn.Embedding(256, width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.scores = nn.Linear(width, words, bias=False)
+        self.scores = Linear(width, words, bias=False)
         self.scores.weight = self.tokens.weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -116,7 +123,7 @@ def gpt(late: bool = False, train: str = "") -> Callable:
 def convolutions(begin: Callable[..., None]) -> None:
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), Linear(64, 10),
     ).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     begin(model, optimizer)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from vramscope._native import Purposes, VramscopeError
+from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
 from vramscope.torch._hooks import Hooks
 
 if TYPE_CHECKING:
@@ -207,12 +207,15 @@ class Record:
         except Exception as failure:  # noqa: BLE001
             print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
-    def _out_of_memory(self) -> None:
+    def _out_of_memory(self, device: int) -> None:
         # A program may catch this thousands of times; the snapshot at its end holds them all.
         if self._ran_out:
             return
         self._ran_out = True
-        self.write()
+        path = self.write()
+        explanation = explain_out_of_memory(path, device) or ""
+        # In one piece: other ranks write to the same terminal.
+        print(f"{explanation}vramscope: recorded to {path}\n", end="", file=sys.stderr, flush=True)
 
 
 def _rank() -> int | None:
@@ -236,6 +239,6 @@ def _out_of_memory(device: int, requested: int, total: int, free: int) -> None: 
     if _current is None or _current._pid != os.getpid():
         return
     try:
-        _current._out_of_memory()
+        _current._out_of_memory(device)
     except Exception as failure:  # noqa: BLE001
         print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)

@@ -35,6 +35,7 @@ def record(
     optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
     max_entries: int = MAX_ENTRIES,
     stacks: str = "python",
+    every: float | None = None,
 ) -> Record:
     """Begins to record, and writes the recording to `path` when it ends.
 
@@ -47,6 +48,8 @@ def record(
             they step.
         max_entries: How many events are kept, the newest: the older ones are dropped, and the memory of a long run is bounded.
         stacks: "python", or "all" for frames of C++, too, which take minutes to be written.
+        every: Seconds between files that are written while the program runs, for programs that may be killed; none where it is not
+            given. The program waits while one is written, some seconds of a long recording.
 
     Returns:
         The recording under way. It ends with `stop()`, with its `with` block, or with the program.
@@ -54,7 +57,10 @@ def record(
     Raises:
         VramscopeError: Another recording is under way, or this PyTorch has no GPU memory to record.
     """
-    return Record(path, _several(model, torch.nn.Module), _several(optimizer, torch.optim.Optimizer), max_entries, stacks)
+    if not torch.cuda.is_available():
+        raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
+    models, optimizers = _several(model, torch.nn.Module), _several(optimizer, torch.optim.Optimizer)
+    return Record(path, models, optimizers, max_entries, stacks, every)
 
 
 def _several(given: Any, kind: type) -> list[Any]:
@@ -73,6 +79,7 @@ class Record:
         optimizers: list[torch.optim.Optimizer],
         max_entries: int,
         stacks: str,
+        every: float | None,
     ) -> None:
         global _current
         self._asked_path = Path(path).absolute()
@@ -85,14 +92,17 @@ class Record:
         self._owns_history = False
         self._rank: int | None = None
         self._ran_out = False
+        self._every = every
+        self._has_ended = threading.Event()
+        self._writing = threading.RLock()
         if stacks not in ("python", "all"):
             raise VramscopeError(f'stacks is "python" or "all", and not {stacks!r}')
         if max_entries < 1:
             raise VramscopeError(f"max_entries is at least 1, and not {max_entries}")
         if not self._asked_path.parent.is_dir():
             raise VramscopeError(f"there is no folder {self._asked_path.parent} to write {self._asked_path.name} into")
-        if not torch.cuda.is_available():
-            raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
+        if every is not None and not every > 0:
+            raise VramscopeError(f"every is more than 0 seconds, and not {every}")
         if torch.cuda.get_allocator_backend() != "native":
             raise VramscopeError(
                 f"the allocator {torch.cuda.get_allocator_backend()} has no history: only PyTorch's own is recorded"
@@ -108,7 +118,7 @@ class Record:
         except BaseException:
             self._end()
             raise
-        atexit.register(self._at_exit)
+        atexit.register(self.stop_at_exit)
 
     @property
     def path(self) -> Path:
@@ -142,6 +152,10 @@ class Record:
         """
         if self._pid != os.getpid() or _current is not self:
             return
+        if self._hooks is None:
+            self._end()
+            print(f"vramscope: PyTorch never started a GPU: {self._asked_path} was not written", file=sys.stderr)
+            return
         try:
             path = self.write()
         finally:
@@ -155,16 +169,17 @@ class Record:
             VramscopeError: The file cannot be written.
         """
         path = self.path
-        snapshot = self._snapshot()
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            # The file is whole before it has its name.
-            with part.open("wb") as out:
-                pickle.dump(snapshot, out, protocol=4)
-            part.replace(path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise VramscopeError(f"{path} cannot be written: {error.strerror or error}") from error
+        with self._writing:
+            snapshot = self._snapshot()
+            try:
+                # The file is whole before it has its name.
+                with part.open("wb") as out:
+                    pickle.dump(snapshot, out, protocol=4)
+                part.replace(path)
+            except OSError as error:
+                part.unlink(missing_ok=True)
+                raise VramscopeError(f"{path} cannot be written: {error.strerror or error}") from error
         return path
 
     def _snapshot(self) -> dict[str, Any]:
@@ -184,6 +199,15 @@ class Record:
             self._purposes.add_optimizer(optimizer)
         self._hooks = Hooks(self._purposes)
         _observe_out_of_memory()
+        if self._every is not None:
+            threading.Thread(target=self._write_now_and_then, name="vramscope", daemon=True).start()
+
+    def _write_now_and_then(self) -> None:
+        while not self._has_ended.wait(self._every):
+            try:
+                self.write()
+            except Exception as failure:  # noqa: BLE001
+                print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def _end(self) -> None:
         self._let_go()
@@ -193,15 +217,17 @@ class Record:
 
     def _let_go(self) -> None:
         global _current
+        self._has_ended.set()
         if self._hooks is not None:
             self._hooks.remove()
             self._hooks = None
-        atexit.unregister(self._at_exit)
+        atexit.unregister(self.stop_at_exit)
         with _lock:
             if _current is self:
                 _current = None
 
-    def _at_exit(self) -> None:
+    def stop_at_exit(self) -> None:
+        """As `stop`; where the file cannot be written, it is said on stderr."""
         try:
             self.stop()
         except Exception as failure:  # noqa: BLE001

@@ -3,8 +3,11 @@
 //! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
 //! it stands on is the facade `vramscope`.
 
+mod call_tree;
 mod command;
 mod error;
+mod line_profile;
+mod stacks;
 
 use pyo3::prelude::*;
 
@@ -15,6 +18,8 @@ mod _native {
     use super::command::main;
     #[pymodule_export]
     use super::error::{ReadError, VramscopeError};
+    #[pymodule_export]
+    use super::line_profile::LineProfile;
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -156,7 +156,7 @@ def random_program(seed):
                         f"depth and {pick.choice(functions)}(depth - 1)",
                         f"depth and [{pick.choice(functions)}(depth - 1) for _ in range(2)]",
                         f"exec(compile('malloc({size})', 'made{pick.randint(0, 2)}.py', 'exec'))",
-                        f"try: malloc({size}); 1 / 0\n    except ArithmeticError: malloc({size})\n    finally: malloc(9)",
+                        f"try: malloc({size}); 1 / 0\n    except Exception: malloc({size})\n    finally: malloc(9)",
                         f"type('T', (), {{'__init__': lambda self: held.append(malloc({size}))}})()",
                     ]
                 )

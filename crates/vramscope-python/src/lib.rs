@@ -6,8 +6,11 @@
 mod call_tree;
 mod command;
 mod error;
+mod event_log;
 mod line_profile;
+mod pool_history;
 mod stacks;
+mod virtual_pool;
 
 use pyo3::prelude::*;
 
@@ -17,9 +20,13 @@ mod _native {
     #[pymodule_export]
     use super::command::main;
     #[pymodule_export]
-    use super::error::{ReadError, VramscopeError};
+    use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
     use super::line_profile::LineProfile;
+    #[pymodule_export]
+    use super::pool_history::PoolHistory;
+    #[pymodule_export]
+    use super::virtual_pool::{VirtualDevice, VirtualPool};
     use pyo3::prelude::*;
 
     #[pymodule_init]

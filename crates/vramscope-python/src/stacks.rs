@@ -7,8 +7,8 @@
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 /// A function that runs, and where in it.
 pub(crate) struct Running {

@@ -22,8 +22,9 @@ class MemoryHook:
     calls with keywords.
 
     Sizes are in bytes; `mem_size` is rounded up to a multiple of 512. Callbacks of several hooks are called in the
-    order of their registration. An exception in a `preprocess` callback refuses the request; one in a `postprocess` callback
-    takes the place of the result. CuPy reports exceptions while memory is freed by a destructor on stderr, and goes on.
+    order of their registration. An exception in a `preprocess` callback refuses the request; one in a `postprocess`
+    callback takes the place of the result. CuPy reports exceptions while memory is freed by a destructor on stderr, and
+    goes on.
     """
 
     name = "MemoryHook"

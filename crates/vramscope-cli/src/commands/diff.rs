@@ -4,7 +4,7 @@ use anyhow::bail;
 use vramscope::analysis::{Both, DeviceDiff};
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
 
-use super::{Open, devices, is_stream, was_used};
+use super::{Open, devices, is_stream};
 use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::DiffArgs;
@@ -52,7 +52,7 @@ impl Open {
     fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<(i64, usize)>> {
         let trace = &self.recording.trace;
         let positions = devices(&self.name, trace, only)?;
-        let used = positions.into_iter().filter(|&position| was_used(&trace.devices[position]));
+        let used = positions.into_iter().filter(|&position| trace.devices[position].was_used());
         Ok(used.map(|position| (trace.devices[position].device, position)).collect())
     }
 

@@ -27,6 +27,16 @@ pub(super) struct HolderJson {
     frames_left_out: usize,
 }
 
+/// What memory is for.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
+pub(super) struct CategoryJson {
+    /// See [`Category`](vramscope_trace::Category).
+    category: String,
+    bytes: u64,
+    count: u64,
+}
+
 /// Totals over the run of one line.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Churn"))]
@@ -54,6 +64,15 @@ impl Builder<'_> {
             }
         };
         holders.iter().take(top.unwrap_or(usize::MAX)).map(holder).collect()
+    }
+
+    pub(super) fn categories(&self, holders: &[Holder]) -> Vec<CategoryJson> {
+        let category = |h: &Holder| CategoryJson {
+            category: self.names.key(&h.key).into(),
+            bytes: h.bytes,
+            count: h.count,
+        };
+        holders.iter().map(category).collect()
     }
 
     pub(super) fn churn(&self, h: &Holder) -> ChurnJson {

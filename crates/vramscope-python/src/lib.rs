@@ -3,8 +3,14 @@
 //! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
 //! it stands on is the facade `vramscope`.
 
+mod answers;
 mod command;
 mod error;
+mod open_recording;
+mod reading;
+mod recording;
+mod table;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -15,6 +21,10 @@ mod _native {
     use super::command::main;
     #[pymodule_export]
     use super::error::{ReadError, VramscopeError};
+    #[pymodule_export]
+    use super::recording::{Recording, read};
+    #[pymodule_export]
+    use super::table::Table;
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -27,6 +27,7 @@ mod moment;
 mod ooms;
 mod out_of_memory;
 mod packing;
+mod purposes;
 mod range_max;
 mod region_runs;
 mod regions;
@@ -62,6 +63,7 @@ pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, ooms};
 pub use out_of_memory::OutOfMemory;
 pub use packing::{Effort, Item, Packing, pack};
+pub use purposes::Purposes;
 pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{

@@ -81,6 +81,8 @@ pub(crate) enum ByArg {
     Stack,
     Pool,
     Stream,
+    Category,
+    Layer,
 }
 
 impl From<ByArg> for By {
@@ -93,6 +95,8 @@ impl From<ByArg> for By {
             ByArg::Stack => Self::Stack,
             ByArg::Pool => Self::Pool,
             ByArg::Stream => Self::Stream,
+            ByArg::Category => Self::Category,
+            ByArg::Layer => Self::Layer,
         }
     }
 }

@@ -75,7 +75,7 @@ pub struct DeviceTrace {
 }
 
 impl DeviceTrace {
-    /// Whether anything was recorded on the device, or lay there when the snapshot was taken.
+    /// Whether anything was recorded of the device: snapshots list devices that the program never touched, too.
     pub fn was_used(&self) -> bool {
         !self.events.is_empty() || !self.segments.is_empty()
     }

@@ -45,7 +45,12 @@ impl Open {
     fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
         let trace = &self.recording.trace;
         let positions = devices(&self.name, trace, only)?;
+<<<<<<< HEAD
         Ok(positions.into_iter().filter(|&position| trace.devices[position].was_used()).collect())
+=======
+        let used = positions.into_iter().filter(|&position| trace.devices[position].was_used());
+        Ok(used.map(|position| (trace.devices[position].device, position)).collect())
+>>>>>>> main
     }
 
     fn compared(&self) -> Compared<'_> {

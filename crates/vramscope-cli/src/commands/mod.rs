@@ -20,8 +20,12 @@ use std::path::Path;
 use anyhow::bail;
 use terminal_size::{Width, terminal_size_of};
 use vramscope::analysis::Frames;
-use vramscope::trace::formats::{ReadOptions, Recording};
 use vramscope::trace::Trace;
+use vramscope::trace::formats::{ReadOptions, Recording};
+<<<<<<< HEAD
+use vramscope::trace::Trace;
+=======
+>>>>>>> main
 
 use crate::input;
 use crate::say::{print_json, print_text};

@@ -28,6 +28,7 @@ pub(super) struct HolderJson {
     frames_left_out: usize,
 }
 
+<<<<<<< HEAD
 /// Groups of live allocations, as `vramscope report --json` has them.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -38,6 +39,16 @@ impl HoldersJson {
     pub fn new(names: Names<'_>, holders: &[Holder], top: Option<usize>) -> Self {
         Self(Builder::new(names, None).holders(holders, top))
     }
+=======
+/// What memory is for.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
+pub(super) struct CategoryJson {
+    /// See [`Category`](vramscope_trace::Category).
+    category: String,
+    bytes: u64,
+    count: u64,
+>>>>>>> main
 }
 
 /// Totals over the run of one line.
@@ -67,6 +78,15 @@ impl Builder<'_> {
             }
         };
         holders.iter().take(top.unwrap_or(usize::MAX)).map(holder).collect()
+    }
+
+    pub(super) fn categories(&self, holders: &[Holder]) -> Vec<CategoryJson> {
+        let category = |h: &Holder| CategoryJson {
+            category: self.names.key(&h.key).into(),
+            bytes: h.bytes,
+            count: h.count,
+        };
+        holders.iter().map(category).collect()
     }
 
     pub(super) fn churn(&self, h: &Holder) -> ChurnJson {

@@ -258,9 +258,9 @@ fn signed(value: Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::Array as _;
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::{TimestampMicrosecondType, UInt64Type};
-    use arrow_array::Array as _;
     use vramscope_analysis::Frames;
 
     use super::*;

@@ -248,12 +248,7 @@ impl Recording {
 
     /// Compares with another recording event by event, as `vramscope diff --json`.
     #[pyo3(signature = (other, *, device=None))]
-    fn diff<'py>(
-        &self,
-        py: Python<'py>,
-        other: &Self,
-        device: Option<i64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn diff<'py>(&self, py: Python<'py>, other: &Self, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
         let both = Both { a: &self.0, b: &other.0 };
         let used = |open: &Arc<OpenRecording>| {
             let positions = open.positions(device).map_err(PyValueError::new_err)?;
@@ -264,8 +259,7 @@ impl Recording {
         let b = Arc::clone(&other.0);
         self.json(py, move |a, _| {
             let traces = Both { a: &a.recording.trace, b: &b.recording.trace };
-            let (devices, only) =
-                diff_devices(traces, Both { a: &positions.a[..], b: &positions.b[..] });
+            let (devices, only) = diff_devices(traces, Both { a: &positions.a[..], b: &positions.b[..] });
             let recordings = Both { a, b: &b }.map(|open| Compared {
                 file: &open.name,
                 recording: &open.recording,
@@ -315,7 +309,9 @@ impl Recording {
         } else {
             let table = kind(name)?;
             if by.is_some() || at.is_some() {
-                return Err(PyValueError::new_err(format!("`by` and `at` are for holders, and not for {name}")));
+                return Err(PyValueError::new_err(format!(
+                    "`by` and `at` are for holders, and not for {name}"
+                )));
             }
             self.ask(py, move |open, cancel| {
                 open.table(table, device, &positions, cancel).map_err(|e| e.to_string())
@@ -344,16 +340,19 @@ impl Recording {
             return Err(PyValueError::new_err(format!("`at` is not for {}", format.name())));
         }
         if table.is_some() && !format.is_table() {
-            return Err(PyValueError::new_err(format!("`table` is for csv and parquet, not for {}", format.name())));
+            return Err(PyValueError::new_err(format!(
+                "`table` is for csv and parquet, not for {}",
+                format.name()
+            )));
         }
         let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
         self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
         let options = export::Options { at, table: table.map(kind).transpose()?.unwrap_or_default() };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(folder).map_err(|e| PyOSError::new_err(format!("{}: {e}", folder.display())))?;
+        let file = NamedTempFile::new_in(folder)
+            .map_err(|e| PyOSError::new_err(format!("{}: {e}", folder.display())))?;
         self.ask(py, move |open, cancel| {
-            let source =
-                Source { trace: &open.recording.trace, frames: open.frames(), devices: positions };
+            let source = Source { trace: &open.recording.trace, frames: open.frames(), devices: positions };
             let mut out = BufWriter::new(WantedFile { file, cancel: cancel.clone() });
             let written = export::write(&source, format, &options, &mut out);
             let written = written.map_err(|e| in_full(&e))?;
@@ -372,7 +371,8 @@ impl Recording {
     fn view(&self, py: Python<'_>, html: Option<PathBuf>, browser: bool) -> PyResult<String> {
         if let Some(path) = html {
             let page = self.page(py)?;
-            std::fs::write(&path, page).map_err(|e| PyOSError::new_err(format!("{}: {e}", path.display())))?;
+            std::fs::write(&path, page)
+                .map_err(|e| PyOSError::new_err(format!("{}: {e}", path.display())))?;
             return Ok(path.display().to_string());
         }
         let url = py.detach(|| self.0.url()).map_err(|e| failed(&self.0.name, e))?;
@@ -494,7 +494,9 @@ fn device_of(
         (None, None) => None,
     };
     if total.is_some() && find_capacity {
-        return Err(PyValueError::new_err("`find_capacity` looks for the device: give no `capacity` and no `gpu`"));
+        return Err(PyValueError::new_err(
+            "`find_capacity` looks for the device: give no `capacity` and no `gpu`",
+        ));
     }
     if let Some(total) = total.filter(|&total| total <= overhead) {
         return Err(PyValueError::new_err(format!(
@@ -556,7 +558,8 @@ fn as_any_new_file(file: &std::fs::File) {
     use std::os::unix::fs::PermissionsExt as _;
     // The mask can be read without being changed in this file alone.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+    let mask =
+        status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
     file.set_permissions(std::fs::Permissions::from_mode(0o666 & !mask.unwrap_or(0o022))).ok();
 }
 

@@ -24,12 +24,8 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     }
     let traces = Both { a: &a.recording.trace, b: &b.recording.trace };
     let (devices, only) = diff_devices(traces, Both { a: &used.a, b: &used.b });
-    let answers = DiffAnswers {
-        recordings: Both { a: a.compared(), b: b.compared() },
-        devices,
-        only,
-        advice: ADVICE,
-    };
+    let answers =
+        DiffAnswers { recordings: Both { a: a.compared(), b: b.compared() }, devices, only, advice: ADVICE };
     if args.json {
         super::print_json(&DiffJson::new(&answers))?;
     } else {
@@ -45,12 +41,7 @@ impl Open {
     fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
         let trace = &self.recording.trace;
         let positions = devices(&self.name, trace, only)?;
-<<<<<<< HEAD
         Ok(positions.into_iter().filter(|&position| trace.devices[position].was_used()).collect())
-=======
-        let used = positions.into_iter().filter(|&position| trace.devices[position].was_used());
-        Ok(used.map(|position| (trace.devices[position].device, position)).collect())
->>>>>>> main
     }
 
     fn compared(&self) -> Compared<'_> {

@@ -22,10 +22,6 @@ use terminal_size::{Width, terminal_size_of};
 use vramscope::analysis::Frames;
 use vramscope::trace::Trace;
 use vramscope::trace::formats::{ReadOptions, Recording};
-<<<<<<< HEAD
-use vramscope::trace::Trace;
-=======
->>>>>>> main
 
 use crate::input;
 use crate::say::{print_json, print_text};

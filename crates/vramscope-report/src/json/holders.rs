@@ -28,7 +28,6 @@ pub(super) struct HolderJson {
     frames_left_out: usize,
 }
 
-<<<<<<< HEAD
 /// Groups of live allocations, as `vramscope report --json` has them.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -39,7 +38,8 @@ impl HoldersJson {
     pub fn new(names: Names<'_>, holders: &[Holder], top: Option<usize>) -> Self {
         Self(Builder::new(names, None).holders(holders, top))
     }
-=======
+}
+
 /// What memory is for.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
@@ -48,7 +48,6 @@ pub(super) struct CategoryJson {
     category: String,
     bytes: u64,
     count: u64,
->>>>>>> main
 }
 
 /// Totals over the run of one line.

@@ -144,7 +144,7 @@ fn every_example_is_one_that_a_test_runs() {
             // The command's tests run them.
             "sh" | "text" => true,
             // The Python package's tests run them (`python/tests/test_book.py`).
-            "python" => fence.page.starts_with("docs/python"),
+            "python" => fence.page.starts_with("docs/python") || fence.needs().is_some(),
             "rust" => is_included(&fence.page),
             // Compiled in the same way.
             "rust,no_run" => is_included(&fence.page) && fence.needs().is_some(),

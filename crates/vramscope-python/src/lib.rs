@@ -3,14 +3,20 @@
 //! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
 //! it stands on is the facade `vramscope`.
 
+mod answers;
 mod call_tree;
 mod command;
 mod error;
 mod event_log;
 mod line_profile;
+mod open_recording;
 mod pool_history;
+mod reading;
+mod recording;
 mod stacks;
+mod table;
 mod virtual_pool;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -25,6 +31,10 @@ mod _native {
     use super::line_profile::LineProfile;
     #[pymodule_export]
     use super::pool_history::PoolHistory;
+    #[pymodule_export]
+    use super::recording::{Recording, read};
+    #[pymodule_export]
+    use super::table::Table;
     #[pymodule_export]
     use super::virtual_pool::{VirtualDevice, VirtualPool};
     use pyo3::prelude::*;

@@ -5,6 +5,7 @@
 
 mod command;
 mod error;
+mod profiler;
 
 use pyo3::prelude::*;
 
@@ -15,6 +16,8 @@ mod _native {
     use super::command::main;
     #[pymodule_export]
     use super::error::{ReadError, VramscopeError};
+    #[pymodule_export]
+    use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
     use pyo3::prelude::*;
 
     #[pymodule_init]

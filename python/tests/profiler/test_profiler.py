@@ -393,3 +393,12 @@ def test_a_forked_process_goes_on(device, profiler):
         thread.join()
     assert status == 0
     assert outer.result.peak_memory_usage() == 10
+
+
+def test_snapshots_are_a_list_with_an_end(device):
+    profiler = GPUMemoryProfiler(source=device, max_snapshots=2)
+    assert profiler.snapshots == []
+    for i in range(3):
+        profiler.snapshots.append(profiler._take_snapshot(str(i)))
+    assert [snapshot.operation for snapshot in profiler.snapshots[:5]] == ["1", "2"]
+    assert profiler.snapshots[-1].operation == "2"

@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 _DEPTHS: ContextVar[dict[int, int] | None] = ContextVar("vramscope_depths", default=None)
 
 
+class Snapshots(deque[MemorySnapshot]):
+    """The newest snapshots of a monitor: a bounded list, which may be sliced and compared with a list."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """A snapshot, or a list of them for a slice."""
+        return list(self)[index] if isinstance(index, slice) else super().__getitem__(index)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same snapshots are in the same order."""
+        return isinstance(other, (list, deque)) and list(self) == list(other)
+
+    __hash__ = None
+
+
 class GPUMemoryProfiler:
     """Says what functions and blocks do to the memory of one GPU.
 
@@ -66,7 +80,7 @@ class GPUMemoryProfiler:
         self.max_snapshots = max_snapshots
         self.max_results = max_results
         self.results: list[ProfileResult] = []
-        self.snapshots: deque[MemorySnapshot] = deque(maxlen=max_snapshots)
+        self.snapshots = Snapshots(maxlen=max_snapshots)
         self._book = PeakBook.of(self.source)
         self._lock = threading.RLock()
         self._leaks = LeakDetector()

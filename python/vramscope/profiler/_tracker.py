@@ -95,7 +95,7 @@ class MemoryTracker:
         )
         self._alerts: deque[TrackingEvent] = deque(maxlen=max_events)
         self._sample_callbacks: list[Callable[[Reading, DeviceMemory | None], None]] = []
-        self._lock = threading.RLock()
+        self._events_lock = threading.RLock()
         self._book = PeakBook.of(self.source)
         self._phases = Phases()
         self._monitor: Monitor | None = None
@@ -120,7 +120,7 @@ class MemoryTracker:
 
     def start_tracking(self) -> None:
         """Starts to take samples, on a thread of its own; does nothing where it runs."""
-        with self._lock:
+        with self._events_lock:
             if self.is_tracking:
                 return
             self._scope, self._last, self._growth = self._book.open(), None, Growth()
@@ -155,7 +155,7 @@ class MemoryTracker:
             self._scope = self._book.open()
         now, peaks = self._book.turn(self._scope)
         memory = self.source.device_memory()
-        with self._lock:
+        with self._events_lock:
             last, self._last = self._last, now
             change = 0 if last is None else now.allocated - last.allocated
             if memory is not None:
@@ -295,7 +295,7 @@ class MemoryTracker:
             backend=self.backend,
             **self.distributed_identity,
         )
-        with self._lock:
+        with self._events_lock:
             self.events.append(event)
             self._recorder.record_event(event.to_dict())
             if event_type not in _ALERTS:
@@ -320,7 +320,7 @@ class MemoryTracker:
         self, event_type: str | None = None, last_n: int | None = None, since: float | None = None
     ) -> list[TrackingEvent]:
         """The events that are kept: of one type, from a time on, the newest `last_n`."""
-        with self._lock:
+        with self._events_lock:
             events = list(self.events)
         if event_type:
             events = [event for event in events if event.event_type == event_type]
@@ -330,7 +330,7 @@ class MemoryTracker:
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
         """The warnings, critical alerts and errors; samples do not push them out."""
-        with self._lock:
+        with self._events_lock:
             alerts = list(self._alerts)
         return alerts[-last_n:] if last_n else alerts
 
@@ -348,7 +348,7 @@ class MemoryTracker:
 
     def clear_events(self) -> None:
         """Forgets events and alerts, and lets the statistics begin anew."""
-        with self._lock:
+        with self._events_lock:
             self.events.clear()
             self._alerts.clear()
             started = self.stats["tracking_start_time"]
@@ -374,7 +374,7 @@ class MemoryTracker:
         Allocations are the allocator's own count, where it counts.
         """
         now, memory = self._read()
-        with self._lock:
+        with self._events_lock:
             stats, events = dict(self.stats), list(self.events)
         used = now.allocated if memory is None else memory.used
         allocations, frees = stats["total_allocations"], stats["total_deallocations"]

@@ -5,7 +5,8 @@ What a program imports is listed here; nothing of PyTorch, CuPy or a notebook is
 
 from typing import TYPE_CHECKING, Any
 
-from vramscope._native import ReadError, VramscopeError, __version__
+from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
+from vramscope._recording import read
 
 if TYPE_CHECKING:
     from vramscope.profiler import (
@@ -45,7 +46,9 @@ __all__ = [
     "ProfileResult",
     "ProfiledModule",
     "ReadError",
+    "Recording",
     "SavedResults",
+    "Table",
     "TrackingEvent",
     "VramscopeError",
     "__version__",
@@ -58,6 +61,7 @@ __all__ = [
     "get_summary",
     "profile_context",
     "profile_function",
+    "read",
     "set_global_profiler",
     "start_monitoring",
     "stop_monitoring",

@@ -219,7 +219,7 @@ impl<'t> Side<'t> {
     fn growth(&self, baseline: Option<&Self>, kind: ByteKind, growth: Growth) -> Verdict {
         let peak = self.high_water(kind);
         let Some(old) = baseline else {
-            let status = self.kept_unless(self.was_used().then_some(Unknown::NoBaseline));
+            let status = self.kept_unless(self.history.device().was_used().then_some(Unknown::NoBaseline));
             let measured = Measured::Growth { kind, growth, peak, baseline: None, lines: Vec::new() };
             return Verdict { status, measured };
         };
@@ -259,14 +259,10 @@ impl<'t> Side<'t> {
         unknown.map_or(Status::Kept, Status::Unknown)
     }
 
-    fn was_used(&self) -> bool {
-        let device = self.history.device();
-        !device.events.is_empty() || !device.segments.is_empty()
-    }
-
     /// The end state is all there is.
     fn lacks_history(&self) -> Option<Unknown> {
-        (self.was_used() && self.history.device().events.is_empty()).then_some(Unknown::NoHistory)
+        (self.history.device().was_used() && self.history.device().events.is_empty())
+            .then_some(Unknown::NoHistory)
     }
 
     /// What was recorded does not reach back to the beginning.

@@ -31,7 +31,7 @@ impl Demand {
     /// Where the trace has no such device.
     pub fn of(trace: &Arc<Trace>, position: usize) -> Option<Self> {
         let device = &trace.devices[position];
-        if device.events.is_empty() && device.segments.is_empty() {
+        if !device.was_used() {
             return None;
         }
         let peaks = History::of(trace, position).peaks();

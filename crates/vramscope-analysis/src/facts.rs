@@ -2,7 +2,7 @@
 
 use vramscope_engine::{Allocator, Policy};
 use vramscope_trace::formats::{Format, Recording};
-use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Trace};
+use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Purpose, Trace};
 
 use crate::segments::Reserved;
 use crate::skipped::SkippedActions;
@@ -98,7 +98,10 @@ impl Facts {
         let times = any_event(&|e| e.iter().next().is_some_and(|e| e.time_us.is_some()));
         let traces = any_event(&|e| !e.is_empty());
         let compile_contexts = tags(&|t| t.compile_context.is_some());
-        let user_metadata = tags(&|t| t.user_metadata.is_some());
+        // What the Python package adds is in recordings of any release.
+        let metadata = || trace.tags.iter().filter_map(|t| t.user_metadata).map(|m| trace.strings.get(m));
+        let purposes = metadata().any(|text| Purpose::strip(text) != text);
+        let user_metadata = metadata().any(|text| text.is_empty() || !Purpose::strip(text).is_empty());
         let pool_ids = tags(&|t| t.pool.is_some());
         let python = trace.frames.iter().any(|(_, f)| trace.strings.get(f.filename).ends_with(".py"));
         let native = trace.frames.iter().any(|(_, f)| trace.strings.get(f.name).contains("::"));
@@ -140,12 +143,10 @@ impl Facts {
             ("several streams", several_streams(trace)),
             ("out of memory", has(Action::Oom)),
             ("categories", tags(&|t| t.category.is_some())),
+            ("purposes", purposes),
             ("forward stacks", tags(&|t| t.forward_frames.is_some())),
             ("FX nodes", trace.frames.iter().any(|(_, f)| f.fx != FxNode::default())),
-            (
-                "pinned host memory",
-                trace.host.as_ref().is_some_and(|h| !h.events.is_empty() || !h.segments.is_empty()),
-            ),
+            ("pinned host memory", trace.host.as_ref().is_some_and(DeviceTrace::was_used)),
         ];
         let policy = Policy::recorded(trace);
         // Pinned host memory follows rules of its own.

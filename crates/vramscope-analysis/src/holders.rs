@@ -1,13 +1,16 @@
 //! Who held the memory at a moment: what was live, grouped.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use vramscope_trace::{FrameId, PoolId, StackId, StringId};
+use vramscope_trace::{Category, FrameId, PoolId, StackId, StringId};
 
 use crate::frames::{Code, Frames};
 use crate::history::{Allocation, History, Origin};
 use crate::layout::Layout;
 use crate::moment::Moment;
+use crate::purposes::Purposes;
 
 /// What allocations are grouped by. Line, function, file and module are those of the
 /// [own frame](Frames::own_frame) of the stack.
@@ -27,6 +30,10 @@ pub enum By {
     Pool,
     /// The stream.
     Stream,
+    /// What it is for: parameter, gradient, activation ...; see [`Purposes`].
+    Category,
+    /// The `torch.nn.Module` that made it, by its path in the model; see [`Purposes`].
+    Layer,
 }
 
 /// A group of live allocations.
@@ -39,11 +46,11 @@ pub struct Holder {
     /// The number of allocations in the group.
     pub count: u64,
     /// How its allocations are known: what was live before recording began makes groups of its own. `None`
-    /// by pool and by stream, where it does not.
+    /// by pool, stream, category and layer, where it does not.
     pub origin: Option<Origin>,
     /// What all allocations of the group share.
     pub key: HolderKey,
-    /// The stack that holds most of it; none by pool and by stream. Of [`Origin::FreeOnly`] it is where that
+    /// The stack that holds most of it; none by pool, stream, category and layer. Of [`Origin::FreeOnly`] it is where that
     /// memory was freed.
     pub stack: Option<StackId>,
 }
@@ -67,6 +74,10 @@ pub enum HolderKey {
     Pool(Option<PoolId>),
     /// A stream.
     Stream(u64),
+    /// What it is for.
+    Category(Category),
+    /// The path of a `torch.nn.Module`, empty for the outermost; `None` where no module made it.
+    Layer(Option<Arc<str>>),
 }
 
 /// The groups at `moment`, largest first. Their bytes sum to the allocated bytes at that moment.
@@ -95,6 +106,16 @@ pub(crate) fn group<'h>(
         By::Stream => gather(
             allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Stream(a.stream)) }),
         ),
+        By::Category | By::Layer => {
+            let purposes = Purposes::of(history);
+            gather(allocations.map(|a| {
+                let key = match by {
+                    By::Category => HolderKey::Category(purposes.category(a)),
+                    _ => HolderKey::Layer(purposes.layer(a).cloned()),
+                };
+                Holder { stack: None, ..Holder::of(a, None, key) }
+            }))
+        }
         By::Stack => by_stack(history, allocations),
         // Few stacks stand behind many allocations, and keys are dear: sums come first.
         By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {

@@ -19,6 +19,7 @@ use crate::leaks::{self, LeakSuspect};
 use crate::moment::Moment;
 use crate::ooms::ooms;
 use crate::out_of_memory::OutOfMemory;
+use crate::purposes::Purposes;
 use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::tree::{CallTree, call_tree};
@@ -57,6 +58,8 @@ pub struct Summary {
     pub pools: Vec<Holder>,
     /// Who held the allocated bytes, by stream.
     pub streams: Vec<Holder>,
+    /// What the allocated bytes were for; empty where the recording does not say it.
+    pub categories: Vec<Holder>,
     /// Bytes the filter left out of `holders` and `tree`.
     pub filtered_out: u64,
     /// Allocated bytes before the first event.
@@ -169,6 +172,7 @@ impl Summary {
             holders,
             pools: all(By::Pool),
             streams: all(By::Stream),
+            categories: if Purposes::of(history).has_categories() { all(By::Category) } else { Vec::new() },
             filtered_out,
             preexisting: start.counters().allocated,
             churn,

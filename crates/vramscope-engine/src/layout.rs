@@ -77,6 +77,7 @@ impl<Stack> BlockLayout<Stack> {
             state: self.state,
             stack: None,
             forward_frames: None,
+            user_metadata: None,
         }
     }
 }

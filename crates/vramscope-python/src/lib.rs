@@ -3,9 +3,15 @@
 //! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
 //! it stands on is the facade `vramscope`.
 
+mod answers;
 mod command;
 mod error;
+mod open_recording;
 mod profiler;
+mod reading;
+mod recording;
+mod table;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -18,6 +24,10 @@ mod _native {
     use super::error::{ReadError, VramscopeError};
     #[pymodule_export]
     use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
+    #[pymodule_export]
+    use super::recording::{Recording, read};
+    #[pymodule_export]
+    use super::table::Table;
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -106,7 +106,8 @@ impl Names<'_> {
         self.key(&stack.map_or(HolderKey::NoStack, HolderKey::Stack))
     }
 
-    pub(crate) fn key(&self, key: &HolderKey) -> Shown {
+    /// What a group of allocations shares, as `model.py:42 forward`.
+    pub fn key(&self, key: &HolderKey) -> Shown {
         match key {
             HolderKey::NoStack => Shown::of("(no stack)"),
             HolderKey::Stack(stack) => {
@@ -127,6 +128,10 @@ impl Names<'_> {
             HolderKey::Module(path) => Shown::end_of(path),
             HolderKey::Pool(pool) => Shown::of(&self.pool(*pool)),
             HolderKey::Stream(stream) => Shown::of(&crate::names::stream(*stream)),
+            HolderKey::Category(category) => Shown::of(category.name()),
+            HolderKey::Layer(None) => Shown::of("(no module)"),
+            HolderKey::Layer(Some(path)) if path.is_empty() => Shown::of("(the outermost module)"),
+            HolderKey::Layer(Some(path)) => Shown::end_of(path),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::events::PoolId;
-use crate::ids::{StackId, StringListId};
+use crate::ids::{StackId, StringId, StringListId};
 
 /// Memory the allocator holds from the device: one `cudaMalloc`, or one contiguous mapped range of an
 /// expandable segment.
@@ -61,6 +61,8 @@ pub struct Block {
     pub stack: Option<StackId>,
     /// The forward pass that anomaly mode saw behind it.
     pub forward_frames: Option<StringListId>,
+    /// What it is for, see [`Purpose`](crate::Purpose); the Python package writes it.
+    pub user_metadata: Option<StringId>,
 }
 
 /// What a block is doing, in PyTorch's words.

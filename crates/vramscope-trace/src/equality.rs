@@ -137,6 +137,13 @@ impl<'t> Translation<'t> {
     fn block(&self, a: &Block, b: &Block) -> bool {
         self.stack_or_none(a.stack, b.stack)
             && self.lists(a.forward_frames, b.forward_frames)
-            && *a == Block { stack: a.stack, forward_frames: a.forward_frames, ..*b }
+            && self.optional(a.user_metadata) == Some(b.user_metadata)
+            && *a
+                == Block {
+                    stack: a.stack,
+                    forward_frames: a.forward_frames,
+                    user_metadata: a.user_metadata,
+                    ..*b
+                }
     }
 }

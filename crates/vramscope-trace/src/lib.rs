@@ -31,6 +31,7 @@ mod events;
 pub mod formats;
 mod ids;
 mod notices;
+mod purpose;
 mod release;
 mod settings;
 mod stacks;
@@ -43,6 +44,7 @@ pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::Notices;
+pub use purpose::{Category, Phase, Purpose};
 pub use release::TorchRelease;
 pub use settings::{
     AllocatorSettings, ConfError, PowerOfTwoDivisions, SettingKind, SettingValue, TorchSetting,

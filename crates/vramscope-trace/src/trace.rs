@@ -75,6 +75,11 @@ pub struct DeviceTrace {
 }
 
 impl DeviceTrace {
+    /// Whether anything was recorded of the device: snapshots list devices that the program never touched, too.
+    pub fn was_used(&self) -> bool {
+        !self.events.is_empty() || !self.segments.is_empty()
+    }
+
     /// Adds a segment and its blocks at the end.
     pub fn push_segment(&mut self, segment: Segment, blocks: impl IntoIterator<Item = Block>) {
         let first = self.blocks.len();

@@ -44,10 +44,7 @@ impl OpenRecording {
     /// `None` where the file was closed before it was ready.
     pub(crate) fn of(name: String, recording: Recording, closed: &Cancel) -> Option<Self> {
         let trace = &recording.trace;
-        let was_used = |&position: &usize| {
-            let device = &trace.devices[position];
-            !device.events.is_empty() || !device.segments.is_empty()
-        };
+        let was_used = |&position: &usize| trace.devices[position].was_used();
         let devices = || {
             let open = |position| {
                 let history = Arc::new(History::replayed_unless(trace, position, closed)?);

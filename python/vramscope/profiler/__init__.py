@@ -32,6 +32,7 @@ from vramscope.profiler._global import (
 from vramscope.profiler._hidden import hidden_memory
 from vramscope.profiler._leaks import LeakDetector, LeakSuspect
 from vramscope.profiler._memory_profiler import MemoryProfiler
+from vramscope.profiler._meter import MemoryMeter
 from vramscope.profiler._peaks import PeakBook, PeakScope
 from vramscope.profiler._phases import PhaseHandle
 from vramscope.profiler._profiler import GPUMemoryProfiler, ProfileContext
@@ -51,6 +52,7 @@ __all__ = [
     "GPUMemoryProfiler",
     "LeakDetector",
     "LeakSuspect",
+    "MemoryMeter",
     "MemoryProfiler",
     "MemorySnapshot",
     "MemorySource",

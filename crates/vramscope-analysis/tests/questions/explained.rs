@@ -5,6 +5,7 @@ use vramscope_analysis::{
     By, Fragmentation, Frames, History, HolderKey, Options, Request, Summary, Unusable, holders_at, ooms,
     regions,
 };
+use vramscope_trace::Category;
 
 use crate::{at_line, defaults, event, recording, segment};
 
@@ -92,7 +93,17 @@ fn holders_by_every_key_sum_to_the_peak() {
     let frames = Frames::of(&trace);
     let history = History::of(&trace, 0);
     let peak = history.peaks().allocated;
-    for by in [By::Stack, By::Line, By::Function, By::File, By::Module, By::Pool, By::Stream] {
+    for by in [
+        By::Stack,
+        By::Line,
+        By::Function,
+        By::File,
+        By::Module,
+        By::Pool,
+        By::Stream,
+        By::Category,
+        By::Layer,
+    ] {
         let holders = holders_at(&history, &frames, peak.moment, by);
         assert_eq!(holders.iter().map(|h| h.bytes).sum::<u64>(), peak.bytes, "{by:?}");
         assert!(holders.is_sorted_by(|a, b| a.bytes >= b.bytes), "{by:?}");
@@ -101,6 +112,51 @@ fn holders_by_every_key_sum_to_the_peak() {
     assert_eq!(*module, HolderKey::Module("train".to_owned()));
     let summary = Summary::of(&trace, 0, &frames, &Options::default());
     assert_eq!(summary.tree.roots.iter().map(|&n| summary.tree.nodes[n].bytes).sum::<u64>(), peak.bytes);
+}
+
+#[test]
+fn purposes_say_what_the_peak_was_for() {
+    let of = |text: &str, at: u64, size: u64| {
+        let mut e = event("alloc", BASE + at * MIB, size);
+        e["user_metadata"] = json!(text);
+        e
+    };
+    let mut profilers = event("alloc", BASE + 5 * MIB, 512);
+    profilers["category"] = json!("GRADIENT");
+    let events = vec![
+        of("the program's own\nvramscope:category=activation;phase=forward;module=h.0", 0, 4096),
+        of("vramscope:category=activation;phase=backward;module=h.0", 1, 1024),
+        of("vramscope:category=temporary;module=", 2, 2048),
+        of("the program's own", 3, 512),
+        profilers,
+    ];
+    let blocks = json!([
+        {"address": BASE + 10 * MIB, "size": 8192, "requested_size": 8192, "state": "active_allocated", "frames": [],
+         "user_metadata": "vramscope:category=parameter;module=h.0"},
+        {"address": BASE + 10 * MIB + 8192, "size": MIB - 8192, "requested_size": 0, "state": "active_allocated", "frames": []},
+    ]);
+    let live = json!({"device": 0, "address": BASE + 10 * MIB, "total_size": MIB, "stream": 0, "segment_type": "large",
+        "blocks": blocks});
+    let trace = recording(events, vec![live], defaults());
+    let summary = Summary::of(&trace, 0, &Frames::of(&trace), &Options::default());
+    let of = |c: Category| {
+        let mut found = summary.categories.iter().filter(|h| h.key == HolderKey::Category(c));
+        found.next().map_or((0, 0), |h| (h.requested, h.count))
+    };
+    assert_eq!(of(Category::Activation), (4096 + 1024, 2));
+    assert_eq!(of(Category::Temporary), (2048, 1));
+    assert_eq!(of(Category::Gradient), (512, 1));
+    assert_eq!(of(Category::Unknown), (512, 1));
+    assert_eq!(of(Category::Parameter), (8192, 1));
+    assert_eq!(of(Category::Preexisting).1, 1);
+    let by_layer =
+        Summary::of(&trace, 0, &Frames::of(&trace), &Options { by: Some(By::Layer), ..Options::default() });
+    let of = |path: &str| {
+        let mut found = by_layer.holders.iter().filter(|h| h.key == HolderKey::Layer(Some(path.into())));
+        found.next().map_or((0, 0), |h| (h.requested, h.count))
+    };
+    assert_eq!(of("h.0"), (4096 + 1024 + 8192, 3));
+    assert_eq!(of(""), (2048, 1));
 }
 
 #[test]

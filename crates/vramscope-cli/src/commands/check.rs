@@ -4,7 +4,7 @@ use anyhow::bail;
 use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
 
-use super::{Open, is_stream, was_used};
+use super::{Open, is_stream};
 use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::CheckArgs;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     let name = input::name(&args.file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;
-    if !devices.iter().any(|&d| was_used(&trace.devices[d])) {
+    if !devices.iter().any(|&d| trace.devices[d].was_used()) {
         bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
     }
     let old = baseline.map(|file| Open::read(file, args.reading.options())).transpose()?;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     let only_in_baseline = old
         .iter()
         .flat_map(|old| &old.recording.trace.devices)
-        .filter(|d| args.device.is_none() && was_used(d) && !numbers.contains(&d.device));
+        .filter(|d| args.device.is_none() && d.was_used() && !numbers.contains(&d.device));
     let answers = CheckAnswers {
         file: &name,
         recording: &recording,

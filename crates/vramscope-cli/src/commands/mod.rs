@@ -20,8 +20,8 @@ use std::path::Path;
 use anyhow::bail;
 use terminal_size::{Width, terminal_size_of};
 use vramscope::analysis::Frames;
+use vramscope::trace::Trace;
 use vramscope::trace::formats::{ReadOptions, Recording};
-use vramscope::trace::{DeviceTrace, Trace};
 
 use crate::input;
 use crate::say::{print_json, print_text};
@@ -57,10 +57,6 @@ impl Open {
 /// Standard input or output.
 fn is_stream(path: &Path) -> bool {
     path == Path::new("-")
-}
-
-fn was_used(device: &DeviceTrace) -> bool {
-    !device.events.is_empty() || !device.segments.is_empty()
 }
 
 /// The positions of the devices of a recording that the user asked for: one or all.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Holder, Origin};
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+use crate::names::Names;
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
@@ -25,6 +26,28 @@ pub(super) struct HolderJson {
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
+}
+
+/// Groups of live allocations, as `vramscope report --json` has them.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct HoldersJson(Vec<HolderJson>);
+
+impl HoldersJson {
+    /// The first `top` of some groups of one trace, or all of them.
+    pub fn new(names: Names<'_>, holders: &[Holder], top: Option<usize>) -> Self {
+        Self(Builder::new(names, None).holders(holders, top))
+    }
+}
+
+/// What memory is for.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
+pub(super) struct CategoryJson {
+    /// See [`Category`](vramscope_trace::Category).
+    category: String,
+    bytes: u64,
+    count: u64,
 }
 
 /// Totals over the run of one line.
@@ -54,6 +77,15 @@ impl Builder<'_> {
             }
         };
         holders.iter().take(top.unwrap_or(usize::MAX)).map(holder).collect()
+    }
+
+    pub(super) fn categories(&self, holders: &[Holder]) -> Vec<CategoryJson> {
+        let category = |h: &Holder| CategoryJson {
+            category: self.names.key(&h.key).into(),
+            bytes: h.bytes,
+            count: h.count,
+        };
+        holders.iter().map(category).collect()
     }
 
     pub(super) fn churn(&self, h: &Holder) -> ChurnJson {

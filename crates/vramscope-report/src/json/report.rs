@@ -4,7 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Counters, EndState, Moment, Peak, Summary};
 
 use super::fragmentation::{FragmentationsJson, fragmentation};
-use super::holders::{ChurnJson, HolderJson};
+use super::holders::{CategoryJson, ChurnJson, HolderJson};
 use super::leaks::LeakJson;
 use super::oom::OomJson;
 use super::quality::QualityJson;
@@ -45,6 +45,10 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     holders_at_peak: Option<Vec<HolderJson>>,
+    /// What `peak_allocated_bytes` was for, most first, where the recording says it. With `--at` it is left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
+    categories_at_peak: Vec<CategoryJson>,
     /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
@@ -74,6 +78,9 @@ pub(super) struct AtJson {
     active_bytes: u64,
     reserved_bytes: u64,
     holders: Vec<HolderJson>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
+    categories: Vec<CategoryJson>,
 }
 
 #[derive(Debug, Serialize)]
@@ -110,8 +117,9 @@ impl Builder<'_> {
             active: here_active,
             reserved: here_reserved,
         } = s.counters;
-        let (holders_at_peak, at) = match at {
-            None => (Some(holders), None),
+        let categories = self.categories(&s.categories);
+        let (holders_at_peak, categories_at_peak, at) = match at {
+            None => (Some(holders), categories, None),
             Some(event) => {
                 let at = AtJson {
                     event,
@@ -120,8 +128,9 @@ impl Builder<'_> {
                     active_bytes: here_active,
                     reserved_bytes: here_reserved,
                     holders,
+                    categories,
                 };
-                (None, Some(at))
+                (None, Vec::new(), Some(at))
             }
         };
         DeviceJson {
@@ -141,6 +150,7 @@ impl Builder<'_> {
             end_blocks: blocks,
             preexisting_bytes: s.preexisting,
             holders_at_peak,
+            categories_at_peak,
             at,
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),

@@ -25,6 +25,11 @@ impl Page<'_> {
         if s.filtered_out > 0 {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
+        if !s.categories.is_empty() && answers.by.is_none() {
+            self.line(format!("{DIM}  by category{DIM:#}"));
+            self.holder_rows(&s.categories, total, self.options.top);
+            self.line(format!("{DIM}  by call{DIM:#}"));
+        }
         match answers.by {
             None if self.options.full_stacks => self.holder_rows(&s.holders, total, self.options.top),
             None => match s.tree.roots.as_slice() {

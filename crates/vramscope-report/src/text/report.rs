@@ -29,7 +29,7 @@ impl Page<'_> {
     /// Pinned host memory has another allocator, whose rules are not followed here.
     fn host(&mut self, answers: &Answers<'_>) {
         let host = answers.recording.trace.host.as_ref();
-        let Some(host) = host.filter(|h| !h.events.is_empty() || !h.segments.is_empty()) else { return };
+        let Some(host) = host.filter(|h| h.was_used()) else { return };
         self.heading("Pinned host memory");
         let text = format!(
             "{} in {} at the end, {}. It has an allocator of its own and is not explained further.",

@@ -34,7 +34,7 @@ fn everything() -> serde_json::Value {
             "active_size": 1024, "requested_size": 300, "stream": 0, "segment_type": "small",
             "segment_pool_id": [0, 1], "is_expandable": false, "frames": stack,
             "blocks": [
-                {"address": 0x7f00_0000_0000u64, "size": 512, "requested_size": 100, "state": "active_allocated", "frames": stack},
+                {"address": 0x7f00_0000_0000u64, "size": 512, "requested_size": 100, "state": "active_allocated", "frames": stack, "user_metadata": "vramscope:category=parameter"},
                 {"address": 0x7f00_0000_0200u64, "size": 512, "requested_size": 200, "state": "active_pending_free", "frames": []},
                 {"address": 0x7f00_0000_0400u64, "size": 2_096_128, "requested_size": 0, "state": "inactive", "frames": []},
             ],

@@ -35,6 +35,7 @@ fn traces_that_differ_anywhere_are_not_equal() {
         ("/segments/0/blocks/1/size", serde_json::json!(1024)),
         ("/segments/0/frames/0/line", serde_json::json!(13)),
         ("/device_traces/0/1/user_metadata", serde_json::json!("step 2")),
+        ("/segments/0/blocks/0/user_metadata", serde_json::json!("vramscope:category=gradient")),
         ("/device_traces/0/8/forward_frames/1", serde_json::json!("c")),
         ("/device_traces/0/1/frames/0/name", serde_json::json!("backward")),
         ("/allocator_settings/max_split_size", serde_json::json!(-1)),
@@ -129,7 +130,8 @@ prop_compose! {
                     let state = [BlockState::ActiveAllocated, BlockState::ActivePendingFree, BlockState::Inactive][state];
                     let stack = frame.map(|f| t.stacks.intern(&[frames[f]]).unwrap());
                     address += size;
-                    Block { address: address - size, size, requested_size: size / 2, state, stack, forward_frames: None }
+                    Block { address: address - size, size, requested_size: size / 2, state, stack, forward_frames: None,
+                        user_metadata: stack.map(|_| t.strings.intern("vramscope:category=parameter").unwrap()) }
                 }).collect();
                 address += 1;
                 d.push_segment(Segment {

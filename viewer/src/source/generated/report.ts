@@ -23,6 +23,8 @@ export type ReportDevice = {
   preexisting_bytes: number;
   /** Who held `peak_allocated_bytes`, most first. With `--at` it is left out. */
   holders_at_peak?: Array<Holder>;
+  /** What `peak_allocated_bytes` was for, most first, where the recording says it. With `--at` it is left out. */
+  categories_at_peak?: Array<CategoryBytes>;
   /** With `--at`: the event, the counters after it, and who held `allocated_bytes` then. */
   at?: ReportMoment;
   pools: Array<Holder>;
@@ -48,6 +50,7 @@ export type ReportMoment = {
   active_bytes: number;
   reserved_bytes: number;
   holders: Array<Holder>;
+  categories?: Array<CategoryBytes>;
 };
 
 export type Holder = {

@@ -122,7 +122,7 @@ impl Assembler {
 
     pub(super) fn block(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
         let (mut address, mut size, mut requested_size, mut state) = (None, None, None, None);
-        let (mut stack, mut forward_frames, mut history) = (None, None, None);
+        let (mut stack, mut forward_frames, mut user_metadata, mut history) = (None, None, None, None);
         for &[key, v] in pairs {
             let field = match known(key) {
                 Some(ADDRESS) => set(&mut address, self::address(v)),
@@ -137,6 +137,7 @@ impl Assembler {
                     Err(what) => return Ok(Err(what)),
                 },
                 Some(FORWARD_FRAMES) => self.string_list(&mut forward_frames, v)?,
+                Some(USER_METADATA) => optional(&mut user_metadata, v, as_string),
                 Some(HISTORY) => {
                     history = self.newest_history(v);
                     Some(())
@@ -156,7 +157,7 @@ impl Assembler {
         let requested_size = requested_size.or(history.and_then(|h| h.real_size)).unwrap_or(size);
         let stack = stack.or(history.and_then(|h| h.stack));
         let id = index32(self.blocks.len(), "block")?;
-        let block = Block { address: 0, size, requested_size, state, stack, forward_frames };
+        let block = Block { address: 0, size, requested_size, state, stack, forward_frames, user_metadata };
         self.blocks.push(RawBlock { address, block, used: false });
         Ok(Ok(Value::Block(id)))
     }

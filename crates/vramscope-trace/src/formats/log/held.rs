@@ -155,6 +155,7 @@ fn gap(from: u64, to: u64) -> Option<Block> {
         state: BlockState::Inactive,
         stack: None,
         forward_frames: None,
+        user_metadata: None,
     })
 }
 
@@ -168,7 +169,15 @@ mod tests {
 
     fn block(address: u64, size: u64) -> Block {
         let state = BlockState::ActiveAllocated;
-        Block { address, size, requested_size: size - 1, state, stack: None, forward_frames: None }
+        Block {
+            address,
+            size,
+            requested_size: size - 1,
+            state,
+            stack: None,
+            forward_frames: None,
+            user_metadata: None,
+        }
     }
 
     /// Start and size of a segment, and state and size of each of its blocks.

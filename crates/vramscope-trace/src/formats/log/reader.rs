@@ -289,6 +289,7 @@ impl Reader {
             state: self.state(f)?,
             stack: self.stack(f)?,
             forward_frames: None,
+            user_metadata: None,
         };
         let device = self.segment.ok_or_else(|| damaged(at, "a block before any segment"))?;
         if block.state != BlockState::Inactive {
@@ -327,7 +328,15 @@ impl Reader {
             Action::Alloc => {
                 let (state, requested_size) = (BlockState::ActiveAllocated, size);
                 let size = block_size;
-                held.allocate(Block { address, size, requested_size, state, stack, forward_frames: None });
+                held.allocate(Block {
+                    address,
+                    size,
+                    requested_size,
+                    state,
+                    stack,
+                    forward_frames: None,
+                    user_metadata: None,
+                });
             }
             Action::FreeRequested => held.request_free(address),
             Action::FreeCompleted | Action::Free => held.free(address),

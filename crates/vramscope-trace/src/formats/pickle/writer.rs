@@ -173,6 +173,7 @@ impl<W: Write> Writer<'_, W> {
             w.literal(b.state.name())?;
             w.frames(b.stack)?;
             w.optional("forward_frames", b.forward_frames, Self::string_list)?;
+            w.optional("user_metadata", b.user_metadata, Self::string)?;
             w.op(SETITEMS)
         })?;
         self.op(SETITEMS)

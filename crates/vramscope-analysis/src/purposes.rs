@@ -1,0 +1,85 @@
+//! What allocations are for, as the recording says.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use vramscope_trace::{Category, Purpose, StringId, Trace};
+
+use crate::history::{Allocation, History, Origin};
+
+/// What the allocations of one device are for. A recording says it in the texts that the Python package writes
+/// ([`Purpose`]), or in the categories of PyTorch's profiler.
+#[derive(Debug, Default)]
+pub struct Purposes {
+    /// By [`TagsId`](vramscope_trace::TagsId).
+    of_tags: Vec<Known>,
+    /// Of what was live before recording began, by address.
+    of_blocks: HashMap<u64, Known>,
+}
+
+/// What is known of an allocation.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    category: Option<Category>,
+    layer: Option<Arc<str>>,
+}
+
+impl Purposes {
+    /// What the recording says of the device of `history`.
+    pub fn of(history: &History) -> Self {
+        let trace = history.trace();
+        let mut texts = Texts { trace, layers: HashMap::new() };
+        let of_tags = trace.tags.iter().map(|t| {
+            let known = texts.known(t.user_metadata);
+            let profilers = t.category.and_then(|name| Category::named(trace.strings.get(name)));
+            Known { category: known.category.or(profilers), ..known }
+        });
+        let of_tags = of_tags.collect();
+        let blocks = history.device().blocks.iter().filter(|b| b.user_metadata.is_some());
+        let of_blocks = blocks.map(|b| (b.address, texts.known(b.user_metadata))).collect();
+        Self { of_tags, of_blocks }
+    }
+
+    /// Whether the recording says of anything what it is for.
+    pub fn has_categories(&self) -> bool {
+        self.of_tags.iter().chain(self.of_blocks.values()).any(|k| k.category.is_some())
+    }
+
+    /// What `allocation` is for. Where the recording does not say it, it is [`Category::Preexisting`] if it was live before
+    /// recording began, else [`Category::Unknown`].
+    pub fn category(&self, allocation: &Allocation) -> Category {
+        let said = self.known(allocation).and_then(|k| k.category);
+        said.unwrap_or(match allocation.origin {
+            Origin::Recorded => Category::Unknown,
+            Origin::EndState | Origin::FreeOnly => Category::Preexisting,
+        })
+    }
+
+    /// The path of the module that made `allocation`; the outermost module is the empty path.
+    pub fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
+        self.known(allocation)?.layer.as_ref()
+    }
+
+    fn known(&self, allocation: &Allocation) -> Option<&Known> {
+        match (allocation.origin, allocation.tags) {
+            (Origin::Recorded, Some(tags)) => self.of_tags.get(tags.index()),
+            (Origin::EndState, _) => self.of_blocks.get(&allocation.address),
+            _ => None,
+        }
+    }
+}
+
+/// The texts of a recording, where each path stands once.
+struct Texts<'t> {
+    trace: &'t Trace,
+    layers: HashMap<&'t str, Arc<str>>,
+}
+
+impl Texts<'_> {
+    fn known(&mut self, metadata: Option<StringId>) -> Known {
+        let Some(metadata) = metadata else { return Known::default() };
+        let purpose = Purpose::parse(self.trace.strings.get(metadata));
+        let layer = purpose.module.map(|path| self.layers.entry(path).or_insert_with(|| path.into()).clone());
+        Known { category: purpose.category, layer }
+    }
+}

@@ -1,0 +1,220 @@
+//! What an allocation is for, as a recording says it.
+
+use std::fmt;
+
+/// What memory is for in a training or serving program, in the words of PyTorch's memory profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Category {
+    /// Weights that are trained, or frozen.
+    Parameter,
+    /// Tensors that belong to a module and are not trained, such as running means.
+    Buffer,
+    /// The gradient of a parameter.
+    Gradient,
+    /// What an optimizer keeps for each parameter.
+    OptimizerState,
+    /// What the forward pass saved for the backward pass.
+    Activation,
+    /// What the program gives to its model.
+    Input,
+    /// What lives within an operation or between two, and the rest.
+    Temporary,
+    /// Buffers of collectives.
+    Communication,
+    /// Keys and values that a generating model keeps.
+    KvCache,
+    /// What libraries such as cuBLAS keep to work in.
+    Workspace,
+    /// Live before recording began, for whatever it is.
+    Preexisting,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Category {
+    /// Every category, in the order in which they are shown where their bytes are equal.
+    pub const ALL: [Self; 12] = [
+        Self::Parameter,
+        Self::Buffer,
+        Self::Gradient,
+        Self::OptimizerState,
+        Self::Activation,
+        Self::Input,
+        Self::Temporary,
+        Self::Communication,
+        Self::KvCache,
+        Self::Workspace,
+        Self::Preexisting,
+        Self::Unknown,
+    ];
+
+    /// The name in recordings and in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parameter => "parameter",
+            Self::Buffer => "buffer",
+            Self::Gradient => "gradient",
+            Self::OptimizerState => "optimizer_state",
+            Self::Activation => "activation",
+            Self::Input => "input",
+            Self::Temporary => "temporary",
+            Self::Communication => "communication",
+            Self::KvCache => "kv_cache",
+            Self::Workspace => "workspace",
+            Self::Preexisting => "preexisting",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The category of this name, in any case: PyTorch's memory profiler writes capitals.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// The part of a training step in which memory was allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Phase {
+    /// The forward pass of a module.
+    Forward,
+    /// The backward pass.
+    Backward,
+    /// The step of an optimizer.
+    Optimizer,
+}
+
+impl Phase {
+    const ALL: [Self; 3] = [Self::Forward, Self::Backward, Self::Optimizer];
+
+    /// The name in recordings and in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+        }
+    }
+}
+
+/// What an allocation is for. The Python package writes it into `user_metadata` as a line of its own, after what the program
+/// itself set there: `vramscope:category=activation;phase=backward;module=transformer.h.0.attn`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Purpose<'a> {
+    /// What it holds.
+    pub category: Option<Category>,
+    /// When it was allocated.
+    pub phase: Option<Phase>,
+    /// The module that made it, by its path in `named_modules()`; the outermost module is the empty path.
+    pub module: Option<&'a str>,
+}
+
+/// What the line in `user_metadata` begins with.
+const PREFIX: &str = "vramscope:";
+
+impl<'a> Purpose<'a> {
+    /// What `user_metadata` says; nothing where no line of it is of this form. Keys and names of later versions are left out.
+    #[must_use]
+    pub fn parse(metadata: &'a str) -> Self {
+        let mut purpose = Self::default();
+        let Some(mut rest) = metadata.rsplit('\n').find_map(|line| line.strip_prefix(PREFIX)) else {
+            return purpose;
+        };
+        while let Some((key, value)) = rest.split_once('=') {
+            // The module comes last, for its name may hold anything but a dot.
+            if key == "module" {
+                purpose.module = Some(value);
+                break;
+            }
+            let (value, after) = value.split_once(';').unwrap_or((value, ""));
+            match key {
+                "category" => purpose.category = Category::named(value),
+                "phase" => purpose.phase = Phase::ALL.into_iter().find(|p| p.name() == value),
+                _ => {}
+            }
+            rest = after;
+        }
+        purpose
+    }
+
+    /// What the program itself set, without the line that the Python package added.
+    #[must_use]
+    pub fn strip(metadata: &str) -> &str {
+        match metadata.rsplit_once('\n') {
+            Some((own, line)) if line.starts_with(PREFIX) => own,
+            None if metadata.starts_with(PREFIX) => "",
+            _ => metadata,
+        }
+    }
+}
+
+impl fmt::Display for Purpose<'_> {
+    /// The line of `user_metadata`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        let mut separator = "";
+        let mut pair = |key, value: &str| {
+            let separator = std::mem::replace(&mut separator, ";");
+            write!(f, "{separator}{key}={value}")
+        };
+        if let Some(category) = self.category {
+            pair("category", category.name())?;
+        }
+        if let Some(phase) = self.phase {
+            pair("phase", phase.name())?;
+        }
+        if let Some(module) = self.module {
+            pair("module", module)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purpose_is_read_as_it_is_written() {
+        for category in [None, Some(Category::OptimizerState)] {
+            for phase in [None, Some(Phase::Backward)] {
+                for module in [None, Some(""), Some("h.0;odd=name.attn")] {
+                    let purpose = Purpose { category, phase, module };
+                    let written = purpose.to_string();
+                    assert_eq!(Purpose::parse(&written), purpose, "{written}");
+                    assert_eq!(Purpose::parse(&format!("the program's own\n{written}")), purpose);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_program_set_is_kept_apart() {
+        assert_eq!(Purpose::strip("vramscope:category=input"), "");
+        assert_eq!(Purpose::strip("loader\nworker 3\nvramscope:category=input"), "loader\nworker 3");
+        assert_eq!(Purpose::strip("loader\nworker 3"), "loader\nworker 3");
+    }
+
+    #[test]
+    fn other_texts_say_nothing() {
+        for text in [
+            "",
+            "vramscope",
+            "vramscope:",
+            "category=input",
+            "vramscope:category",
+            "vramscope:category=later;more=1",
+        ] {
+            assert_eq!(Purpose::parse(text), Purpose::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_category_is_found_by_its_name() {
+        for category in Category::ALL {
+            assert_eq!(Category::named(&category.name().to_uppercase()), Some(category));
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod event_log;
 mod line_profile;
 mod open_recording;
 mod pool_history;
+mod profiler;
 mod reading;
 mod recording;
 mod stacks;
@@ -31,6 +32,8 @@ mod _native {
     use super::line_profile::LineProfile;
     #[pymodule_export]
     use super::pool_history::PoolHistory;
+    #[pymodule_export]
+    use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
     #[pymodule_export]
     use super::recording::{Recording, read};
     #[pymodule_export]

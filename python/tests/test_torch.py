@@ -56,8 +56,8 @@ def step():
 @pytest.mark.parametrize(
     "name",
     [
-        "mlp-adam", "mlp-adam-late", "mlp-sgd-keepgrads", "mlp-amp", "gan-adam", "gpt-adamw", "gpt-adamw-late", "gpt-part",
-        "convolutions-sgd",
+        "mlp-adam", "mlp-adam-late", "mlp-sgd-keepgrads", "mlp-amp", "gan-adam",
+        "gpt-adamw", "gpt-adamw-late", "gpt-part", "convolutions-sgd",
     ],
 )  # fmt: skip
 def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_path: Path) -> None:
@@ -82,17 +82,21 @@ def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_pat
 
 
 def test_a_with_block_records_what_is_in_it(tmp_path: Path) -> None:
-    done = python(tmp_path, TRAIN + """
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
 import vramscope.torch
 step()
 with vramscope.torch.record("run.pickle", model=model, optimizer=optimizer):
     step()
 step()
-""")
+""",
+    )
     assert done.returncode == 0, done.stderr
     assert f"vramscope: recorded to {tmp_path}/run.pickle" in done.stderr
     texts = [event.get("user_metadata") for event in events(tmp_path / "run.pickle") if event["action"] == "alloc"]
-    assert "vramscope:category=activation;module=0;phase=forward" in texts
+    assert "vramscope:category=activation;module=1;phase=forward" in texts
     assert sum(text.startswith("vramscope:category=gradient;module=2;") for text in texts) == 2
     with (tmp_path / "run.pickle").open("rb") as file:
         segments = pickle.load(file)["segments"]
@@ -103,7 +107,9 @@ step()
 
 
 def test_out_of_memory_is_explained_and_raised_as_it_is(tmp_path: Path) -> None:
-    program = TRAIN + """
+    program = (
+        TRAIN
+        + """
 import vramscope.torch
 if "ours" in sys.argv:
     vramscope.torch.record("run.pickle")
@@ -116,6 +122,7 @@ except torch.OutOfMemoryError as error:
     print(error)
     raise
 """
+    )
     plain, ours = python(tmp_path, program), python(tmp_path, program, "ours")
     assert ours.returncode == plain.returncode
     assert ours.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
@@ -129,7 +136,10 @@ except torch.OutOfMemoryError as error:
 
 
 def test_a_save_in_place_is_refused_as_without_a_recording(tmp_path: Path) -> None:
-    done = python(tmp_path, TRAIN + """
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
 import vramscope.torch
 def try_it():
     x = torch.ones(3, device="cuda", requires_grad=True) * 1
@@ -143,12 +153,16 @@ plain = try_it()
 with vramscope.torch.record("run.pickle"):
     ours = try_it()
 print("modified by an inplace operation" in plain, "modified by an inplace operation" in ours)
-""")
+""",
+    )
     assert done.stdout.splitlines()[0] == "True True", done.stdout + done.stderr
 
 
 def test_graphs_that_nobody_goes_back_through_are_freed(tmp_path: Path) -> None:
-    done = python(tmp_path, TRAIN + """
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
 import gc, vramscope.torch
 gc.disable()
 with vramscope.torch.record("run.pickle"):
@@ -157,12 +171,16 @@ with vramscope.torch.record("run.pickle"):
     for _ in range(10):
         x.exp().tanh()
     print(torch.cuda.memory_allocated() - before)
-""")
+""",
+    )
     assert done.stdout.splitlines()[0] == "0", done.stdout + done.stderr
 
 
 def test_errors_are_of_our_own_class(tmp_path: Path) -> None:
-    done = python(tmp_path, TRAIN + """
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
 import vramscope, vramscope.torch
 def refused(*arguments, **options):
     try:
@@ -177,7 +195,8 @@ with vramscope.torch.record("one.pickle"):
     step()
 with vramscope.torch.record("two.pickle"):
     step()
-""")
+""",
+    )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0] == f"there is no folder {tmp_path}/no/such/folder to write run.pickle into"
@@ -197,7 +216,8 @@ except vramscope.VramscopeError as error:
     print(error)
 """)
     done = subprocess.run(
-        [PYTHON, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE.parent), "CUDA_VISIBLE_DEVICES": ""},
+        [PYTHON, "program.py"], cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.stdout == "PyTorch sees no GPU here: there is no memory to record\n", done.stderr
@@ -211,20 +231,33 @@ def test_however_it_ends_there_is_a_recording(how: str, tmp_path: Path) -> None:
         "exit": "sys.exit(3)",
         "hook": "model[0].register_forward_hook(lambda *_: 1 / 0); step()",
     }
-    done = python(tmp_path, TRAIN + f"""
+    done = python(
+        tmp_path,
+        TRAIN
+        + f"""
 import vramscope.torch
 vramscope.torch.record("run.pickle")
 step()
 {endings[how]}
-""", PYTHONDEVMODE="1")
+""",
+        PYTHONDEVMODE="1",
+    )
     assert events(tmp_path / "run.pickle")
-    words = {"error": "ValueError: of the program", "interrupt": "KeyboardInterrupt", "exit": "", "hook": "ZeroDivisionError"}
+    words = {
+        "error": "ValueError: of the program",
+        "interrupt": "KeyboardInterrupt",
+        "exit": "",
+        "hook": "ZeroDivisionError",
+    }
     assert words[how] in done.stderr
     assert "Exception ignored" not in done.stderr
 
 
 def test_a_fork_leaves_the_recording_alone(tmp_path: Path) -> None:
-    done = python(tmp_path, TRAIN + """
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
 import os, vramscope.torch
 from torch.utils.data import DataLoader
 with vramscope.torch.record("run.pickle"):
@@ -236,19 +269,24 @@ with vramscope.torch.record("run.pickle"):
         sys.exit(0)
     os.waitpid(child, 0)
     print(os.path.exists("run.pickle"))
-""")
+""",
+    )
     assert done.stdout.splitlines()[0] == "False", done.stdout + done.stderr
     assert events(tmp_path / "run.pickle")
 
 
 def test_threads_have_their_own_modules(tmp_path: Path) -> None:
-    done = python(tmp_path, TRAIN + """
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
 import threading, vramscope.torch
 with vramscope.torch.record("run.pickle", model=model, optimizer=optimizer):
     thread = threading.Thread(target=step)
     thread.start()
     thread.join()
-""")
+""",
+    )
     assert done.returncode == 0, done.stderr
     texts = {event.get("user_metadata") for event in events(tmp_path / "run.pickle") if event["action"] == "alloc"}
     assert "vramscope:category=temporary;module=0;phase=forward" in texts | {
@@ -260,11 +298,15 @@ def test_run_records_a_script_that_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN + "step(); step(); sys.exit(7)")
     done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
     assert done.returncode in (1, 7), done.stderr
-    assert any("category=gradient;module=0" in event.get("user_metadata", "") for event in events(tmp_path / "run.pickle"))
+    assert any(
+        "category=gradient;module=0" in event.get("user_metadata", "") for event in events(tmp_path / "run.pickle")
+    )
 
 
 def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TRAIN + "import os, signal; step(); os.kill(os.getpid(), signal.SIGTERM); step()")
+    (tmp_path / "train.py").write_text(
+        TRAIN + "import os, signal; step(); os.kill(os.getpid(), signal.SIGTERM); step()"
+    )
     done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
     assert events(tmp_path / "run.pickle"), done.stderr
 
@@ -278,13 +320,16 @@ def test_run_names_the_rank(tmp_path: Path) -> None:
 
 
 def test_what_is_killed_leaves_the_last_recording(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TRAIN + f"""
+    (tmp_path / "train.py").write_text(
+        TRAIN
+        + f"""
 import os, time
 step()
 while not os.path.exists("run.pickle"):
     step()
     time.sleep(0.01)
 os.kill(os.getpid(), {int(signal.SIGKILL)})
-""")
+"""
+    )
     done = on_gpu(tmp_path, COMMAND, "run", "--every", "0.2", "--record", "run.pickle", "--", PYTHON, "train.py")
     assert events(tmp_path / "run.pickle"), done.stderr

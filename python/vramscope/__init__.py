@@ -3,6 +3,75 @@
 What a program imports is listed here; nothing of PyTorch, CuPy or a notebook is imported before it is asked for.
 """
 
-from vramscope._native import ReadError, VramscopeError, __version__
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ReadError", "VramscopeError", "__version__"]
+from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
+from vramscope._recording import read
+
+if TYPE_CHECKING:
+    from vramscope.profiler import (
+        GPUMemoryProfiler,
+        MemoryProfiler,
+        MemorySnapshot,
+        MemoryTracker,
+        MemoryWatchdog,
+        OOMFlightRecorder,
+        OOMFlightRecorderConfig,
+        ProfiledModule,
+        ProfileResult,
+        SavedResults,
+        TrackingEvent,
+        capture_oom,
+        classify_oom_exception,
+        clear_global_profiler,
+        clear_results,
+        get_global_profiler,
+        get_profile_results,
+        get_summary,
+        profile_context,
+        profile_function,
+        set_global_profiler,
+        start_monitoring,
+        stop_monitoring,
+    )
+
+__all__ = [
+    "GPUMemoryProfiler",
+    "MemoryProfiler",
+    "MemorySnapshot",
+    "MemoryTracker",
+    "MemoryWatchdog",
+    "OOMFlightRecorder",
+    "OOMFlightRecorderConfig",
+    "ProfileResult",
+    "ProfiledModule",
+    "ReadError",
+    "Recording",
+    "SavedResults",
+    "Table",
+    "TrackingEvent",
+    "VramscopeError",
+    "__version__",
+    "capture_oom",
+    "classify_oom_exception",
+    "clear_global_profiler",
+    "clear_results",
+    "get_global_profiler",
+    "get_profile_results",
+    "get_summary",
+    "profile_context",
+    "profile_function",
+    "read",
+    "set_global_profiler",
+    "start_monitoring",
+    "stop_monitoring",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # What is not here yet is a name of the profiler, or no name.
+    if name in __all__:
+        from vramscope import profiler
+
+        return getattr(profiler, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -75,6 +75,30 @@ impl ChangedEvents {
     }
 }
 
+/// Compares all devices that both recordings have among those at `positions`, and names those that only the one or the other
+/// has.
+///
+/// # Panics
+/// Where a trace has no device at one of its positions.
+pub fn diff_devices(
+    traces: Both<&Arc<Trace>>,
+    positions: Both<&[usize]>,
+) -> (Vec<DeviceDiff>, Both<Vec<i64>>) {
+    let numbered = |trace: &Trace, positions: &[usize]| -> Vec<(i64, usize)> {
+        positions.iter().map(|&position| (trace.devices[position].device, position)).collect()
+    };
+    let used = Both { a: numbered(traces.a, positions.a), b: numbered(traces.b, positions.b) };
+    let both = used.a.iter().filter_map(|&(device, a)| {
+        let &(_, b) = used.b.iter().find(|(other, _)| *other == device)?;
+        Some(DeviceDiff::of(traces, Both { a, b }))
+    });
+    let only = |of: &[(i64, usize)], others: &[(i64, usize)]| {
+        let is_alone = |device: &i64| !others.iter().any(|(other, _)| other == device);
+        of.iter().map(|(device, _)| *device).filter(is_alone).collect()
+    };
+    (both.collect(), Both { a: only(&used.a, &used.b), b: only(&used.b, &used.a) })
+}
+
 impl DeviceDiff {
     /// Compares the devices at `positions` in [`Trace::devices`] of two recordings.
     ///

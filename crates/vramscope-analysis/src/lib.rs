@@ -50,7 +50,7 @@ pub use cards::{Demand, OnCard, on_cards};
 pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
-pub use diff::{Both, ChangedEvents, DeviceDiff};
+pub use diff::{Both, ChangedEvents, DeviceDiff, diff_devices};
 pub use facts::{DeviceFacts, Facts, Recorder};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};

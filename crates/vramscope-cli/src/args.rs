@@ -102,6 +102,20 @@ impl From<ByArg> for By {
     }
 }
 
+/// What live memory is grouped by, as for `--by`.
+///
+/// # Errors
+/// In words for whoever wrote it, with the names that are known.
+pub fn by(name: &str) -> Result<By, String> {
+    let known = || {
+        let names = ByArg::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
+    };
+    ByArg::from_str(name, false)
+        .map(Into::into)
+        .map_err(|_| format!("nothing is grouped by {name:?}; known are {}", known()))
+}
+
 /// Whether a recording keeps its memory budgets: peaks, growth over a baseline, leaks, out of memory
 #[derive(Debug, Args)]
 #[command(
@@ -236,7 +250,10 @@ fn expansion(text: &str) -> Result<u64, String> {
 }
 
 /// `80GiB`, `512MB` (decimal) or a number of bytes.
-fn size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// In words for whoever wrote it.
+pub fn size(text: &str) -> Result<u64, String> {
     // `24G` may be meant either way; a factor of 1.07 decides whether a run fits.
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
     if unit.len() == 1 && !unit.eq_ignore_ascii_case("b") {
@@ -252,7 +269,11 @@ fn size(text: &str) -> Result<u64, String> {
 /// No device is larger.
 const LARGEST: u64 = 1 << 50;
 
-fn gpu(name: &str) -> Result<u64, String> {
+/// The memory of a GPU in bytes, by its name.
+///
+/// # Errors
+/// In words for whoever wrote it, with the names that are known.
+pub fn gpu(name: &str) -> Result<u64, String> {
     known_gpu(name).map(|gpu| gpu.total_bytes).map_err(|known| format!("{known}; for others give --capacity"))
 }
 

@@ -19,6 +19,11 @@ use args::{Cli, Command};
 use say::say;
 use vramscope::report::Shown;
 
+/// What words on the command line mean, for programs that take the same words.
+pub mod words {
+    pub use crate::args::{by, gpu, size};
+}
+
 /// Runs the command with these arguments, the name of the program first, and returns its exit code: 0 for fine, 1 for a finding
 /// that the user asked to be told of, 2 for trouble. A command line that is not understood, and a request for help, end
 /// the process.

@@ -20,6 +20,8 @@
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod chrome;
 mod csv;
 mod error;
@@ -38,6 +40,8 @@ mod text_cache;
 
 use std::io::{self, Write};
 
+#[cfg(feature = "arrow")]
+pub use arrow::{arrow_holders, arrow_table};
 pub use error::ExportError;
 pub use format::Format;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};

@@ -12,7 +12,7 @@ use ::parquet::schema::types::Type;
 use hashbrown::HashMap;
 
 use crate::error::ExportError;
-use crate::labels::{Labels, pool};
+use crate::labels::Labels;
 use crate::source::Source;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
 
@@ -126,14 +126,7 @@ impl<W: Write + Send> Parquet<'_, W> {
     fn text(&mut self, value: Value) -> ByteArray {
         let Self { labels, texts, text_bytes, .. } = self;
         let make = || {
-            let text = match value {
-                Value::Word(word) => word.to_owned(),
-                Value::Text(id) => labels.text(id),
-                Value::Pool(id) => pool(id),
-                Value::Line(id) => labels.own_frame(Some(id)).to_string(),
-                Value::Stack(id) => labels.stack(id),
-                Value::Null | Value::Signed(_) | Value::Unsigned(_) | Value::Bool(_) => String::new(),
-            };
+            let text = value.in_words(labels);
             *text_bytes += text.len();
             ByteArray::from(text.into_bytes())
         };

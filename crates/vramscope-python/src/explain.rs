@@ -14,7 +14,8 @@ use crate::error::{ReadError, VramscopeError};
 #[pyfunction]
 pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) -> PyResult<Option<String>> {
     py.detach(|| {
-        let file = File::open(&path).map_err(|error| VramscopeError::new_err(format!("{}: {error}", path.display())))?;
+        let file = File::open(&path)
+            .map_err(|error| VramscopeError::new_err(format!("{}: {error}", path.display())))?;
         let recording = formats::read_file(ReadOptions::default(), &file, &mut |_| {})
             .map_err(|error| ReadError::new_err(format!("{}: {error}", path.display())))?;
         let trace = recording.trace;

@@ -3,10 +3,23 @@
 //! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
 //! it stands on is the facade `vramscope`.
 
+mod answers;
+mod call_tree;
 mod command;
 mod error;
+mod event_log;
 mod explain;
+mod line_profile;
+mod open_recording;
+mod pool_history;
+mod profiler;
 mod purposes;
+mod reading;
+mod recording;
+mod stacks;
+mod table;
+mod virtual_pool;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -16,11 +29,23 @@ mod _native {
     #[pymodule_export]
     use super::command::main;
     #[pymodule_export]
-    use super::error::{ReadError, VramscopeError};
+    use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
     use super::explain::explain_out_of_memory;
     #[pymodule_export]
+    use super::line_profile::LineProfile;
+    #[pymodule_export]
+    use super::pool_history::PoolHistory;
+    #[pymodule_export]
+    use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
+    #[pymodule_export]
     use super::purposes::Purposes;
+    #[pymodule_export]
+    use super::recording::{Recording, read};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::virtual_pool::{VirtualDevice, VirtualPool};
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -21,13 +21,17 @@ pub fn oom_verdict(oom: &OutOfMemory) -> String {
     let asked = bytes(oom.request.bytes);
     if oom.at_limit {
         let free = bytes(oom.device_free);
-        format!("Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device.")
+        format!(
+            "Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device."
+        )
     } else if oom.enough_in_total() {
         let unusable = bytes(oom.fragmentation.unusable_bytes());
         format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
     } else {
         let (used, free) = (bytes(oom.counters.active), bytes(oom.device_free));
-        format!("Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device.")
+        format!(
+            "Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device."
+        )
     }
 }
 

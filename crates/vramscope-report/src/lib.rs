@@ -18,7 +18,9 @@ mod verdicts;
 pub use advice::Advice;
 pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers};
 pub use fit::{fit, fit_end};
-pub use json::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line};
+pub use json::{
+    CheckJson, DiffJson, HoldersJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line,
+};
 pub use junit::junit;
 pub use names::Names;
 pub use shown::{LONGEST_SHOWN, Shown};

@@ -106,7 +106,8 @@ impl Names<'_> {
         self.key(&stack.map_or(HolderKey::NoStack, HolderKey::Stack))
     }
 
-    pub(crate) fn key(&self, key: &HolderKey) -> Shown {
+    /// What a group of allocations shares, as `model.py:42 forward`.
+    pub fn key(&self, key: &HolderKey) -> Shown {
         match key {
             HolderKey::NoStack => Shown::of("(no stack)"),
             HolderKey::Stack(stack) => {

@@ -44,10 +44,15 @@ pub fn crates() -> Vec<String> {
     names_in("crates")
 }
 
-/// The pages of the book: every Markdown file in `docs/`, but the index itself.
+/// The pages of the book: every Markdown file in `docs/` and in `docs/python/`, but the index itself.
 pub fn pages_of_the_book() -> Vec<String> {
-    let names = names_in("docs").into_iter().filter(|name| name.ends_with(".md") && name != "SUMMARY.md");
-    names.map(|name| format!("docs/{name}")).collect()
+    let pages_in = |folder: &'static str| {
+        let names = names_in(folder).into_iter().filter(|name| name.ends_with(".md") && name != "SUMMARY.md");
+        names.map(move |name| format!("{folder}/{name}"))
+    };
+    let mut pages: Vec<String> = pages_in("docs").chain(pages_in("docs/python")).collect();
+    pages.sort();
+    pages
 }
 
 /// Every page with examples: the README, the book and the READMEs of the crates.

@@ -11,7 +11,7 @@
 //! - [`gpus`]: a table of GPUs and their memory
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `phantom`, a feature: GPUs that are not there, for programs to run on
-//! - `export` (feature `export`): recordings in other tools' formats
+//! - `export` (feature `export`): recordings in other tools' formats; with the feature `arrow` as Arrow arrays in memory, too
 //!
 //! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function.
 //! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes; `flamegraph` draws line profiles;

@@ -1,7 +1,8 @@
 """Runs a training program, and writes what each of its allocations was for: `tagged.py NAME ours|independent OUT`.
 
-"independent" knows nothing of vramscope: a storage is tagged when it takes on its role, by its address and the clock, and
-joined with the last allocation of that address. Modules are told by a dispatch mode, which sees the result of each operation.
+"independent" knows nothing of vramscope: a storage is tagged when it takes on its role, by its address and the clock,
+and joined with the last allocation of that address. Modules are told by a dispatch mode, which sees the result of each
+operation.
 """
 
 import json
@@ -154,7 +155,7 @@ def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int]]
     program(lambda model, optimizer: records.append(vramscope.torch.record(path, model=model, optimizer=optimizer)))
     records[0].stop()
     with open(path, "rb") as file:
-        snapshot = pickle.load(file)  # noqa: S301
+        snapshot = pickle.load(file)
     rows = []
     for event in snapshot["device_traces"][0]:
         if event["action"] == "alloc":

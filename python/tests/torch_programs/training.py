@@ -4,13 +4,21 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 
-def mlp(optimizer: type[torch.optim.Optimizer], keep_gradients: bool = False, amp: bool = False, late: bool = False) -> Callable:
+def mlp(
+    optimizer: type[torch.optim.Optimizer], keep_gradients: bool = False, amp: bool = False, late: bool = False
+) -> Callable:
     def program(begin: Callable[..., None]) -> None:
         model = nn.Sequential(
-            nn.Linear(512, 2048), nn.BatchNorm1d(2048), nn.ReLU(), nn.Dropout(0.2), nn.Linear(2048, 2048), nn.GELU(), nn.Linear(2048, 10)
+            nn.Linear(512, 2048),
+            nn.BatchNorm1d(2048),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(2048, 2048),
+            nn.GELU(),
+            nn.Linear(2048, 10),
         ).cuda()
         steps = optimizer(model.parameters(), lr=0.01)
         for number in range(4):
@@ -77,7 +85,9 @@ class Block(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.attention = Attention(width, 8)
         self.norm2 = nn.LayerNorm(width)
-        self.feed_forward = nn.Sequential(Linear(width, 4 * width), nn.GELU(), Linear(4 * width, width), nn.Dropout(0.1))
+        self.feed_forward = nn.Sequential(
+            Linear(width, 4 * width), nn.GELU(), Linear(4 * width, width), nn.Dropout(0.1)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norm1(x))
@@ -122,8 +132,16 @@ def gpt(late: bool = False, train: str = "") -> Callable:
 
 def convolutions(begin: Callable[..., None]) -> None:
     model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), Linear(64, 10),
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        Linear(64, 10),
     ).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     begin(model, optimizer)

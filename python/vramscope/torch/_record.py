@@ -7,9 +7,7 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +16,9 @@ from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
 from vramscope.torch._hooks import Hooks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
     from typing_extensions import Self
 
 MAX_ENTRIES = 500_000
@@ -44,12 +45,12 @@ def record(
             `run-rank3.pickle` where `run.pickle` was asked for.
         model: The model, or several: its modules give the paths. Models that are not named here are found when they are
             called.
-        optimizer: The optimizer, or several. What they hold already is then known from the beginning; others are found when
-            they step.
-        max_entries: How many events are kept, the newest: the older ones are dropped, and the memory of a long run is bounded.
+        optimizer: The optimizer, or several. What they hold already is then known from the beginning; others are found
+            when they step.
+        max_entries: How many events are kept, the newest: older ones are dropped, so a long run takes bounded memory.
         stacks: "python", or "all" for frames of C++, too, which take minutes to be written.
-        every: Seconds between files that are written while the program runs, for programs that may be killed; none where it is not
-            given. The program waits while one is written, some seconds of a long recording.
+        every: Seconds between files that are written while the program runs, for programs that may be killed; none
+            where it is not given. The program waits while one is written, some seconds of a long recording.
 
     Returns:
         The recording under way. It ends with `stop()`, with its `with` block, or with the program.
@@ -80,6 +81,8 @@ class Record:
         max_entries: int,
         stacks: str,
         every: float | None,
+        *,
+        is_starting: bool = False,
     ) -> None:
         global _current
         self._asked_path = Path(path).absolute()
@@ -109,12 +112,17 @@ class Record:
             )
         with _lock:
             if _current is not None and _current._pid == self._pid:
-                raise VramscopeError(f"a recording to {_current._asked_path} is under way: stop it before another begins")
+                raise VramscopeError(
+                    f"a recording to {_current._asked_path} is under way: stop it before another begins"
+                )
             _current = self
         self._purposes = Purposes(torch, max(2 * max_entries, 100_000))
         try:
-            # At once where PyTorch has started its GPUs, otherwise as soon as it does.
-            torch.cuda._lazy_call(self._start)  # type: ignore[no-untyped-call]
+            if is_starting:
+                self._start()
+            else:
+                # At once where PyTorch has started its GPUs, otherwise as soon as it does.
+                torch.cuda._lazy_call(self._start)
         except BaseException:
             self._end()
             raise
@@ -140,7 +148,7 @@ class Record:
             return
         try:
             self.stop()
-        except Exception as failure:  # noqa: BLE001
+        except Exception as failure:
             # The program's own exception is the one to see.
             print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
@@ -184,7 +192,7 @@ class Record:
 
     def _snapshot(self) -> dict[str, Any]:
         self._purposes.note_gradients()
-        snapshot: dict[str, Any] = torch.cuda.memory._snapshot()  # type: ignore[no-untyped-call]
+        snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
         self._purposes.write_into(snapshot)
         return snapshot
 
@@ -206,7 +214,7 @@ class Record:
         while not self._has_ended.wait(self._every):
             try:
                 self.write()
-            except Exception as failure:  # noqa: BLE001
+            except Exception as failure:
                 print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def _end(self) -> None:
@@ -230,7 +238,7 @@ class Record:
         """As `stop`; where the file cannot be written, it is said on stderr."""
         try:
             self.stop()
-        except Exception as failure:  # noqa: BLE001
+        except Exception as failure:
             print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def _out_of_memory(self, device: int) -> None:
@@ -266,5 +274,5 @@ def _out_of_memory(device: int, requested: int, total: int, free: int) -> None: 
         return
     try:
         _current._out_of_memory(device)
-    except Exception as failure:  # noqa: BLE001
+    except Exception as failure:
         print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)

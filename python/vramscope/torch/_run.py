@@ -7,22 +7,25 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 import torch
 
 from vramscope._native import VramscopeError
 from vramscope.torch._record import MAX_ENTRIES, Record
 
+if TYPE_CHECKING:
+    from types import FrameType
+
 # Which process the file belongs to; the others that start GPUs have their number in the name, where they have no rank.
 _OWNER = "VRAMSCOPE_RECORD_OWNER"
 
 
 def record_process(path: str) -> None:
-    """Records from the moment in which PyTorch starts its GPUs, and writes when the process ends or is asked to (SIGTERM, SIGHUP)."""
+    """Records from the moment in which PyTorch starts its GPUs to the end of the process, also by SIGTERM or SIGHUP."""
     entries = int(os.environ.get("VRAMSCOPE_RECORD_ENTRIES", MAX_ENTRIES))
     every = os.environ.get("VRAMSCOPE_RECORD_EVERY")
-    torch.cuda._lazy_call(lambda: _begin(Path(path), entries, float(every) if every else None))  # type: ignore[no-untyped-call]
+    torch.cuda._lazy_call(lambda: _begin(Path(path), entries, float(every) if every else None))
 
 
 def _begin(path: Path, entries: int, every: float | None) -> None:
@@ -32,7 +35,7 @@ def _begin(path: Path, entries: int, every: float | None) -> None:
         if not (rank.isdigit() and world.isdigit() and int(world) > 1):
             path = path.with_name(f"{path.stem}-pid{os.getpid()}{path.suffix}")
     try:
-        recording = Record(path, [], [], entries, "python", every)
+        recording = Record(path, [], [], entries, "python", every, is_starting=True)
     except VramscopeError as error:
         print(f"vramscope: nothing is recorded: {error}", file=sys.stderr)
         return

@@ -1,7 +1,7 @@
 //! `vramscope diff`
 
 use anyhow::bail;
-use vramscope::analysis::{Both, DeviceDiff};
+use vramscope::analysis::{Both, diff_devices};
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
 
 use super::{Open, devices, is_stream};
@@ -23,20 +23,9 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
         bail!("{} and {}: nothing was recorded; there is nothing to compare", a.name, b.name);
     }
     let traces = Both { a: &a.recording.trace, b: &b.recording.trace };
-    let both = used.a.iter().filter_map(|&(device, position)| {
-        let other = used.b.iter().find(|(other, _)| *other == device)?;
-        Some(Both { a: position, b: other.1 })
-    });
-    let only = |of: &[(i64, usize)], others: &[(i64, usize)]| {
-        let is_alone = |device: &i64| !others.iter().any(|(other, _)| other == device);
-        of.iter().map(|(device, _)| *device).filter(is_alone).collect()
-    };
-    let answers = DiffAnswers {
-        recordings: Both { a: a.compared(), b: b.compared() },
-        devices: both.map(|positions| DeviceDiff::of(traces, positions)).collect(),
-        only: Both { a: only(&used.a, &used.b), b: only(&used.b, &used.a) },
-        advice: ADVICE,
-    };
+    let (devices, only) = diff_devices(traces, Both { a: &used.a, b: &used.b });
+    let answers =
+        DiffAnswers { recordings: Both { a: a.compared(), b: b.compared() }, devices, only, advice: ADVICE };
     if args.json {
         super::print_json(&DiffJson::new(&answers))?;
     } else {
@@ -48,12 +37,11 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
 }
 
 impl Open {
-    /// The devices asked for that were used, each with its position.
-    fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<(i64, usize)>> {
+    /// The positions of the devices asked for that were used.
+    fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
         let trace = &self.recording.trace;
         let positions = devices(&self.name, trace, only)?;
-        let used = positions.into_iter().filter(|&position| trace.devices[position].was_used());
-        Ok(used.map(|position| (trace.devices[position].device, position)).collect())
+        Ok(positions.into_iter().filter(|&position| trace.devices[position].was_used()).collect())
     }
 
     fn compared(&self) -> Compared<'_> {

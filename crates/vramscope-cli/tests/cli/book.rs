@@ -137,7 +137,8 @@ fn commands_do_what_their_page_says() {
 fn what_is_not_run_is_listed() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
-        if let Some(needs) = fence.needs() {
+        // The Python package's own tests run what its pages show, where there is what it needs.
+        if let Some(needs) = fence.needs().filter(|_| !fence.page.starts_with("docs/python")) {
             list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);
         }
     }

@@ -8,6 +8,7 @@ use vramscope_analysis::{History, Moment, event_times};
 use vramscope_trace::{PoolId, StackId, StringId};
 
 use crate::error::ExportError;
+use crate::labels::{Labels, pool};
 use crate::source::Source;
 
 /// A table of a recording.
@@ -72,12 +73,12 @@ pub enum Kind {
 
 impl Column {
     /// A column with a value in every row.
-    const fn always(name: &'static str, kind: Kind) -> Self {
+    pub(crate) const fn always(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, required: true }
     }
 
     /// A column that may be empty.
-    const fn maybe(name: &'static str, kind: Kind) -> Self {
+    pub(crate) const fn maybe(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, required: false }
     }
 }
@@ -104,8 +105,20 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    fn or_null<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
+    pub(crate) fn or_null<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Null, make)
+    }
+
+    /// The text of a value of [`Kind::Text`].
+    pub(crate) fn in_words(self, labels: &mut Labels<'_>) -> String {
+        match self {
+            Self::Word(word) => word.to_owned(),
+            Self::Text(id) => labels.text(id),
+            Self::Pool(id) => pool(id),
+            Self::Line(id) => labels.own_frame(Some(id)).to_string(),
+            Self::Stack(id) => labels.stack(id),
+            Self::Null | Self::Signed(_) | Self::Unsigned(_) | Self::Bool(_) => String::new(),
+        }
     }
 }
 
@@ -119,13 +132,18 @@ pub(crate) trait Sink {
 pub(crate) fn rows(source: &Source<'_>, table: Table, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let mut count = 0;
     for history in source.histories() {
-        count += match table {
-            Table::Events => events::rows(&history, sink),
-            Table::Allocations => allocations::rows(&history, sink),
-            Table::Segments => segments::rows(&history, sink),
-        }?;
+        count += rows_of(&history, table, sink)?;
     }
     Ok(count)
+}
+
+/// Writes every row of one device, and returns the number of rows.
+pub(crate) fn rows_of(history: &History, table: Table, sink: &mut dyn Sink) -> Result<u64, ExportError> {
+    match table {
+        Table::Events => events::rows(history, sink),
+        Table::Allocations => allocations::rows(history, sink),
+        Table::Segments => segments::rows(history, sink),
+    }
 }
 
 /// The time of each moment, which is that of the event before it.

@@ -71,4 +71,3 @@ impl Line {
         self.begin.unix + since + (since as f64 * self.drift) as i64
     }
 }
-

@@ -25,7 +25,10 @@ impl Notes {
     pub(crate) fn new(tags: &[Tag], switches: &[Switch], complete_since: i64, line: &Line) -> Self {
         Self {
             tags: tags.iter().map(|tag| Tag { time: line.unix(tag.time), ..*tag }).collect(),
-            switches: switches.iter().map(|switch| Switch { time: line.unix(switch.time), ..*switch }).collect(),
+            switches: switches
+                .iter()
+                .map(|switch| Switch { time: line.unix(switch.time), ..*switch })
+                .collect(),
             complete_since: if complete_since == i64::MIN { i64::MIN } else { line.unix(complete_since) },
         }
     }
@@ -45,7 +48,8 @@ struct Allocation<'py> {
 impl Allocation<'_> {
     fn note(&mut self, tag: Tag) {
         // An argument that a module made is handed on, and no input.
-        let is_input = tag.role == Role::Input && self.made_in.is_some_and(|(module, _)| module != ModuleId::NONE);
+        let is_input =
+            tag.role == Role::Input && self.made_in.is_some_and(|(module, _)| module != ModuleId::NONE);
         if !is_input && self.tag.is_none_or(|before| tag.role < before.role) {
             self.tag = Some(tag);
         }
@@ -200,7 +204,8 @@ fn follow<'py>(
         if !is_alloc && !action.eq(intern!(py, "free_requested"))? {
             continue;
         }
-        let begin = i64::try_from(number(&event, intern!(py, "time_us"))?).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let begin =
+            i64::try_from(number(&event, intern!(py, "time_us"))?).unwrap_or(i64::MAX).saturating_mul(1_000);
         // Somewhere in that microsecond.
         let middle = begin + 500;
         while let Some(tag) = tags.next_if(|tag| tag.time < middle) {

@@ -228,7 +228,12 @@ impl Purposes {
 
     /// Before an optimizer's step.
     #[pyo3(signature = (optimizer, _args, _kwargs, /))]
-    fn before_step(&self, optimizer: &Bound<'_, PyAny>, _args: &Bound<'_, PyAny>, _kwargs: &Bound<'_, PyAny>) {
+    fn before_step(
+        &self,
+        optimizer: &Bound<'_, PyAny>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: &Bound<'_, PyAny>,
+    ) {
         if self.is_on() {
             self.is_in_backward.store(false, Ordering::Relaxed);
             self.tag_optimizer(optimizer, false);
@@ -280,7 +285,8 @@ impl Purposes {
     fn with_thread<R>(&self, then: impl FnOnce(&mut ThreadState) -> R) -> R {
         THREAD.with_borrow_mut(|thread| {
             if thread.recording != self.recording {
-                *thread = ThreadState { recording: self.recording, stack: Vec::new(), module: ModuleId::NONE };
+                *thread =
+                    ThreadState { recording: self.recording, stack: Vec::new(), module: ModuleId::NONE };
             }
             then(thread)
         })
@@ -375,7 +381,12 @@ impl Purposes {
         for (id, reference) in &references {
             let Some(module) = reference.bind(py).upgrade() else { continue };
             tensors::each_of(&module, intern!(py, "_parameters"), |parameter| {
-                found.push((self.types.address(parameter), parameter.as_ptr() as usize, Role::Parameter, *id));
+                found.push((
+                    self.types.address(parameter),
+                    parameter.as_ptr() as usize,
+                    Role::Parameter,
+                    *id,
+                ));
             });
             tensors::each_of(&module, intern!(py, "_buffers"), |buffer| {
                 found.push((self.types.address(buffer), buffer.as_ptr() as usize, Role::Buffer, *id));

@@ -56,7 +56,11 @@ impl Types {
 }
 
 /// Every value but `None` in a dictionary that a module keeps under this name.
-pub(crate) fn each_of(module: &Bound<'_, PyAny>, name: &Bound<'_, PyString>, mut then: impl FnMut(&Bound<'_, PyAny>)) {
+pub(crate) fn each_of(
+    module: &Bound<'_, PyAny>,
+    name: &Bound<'_, PyString>,
+    mut then: impl FnMut(&Bound<'_, PyAny>),
+) {
     let Ok(all) = module.getattr(name) else { return };
     let Ok(all) = all.cast::<PyDict>() else { return };
     for (_, value) in all.iter() {
@@ -89,7 +93,11 @@ pub(crate) fn each_parameter(optimizer: &Bound<'_, PyAny>, mut then: impl FnMut(
 }
 
 /// What PyTorch says of a tensor that was changed after it was saved.
-pub(crate) fn changed_in_place(tensor: &Bound<'_, PyAny>, now: &Bound<'_, PyAny>, expected: &Bound<'_, PyAny>) -> PyErr {
+pub(crate) fn changed_in_place(
+    tensor: &Bound<'_, PyAny>,
+    now: &Bound<'_, PyAny>,
+    expected: &Bound<'_, PyAny>,
+) -> PyErr {
     let describe = || -> PyResult<String> {
         let kind: String = tensor.call_method0("type")?.extract()?;
         let shape: Vec<u64> = tensor.getattr("shape")?.extract()?;

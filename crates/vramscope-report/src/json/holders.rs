@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Holder, Origin};
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+use crate::names::Names;
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
@@ -25,6 +26,18 @@ pub(super) struct HolderJson {
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
+}
+
+/// Groups of live allocations, as `vramscope report --json` has them.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct HoldersJson(Vec<HolderJson>);
+
+impl HoldersJson {
+    /// The first `top` of some groups of one trace, or all of them.
+    pub fn new(names: Names<'_>, holders: &[Holder], top: Option<usize>) -> Self {
+        Self(Builder::new(names, None).holders(holders, top))
+    }
 }
 
 /// What memory is for.

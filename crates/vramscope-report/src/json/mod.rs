@@ -18,6 +18,7 @@ mod writer;
 
 pub use check::CheckJson;
 pub use diff::DiffJson;
+pub use holders::HoldersJson;
 pub use info::InfoJson;
 pub use replay::ReplayJson;
 pub use report::ReportJson;

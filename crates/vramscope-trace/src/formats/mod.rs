@@ -91,8 +91,8 @@ pub fn read_with(
     in_words(compression, read_plain(options, Window::new(WhenNeeded { stream, progress }), compression))
 }
 
-/// As [`read`], for a file: one on disk is read and decompressed on a thread of its own, ahead of the thread
-/// that decodes. Where there is no second core, the file is small or is a pipe, it is read as [`read`] does.
+/// As [`read`], for a file: one on disk is [read ahead](read_ahead). Where the file is small or is a pipe, it is read as
+/// [`read`] does.
 ///
 /// # Errors
 /// As [`read`].
@@ -101,13 +101,33 @@ pub fn read_file(
     file: &File,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recording, ReadError> {
-    let worth_it = file.metadata().is_ok_and(|m| m.is_file() && m.len() > CHUNK as u64)
-        && thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
-    if !worth_it {
-        return read_with(options, file, progress);
+    if is_worth_a_thread(file) {
+        read_ahead(options, file, progress)
+    } else {
+        read_with(options, file, progress)
+    }
+}
+
+/// Whether a file is better read by [`read_ahead`]: it is on disk, so that its reads end, and not small.
+pub fn is_worth_a_thread(file: &File) -> bool {
+    file.metadata().is_ok_and(|m| m.is_file() && m.len() > CHUNK as u64)
+}
+
+/// As [`read_with`], for a stream whose reads end: it is read and decompressed on a thread of its own, ahead of the thread that
+/// decodes. Where there is no second core, it is read as [`read_with`] does.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_ahead(
+    options: ReadOptions,
+    stream: impl Read + Send,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recording, ReadError> {
+    if !thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+        return read_with(options, stream, progress);
     }
     let taken = Taken::default();
-    let mut stream = Expanded::new(file, &taken, options.expanded_bytes)?;
+    let mut stream = Expanded::new(stream, &taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let progress = &mut || progress(taken.bytes());
     let read = thread::scope(|scope| {

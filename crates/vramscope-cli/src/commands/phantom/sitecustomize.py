@@ -120,4 +120,4 @@ def after_transformers(utils):
 
 sys.meta_path.insert(0, AfterImport("torch", after_torch))
 sys.meta_path.insert(0, AfterImport("transformers.generation.utils", after_transformers))
-import_next_sitecustomize()
+import_next_sitecustomize(__file__)

@@ -7,10 +7,11 @@ import os
 import sys
 
 
-def import_next_sitecustomize():
-    """Imports the file of this name that Python would have imported without this one."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    rest = [path for path in sys.path if os.path.abspath(path or ".") != here]
+def import_next_sitecustomize(file):
+    """Imports the file of this name that Python would have imported without `file`: the next on the path."""
+    here = os.path.dirname(os.path.abspath(file))
+    paths = [os.path.abspath(path or ".") for path in sys.path]
+    rest = sys.path[paths.index(here) + 1 :] if here in paths else []
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)

@@ -25,4 +25,4 @@ def record(torch):
 
 
 sys.meta_path.insert(0, AfterImport("torch", record))
-import_next_sitecustomize()
+import_next_sitecustomize(__file__)

@@ -1,0 +1,24 @@
+"""What to do about a run that ran out of memory: python examples/python/oom.py examples/oom.pickle"""
+
+import sys
+
+import vramscope
+
+GIB = 1 << 30
+
+
+def main(path: str) -> None:
+    recording = vramscope.read(path)
+    for oom in recording.ooms():
+        print(
+            f"{oom['requested_bytes'] / GIB:.2f} GiB were asked for, {oom['missing_bytes'] / GIB:.2f} GiB were missing"
+        )
+        for holder in oom["holders"][:3]:
+            print(f"  {holder['bytes'] / GIB:.2f} GiB held by {holder['key']}")
+    best = next((tried for tried in recording.replay()["what_if"] if tried["fits"]), None)
+    if best is not None:
+        print(f"it fits with PYTORCH_CUDA_ALLOC_CONF={best['conf']}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,69 @@
+"""The programs of docs/python.md and docs/python/, run as they stand there, and the examples."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "docs/python.md", *sorted((ROOT / "docs/python").glob("*.md"))]
+
+
+class Program(NamedTuple):
+    """A block of Python in a page, and what it prints."""
+
+    place: str
+    needs: str | None
+    text: str
+    printed: list[str]
+
+
+def programs(page: Path) -> list[Program]:
+    found = []
+    fence = re.compile(r"^```(\S*)(?: needs-(\S+))?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+    blocks = list(fence.finditer(text := page.read_text()))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block[1] != "python":
+            continue
+        shown = following if following and following[1] == "text" and following.start() == block.end() else None
+        line = text.count("\n", 0, block.start()) + 1
+        place = f"{page.relative_to(ROOT)}:{line}"
+        found.append(Program(place, block[2], block[3], shown[3].splitlines() if shown else []))
+    return found
+
+
+ALL = [program for page in PAGES for program in programs(page)]
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=300, cwd=folder, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("program", ALL, ids=[program.place for program in ALL])
+def test_a_program_of_the_book_runs(program: Program, tmp_path: Path):
+    for module in (program.needs or "").split(","):
+        if module and importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copy(ROOT / "examples/oom.pickle", tmp_path / "snapshot.pickle")
+    shutil.copy(ROOT / "examples/leak.pickle", tmp_path / "before.pickle")
+    (tmp_path / "program.py").write_text(program.text)
+    printed = run(["program.py"], tmp_path).splitlines()
+    assert [line for line in program.printed if line not in printed] == [], printed
+
+
+def test_the_example_of_an_oom_runs():
+    printed = run([str(ROOT / "examples/python/oom.py"), str(ROOT / "examples/oom.pickle")], ROOT)
+    assert "GiB were asked for" in printed
+    assert "it fits with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in printed

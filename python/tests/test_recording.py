@@ -1,0 +1,322 @@
+"""Recordings: answers, errors, other threads, Ctrl-C."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import types
+import typing
+from pathlib import Path
+
+import pytest
+import vramscope
+from vramscope import answers
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+FILES = sorted(path for path in EXAMPLES.iterdir() if ".pickle" in path.name)
+
+
+def command(*arguments: object) -> object:
+    done = subprocess.run(
+        [sys.executable, "-m", "vramscope", *map(str, arguments)], capture_output=True, timeout=120, cwd=ROOT
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def oom() -> vramscope.Recording:
+    return vramscope.read(EXAMPLES / "oom.pickle")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
+def test_answers_are_those_of_the_command(file: Path):
+    recording = vramscope.read(str(file))
+    report = command("report", file, "--json")
+    assert recording.report() == report
+    (device,) = report["devices"]
+    for key in ("ooms", "leaks", "regions", "fragmentation", "churn", "quality"):
+        assert getattr(recording, key)() == device[key], key
+    assert recording.peaks() == {key: device[key] for key in recording.peaks()}
+    by_line = command("report", file, "--json", "--by", "line")["devices"][0]["holders_at_peak"]
+    assert recording.holders() == by_line
+    assert recording.holders("line", top=1) == by_line[:1]
+    at = command("report", file, "--json", "--by", "function", "--at", "100")["devices"][0]["at"]
+    assert recording.holders("function", at=100) == at["holders"]
+    assert recording.info() == command("info", file, "--json")
+    assert recording.devices == [device["device"]]
+
+
+def test_a_replay_is_that_of_the_command(oom):
+    arguments = ["replay", EXAMPLES / "oom.pickle", "--json"]
+    assert oom.replay() == command(*arguments)["devices"][0]
+    conf = "expandable_segments:True"
+    asked = command(*arguments, "--conf", conf, "--capacity", "24GiB", "--overhead", "500MB", "--torch", "2.11")
+    assert oom.replay(conf=conf, capacity="24GiB", overhead=500_000_000, torch="2.11") == asked["devices"][0]
+    assert oom.replay(gpu="a100-40gb") == command(*arguments, "--gpu", "a100-40gb")["devices"][0]
+    assert oom.replay(find_capacity=True) == command(*arguments, "--find-capacity")["devices"][0]
+
+
+def test_a_diff_is_that_of_the_command(oom):
+    other = vramscope.read(EXAMPLES / "leak.pickle")
+    assert oom.diff(other) == command("diff", EXAMPLES / "oom.pickle", EXAMPLES / "leak.pickle", "--json")
+    assert oom.diff(oom)["same"]
+
+
+def test_the_text_is_that_of_the_command(oom):
+    command = subprocess.run(
+        [sys.executable, "-m", "vramscope", "report", oom.name], capture_output=True, text=True, timeout=60
+    )
+    told, printed = oom.text().splitlines(), command.stdout.splitlines()
+    differ = [(a, b) for a, b in zip(told, printed, strict=True) if a != b]
+    # How to do it is said in the words of Python.
+    assert all("Recording.replay" in a or "at=" in a for a, _ in differ), differ
+    assert "\x1b" not in oom.text()
+
+
+def shape(value: object, of: object, where: str) -> None:
+    """Complains where a value is not of a type."""
+    origin, arguments = typing.get_origin(of), typing.get_args(of)
+    if origin in (typing.Union, types.UnionType):
+        of = next((a for a in arguments if (value is None) == (a is type(None))), None)
+        assert of is not None, where
+        shape(value, of, where)
+    elif origin is typing.Literal:
+        assert value in arguments, where
+    elif origin is list:
+        assert isinstance(value, list), where
+        for item in value:
+            shape(item, arguments[0], where + "[]")
+    elif origin is dict:
+        assert isinstance(value, dict), where
+        for item in value.values():
+            shape(item, arguments[1], where + "{}")
+    elif typing.is_typeddict(of):
+        hints = typing.get_type_hints(of, localns={"NotRequired": typing.Optional})
+        optional = {key for key, hint in of.__annotations__.items() if "NotRequired" in str(hint)}
+        assert isinstance(value, dict), where
+        assert set(value) <= set(hints), (where, set(value) - set(hints))
+        assert set(hints) - optional <= set(value), (where, set(hints) - set(value))
+        for key, item in value.items():
+            shape(item, hints[key], f"{where}.{key}")
+    else:
+        assert isinstance(value, of), (where, value, of)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
+def test_answers_have_their_types(file: Path):
+    if sys.version_info < (3, 11):
+        pytest.skip("typing.NotRequired is of Python 3.11")
+    recording = vramscope.read(file)
+    shape(recording.report(), answers.Report, "report")
+    shape(recording.report(at=10), answers.Report, "report")
+    shape(recording.info(), answers.Info, "info")
+    shape(recording.peaks(), answers.Peaks, "peaks")
+    shape(recording.replay(), answers.Replay, "replay")
+    shape(recording.replay(capacity="6GiB"), answers.Replay, "replay")
+    shape(recording.diff(vramscope.read(EXAMPLES / "oom.pickle")), answers.Diff, "diff")
+
+
+def test_what_is_read(tmp_path: Path, oom):
+    path = EXAMPLES / "oom.pickle"
+    whole = path.read_bytes()
+    packed = tmp_path / "oom.pickle.gz"
+    packed.write_bytes(gzip.compress(whole))
+    with path.open("rb") as file:
+        others = [whole, bytearray(whole), memoryview(whole), file, packed, str(packed), packed.read_bytes()]
+        peaks = [vramscope.read(other).peaks() for other in others]
+    assert peaks == [oom.peaks()] * len(others)
+
+
+def test_bad_files_say_where_and_what_to_do(tmp_path: Path):
+    whole = (EXAMPLES / "oom.pickle").read_bytes()
+    with pytest.raises(vramscope.ReadError, match=r"^bytes: the file ends at byte 5000, .* copy or record it again$"):
+        vramscope.read(whole[:5000])
+    with pytest.raises(vramscope.ReadError, match=r"opcode REDUCE at byte \d+"):
+        vramscope.read(b"\x80\x02]K\x01K\x02\x86R.")
+    packed = gzip.compress(whole)
+    with pytest.raises(vramscope.ReadError, match=r"expands to more than 4096 bytes.*give a larger `max_expanded`"):
+        vramscope.read(packed, max_expanded=4096)
+    text = tmp_path / "train.py"
+    text.write_text("import torch")
+    with pytest.raises(vramscope.ReadError, match=r"train\.py: not a memory snapshot but text"):
+        vramscope.read(text)
+    with pytest.raises(FileNotFoundError, match=r"missing\.pickle"):
+        vramscope.read(tmp_path / "missing.pickle")
+    with pytest.raises(IsADirectoryError):
+        vramscope.read(tmp_path)
+
+
+def hostile() -> typing.Iterator[bytes]:
+    """What the reader is fuzzed with, and a recording cut off and changed at many places."""
+    for kind in ("read", "log"):
+        for path in sorted((ROOT / "fuzz/corpus" / kind).iterdir()):
+            yield path.read_bytes()
+    whole = (EXAMPLES / "leak.pickle").read_bytes()
+    for at in range(0, len(whole), len(whole) // 50):
+        yield whole[:at]
+        yield whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
+
+
+def test_hostile_bytes_crash_nothing():
+    read, refused = 0, 0
+    for data in hostile():
+        try:
+            recording = vramscope.read(data, progress=False)
+        except vramscope.ReadError:
+            refused += 1
+            continue
+        read += 1
+        assert repr(recording)
+        assert isinstance(recording.text(), str)
+        for name in ("events", "allocations", "segments", "holders"):
+            assert len(recording.table(name)) >= 0
+    assert read > 20
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (lambda r: r.peaks(device=7), r"has no device 7; it has \[0\]"),
+        (lambda r: r.holders("colour"), "nothing is grouped by"),
+        (lambda r: r.holders(at=1_000_000), "has no event 1000000"),
+        (lambda r: r.table("rows"), "no table is called"),
+        (lambda r: r.table("events", at=1), "are for holders"),
+        (lambda r: r.replay(capacity="24G"), "say GiB"),
+        (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "not both"),
+        (lambda r: r.replay(conf="max_split_size_mb:x"), "conf: "),
+        (lambda r: r.replay(capacity=5, overhead=5), "leaves nothing"),
+        (lambda r: r.replay(overhead=5), "part of a device"),
+        (lambda r: r.replay(capacity=5, find_capacity=True), "looks for the device"),
+        (lambda r: r.replay(torch="new"), "a release is two numbers"),
+        (lambda r: r.export("run.txt"), "no known format"),
+        (lambda r: r.export("run.pickle", at=3), "`at` is not for pickle"),
+        (lambda r: r.export("run.pickle", table="events"), "`table` is for csv"),
+    ],
+)
+def test_questions_that_make_no_sense(oom, ask, why: str):
+    with pytest.raises(ValueError, match=why):
+        ask(oom)
+
+
+def test_several_devices_are_named():
+    events = [{"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]
+    two = vramscope.read(json.dumps({"segments": [], "device_traces": [events, events]}).encode())
+    assert two.devices == [0, 1]
+    with pytest.raises(ValueError, match=r"has devices \[0, 1\]; name one"):
+        two.peaks()
+    assert two.peaks(device=1)["peak_requested_bytes"] == 1000
+    assert len(two.events) == 2
+    assert len(two.table("events", device=1)) == 1
+
+
+def test_exports_are_whole_files(oom, tmp_path: Path):
+    for name in ("out.json", "out.pb.gz", "out.folded", "out.svg", "out.csv", "out.parquet"):
+        assert oom.export(tmp_path / name) > 0
+        assert (tmp_path / name).stat().st_size > 50
+    assert oom.export(tmp_path / "again.pickle") == len(oom.events)
+    assert vramscope.read(tmp_path / "again.pickle").peaks() == oom.peaks()
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (tmp_path / "out.csv").stat().st_mode & 0o777 == 0o666 & ~mask
+    with pytest.raises(OSError, match="nowhere"):
+        oom.export(tmp_path / "nowhere" / "out.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["out.json", "out.pb.gz", "out.folded", "out.svg", "out.csv", "out.parquet", "again.pickle"]
+    )
+
+
+def large(rows: int = 60_000) -> bytes:
+    """A recording as JSON that takes a while to read."""
+    frames = [{"name": f"f{i}", "filename": f"{i}.py", "line": i} for i in range(20)]
+    event = {"action": "alloc", "size": 512, "stream": 0, "frames": frames}
+    return json.dumps(
+        {"segments": [], "device_traces": [[event | {"addr": 4096 + 512 * i} for i in range(rows)]]}
+    ).encode()
+
+
+def test_other_threads_run_meanwhile():
+    data = large()
+    counted = []
+    done = threading.Event()
+
+    def count() -> None:
+        while not done.is_set():
+            counted.append(1)
+            done.wait(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        before = len(counted)
+        seen: list[int] = []
+        vramscope.read(data, progress=seen.append).peaks()
+        assert len(counted) > before
+        assert seen[-1] == len(data)
+        assert seen == sorted(seen)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_callback_that_raises_ends_the_reading():
+    def raises(_: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        vramscope.read(large(5000), progress=raises)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time, vramscope
+class Endless:
+    pass
+# A pipe that nobody writes to: only Ctrl-C ends the reading of it.
+read, write = os.pipe()
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    vramscope.read(f"/proc/self/fd/{read}")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_reading():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "interrupted\n", done.stderr
+    assert done.returncode == 0
+
+
+def test_ctrl_c_ends_a_computation():
+    program = f"""
+import os, signal, threading, vramscope
+recording = vramscope.read({str(EXAMPLES / "training.pickle.zst")!r})
+def stop(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, stop)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+try:
+    while True:
+        recording.replay(find_capacity=True)
+except KeyboardInterrupt:
+    print("interrupted", recording.devices)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "interrupted [0]\n", done.stderr
+
+
+def test_nothing_heavy_is_imported():
+    program = """
+import sys, vramscope
+print([name for name in ("torch", "cupy", "numpy", "pyarrow", "typing_extensions") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_default_of_signals_is_kept():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

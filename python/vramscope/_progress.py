@@ -1,0 +1,44 @@
+"""Progress on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+PATIENCE = 1.0
+"""How many seconds work may take before it shows its progress."""
+
+WIDTH = 30
+"""Columns of the bar."""
+
+
+class Bar:
+    """A bar on stderr for work that takes longer than a second, where stderr is a terminal; it goes with the work."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = max(total, 1)
+        self._from = time.monotonic() + PATIENCE
+        self._is_shown = False
+
+    def at(self, done: int) -> None:
+        """The work has come so far."""
+        if time.monotonic() < self._from or not sys.stderr.isatty():
+            return
+        self._is_shown = True
+        share = min(done / self._total, 1.0)
+        filled = round(share * WIDTH)
+        print(f"\r{self._what} [{'#' * filled:<{WIDTH}}] {share:4.0%}", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,60 @@
+"""Reading recordings of GPU memory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from vramscope import _native
+from vramscope._progress import Bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Readable(Protocol):
+    """A file that is open for reading bytes."""
+
+    def read(self) -> bytes:
+        """All that is left of it."""
+        ...
+
+
+def read(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview | Readable,
+    *,
+    max_expanded: int | None = None,
+    progress: Callable[[int], object] | bool | None = None,
+) -> _native.Recording:
+    """Reads a recording: a path, the bytes of one, or a file that is open for reading bytes.
+
+    All that the command reads is read: PyTorch's snapshots as pickle or JSON, and logs, each also compressed with gzip
+    or Zstandard. The first bytes tell which. Nothing in a recording can run code.
+
+    Args:
+        source: Where the recording is.
+        max_expanded: How many bytes a compressed recording may expand to. None is 16 MiB and 250 times its compressed
+            bytes.
+        progress: Is called with how many bytes of the source have been read, every 50 ms and at the end. None shows a
+            bar where stderr is a terminal and reading takes more than a second; False shows nothing.
+
+    Raises:
+        ReadError: It is no recording, or is damaged: what is wrong, at which byte, and what to do.
+        OSError: The file cannot be opened, as FileNotFoundError.
+        KeyboardInterrupt: Ctrl-C ends the reading at once.
+    """
+    origin: str | bytes
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        origin, name, length = bytes(source), "bytes", len(source)
+    elif isinstance(source, (str, os.PathLike)):
+        origin = name = os.fspath(source)
+        length = os.stat(origin).st_size
+    else:
+        origin, name = source.read(), str(getattr(source, "name", "a file"))
+        length = len(origin)
+    if callable(progress):
+        return _native.read(origin, name, max_expanded, progress)
+    if progress is False:
+        return _native.read(origin, name, max_expanded)
+    with Bar("reading", length) as bar:
+        return _native.read(origin, name, max_expanded, bar.at)

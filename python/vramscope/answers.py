@@ -1,0 +1,488 @@
+"""The types of a recording's answers: dictionaries with the keys of the command's `--json`.
+
+Keys that end in `_bytes` are bytes, `_us` microseconds (times since the Unix epoch), events are numbered from 0. A
+stack is a list of frames, innermost first. docs/json.md says what each key means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+Why = Literal["too_small", "other_stream", "other_size_class", "other_pool"]
+"""Why a free block could not serve a request."""
+
+
+class Device(TypedDict):
+    """What the report says of one device."""
+
+    device: int
+    events: int
+    # The last event before the highest allocated bytes; None where nothing rose above the start.
+    peak_event: int | None
+    peak_time_us: int | None
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    end_requested_bytes: int
+    end_allocated_bytes: int
+    end_active_bytes: int
+    end_reserved_bytes: int
+    end_segments: int
+    end_blocks: int
+    preexisting_bytes: int
+    # Who held `peak_allocated_bytes`, most first. With `at=` it is left out.
+    holders_at_peak: NotRequired[list[Holder]]
+    # What `peak_allocated_bytes` was for, most first, where the recording says it. With `at=` it is left out.
+    categories_at_peak: NotRequired[list[CategoryBytes]]
+    # With `at=`: the event, the counters after it, and who held `allocated_bytes` then.
+    at: NotRequired[Moment]
+    pools: list[Holder]
+    streams: list[Holder]
+    # What a filter left out of the holders.
+    filtered_out_bytes: int
+    ooms: list[OutOfMemory]
+    # Out-of-memory events beyond those in `ooms`.
+    more_ooms: int
+    # After an out of memory, the setting that would have served best on the same device.
+    best_setting: BestSetting | None
+    leaks: list[Leak]
+    fragmentation: Fragmentations
+    regions: list[Region]
+    churn: list[Churn]
+    quality: Quality
+
+
+class Moment(TypedDict):
+    """The counters after an event, and who held the allocated bytes then."""
+
+    event: int
+    requested_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    holders: list[Holder]
+    categories: NotRequired[list[CategoryBytes]]
+
+
+class Holder(TypedDict):
+    """A group of live allocations."""
+
+    bytes: int
+    requested_bytes: int
+    count: int
+    # What the group shares, as the text report names it.
+    key: str
+    # Live before recording began; None in groups that do not tell it apart.
+    preexisting: bool | None
+    # Innermost frame first; of a group of several stacks the one that holds most.
+    stack: list[Frame]
+    # Of memory live before recording whose allocation was not recorded: where it was freed.
+    freed_at: NotRequired[list[Frame]]
+    # Outer frames of either that are not told, beyond the 1,000 innermost.
+    frames_left_out: NotRequired[int]
+
+
+class Frame(TypedDict):
+    """A line of code."""
+
+    filename: str
+    line: int
+    name: str
+
+
+class OutOfMemory(TypedDict):
+    """A request that failed for want of memory."""
+
+    event: int
+    time_us: int | None
+    requested_bytes: int
+    stream: int
+    device_free_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    # Reserved and in no active block; none of it could serve the request, but for `usable_bytes`.
+    reserved_unused_bytes: int
+    usable_bytes: int
+    unusable: list[UnusableBlocks]
+    largest_free_block: FreeBlock | None
+    # The device had room for it: a limit on reserved bytes stood in the way.
+    at_limit: bool
+    # Free on the device and reserved without use together would have been enough.
+    enough_in_total: bool
+    missing_bytes: int
+    stack: list[Frame]
+    frames_left_out: NotRequired[int]
+    # Who held `allocated_bytes`, by line.
+    holders: list[Holder]
+
+
+class BestSetting(TypedDict):
+    """The setting that would have served best after an out of memory."""
+
+    conf: str
+    peak_reserved_bytes: int
+    # Up to the end of the recording.
+    fits: bool
+    exact: bool
+
+
+class UnusableBlocks(TypedDict):
+    """Free blocks that could not serve a request, for one reason."""
+
+    why: Why
+    bytes: int
+    blocks: int
+    largest_bytes: int
+
+
+class FreeBlock(TypedDict):
+    """A free block of a segment."""
+
+    address: int
+    bytes: int
+    stream: int
+    kind: str
+    pool: list[int] | None
+
+
+class CategoryBytes(TypedDict):
+    """What memory is for, and how much of it."""
+
+    category: str
+    bytes: int
+    count: int
+
+
+class Leak(TypedDict):
+    """A line whose live allocations pile up."""
+
+    line: Frame
+    stack: list[Frame]
+    frames_left_out: NotRequired[int]
+    stacks: int
+    # Fewest live allocations from each tenth of the run on.
+    floor: list[int]
+    allocations: int
+    kept: int
+    kept_bytes: int
+
+
+class Fragmentations(TypedDict):
+    """Fragmentation at two moments; None where nothing was recorded."""
+
+    at_peak: Fragmentation | None
+    at_end: Fragmentation | None
+
+
+class Fragmentation(TypedDict):
+    """Memory that is reserved and of no use."""
+
+    internal_bytes: int
+    external_bytes: int
+    whole_segments_bytes: int
+    free_blocks: int
+    largest_free_block: FreeBlock | None
+    # The request that the next two are told for.
+    request_bytes: int
+    usable_bytes: int
+    unusable: list[UnusableBlocks]
+
+
+class Region(TypedDict):
+    """An annotated region of the program, all its runs together."""
+
+    name: str
+    count: int
+    peak_allocated_bytes: int
+    peak_above_start_bytes: int
+    net_bytes: int
+    total_us: int
+    first: RegionRun
+    typical: RegionRun
+    largest: RegionRun
+
+
+class RegionRun(TypedDict):
+    """Figures of one run of a region."""
+
+    peak_allocated_bytes: int
+    peak_above_start_bytes: int
+    net_bytes: int
+    us: int
+
+
+class Churn(TypedDict):
+    """What one line allocated over the whole run."""
+
+    key: str
+    total_bytes: int
+    count: int
+
+
+class Quality(TypedDict):
+    """How far the numbers can be trusted."""
+
+    # Allocated and active bytes are exact.
+    exact: bool
+    preexisting_blocks: int
+    inferred_sizes: int
+    size_mismatches: int
+    lost_events: int
+    segment_contradictions: int
+    end_state_disagreements: int
+    end_state_disagreement_bytes: int
+    settings_assumed: bool
+    probably_overflowed: bool
+    # The allocator's rules give every address, segment event and the layout at the end as recorded.
+    reproduced: bool | None
+    # Kinds of events that were left out.
+    skipped_actions: list[str]
+    # When blocks began and ended is partly inferred, for lack of those.
+    lifetimes_inferred: bool
+    # No segment event was recorded, and whether they were left out cannot be told.
+    no_segment_events: bool
+
+
+class Replay(TypedDict):
+    """What came of running the recorded requests again."""
+
+    device: int
+    events: int
+    # The release whose rules held; None where the recording is not of PyTorch.
+    torch: str | None
+    # The settings of `replayed`.
+    conf: str
+    recorded_conf: str
+    capacity_bytes: int | None
+    overhead_bytes: int | None
+    # `given`, or `recording`: what the allocator had when the recording ran out of memory.
+    capacity_from: str | None
+    recorded: Recorded
+    replayed: Replayed
+    # None where the settings asked for are not the recorded ones, nothing was recorded, or events were left out without
+    # which it cannot be told.
+    reproduces_recording: bool | None
+    first_divergence: Divergence | None
+    # The layout at the end could be compared, too.
+    compared_end: bool
+    # The numbers of `replayed` are exact.
+    exact: bool
+    approximate_because: list[str]
+    # Settings compared, the best first.
+    what_if: list[Tried]
+    # The same as `approximate_because`, for settings that are not the recorded ones.
+    what_if_approximate_because: list[str]
+    floors: Floors
+    # With `find_capacity`; None where none was found.
+    smallest_capacity_bytes: int | None
+
+
+class Recorded(TypedDict):
+    """What the recording itself shows."""
+
+    peak_reserved_bytes: int
+    segments_allocated: int
+    segments_freed: int
+
+
+class Outcome(TypedDict):
+    """What came of a setting."""
+
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    end_reserved_bytes: int
+    # Reserved and not active where most was active.
+    external_fragmentation_bytes: int
+    # Whole segments; ranges mapped into expandable ones do not count, as in PyTorch.
+    segments_allocated: int
+    segments_freed: int
+    # Segments and mapped ranges.
+    device_allocs: int
+    device_frees: int
+    num_alloc_retries: int
+    # None where the size of the device is not known.
+    fits: bool | None
+    # Requests that failed when recorded and are served here; what the program would have done then is not known.
+    rescued_requests: int
+    # Where the replay ended because the program would have failed there.
+    stopped_at_event: int | None
+
+
+class Floors(TypedDict):
+    """The least memory that any allocator could do with."""
+
+    active_bytes: int
+    packed_bytes: int
+    packed_is_optimal: bool
+
+
+class Divergence(TypedDict):
+    """Where the replay first differs from the recording."""
+
+    # None where every event is reproduced and the layout at the end is not.
+    event: int | None
+    recorded: Side | None
+    replayed: Side | None
+
+
+class Side(TypedDict):
+    """What happened on one side of a difference."""
+
+    # The event's action, or the block's state.
+    what: str
+    address: int
+    bytes: int
+
+
+class Replayed(Outcome):
+    """What came of the settings asked for."""
+
+    oom: ReplayOutOfMemory | None
+
+
+class Tried(Outcome):
+    """A setting that was compared, and what came of it."""
+
+    conf: str
+    # These are the recorded settings.
+    recorded: bool
+    oom_event: int | None
+
+
+class ReplayOutOfMemory(OutOfMemory):
+    """The request that fails in a replay."""
+
+    # It failed when recorded, too.
+    recorded: bool
+
+
+class Peaks(TypedDict):
+    """The highest bytes of each kind, each at its own moment, and when most was allocated."""
+
+    peak_event: int | None
+    peak_time_us: int | None
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+
+
+class Report(TypedDict):
+    """All answers about a recording."""
+
+    file: str
+    format: str
+    devices: list[Device]
+
+
+class InfoDevice(TypedDict):
+    """The bare facts of one device."""
+
+    device: int
+    events: int
+    actions: dict[str, int]
+    skipped_actions: list[str]
+    segments: int
+    blocks: int
+    first_time_us: int | None
+    last_time_us: int | None
+
+
+class Info(TypedDict):
+    """The bare facts of a file."""
+
+    file: str
+    format: str
+    pickle_protocol: int | None
+    compression: str
+    generation: str | None
+    features: list[str]
+    devices: list[InfoDevice]
+    frames: int
+    stacks: int
+    stack_frames: int
+    annotations: int | None
+    allocator_conf: str | None
+    bytes_per_event: int
+
+
+class Numbers(TypedDict):
+    """A number of each of two recordings."""
+
+    a: int
+    b: int
+
+
+class DiffEvent(TypedDict):
+    """An event of one of two recordings."""
+
+    event: int
+    action: str
+    bytes: int
+    key: str
+
+
+class DiffEvents(TypedDict):
+    """An event of each of two recordings; None where there is none."""
+
+    a: DiffEvent | None
+    b: DiffEvent | None
+
+
+class ChangedEvents(TypedDict):
+    """Events of one kind and size that one recording has more of."""
+
+    action: str
+    bytes: int
+    count: Numbers
+    first: DiffEvents
+
+
+class DeviceDiff(TypedDict):
+    """One device in two recordings."""
+
+    device: int
+    same: bool
+    same_events: bool
+    events: Numbers
+    same_events_at_start: int
+    alike_events_at_end: int
+    first_difference: DiffEvents | None
+    changed: list[ChangedEvents]
+    peak_requested_bytes: Numbers
+    peak_allocated_bytes: Numbers
+    peak_active_bytes: Numbers
+    peak_reserved_bytes: Numbers
+    end_allocated_bytes: Numbers
+    end_reserved_bytes: Numbers
+    end_segments: Numbers
+
+
+class Files(TypedDict):
+    """The names of two recordings."""
+
+    a: str
+    b: str
+
+
+class Only(TypedDict):
+    """Devices that only the one or the other of two recordings used."""
+
+    a: list[int]
+    b: list[int]
+
+
+class Diff(TypedDict):
+    """What two recordings have in common, and where they part."""
+
+    files: Files
+    same: bool
+    devices: list[DeviceDiff]
+    only: Only

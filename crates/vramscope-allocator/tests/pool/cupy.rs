@@ -41,7 +41,7 @@ with Log():
         elif step == 'f': held[int(n[0])] = None
         else: pool.free_all_blocks()
         print('state', pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks())
-    held.clear()
+    for number in range(len(held)): held[number] = None
 ";
 
 /// The same lines from our hook.

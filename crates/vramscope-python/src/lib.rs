@@ -6,6 +6,8 @@
 mod answers;
 mod command;
 mod error;
+#[cfg(unix)]
+mod live;
 mod open_recording;
 mod reading;
 mod recording;
@@ -21,6 +23,9 @@ mod _native {
     use super::command::main;
     #[pymodule_export]
     use super::error::{ReadError, VramscopeError};
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::live::LiveServer;
     #[pymodule_export]
     use super::recording::{Recording, read};
     #[pymodule_export]

@@ -6,25 +6,80 @@ What a program imports is listed here; nothing of PyTorch, CuPy or a notebook is
 from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
 from vramscope._recording import read
 
-__all__ = ["ReadError", "Recording", "Table", "VramscopeError", "__version__", "read", "serve"]
-
+# `typing` takes longer to import than all that is imported here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from vramscope._live import serve
+    from vramscope.profiler import (
+        GPUMemoryProfiler,
+        MemoryProfiler,
+        MemorySnapshot,
+        MemoryTracker,
+        MemoryWatchdog,
+        OOMFlightRecorder,
+        OOMFlightRecorderConfig,
+        ProfiledModule,
+        ProfileResult,
+        SavedResults,
+        TrackingEvent,
+        capture_oom,
+        classify_oom_exception,
+        clear_global_profiler,
+        clear_results,
+        get_global_profiler,
+        get_profile_results,
+        get_summary,
+        profile_context,
+        profile_function,
+        set_global_profiler,
+        start_monitoring,
+        stop_monitoring,
+    )
 
-_LATER = {"serve": "vramscope._live"}
-"""Names that are imported when they are first asked for, and the modules that have them."""
+__all__ = [
+    "GPUMemoryProfiler",
+    "MemoryProfiler",
+    "MemorySnapshot",
+    "MemoryTracker",
+    "MemoryWatchdog",
+    "OOMFlightRecorder",
+    "OOMFlightRecorderConfig",
+    "ProfileResult",
+    "ProfiledModule",
+    "ReadError",
+    "Recording",
+    "SavedResults",
+    "Table",
+    "TrackingEvent",
+    "VramscopeError",
+    "__version__",
+    "capture_oom",
+    "classify_oom_exception",
+    "clear_global_profiler",
+    "clear_results",
+    "get_global_profiler",
+    "get_profile_results",
+    "get_summary",
+    "profile_context",
+    "profile_function",
+    "read",
+    "serve",
+    "set_global_profiler",
+    "start_monitoring",
+    "stop_monitoring",
+]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+def __getattr__(name: str) -> "Any":
+    if name == "serve":
+        from vramscope._live import serve
 
-    value: object = getattr(import_module(_LATER[name]), name)
-    globals()[name] = value
-    return value
+        return serve
+    # What is not here yet is a name of the profiler, or no name.
+    if name in __all__:
+        from vramscope import profiler
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+        return getattr(profiler, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

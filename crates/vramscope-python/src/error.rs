@@ -10,3 +10,9 @@ create_exception!(
     VramscopeError,
     "A recording that cannot be read: what is wrong, and at which byte."
 );
+create_exception!(
+    vramscope,
+    OutOfMemoryError,
+    VramscopeError,
+    "A request that a simulated pool or device has no room for, in CuPy's words."
+);

@@ -4,14 +4,21 @@
 //! it stands on is the facade `vramscope`.
 
 mod answers;
+mod call_tree;
 mod command;
 mod error;
+mod event_log;
+mod line_profile;
 #[cfg(unix)]
 mod live;
 mod open_recording;
+mod pool_history;
+mod profiler;
 mod reading;
 mod recording;
+mod stacks;
 mod table;
+mod virtual_pool;
 mod work;
 
 use pyo3::prelude::*;
@@ -22,14 +29,22 @@ mod _native {
     #[pymodule_export]
     use super::command::main;
     #[pymodule_export]
-    use super::error::{ReadError, VramscopeError};
+    use super::error::{OutOfMemoryError, ReadError, VramscopeError};
+    #[pymodule_export]
+    use super::line_profile::LineProfile;
     #[cfg(unix)]
     #[pymodule_export]
     use super::live::LiveServer;
     #[pymodule_export]
+    use super::pool_history::PoolHistory;
+    #[pymodule_export]
+    use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
+    #[pymodule_export]
     use super::recording::{Recording, read};
     #[pymodule_export]
     use super::table::Table;
+    #[pymodule_export]
+    use super::virtual_pool::{VirtualDevice, VirtualPool};
     use pyo3::prelude::*;
 
     #[pymodule_init]

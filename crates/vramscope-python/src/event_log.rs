@@ -1,0 +1,230 @@
+//! A recording that is written while the program runs: events with their Python stacks.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use pyo3::prelude::*;
+use vramscope::allocator::{ExclusiveFile, Process};
+use vramscope::engine::Policy;
+use vramscope::trace::formats::log::{LogEvent, LogFrame, LogSite, LogStack, LogWriter};
+use vramscope::trace::{Action, PoolId, SegmentKind};
+
+use crate::call_tree::{CallTree, NodeId};
+
+/// How long events wait in memory before they are written: what a killed program loses.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Bytes after which the thread that records an event writes what waits itself.
+const MOST_WAITING: usize = 8 << 20;
+
+/// Bytes that may wait for a disk that takes nothing, before the recording is given up.
+const MOST_UNWRITTEN: usize = 256 << 20;
+
+/// An event of the pool. Sizes are in bytes.
+pub(crate) struct PoolEvent {
+    pub(crate) action: Action,
+    pub(crate) device: i64,
+    /// The device address; of an out of memory the bytes that the device had free.
+    pub(crate) address: u64,
+    /// As the caller asked for it; of what is taken from the device, as it was taken.
+    pub(crate) size: u64,
+    /// Of an allocation: the size of its block.
+    pub(crate) block_size: u64,
+    /// The raw stream.
+    pub(crate) stream: u64,
+}
+
+/// The file that events go to. In a process that is forked from the one that made it, nothing is recorded.
+pub(crate) struct EventLog {
+    path: PathBuf,
+    process: Process,
+    tree: CallTree,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    file: Mutex<LogFile>,
+    closing: Condvar,
+}
+
+struct LogFile {
+    /// `None` once it is closed or given up.
+    log: Option<LogWriter<ExclusiveFile>>,
+    error: Option<io::Error>,
+    /// The number of each line in the file, by the number of its frame.
+    sites: Vec<LogSite>,
+    /// The number of each stack in the file, by its node.
+    stacks: Vec<Option<LogStack>>,
+}
+
+impl EventLog {
+    /// Begins the file at `path` with the settings of `policy`.
+    pub(crate) fn create(path: &Path, policy: &Policy) -> io::Result<Self> {
+        let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
+        log.settings(&policy.settings());
+        log.flush()?;
+        let file = LogFile { log: Some(log), error: None, sites: Vec::new(), stacks: Vec::new() };
+        let shared = Arc::new(Shared { file: Mutex::new(file), closing: Condvar::new() });
+        let writer = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("vramscope-stream".to_owned());
+        let thread = thread.spawn(move || writer.write_until_closed())?;
+        let (path, process, tree) = (path.to_owned(), Process::this(), CallTree::default());
+        Ok(Self { path, process, tree, shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether this is the process that records. In another one, no lock of the recording may be taken.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process.is_this()
+    }
+
+    /// Where the program is, for events.
+    pub(crate) fn stack(&self, py: Python<'_>) -> Option<NodeId> {
+        self.tree.capture(py).ok()
+    }
+
+    /// Says that a device is recorded, even where nothing happens on it.
+    pub(crate) fn device(&self, device: i64) {
+        self.with(|log, _| log.device(device));
+    }
+
+    /// Adds events that happened now, at one place of the program.
+    pub(crate) fn add(&self, events: &[PoolEvent], stack: Option<NodeId>) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let time_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+        self.with(|log, names| {
+            let stack = stack.and_then(|node| names.stack(log, &self.tree, node));
+            for event in events {
+                log.event(&LogEvent {
+                    device: event.device,
+                    action: event.action,
+                    unknown_action: None,
+                    address: event.address,
+                    size: event.size,
+                    block_size: event.block_size,
+                    time_us,
+                    stack,
+                    stream: event.stream,
+                    pool: Some(PoolId::default()),
+                    user_metadata: None,
+                    kind: SegmentKind::Large,
+                });
+            }
+        });
+    }
+
+    fn with(&self, add: impl FnOnce(&mut LogWriter<ExclusiveFile>, &mut Names<'_>)) {
+        if !self.is_of_this_process() {
+            return;
+        }
+        let mut file = self.shared.lock();
+        let LogFile { log: Some(log), sites, stacks, .. } = &mut *file else { return };
+        add(log, &mut Names { sites, stacks });
+        if log.pending() > MOST_WAITING {
+            file.flush();
+        }
+    }
+
+    /// Writes what waits, closes the file, and returns the error that kept something from being written.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        if !self.is_of_this_process() {
+            return Ok(());
+        }
+        {
+            let mut file = self.shared.lock();
+            match file.log.take().map(LogWriter::finish) {
+                Some(Err(error)) => file.error = Some(error),
+                // What was in the way before was written in the end.
+                Some(Ok(_)) => file.error = None,
+                None => {}
+            }
+            self.shared.closing.notify_all();
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            return Err(io::Error::other("the thread that writes the recording panicked"));
+        }
+        self.shared.lock().error.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for EventLog {
+    fn drop(&mut self) {
+        if self.is_of_this_process() {
+            self.close().ok();
+        } else {
+            // The system's number in the handle may mean another thread in this process.
+            let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(thread.take());
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, LogFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_until_closed(&self) {
+        let mut file = self.lock();
+        while file.log.is_some() {
+            let waited = self.closing.wait_timeout(file, INTERVAL);
+            file = waited.unwrap_or_else(PoisonError::into_inner).0;
+            file.flush();
+        }
+    }
+}
+
+impl LogFile {
+    fn flush(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        self.error = log.flush().err();
+        if log.pending() > MOST_UNWRITTEN {
+            self.log = None;
+        }
+    }
+}
+
+/// What the file has of stacks.
+struct Names<'a> {
+    sites: &'a mut Vec<LogSite>,
+    stacks: &'a mut Vec<Option<LogStack>>,
+}
+
+impl Names<'_> {
+    fn stack(
+        &mut self,
+        log: &mut LogWriter<ExclusiveFile>,
+        tree: &CallTree,
+        node: NodeId,
+    ) -> Option<LogStack> {
+        if let Some(&Some(stack)) = self.stacks.get(node as usize) {
+            return Some(stack);
+        }
+        tree.with(|nodes, frames| {
+            for frame in frames.iter().skip(self.sites.len()) {
+                let (name, filename) = (frame.name.as_str(), frame.filename.as_str());
+                self.sites.push(log.site(LogFrame { name, filename, line: frame.line.unwrap_or(0) }));
+            }
+            let mut sites = Vec::new();
+            let mut next = node;
+            while let Some(node) = next.checked_sub(1).and_then(|i| nodes.get(i as usize)) {
+                sites.push(self.sites[node.frame as usize]);
+                next = node.parent;
+            }
+            if self.stacks.len() <= node as usize {
+                self.stacks.resize(nodes.len() + 1, None);
+            }
+            let stack = log.stack(&sites);
+            self.stacks[node as usize] = Some(stack);
+            Some(stack)
+        })
+    }
+}

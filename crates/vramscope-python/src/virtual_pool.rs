@@ -1,0 +1,145 @@
+//! CuPy's pool without CuPy and without a GPU: the rules of vramscope's engine over addresses that are made up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use vramscope::allocator::{self, AllocError, Allocation, Limit, Policy};
+use vramscope::engine::Device as _;
+
+use crate::error::{OutOfMemoryError, VramscopeError};
+
+/// A device of so many bytes that has addresses and no memory.
+///
+/// It hands out the lowest addresses that are free, in pages of 2 MiB.
+#[pyclass(frozen, module = "vramscope._native")]
+pub(crate) struct VirtualDevice {
+    device: Arc<allocator::VirtualDevice>,
+}
+
+#[pymethods]
+impl VirtualDevice {
+    #[new]
+    fn new(capacity: u64) -> Self {
+        Self { device: Arc::new(allocator::VirtualDevice::with_capacity(capacity)) }
+    }
+
+    /// Takes `size` bytes and returns their address.
+    fn malloc(&self, size: u64) -> PyResult<u64> {
+        self.device.allocate(size).map_err(|error| OutOfMemoryError::new_err(error.to_string()))
+    }
+
+    /// Gives back what `malloc` returned.
+    fn free(&self, address: u64) -> PyResult<()> {
+        self.device.free(address, 0).map_err(|error| VramscopeError::new_err(error.to_string()))
+    }
+
+    /// Bytes that are free, in whole pages.
+    fn free_bytes(&self) -> PyResult<u64> {
+        let info = self.device.memory_info().map_err(|error| VramscopeError::new_err(error.to_string()))?;
+        Ok(info.free)
+    }
+}
+
+/// CuPy's `MemoryPool` on a `VirtualDevice`: the same blocks, counters and errors, without CuPy.
+///
+/// `malloc` returns an address, and `free` takes it.
+#[pyclass(frozen, module = "vramscope._native")]
+pub(crate) struct VirtualPool {
+    pool: allocator::MemoryPool,
+    held: Mutex<HashMap<u64, Allocation>>,
+}
+
+#[pymethods]
+impl VirtualPool {
+    #[new]
+    fn new(device: &VirtualDevice) -> PyResult<Self> {
+        let pool = allocator::MemoryPool::new(&Policy::cupy(), vec![device.device.clone()])
+            .map_err(|error| VramscopeError::new_err(error.to_string()))?;
+        Ok(Self { pool, held: Mutex::default() })
+    }
+
+    /// Takes `size` bytes for a stream, rounded up to a multiple of 512, and returns their address; 0 where `size` is 0.
+    #[pyo3(signature = (size, stream=0))]
+    fn malloc(&self, size: u64, stream: u64) -> PyResult<u64> {
+        if size == 0 {
+            return Ok(0);
+        }
+        let block = self.pool.malloc_on(stream, size).map_err(|error| match error {
+            AllocError::OutOfMemory(error) => OutOfMemoryError::new_err(error.to_string()),
+            error => VramscopeError::new_err(error.to_string()),
+        })?;
+        let address = block.address();
+        self.held().insert(address, block);
+        Ok(address)
+    }
+
+    /// Gives a block back to the pool.
+    fn free(&self, address: u64) -> PyResult<()> {
+        // It is dropped once the lock is gone.
+        let block = self.held().remove(&address);
+        match block {
+            Some(_) => Ok(()),
+            None => Err(PyKeyError::new_err(format!("there is no block at {address:#x}"))),
+        }
+    }
+
+    /// Gives whole free segments back to the device: those of one stream, or of all.
+    #[pyo3(signature = (stream=None))]
+    fn free_all_blocks(&self, stream: Option<u64>) -> PyResult<()> {
+        match stream {
+            Some(stream) => self.pool.free_all_blocks_of(stream),
+            None => self.pool.free_all_blocks(),
+        }
+        .map_err(|error| VramscopeError::new_err(error.to_string()))
+    }
+
+    /// Bytes in use.
+    fn used_bytes(&self) -> u64 {
+        self.pool.used_bytes()
+    }
+
+    /// Bytes taken from the device and not in use.
+    fn free_bytes(&self) -> u64 {
+        self.pool.free_bytes()
+    }
+
+    /// Bytes taken from the device.
+    fn total_bytes(&self) -> u64 {
+        self.pool.total_bytes()
+    }
+
+    /// The number of free blocks.
+    fn n_free_blocks(&self) -> u64 {
+        self.pool.n_free_blocks()
+    }
+
+    /// Bounds the bytes taken from the device, in bytes or as a fraction of the device; no bound where both are left out or 0.
+    #[pyo3(signature = (size=None, fraction=None))]
+    fn set_limit(&self, size: Option<i64>, fraction: Option<f64>) -> PyResult<()> {
+        let limit = match (size, fraction) {
+            (Some(_), Some(_)) => {
+                return Err(PyValueError::new_err("size and fraction cannot be specified at one time"));
+            }
+            (None | Some(0), None) => Limit::None,
+            (Some(size), None) => Limit::Bytes(
+                u64::try_from(size)
+                    .map_err(|_| PyValueError::new_err(format!("memory limit size out of range: {size}")))?,
+            ),
+            (None, Some(fraction)) => Limit::Fraction(fraction),
+        };
+        self.pool.set_limit(limit).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// The bound in bytes; 0 where there is none.
+    fn get_limit(&self) -> u64 {
+        self.pool.get_limit()
+    }
+}
+
+impl VirtualPool {
+    fn held(&self) -> MutexGuard<'_, HashMap<u64, Allocation>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

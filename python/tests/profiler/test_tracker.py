@@ -1,0 +1,304 @@
+"""Samples, alerts, phases, the watchdog and the flight recorder, on a device of counters."""
+
+import csv
+import json
+import threading
+
+import pytest
+import vramscope
+from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFlightRecorderConfig, capture_oom
+from vramscope.profiler import classify_oom_exception, hidden_memory
+
+MiB = 1024 * 1024
+
+
+@pytest.fixture
+def tracker(device):
+    # Samples are taken by the tests.
+    return MemoryTracker(source=device, sampling_interval=3600)
+
+
+def test_a_sample_has_the_highest_since_the_one_before(device, tracker):
+    device.malloc(70 * MiB)
+    with tracker:
+        device.free(device.malloc(100 * MiB))
+        device.malloc(1)
+        tracker._sample()
+    kinds = [event.event_type for event in tracker.get_events()]
+    assert kinds == ["start", "peak", "sample", "peak", "allocation", "sample", "sample", "stop"]
+    samples = tracker.get_events("sample")
+    assert [event.metadata["high_allocated_bytes"] for event in samples] == [70 * MiB, 170 * MiB, 70 * MiB + 1]
+    # What was there before is no allocation, and what came and went is one.
+    stats = tracker.get_statistics()
+    assert (stats["total_allocations"], stats["total_allocation_bytes"]) == (2, 100 * MiB + 1)
+    assert (stats["total_deallocations"], stats["total_deallocation_bytes"]) == (1, 100 * MiB)
+    assert stats["peak_memory"] == 170 * MiB
+    assert not tracker.is_tracking
+
+
+def test_one_crossing_is_one_alert(device, tracker):
+    told = []
+    tracker.add_alert_callback(told.append)
+    with tracker:
+        device.malloc(900 * MiB)
+        for _ in range(50):
+            tracker._sample()
+    (alert,) = tracker.get_alerts()
+    assert told == [alert]
+    assert (alert.event_type, alert.context) == ("warning", "WARNING: Memory usage at 87.9%")
+    tracker.remove_alert_callback(told.append)
+    assert tracker.alert_callbacks == []
+
+
+def test_cache_fills_nothing_and_others_do(device, tracker):
+    with tracker:
+        device.free(device.malloc(1000 * MiB))
+        tracker._sample()
+        # The peak since the sample before is what counts.
+        assert [alert.event_type for alert in tracker.get_alerts()] == ["critical"]
+        device.empty_cache()
+        tracker._sample()
+        tracker.clear_events()
+        tracker._watched.clear()
+        device.others = 990 * MiB
+        tracker._sample()
+        assert [alert.event_type for alert in tracker.get_alerts()] == ["critical"]
+
+
+def test_fragmentation_is_split_blocks_and_not_cache(device, tracker):
+    device.free(device.malloc(100 * MiB))
+    with tracker:
+        assert tracker.get_alerts() == []
+        device.split = 50 * MiB
+        tracker._sample()
+    assert [alert.context for alert in tracker.get_alerts()] == ["High fragmentation: 50.0%"]
+
+
+def test_growth_is_over_a_minute(device, tracker, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr("vramscope.profiler._tracker.time.monotonic", lambda: clock[0])
+    with tracker:
+        device.malloc(300 * MiB)
+        for _ in range(60):
+            clock[0] += 2
+            device.malloc(5 * MiB)
+            tracker._sample()
+    # The 300 MiB were made once.
+    (alert,) = tracker.get_alerts()
+    assert alert.metadata["growth_per_minute"] == 150 * MiB
+
+
+def test_thresholds(tracker):
+    tracker.set_threshold("memory_warning_percent", 50)
+    assert tracker.thresholds["memory_warning_percent"] == 50
+    with pytest.raises(ValueError, match="Unknown threshold: no"):
+        tracker.set_threshold("no", 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"sampling_interval": 0}, "sampling_interval must be > 0"),
+        ({"max_events": 0}, "max_events must be >= 1"),
+        ({"rank": 4, "world_size": 2}, "rank must be < world_size"),
+    ],
+)
+def test_what_cannot_be_is_refused(device, wrong, text):
+    with pytest.raises(ValueError, match=text):
+        MemoryTracker(source=device, **wrong)
+
+
+def test_events_are_bounded_and_alerts_stay(device):
+    tracker = MemoryTracker(source=device, sampling_interval=3600, max_events=5)
+    device.malloc(900 * MiB)
+    with tracker:
+        for _ in range(20):
+            tracker._sample()
+    assert len(tracker.get_events()) == 5
+    assert len(tracker.get_alerts()) == 1
+    assert [event.event_type for event in tracker.get_events(last_n=1)] == ["stop"]
+
+
+def test_an_alert_callback_that_fails_is_logged(device, tracker, caplog):
+    def fails(_):
+        raise ValueError("no")
+
+    tracker.add_alert_callback(fails)
+    device.malloc(900 * MiB)
+    with tracker:
+        pass
+    assert len(tracker.get_events("sample")) == 2
+    assert "an alert callback failed: no" in caplog.text
+
+
+def test_a_device_that_does_not_answer_ends_nothing(device, tracker, caplog):
+    with tracker:
+        device.broken = RuntimeError("gone")
+        tracker._monitor._look()
+        tracker._monitor._look()
+        device.broken = None
+        tracker._monitor._look()
+    assert caplog.text.count("cannot look: gone") == 1
+    assert len(tracker.get_events("sample")) == 3
+
+
+def test_phases_nest_by_thread(tracker):
+    with pytest.raises(vramscope.VramscopeError, match="Tracking must be active"):
+        tracker.enter_phase("early")
+    with tracker, tracker.phase("epoch", metadata={"n": 1}) as epoch:
+        step = tracker.enter_phase("step")
+        other = []
+        thread = threading.Thread(target=lambda: other.append(tracker.enter_phase("load")), name="loader")
+        thread.start()
+        thread.join()
+        tracker._sample()
+        step.close()
+        step.close()
+        other[0].close()
+        with pytest.raises(ValueError, match="a phase needs a name"):
+            tracker.enter_phase(" ")
+    assert (epoch.path, step.phase_path, step.parent_scope_id) == (("epoch",), "epoch / step", epoch.scope_id)
+    assert (other[0].phase_path, other[0].thread_name) == ("load", "loader")
+    entered = tracker.get_events("phase_enter")
+    assert entered[0].metadata["phase_scope"]["attributes"] == {"n": 1}
+    assert len(entered) == len(tracker.get_events("phase_exit")) == 3
+    assert tracker.get_events("sample")[1].metadata["phases"] == ["epoch / step", "load"]
+
+
+def test_the_watchdog_empties_what_can_be_emptied(device, tracker):
+    watchdog = MemoryWatchdog(tracker)
+    with tracker:
+        device.malloc(1000 * MiB)
+        tracker._sample()
+        assert watchdog.cleanup_count == 0
+        device.free(1000 * MiB)
+        tracker._sample()
+        assert device.reserved == 0
+        device.free(device.malloc(1000 * MiB))
+        tracker._sample()
+    # Not again so soon.
+    assert watchdog.get_cleanup_stats()["cleanup_count"] == 1
+    (cleanup,) = tracker.get_events("cleanup")
+    assert cleanup.context == "Performed aggressive memory cleanup"
+    assert cleanup.metadata == {"freed_bytes": 1000 * MiB}
+    watchdog.force_cleanup()
+    assert watchdog.cleanup_count == 2
+
+
+def test_the_timeline_has_the_last_of_each_interval(tracker):
+    with tracker:
+        pass
+    for i, event in enumerate(tracker.events):
+        event.timestamp = 0.4 * i
+        event.memory_allocated = i
+    assert tracker.get_memory_timeline(1.0)["timestamps"] == [0.0, 1.0]
+    assert tracker.get_memory_timeline(1.0)["allocated"] == [2, 3]
+    with pytest.raises(ValueError, match="interval must be > 0"):
+        tracker.get_memory_timeline(0)
+
+
+def test_events_are_exported(device, tracker, tmp_path):
+    with tracker:
+        device.malloc(5)
+        tracker._sample()
+    tracker.export_events(tmp_path / "events.json", format="json")
+    tracker.export_events(tmp_path / "events.csv")
+    records = json.loads((tmp_path / "events.json").read_text())
+    with open(tmp_path / "events.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [record["event_type"] for record in records] == [row["event_type"] for row in rows]
+    assert records[-1]["allocator_allocated_bytes"] == 5
+    assert set(rows[0]) == set(records[0])
+    with pytest.raises(ValueError, match="Unsupported format: xml"):
+        tracker.export_events(tmp_path / "events.xml", format="xml")
+
+
+def test_hidden_memory_is_real(device, tracker):
+    with tracker:
+        for i in range(7):
+            device.others = (100 + 10 * i) * MiB
+            tracker._sample()
+    found = tracker.hidden_memory()
+    assert found["highest_bytes"] == 160 * MiB
+    assert {finding["classification"] for finding in found["findings"]} >= {"persistent_drift"}
+    assert hidden_memory([])["findings"] == []
+
+
+def test_an_out_of_memory_leaves_a_bundle(device, tmp_path):
+    tracker = MemoryTracker(
+        source=device, sampling_interval=3600, enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path)
+    )
+    with (
+        tracker,
+        tracker.phase("step"),
+        pytest.raises(MemoryError) as raised,
+        tracker.capture_oom("validation", {"batch": 17}),
+    ):
+        device.malloc(2000 * MiB)
+    assert str(raised.value) == f"out of memory allocating {2000 * MiB} bytes"
+    (bundle,) = tmp_path.iterdir()
+    assert tracker.last_oom_dump_path == str(bundle)
+    metadata = json.loads((bundle / "metadata.json").read_text())
+    assert (metadata["reason"], metadata["context"]) == ("message_pattern:out of memory", "validation")
+    assert metadata["custom_metadata"]["batch"] == 17
+    assert metadata["custom_metadata"]["phases"] == ["step"]
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir())
+    assert manifest["event_count"] == len(json.loads((bundle / "events.json").read_text()))
+    # Other errors leave none, and nor does a tracker that was not asked for it.
+    with pytest.raises(ValueError, match="no"), tracker.capture_oom():
+        raise ValueError("no")
+    assert tracker.handle_exception(ValueError("no")) is None
+    assert MemoryTracker(source=device).handle_exception(raised.value) is None
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_capture_oom_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RuntimeError, match="ALLOC_FAILED"), capture_oom("matmul"):
+        raise RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")
+    (bundle,) = (tmp_path / "oom_dumps").iterdir()
+    assert json.loads((bundle / "metadata.json").read_text())["context"] == "matmul"
+
+
+def test_a_folder_that_cannot_be_written_hides_nothing(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path / "file")))
+    with pytest.raises(RuntimeError, match="out of memory"), capture_oom(recorder=recorder):
+        raise RuntimeError("out of memory")
+    assert "was not written" in caplog.text
+
+
+def test_bundles_are_bounded(tmp_path):
+    recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path), max_dumps=2))
+    for i in range(4):
+        recorder.dump(reason="r", exception=None, context=str(i), backend="a/b")
+    kept = sorted(json.loads((path / "metadata.json").read_text())["context"] for path in tmp_path.iterdir())
+    assert kept == ["2", "3"]
+    small = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path), max_total_mb=1))
+    assert small.dump(reason="r", exception=None, context="x" * 2 * MiB, backend="cuda") is None
+    off = OOMFlightRecorder(OOMFlightRecorderConfig(dump_dir=str(tmp_path)))
+    assert off.dump(reason="r", exception=None, context=None, backend="cuda") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeError("CUDA out of memory. Tried"), "message_pattern:out of memory"),
+        (RuntimeError("failed to allocate 3 bytes"), "message_pattern:failed to allocate"),
+        (type("ResourceExhaustedError", (Exception,), {})("OOM"), "tensorflow.ResourceExhaustedError"),
+        (type("OutOfMemoryError", (Exception,), {"__module__": "torch"})(""), "torch.cuda.OutOfMemoryError"),
+        (ValueError("bad input"), None),
+    ],
+)
+def test_an_out_of_memory_is_known(error, reason):
+    found = classify_oom_exception(error)
+    assert (found.is_oom, found.reason) == (reason is not None, reason)
+
+
+def test_ranks_are_the_launchers(device, monkeypatch):
+    for name, value in (("RANK", "3"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "8"), ("SLURM_JOB_ID", "42")):
+        monkeypatch.setenv(name, value)
+    identity = MemoryTracker(source=device).distributed_identity
+    assert identity == {"job_id": "42", "rank": 3, "local_rank": 1, "world_size": 8}
+    assert MemoryTracker(source=device, rank=0, world_size=2).distributed_identity["local_rank"] == 0

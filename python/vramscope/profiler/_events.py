@@ -1,0 +1,164 @@
+"""What a tracker records."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: The variables by which launchers tell a process its rank, its rank on the machine, and how many there are.
+_RANKS = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+)
+_JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which process of a job this is."""
+
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        job_id: str | None,
+        rank: int | None,
+        local_rank: int | None,
+        world_size: int | None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Identity:
+        """What is given, and else what the launcher says. Raises `ValueError` for ranks that cannot be."""
+        if rank is None and local_rank is None and world_size is None:
+            for names in _RANKS:
+                found = [environment.get(name, "") for name in names]
+                if found[0].isdigit() and found[2].isdigit():
+                    rank, world_size = int(found[0]), int(found[2])
+                    local_rank = int(found[1]) if found[1].isdigit() else None
+                    break
+        rank = 0 if rank is None else rank
+        world_size = 1 if world_size is None else world_size
+        local_rank = rank if local_rank is None else local_rank
+        if world_size < 1:
+            raise ValueError("world_size must be >= 1")
+        for name, value in (("rank", rank), ("local_rank", local_rank)):
+            if value < 0:
+                raise ValueError(f"{name} must be >= 0")
+            if value >= world_size:
+                raise ValueError(f"{name} must be < world_size")
+        job = job_id or next((environment[name] for name in _JOBS if environment.get(name)), None)
+        return cls(job, rank, local_rank, world_size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return dict(vars(self))
+
+
+@dataclass
+class TrackingEvent:
+    """Something that a tracker saw; bytes, and seconds since the Unix epoch.
+
+    `event_type` is `start`, `stop`, `sample`, `peak`, `allocation`, `deallocation`, `warning`, `critical`, `cleared`,
+    `error`, `cleanup`, `phase_enter` or `phase_exit`. `device_used` is what anyone uses of the device, by the driver.
+    """
+
+    timestamp: float
+    event_type: str
+    memory_allocated: int
+    memory_reserved: int
+    memory_change: int
+    device_id: int
+    context: str | None = None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] | None = None
+    active_memory: int | None = None
+    inactive_memory: int | None = None
+    device_used: int | None = None
+    device_free: int | None = None
+    device_total: int | None = None
+    backend: str = "cuda"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return {**vars(self), "metadata": dict(self.metadata or {})}
+
+    def to_telemetry(self, sampling_interval: float) -> dict[str, Any]:
+        """The event under the keys of gpumemprof's telemetry, version 2."""
+        return {
+            "schema_version": 2,
+            "timestamp_ns": int(self.timestamp * 1e9),
+            "event_type": self.event_type,
+            "collector": f"vramscope.{self.backend}_tracker",
+            "sampling_interval_ms": round(sampling_interval * 1000),
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "device_id": self.device_id,
+            "allocator_allocated_bytes": self.memory_allocated,
+            "allocator_reserved_bytes": self.memory_reserved,
+            "allocator_active_bytes": self.active_memory,
+            "allocator_inactive_bytes": self.inactive_memory,
+            "allocator_change_bytes": self.memory_change,
+            "device_used_bytes": self.device_used,
+            "device_free_bytes": self.device_free,
+            "device_total_bytes": self.device_total,
+            "context": self.context,
+            "job_id": self.job_id,
+            "rank": self.rank,
+            "local_rank": self.local_rank,
+            "world_size": self.world_size,
+            "metadata": dict(self.metadata or {}),
+        }
+
+
+def write_events(
+    path: str | PathLike[str], events: Iterable[TrackingEvent], form: str, sampling_interval: float
+) -> None:
+    """Writes events as `csv` or `json`. Raises `ValueError` for another form."""
+    if form not in ("csv", "json"):
+        raise ValueError(f"Unsupported format: {form}")
+    records = [event.to_telemetry(sampling_interval) for event in events]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        if form == "json":
+            json.dump(records, file, indent=2, default=str)
+        elif records:
+            writer = csv.DictWriter(file, list(records[0]))
+            writer.writeheader()
+            for record in records:
+                writer.writerow({**record, "metadata": json.dumps(record["metadata"], default=str)})
+
+
+def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list[Any]]:
+    """The last event of each `interval` seconds, in columns.
+
+    Raises `ValueError` for an interval that is not above 0.
+    """
+    if not interval > 0:
+        raise ValueError("interval must be > 0")
+    last: dict[int, TrackingEvent] = {}
+    begin: float | None = None
+    for event in events:
+        at = event.timestamp
+        begin = at if begin is None else begin
+        last[int((at - begin) // interval)] = event
+    buckets = sorted(last.items())
+    columns: dict[str, list[Any]] = {"timestamps": [(begin or 0.0) + i * interval for i, _ in buckets]}
+    for name, key in (("allocated", "memory_allocated"), ("reserved", "memory_reserved")):
+        columns[name] = [getattr(event, key) for _, event in buckets]
+    for key in ("device_used", "device_free", "device_total"):
+        columns[key] = [getattr(event, key, None) for _, event in buckets]
+    return columns

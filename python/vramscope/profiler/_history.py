@@ -1,0 +1,40 @@
+"""PyTorch's own history, for as long as a block lasts."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from vramscope.profiler._monitor import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def native_history(max_entries: int) -> Iterator[None]:
+    """Records PyTorch's history inside the block, unless the program records it already; 0 records nothing."""
+    begun = max_entries > 0 and _begin(max_entries)
+    try:
+        yield
+    finally:
+        if begun:
+            _torch().cuda.memory._record_memory_history(enabled=None)
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]
+
+
+def _begin(max_entries: int) -> bool:
+    if "torch" not in sys.modules:
+        return False
+    try:
+        if _torch()._C._cuda_isHistoryEnabled():
+            return False
+        _torch().cuda.memory._record_memory_history(max_entries=max_entries)
+    except Exception as error:
+        logger.warning("PyTorch's history cannot be recorded: %s", error)
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""`ProfiledModule`: a module whose forward passes are profiled. Importing it imports PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from vramscope.profiler._global import get_global_profiler
+
+if TYPE_CHECKING:
+    from vramscope.profiler._profiler import GPUMemoryProfiler
+
+
+class ProfiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Wraps a module and profiles each forward pass as `NAME_forward`, by default with the module's class as NAME.
+
+    Attributes that it has not itself are those of the module.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        name: str | None = None,
+        device: Any = None,
+        profiler: GPUMemoryProfiler | None = None,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.profile_name = name or module.__class__.__name__
+        self.profiler = get_global_profiler(device) if profiler is None else profiler
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's forward pass."""
+        with self.profiler.profile_context(f"{self.profile_name}_forward"):
+            return self.module(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(self.module, name)

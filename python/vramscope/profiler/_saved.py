@@ -1,0 +1,60 @@
+"""Results to and from JSON, in the form of gpumemprof's `save_results`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vramscope import _native
+from vramscope.profiler._result import ProfileResult
+from vramscope.profiler._snapshot import MemorySnapshot
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from vramscope.profiler._profiler import GPUMemoryProfiler
+
+
+@dataclass
+class SavedResults:
+    """The summary, the results and the snapshots of monitoring of a profiler.
+
+    Files of gpumemprof, of stormlog and of the profiler for Rust are read as well.
+    """
+
+    summary: dict[str, Any]
+    results: list[ProfileResult]
+    snapshots: list[MemorySnapshot] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, profiler: GPUMemoryProfiler) -> SavedResults:
+        """What a profiler knows now."""
+        return cls(profiler.get_summary(), list(profiler.results), list(profiler.snapshots))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object of a file: `summary`, `results`, `snapshots`."""
+        return {
+            "summary": self.summary,
+            "results": [result.to_dict() for result in self.results],
+            "snapshots": [snapshot.to_dict() for snapshot in self.snapshots],
+        }
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Writes a file."""
+        text = json.dumps(self.to_dict(), indent=2)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> SavedResults:
+        """Reads a file. Raises `vramscope.ReadError` with the path of the first value that is wrong."""
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        _native.check_saved_results(text)
+        data = json.loads(text)
+        return cls(
+            summary=data["summary"],
+            results=[ProfileResult.from_dict(result) for result in data["results"]],
+            snapshots=[MemorySnapshot.from_dict(snapshot) for snapshot in data.get("snapshots", [])],
+        )

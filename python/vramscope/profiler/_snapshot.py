@@ -1,0 +1,117 @@
+"""What is in use at one moment."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+
+    from vramscope.profiler._sources import MemorySource, Peaks, Reading
+
+_OWN_FILES = str(Path(__file__).parent)
+#: Frames kept of a stack.
+_MOST_FRAMES = 64
+
+
+@dataclass
+class MemorySnapshot:
+    """What is in use at one moment, in bytes.
+
+    `allocated_memory` are blocks handed out, after rounding; `active_memory` those and blocks that wait for another
+    stream; `reserved_memory` what was taken from the device, and `inactive_memory` what of it is cached.
+    `max_memory_allocated` and `max_memory_reserved` are the highest since the beginning of what is profiled; of a
+    monitor's snapshot, since the one before. `cpu_memory` is resident host memory of this process, 0 where it is not
+    tracked. `timestamp` is in seconds since the Unix epoch. `requested_memory` is what callers asked for;
+    `device_used_memory` what anyone uses of the device: each `None` where it is not known.
+    """
+
+    timestamp: float
+    allocated_memory: int
+    reserved_memory: int
+    max_memory_allocated: int
+    max_memory_reserved: int
+    active_memory: int
+    inactive_memory: int
+    cpu_memory: int
+    device_id: int = 0
+    operation: str | None = None
+    stack_trace: str | None = None
+    requested_memory: int | None = None
+    device_used_memory: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: MemorySource,
+        now: Reading,
+        peaks: Peaks,
+        operation: str | None,
+        *,
+        cpu: bool = True,
+        device_used: int | None = None,
+    ) -> MemorySnapshot:
+        """A snapshot of a reading."""
+        return cls(
+            timestamp=time.time(),
+            allocated_memory=now.allocated,
+            reserved_memory=now.reserved,
+            max_memory_allocated=peaks.allocated,
+            max_memory_reserved=peaks.reserved,
+            active_memory=now.active,
+            inactive_memory=now.inactive,
+            cpu_memory=resident_memory() if cpu else 0,
+            device_id=source.device_index,
+            operation=operation,
+            requested_memory=now.requested,
+            device_used_memory=device_used,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> MemorySnapshot:
+        """A snapshot out of what `to_dict` gave; keys that are not known are passed over."""
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        known["cpu_memory"] = known.get("cpu_memory") or 0
+        return cls(**known)
+
+
+def resident_memory() -> int:
+    """Bytes of this process that are resident in the host's memory; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _page() -> int:
+    try:
+        import resource
+
+        return resource.getpagesize()
+    except ImportError:
+        return 4096
+
+
+_PAGE = _page()
+
+
+def calling_stack() -> str:
+    """The stack of the caller as Python writes it, outermost frame first, without the profiler's own frames."""
+    frames: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(frames) < _MOST_FRAMES:
+        code = frame.f_code
+        if not code.co_filename.startswith(_OWN_FILES):
+            frames.append(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}\n')
+        frame = frame.f_back
+    return "".join(reversed(frames))

@@ -1,0 +1,487 @@
+"""`MemoryTracker`: watches a device all the time, with events, alerts and phases."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from vramscope import VramscopeError
+from vramscope.profiler._alerts import DEFAULTS, Growth, Watched
+from vramscope.profiler._events import Identity, TrackingEvent, timeline, write_events
+from vramscope.profiler._flight_recorder import (
+    OOMFlightRecorder,
+    OOMFlightRecorderConfig,
+    classify_oom_exception,
+)
+from vramscope.profiler._hidden import hidden_memory
+from vramscope.profiler._history import native_history
+from vramscope.profiler._monitor import Monitor, logger
+from vramscope.profiler._peaks import PeakBook, PeakScope
+from vramscope.profiler._phases import PhaseHandle, Phases
+from vramscope.profiler._result import format_bytes
+from vramscope.profiler._sources import DeviceMemory, MemorySource, Peaks, Reading, TorchSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from os import PathLike
+
+_ALERTS = ("warning", "critical", "error")
+
+
+class MemoryTracker:
+    """Takes samples at intervals, each with the highest values since the one before, and raises alerts.
+
+    The newest `max_events` events are kept, and as many alerts. With `enable_oom_flight_recorder`, `capture_oom` and
+    `handle_exception` write bundles to `oom_dump_dir`. `job_id`, `rank`, `local_rank` and `world_size` are the
+    launcher's where they are not given. With `enable_native_cuda_history`, PyTorch records its history inside
+    `capture_oom`, so that a bundle has it.
+
+    Raises `ValueError` for an interval or a bound that keeps nothing, or a device that is not there; `RuntimeError`
+    without CUDA.
+    """
+
+    def __init__(
+        self,
+        device: Any = None,
+        sampling_interval: float = 0.1,
+        max_events: int = 10_000,
+        enable_alerts: bool = True,
+        enable_oom_flight_recorder: bool = False,
+        oom_dump_dir: str = "oom_dumps",
+        oom_buffer_size: int | None = None,
+        oom_max_dumps: int = 5,
+        oom_max_total_mb: int = 256,
+        job_id: str | None = None,
+        rank: int | None = None,
+        local_rank: int | None = None,
+        world_size: int | None = None,
+        enable_native_cuda_history: bool = False,
+        native_history_max_entries: int = 100_000,
+        *,
+        source: MemorySource | None = None,
+    ) -> None:
+        if not sampling_interval > 0:
+            raise ValueError("sampling_interval must be > 0")
+        if max_events < 1:
+            raise ValueError("max_events must be >= 1")
+        self.distributed_identity = Identity.of(job_id, rank, local_rank, world_size).to_dict()
+        self.source = TorchSource(device) if source is None else source
+        self.device = self.source.device
+        self.backend = self.source.backend
+        self.sampling_interval = sampling_interval
+        self.max_events = max_events
+        self.enable_alerts = enable_alerts
+        self.enable_native_cuda_history = enable_native_cuda_history
+        self.native_history_max_entries = native_history_max_entries
+        self.last_oom_dump_path: str | None = None
+        self.events: deque[TrackingEvent] = deque(maxlen=max_events)
+        self.thresholds: dict[str, float] = dict(DEFAULTS)
+        self.alert_callbacks: list[Callable[[TrackingEvent], None]] = []
+        self.stats: dict[str, Any] = {}
+        memory = self.source.device_memory()
+        self.total_memory = 0 if memory is None else memory.total
+        self._recorder = OOMFlightRecorder(
+            OOMFlightRecorderConfig(
+                enable_oom_flight_recorder,
+                oom_dump_dir,
+                oom_buffer_size if oom_buffer_size and oom_buffer_size > 0 else max_events,
+                oom_max_dumps,
+                oom_max_total_mb,
+            )
+        )
+        self._alerts: deque[TrackingEvent] = deque(maxlen=max_events)
+        self._sample_callbacks: list[Callable[[Reading, DeviceMemory | None], None]] = []
+        self._events_lock = threading.RLock()
+        self._book = PeakBook.of(self.source)
+        self._phases = Phases()
+        self._monitor: Monitor | None = None
+        self._scope: PeakScope | None = None
+        self._watched: dict[str, Watched] = {}
+        self._growth = Growth()
+        self._last: Reading | None = None
+        self._start = time.monotonic()
+        self._reset_stats()
+
+    @property
+    def oom_buffer_size(self) -> int:
+        """How many events a bundle has at most."""
+        return self._recorder.config.buffer_size
+
+    # ---- tracking ----
+
+    @property
+    def is_tracking(self) -> bool:
+        """Whether samples are taken."""
+        return self._monitor is not None and self._monitor.is_running
+
+    def start_tracking(self) -> None:
+        """Starts to take samples, on a thread of its own; does nothing where it runs."""
+        with self._events_lock:
+            if self.is_tracking:
+                return
+            self._scope, self._last, self._growth = self._book.open(), None, Growth()
+            self._watched.clear()
+            self.stats["tracking_start_time"] = time.time()
+            self._add_event("start", 0, "Memory tracking started")
+            this = weakref.ref(self)
+
+            def look() -> bool:
+                tracker = this()
+                if tracker is None:
+                    return False
+                tracker._sample()
+                return True
+
+            self._monitor = Monitor("vramscope tracker", self.sampling_interval, look)
+        self._monitor.start()
+
+    def stop_tracking(self) -> None:
+        """Takes the last sample at once, and stops; does nothing where it does not run."""
+        monitor = self._monitor
+        if monitor is None or not monitor.is_running:
+            return
+        monitor.stop()
+        if self._scope is not None:
+            self._book.close(self._scope)
+        self._add_event("stop", 0, "Memory tracking stopped")
+
+    def _sample(self) -> None:
+        """Takes a sample, and records what follows from it."""
+        if self._scope is None:
+            self._scope = self._book.open()
+        now, peaks = self._book.turn(self._scope)
+        memory = self.source.device_memory()
+        with self._events_lock:
+            last, self._last = self._last, now
+            change = 0 if last is None else now.allocated - last.allocated
+            if memory is not None:
+                self.total_memory = memory.total
+            self._count(last, now, peaks, memory, change)
+            if self.enable_alerts:
+                self._judge(now, peaks, memory, change)
+            phases = [phase.phase_path for phase in self._phases.innermost()]
+            self._add_event(
+                "sample",
+                change,
+                "Collected telemetry sample.",
+                {"high_allocated_bytes": peaks.allocated, **({"phases": phases} if phases else {})},
+                now=now,
+                memory=memory,
+            )
+            callbacks = list(self._sample_callbacks)
+        for callback in callbacks:
+            callback(now, memory)
+
+    def _count(
+        self, last: Reading | None, now: Reading, peaks: Peaks, memory: DeviceMemory | None, change: int
+    ) -> None:
+        stats = self.stats
+        stats["last_memory_check"] = time.time()
+        if memory is not None:
+            stats["peak_device_used"] = max(stats["peak_device_used"], memory.used)
+        if peaks.allocated > stats["peak_memory"]:
+            stats["peak_memory"] = peaks.allocated
+            said = f"New peak memory: {format_bytes(peaks.allocated)}"
+            self._add_event("peak", change, said, now=now, memory=memory)
+        if last is None:
+            # What was allocated before is no allocation of this time.
+            return
+        for kind, name, blocks, freed, word in (
+            ("allocation", "allocations", "num_allocations", "allocated_bytes", "allocated"),
+            ("deallocation", "deallocations", "num_frees", "freed_bytes", "freed"),
+        ):
+            rose = change if kind == "allocation" else -change
+            count, was = getattr(now, blocks), getattr(last, blocks)
+            size, before = getattr(now, freed), getattr(last, freed)
+            if count is None or was is None or size is None or before is None:
+                count, was, size, before = int(rose > 0), 0, max(0, rose), 0
+            stats[f"total_{name}"] += count - was
+            stats[f"total_{kind}_bytes"] += size - before
+            if rose > 0:
+                self._add_event(kind, change, f"Memory {word}: {format_bytes(rose)}", now=now, memory=memory)
+
+    # ---- alerts ----
+
+    def _judge(self, now: Reading, peaks: Peaks, memory: DeviceMemory | None, change: int) -> None:
+        """Compares a sample with the thresholds."""
+        limits = self.thresholds
+        if self.total_memory > 0:
+            # What the pool holds and nobody uses can be used again, so it fills nothing.
+            hidden = 0 if memory is None else max(0, memory.used - now.reserved)
+            percent = (peaks.allocated + hidden) / self.total_memory * 100
+            found = {"usage_percent": percent}
+            critical, warning = limits["memory_critical_percent"], limits["memory_warning_percent"]
+            is_critical = self._alert(
+                "critical", "critical", percent, critical, f"CRITICAL: Memory usage at {percent:.1f}%", found, change
+            )
+            if not is_critical and percent < critical:
+                text = f"WARNING: Memory usage at {percent:.1f}%"
+                self._alert("warning", "warning", percent, warning, text, found, change)
+        growth = self._growth.update(time.monotonic() - self._start, now.allocated)
+        if growth is not None:
+            text = f"Memory keeps growing: {format_bytes(growth)} a minute"
+            self._alert(
+                "growth",
+                "warning",
+                growth,
+                limits["memory_leak_threshold"],
+                text,
+                {"growth_per_minute": growth},
+                change,
+            )
+        if now.inactive_split is not None and now.reserved > 0:
+            part = now.inactive_split / now.reserved
+            text = f"High fragmentation: {part:.1%}"
+            limit = limits["fragmentation_threshold"]
+            self._alert("fragmentation", "warning", part, limit, text, {"fragmentation": part}, change)
+
+    def _alert(
+        self, name: str, kind: str, value: float, above: float, text: str, metadata: dict[str, Any], change: int
+    ) -> bool:
+        turned = self._watched.setdefault(name, Watched()).update(value, above, time.monotonic() - self._start)
+        if turned == "raised":
+            self._add_event(kind, change, text, metadata)
+        elif turned == "cleared":
+            self._add_event("cleared", change, f"{name} is over", metadata)
+        return turned == "raised"
+
+    def add_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
+        """Calls `callback` with every alert, on the thread that found it; what it raises is logged."""
+        self.alert_callbacks.append(callback)
+
+    def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
+        """Calls it no more."""
+        if callback in self.alert_callbacks:
+            self.alert_callbacks.remove(callback)
+
+    def set_threshold(self, threshold_name: str, value: float) -> None:
+        """Changes one of `thresholds`. Raises `ValueError` for a name that is not among them."""
+        if threshold_name not in self.thresholds:
+            raise ValueError(f"Unknown threshold: {threshold_name}")
+        self.thresholds[threshold_name] = value
+
+    # ---- events ----
+
+    def _add_event(
+        self,
+        event_type: str,
+        memory_change: int,
+        context: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        now: Reading | None = None,
+        memory: DeviceMemory | None = None,
+    ) -> None:
+        if now is None:
+            now, memory = self._read()
+        event = TrackingEvent(
+            timestamp=time.time(),
+            event_type=event_type,
+            memory_allocated=now.allocated,
+            memory_reserved=now.reserved,
+            memory_change=memory_change,
+            device_id=self.source.device_index,
+            context=context,
+            metadata=metadata,
+            active_memory=now.active,
+            inactive_memory=now.inactive,
+            device_used=None if memory is None else memory.used,
+            device_free=None if memory is None else memory.total - memory.used,
+            device_total=None if memory is None else memory.total,
+            backend=self.backend,
+            **self.distributed_identity,
+        )
+        with self._events_lock:
+            self.events.append(event)
+            self._recorder.record_event(event.to_dict())
+            if event_type not in _ALERTS:
+                return
+            self._alerts.append(event)
+            self.stats["alert_count"] += 1
+        for callback in list(self.alert_callbacks):
+            try:
+                callback(event)
+            except Exception as error:
+                logger.warning("an alert callback failed: %s", error)
+
+    def _read(self) -> tuple[Reading, DeviceMemory | None]:
+        """What is in use now; nothing where the device no longer answers, as after some errors of CUDA."""
+        try:
+            return self.source.read(), self.source.device_memory()
+        except Exception as error:
+            logger.warning("%s does not answer: %s", self.device, error)
+            return Reading(), None
+
+    def get_events(
+        self, event_type: str | None = None, last_n: int | None = None, since: float | None = None
+    ) -> list[TrackingEvent]:
+        """The events that are kept: of one type, from a time on, the newest `last_n`."""
+        with self._events_lock:
+            events = list(self.events)
+        if event_type:
+            events = [event for event in events if event.event_type == event_type]
+        if since:
+            events = [event for event in events if event.timestamp >= since]
+        return events[-last_n:] if last_n else events
+
+    def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
+        """The warnings, critical alerts and errors; samples do not push them out."""
+        with self._events_lock:
+            alerts = list(self._alerts)
+        return alerts[-last_n:] if last_n else alerts
+
+    def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
+        """The last event of each `interval` seconds, in columns."""
+        return timeline(self.get_events(), interval)
+
+    def hidden_memory(self) -> dict[str, Any]:
+        """What lies on the device outside of the pool, classified; see `vramscope.profiler.hidden_memory`."""
+        return hidden_memory(self.get_events())
+
+    def export_events(self, filename: str | PathLike[str], format: str = "csv") -> None:  # noqa: A002
+        """Writes the events as `csv` or `json`, under gpumemprof's keys. Raises `ValueError` for another format."""
+        write_events(filename, self.get_events(), format, self.sampling_interval)
+
+    def clear_events(self) -> None:
+        """Forgets events and alerts, and lets the statistics begin anew."""
+        with self._events_lock:
+            self.events.clear()
+            self._alerts.clear()
+            started = self.stats["tracking_start_time"]
+            self._reset_stats()
+            self.stats["tracking_start_time"] = started
+
+    def _reset_stats(self) -> None:
+        self.stats.update(
+            peak_memory=0,
+            peak_device_used=0,
+            total_allocations=0,
+            total_deallocations=0,
+            total_allocation_bytes=0,
+            total_deallocation_bytes=0,
+            alert_count=0,
+            tracking_start_time=None,
+            last_memory_check=0,
+        )
+
+    def get_statistics(self) -> dict[str, Any]:
+        """Sums since the start or the last `clear_events`.
+
+        Allocations are the allocator's own count, where it counts.
+        """
+        now, memory = self._read()
+        with self._events_lock:
+            stats, events = dict(self.stats), list(self.events)
+        used = now.allocated if memory is None else memory.used
+        allocations, frees = stats["total_allocations"], stats["total_deallocations"]
+        stats.update(
+            total_events=len(events),
+            events_last_hour=sum(event.timestamp > time.time() - 3600 for event in events),
+            backend=self.backend,
+            oom_flight_recorder_enabled=self._recorder.config.enabled,
+            last_oom_dump_path=self.last_oom_dump_path,
+            current_memory_allocated=now.allocated,
+            current_memory_reserved=now.reserved,
+            memory_utilization_percent=used / self.total_memory * 100 if self.total_memory else 0,
+            average_allocation_size=stats["total_allocation_bytes"] / max(allocations, 1),
+            average_deallocation_size=stats["total_deallocation_bytes"] / max(frees, 1),
+            missed_samples=0 if self._monitor is None else self._monitor.missed,
+        )
+        if stats["tracking_start_time"]:
+            seconds = time.time() - stats["tracking_start_time"]
+            stats.update(
+                tracking_duration_seconds=seconds,
+                allocations_per_second=allocations / max(seconds, 1),
+                bytes_allocated_per_second=stats["total_allocation_bytes"] / max(seconds, 1),
+            )
+        return stats
+
+    # ---- phases ----
+
+    def enter_phase(self, name: str, *, metadata: Mapping[str, Any] | None = None) -> PhaseHandle:
+        """Begins a phase inside the innermost one of this thread, until its handle is closed.
+
+        Raises `VramscopeError` where nothing is tracked, `ValueError` without a name.
+        """
+        if not self.is_tracking:
+            raise VramscopeError("Tracking must be active before entering a phase.")
+        phase = self._phases.enter(name, metadata, self._leave_phase)
+        said = f"Phase entered: {phase.phase_path}"
+        self._add_event("phase_enter", 0, said, {"phase_scope": phase.to_dict("enter")})
+        return phase
+
+    def _leave_phase(self, phase: PhaseHandle) -> None:
+        self._phases.leave(phase)
+        said = f"Phase exited: {phase.phase_path}"
+        self._add_event("phase_exit", 0, said, {"phase_scope": phase.to_dict("exit")})
+
+    def phase(self, name: str, *, metadata: Mapping[str, Any] | None = None) -> PhaseHandle:
+        """As `enter_phase`, for `with`."""
+        return self.enter_phase(name, metadata=metadata)
+
+    # ---- out of memory ----
+
+    def handle_exception(
+        self, exc: BaseException, context: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> str | None:
+        """Writes a bundle where `exc` says that memory ran out, and returns its folder; `None` otherwise.
+
+        It never raises.
+        """
+        found = classify_oom_exception(exc)
+        if not found.is_oom or found.reason is None or not self._recorder.config.enabled:
+            return None
+        try:
+            now, memory = self._read()
+            details: dict[str, Any] = {
+                "tracker_stats": self.get_statistics(),
+                "total_memory_bytes": self.total_memory,
+                "sampling_interval_s": self.sampling_interval,
+                **self.distributed_identity,
+                **dict(metadata or {}),
+                "sample_allocated_bytes": now.allocated,
+                "sample_reserved_bytes": now.reserved,
+                "sample_used_bytes": None if memory is None else memory.used,
+                "sample_free_bytes": None if memory is None else memory.total - memory.used,
+                "sample_total_bytes": None if memory is None else memory.total,
+                "sample_device_id": self.source.device_index,
+            }
+            phases = [phase.phase_path for phase in self._phases.innermost()]
+            if phases:
+                details["phases"] = phases
+            said = f"OOM detected ({found.reason})"
+            self._add_event("error", 0, said, {"oom_reason": found.reason}, now=now, memory=memory)
+            path = self._recorder.dump(
+                reason=found.reason, exception=exc, context=context, backend=self.backend, metadata=details
+            )
+        except Exception as own:
+            logger.warning("the bundle of an out of memory was not written: %s", own)
+            return None
+        self.last_oom_dump_path = path
+        return path
+
+    @contextmanager
+    def capture_oom(self, context: str = "runtime", metadata: Mapping[str, Any] | None = None) -> Iterator[None]:
+        """Writes a bundle where the block runs out of memory; the exception goes on as it was."""
+        wanted = self.enable_native_cuda_history and self._recorder.config.enabled
+        with native_history(self.native_history_max_entries if wanted else 0):
+            try:
+                yield
+            except Exception as error:
+                path = self.handle_exception(error, context=context, metadata=metadata)
+                if path:
+                    logger.error("out of memory in %s: see %s", context, path)
+                raise
+
+    def __enter__(self) -> MemoryTracker:
+        """Starts to track."""
+        self.start_tracking()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops."""
+        self.stop_tracking()

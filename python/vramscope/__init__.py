@@ -83,3 +83,10 @@ def __getattr__(name: str) -> "Any":
 
         return getattr(profiler, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext vramscope` calls."""
+    from vramscope.integrations.ipython import load_ipython_extension
+
+    load_ipython_extension(shell)

@@ -1,0 +1,35 @@
+"""Chainer beside a CuPy and a NumPy that are newer than it, for tests."""
+
+import sys
+import types
+
+import pytest
+
+
+def chainer():
+    """Chainer, with the names that NumPy 2 has no longer and the library that CuPy has not here; or a skipped test."""
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed: ./test --cupy")
+    if "chainer" not in sys.modules:
+        import numpy
+
+        kinds = {"int": "i", "uint": "u", "float": "f", "complex": "c"}
+        sctypes = {
+            kind: [numpy.dtype(f"{c}{n}").type for n in (1, 2, 4, 8, 16) if _exists(f"{c}{n}")]
+            for kind, c in kinds.items()
+        }
+        names = {"sctypes": sctypes | {"others": [bool, object, bytes, str]}, "bool": bool, "int": int, "float": float}
+        for name, value in names.items():
+            if not hasattr(numpy, name):
+                setattr(numpy, name, value)
+        cupy.cuda.cublas = types.ModuleType("cublas")
+    return pytest.importorskip("chainer", reason="Chainer is not installed: ./test --cupy")
+
+
+def _exists(name):
+    import numpy
+
+    try:
+        numpy.dtype(name)
+    except TypeError:
+        return False
+    return True

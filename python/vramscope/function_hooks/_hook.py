@@ -1,0 +1,238 @@
+"""How much memory each function, module and phase takes."""
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, ParamSpec, TextIO, TypeVar
+
+from vramscope.function_hooks import _torch
+from vramscope.function_hooks._counters import Counters, Taken
+from vramscope.function_hooks._report import Total, Unit, write_report
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Hook = TypeVar("Hook", bound="CupyMemoryProfileHook")
+
+
+class Running(NamedTuple):
+    """A call that is not over."""
+
+    function: Any
+    start: Taken
+    stack_depth: int
+    """The number of Python's functions down to the one that called it."""
+
+
+class Calls(threading.local):
+    """The calls that a thread is in, outermost first."""
+
+    def __init__(self) -> None:
+        self.running: list[Running] = []
+
+
+class CupyMemoryProfileHook:
+    """How many bytes functions take from CuPy's pools and PyTorch's allocator.
+
+    It is `chainer.function_hooks.CupyMemoryProfileHook`, for more than Chainer:
+
+        with CupyMemoryProfileHook() as hook:
+            train()
+        hook.print_report()
+
+    In the block, every `torch.nn.Module` is measured, forward and backward, and every function of Chainer's, where
+    those are imported. `profile` measures a plain function. Where Chainer is imported before the hook is made, the hook
+    is one of Chainer's, and `function.add_hook(hook)` takes it.
+
+    A call's bytes are those of the calls in it, too. `total_used_bytes` and `total_acquired_bytes` count outermost
+    calls alone, and `summary` all calls, so that its sum may be larger. Both phases of a function have one name, as in
+    Chainer. A call that an exception ends is left out of the numbers in Chainer, and counts in PyTorch and in plain
+    functions; what follows it is counted as ever.
+
+    Args:
+        max_calls: How many calls `call_history` keeps, the last ones; all where it is left out. Totals are of all.
+    """
+
+    name = "CupyMemoryProfileHook"
+
+    call_history: list[tuple[str, int, int, int]]
+    """A tuple for each call that is over: function, used bytes, acquired bytes, and how many calls it was in."""
+
+    def __new__(cls: type[Hook], *_arguments: Any, **_keywords: Any) -> Hook:
+        """Makes a hook of Chainer's where Chainer is imported."""
+        chainer = sys.modules.get("chainer")
+        if chainer is None or issubclass(cls, chainer.FunctionHook):
+            return super().__new__(cls)
+        chainers = type(
+            cls.__name__, (cls, chainer.FunctionHook), {"__module__": cls.__module__, "__doc__": cls.__doc__}
+        )
+        hook: Hook = super().__new__(chainers)
+        return hook
+
+    def __init__(self, max_calls: int | None = None) -> None:
+        self.call_history = []
+        self._max_calls = max_calls
+        self._counters = Counters()
+        self._calls = Calls()
+        self._totals: dict[str, Total] = {}
+        self._outermost = Taken(0, 0)
+        self._remove: Callable[[], None] | None = None
+        self.is_entered = False
+        self._lock = threading.Lock()
+
+    def __enter__(self: Hook) -> Hook:
+        """Begins to measure every function of Chainer's on this thread, and every module of PyTorch's.
+
+        Raises `KeyError` where it is entered already, or a hook of this name is registered in Chainer, and
+        `VramscopeError` where neither CuPy nor PyTorch is imported.
+        """
+        chainer = sys.modules.get("chainer")
+        if self.is_entered or (chainer is not None and self.name in chainer.get_function_hooks()):
+            raise KeyError(f"hook {self.name} already exists")
+        self.added(None)
+        if chainer is not None:
+            chainer.get_function_hooks()[self.name] = self
+        self._remove = _torch.register(self) if "torch" in sys.modules else None
+        self.is_entered = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Ends what entering began."""
+        chainer = sys.modules.get("chainer")
+        if chainer is not None:
+            chainer.get_function_hooks().pop(self.name, None)
+        if self._remove is not None:
+            self._remove()
+        self.is_entered = False
+        self.deleted(None)
+
+    def added(self, function: Any = None) -> None:  # noqa: ARG002
+        """Begins to count; Chainer calls it with the function that the hook is added to, and None for all."""
+        self._counters.enter()
+
+    def deleted(self, function: Any = None) -> None:  # noqa: ARG002
+        """Ends what `added` began."""
+        self._counters.exit()
+
+    # The other arguments are Chainer's and say nothing of memory.
+
+    def forward_preprocess(self, function: Any, in_data: Any) -> None:  # noqa: ARG002
+        """Called before `function` is."""
+        self.begin(function, sys._getframe(1))
+
+    def forward_postprocess(self, function: Any, in_data: Any) -> None:  # noqa: ARG002
+        """Called after `function` was."""
+        self.end(function)
+
+    def backward_preprocess(self, function: Any, in_data: Any, out_grad: Any) -> None:  # noqa: ARG002
+        """Called before the backward pass of `function`."""
+        self.begin(function, sys._getframe(1))
+
+    def backward_postprocess(self, function: Any, in_data: Any, out_grad: Any) -> None:  # noqa: ARG002
+        """Called after the backward pass of `function`."""
+        self.end(function)
+
+    def profile(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        """Gives `function` as one that is measured while the hook is entered, under its own name."""
+
+        @functools.wraps(function)
+        def profiled(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
+            self.begin(function, sys._getframe(0))
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                self.end(function)
+
+        return profiled
+
+    def begin(self, function: Any, frame: FrameType) -> None:
+        """Begins a call that `frame` makes."""
+        running = self._calls.running
+        depth = _stack_depth(frame)
+        # A call that an exception ended is over without a word. What runs now would be deeper in the stack if it were
+        # in it.
+        while running and running[-1].stack_depth >= depth:
+            running.pop()
+        running.append(Running(function, self.now(), depth))
+
+    def end(self, function: Any) -> None:
+        """Ends a call that `begin` began, and adds it."""
+        running = self._calls.running
+        for i in range(len(running) - 1, -1, -1):
+            if running[i].function is function:
+                start = running[i].start
+                del running[i:]
+                self.add_call(function, self.now().since(start), len(running))
+                return
+
+    def now(self) -> Taken:
+        """Gives the bytes that were taken so far; only differences mean something."""
+        return self._counters.now()
+
+    def depth(self) -> int:
+        """Gives the number of measured calls that this thread is in."""
+        return len(self._calls.running)
+
+    def add_call(self, function: Any, taken: Taken, depth: int) -> None:
+        """Adds a call that is over to the history and the totals."""
+        name = _name(function)
+        with self._lock:
+            self.call_history.append((name, taken.used, taken.acquired, depth))
+            if self._max_calls is not None and len(self.call_history) > self._max_calls:
+                del self.call_history[0]
+            total = self._totals.setdefault(name, {"used_bytes": 0, "acquired_bytes": 0, "occurrence": 0})
+            total["used_bytes"] += taken.used
+            total["acquired_bytes"] += taken.acquired
+            total["occurrence"] += 1
+            if depth == 0:
+                outermost = self._outermost
+                self._outermost = Taken(outermost.used + taken.used, outermost.acquired + taken.acquired)
+
+    def total_used_bytes(self) -> int:
+        """Gives the bytes that outermost calls took from CuPy's pools and PyTorch's allocator."""
+        return self._outermost.used
+
+    def total_acquired_bytes(self) -> int:
+        """Gives the bytes that those took from the device meanwhile."""
+        return self._outermost.acquired
+
+    def summary(self) -> dict[str, Total]:
+        """Gives `used_bytes`, `acquired_bytes` and `occurrence` of each function, in the order of their first ends."""
+        with self._lock:
+            return {name: total.copy() for name, total in self._totals.items()}
+
+    def print_report(self, unit: Unit = "auto", file: TextIO | None = None) -> None:
+        """Writes Chainer's table of the summary.
+
+        Args:
+            unit: `B` to `ZB` for both columns, in powers of 1024; `auto` for the largest that each column's highest
+                number has a whole one of; `auto_foreach` for each number its own.
+            file: What is written to; standard output where it is left out.
+
+        Raises:
+            KeyError: The unit is none of these.
+        """
+        write_report(self.summary(), unit, sys.stdout if file is None else file)
+
+
+def _name(function: Any) -> str:
+    """Gives the name of a function of Chainer's, of a module's class, or of a plain function."""
+    for attribute in ("_impl_name", "__qualname__"):
+        name = getattr(function, attribute, None)
+        if isinstance(name, str):
+            return name
+    return type(function).__name__
+
+
+def _stack_depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        depth += 1
+        frame = frame.f_back
+    return depth

@@ -3,6 +3,8 @@
 What a program imports is listed here; nothing of PyTorch, CuPy or a notebook is imported before it is asked for.
 """
 
+from __future__ import annotations
+
 from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
 from vramscope._recording import read
 
@@ -72,7 +74,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> Any:
     if name == "serve":
         from vramscope._live import serve
 

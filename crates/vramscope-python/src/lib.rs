@@ -10,6 +10,8 @@ mod error;
 mod event_log;
 mod explain;
 mod line_profile;
+#[cfg(unix)]
+mod live;
 mod open_recording;
 mod pool_history;
 mod profiler;
@@ -34,6 +36,9 @@ mod _native {
     use super::explain::explain_out_of_memory;
     #[pymodule_export]
     use super::line_profile::LineProfile;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::live::LiveServer;
     #[pymodule_export]
     use super::pool_history::PoolHistory;
     #[pymodule_export]

@@ -100,7 +100,7 @@ impl Phase {
 }
 
 /// What an allocation is for. The Python package writes it into `user_metadata` as a line of its own, after what the program
-/// itself set there: `vramscope:category=activation;phase=backward;module=transformer.h.0.attn`.
+/// itself set there: `vramscope:category=activation;module=transformer.h.0.attn;phase=backward`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Purpose<'a> {
     /// What it holds.
@@ -115,27 +115,27 @@ pub struct Purpose<'a> {
 const PREFIX: &str = "vramscope:";
 
 impl<'a> Purpose<'a> {
-    /// What `user_metadata` says; nothing where no line of it is of this form. Keys and names of later versions are left out.
+    /// What `user_metadata` says; nothing where no line of it is of this form. Names that are not known are left out.
     #[must_use]
     pub fn parse(metadata: &'a str) -> Self {
         let mut purpose = Self::default();
-        let Some(mut rest) = metadata.rsplit('\n').find_map(|line| line.strip_prefix(PREFIX)) else {
+        let Some(line) = metadata.rsplit('\n').find_map(|line| line.strip_prefix(PREFIX)) else {
             return purpose;
         };
-        while let Some((key, value)) = rest.split_once('=') {
-            // The module comes last, for its name may hold anything but a dot.
-            if key == "module" {
-                purpose.module = Some(value);
-                break;
-            }
-            let (value, after) = value.split_once(';').unwrap_or((value, ""));
-            match key {
-                "category" => purpose.category = Category::named(value),
-                "phase" => purpose.phase = Phase::ALL.into_iter().find(|p| p.name() == value),
-                _ => {}
-            }
+        // A module's name may hold anything but a dot, so what comes after it is looked for from the end.
+        let mut rest = line;
+        if let Some((before, phase)) = line.rsplit_once("phase=")
+            && (before.is_empty() || before.ends_with(';'))
+        {
+            purpose.phase = Phase::ALL.into_iter().find(|p| p.name() == phase);
+            rest = before.strip_suffix(';').unwrap_or(before);
+        }
+        if let Some(after) = rest.strip_prefix("category=") {
+            let (category, after) = after.split_once(';').unwrap_or((after, ""));
+            purpose.category = Category::named(category);
             rest = after;
         }
+        purpose.module = rest.strip_prefix("module=");
         purpose
     }
 
@@ -162,11 +162,11 @@ impl fmt::Display for Purpose<'_> {
         if let Some(category) = self.category {
             pair("category", category.name())?;
         }
-        if let Some(phase) = self.phase {
-            pair("phase", phase.name())?;
-        }
         if let Some(module) = self.module {
             pair("module", module)?;
+        }
+        if let Some(phase) = self.phase {
+            pair("phase", phase.name())?;
         }
         Ok(())
     }

@@ -33,7 +33,8 @@ _MOST_POINTS = 64
 class LeakSuspect:
     """A function of whose calls more and more stays allocated, and the evidence; in bytes.
 
-    `floor` is what earlier calls left and nothing freed later, before each `calls_per_point` calls and now.
+    `kept_bytes` is what piled up since the first call, or the first `calls_per_point`: much is made once at the
+    beginning. `floor` is what earlier calls left and nothing freed later, before each `calls_per_point` calls and now.
     """
 
     function_name: str
@@ -50,7 +51,7 @@ class LeakSuspect:
     def __str__(self) -> str:
         """One line with the evidence."""
         return (
-            f"{self.function_name}: {format_bytes(self.kept_bytes)} kept of {self.calls} calls,"
+            f"{self.function_name}: {format_bytes(self.kept_bytes)} more after {self.calls} calls,"
             f" {format_bytes(self.bytes_per_call)} a call"
         )
 
@@ -108,9 +109,8 @@ class LeakDetector:
             floor = calls.floor(allocated)
             if calls.calls < _FEWEST_CALLS or not floor[-1] or not _native.keeps_growing(floor):
                 continue
-            found.append(
-                LeakSuspect(name, calls.calls, floor[-1], floor[-1] / calls.calls, tuple(floor), calls.per_point)
-            )
+            kept, calls_since = floor[-1] - floor[1], calls.calls - calls.per_point
+            found.append(LeakSuspect(name, calls.calls, kept, kept / calls_since, tuple(floor), calls.per_point))
         return sorted(found, key=lambda suspect: (-suspect.kept_bytes, suspect.function_name))
 
     def clear(self) -> None:

@@ -124,8 +124,8 @@ fn purposes_say_what_the_peak_was_for() {
     let mut profilers = event("alloc", BASE + 5 * MIB, 512);
     profilers["category"] = json!("GRADIENT");
     let events = vec![
-        of("the program's own\nvramscope:category=activation;phase=forward;module=h.0", 0, 4096),
-        of("vramscope:category=activation;phase=backward;module=h.0", 1, 1024),
+        of("the program's own\nvramscope:category=activation;module=h.0;phase=forward", 0, 4096),
+        of("vramscope:category=activation;module=h.0;phase=backward", 1, 1024),
         of("vramscope:category=temporary;module=", 2, 2048),
         of("the program's own", 3, 512),
         profilers,

@@ -1,6 +1,6 @@
 //! What hooks saw, in the order of time, in bounded memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::clock;
 use super::modules::ModuleId;
@@ -63,7 +63,7 @@ pub(crate) struct Log {
     capacity: usize,
     tags: VecDeque<Tag>,
     switches: VecDeque<Switch>,
-    steady: HashMap<u64, Steady>,
+    steady: BTreeMap<u64, Steady>,
     /// Before this time tags or switches were dropped.
     pub(crate) complete_since: i64,
 }
@@ -75,16 +75,16 @@ impl Log {
             capacity: capacity.max(1),
             tags: VecDeque::new(),
             switches: VecDeque::new(),
-            steady: HashMap::new(),
+            steady: BTreeMap::new(),
             complete_since: i64::MIN,
         }
     }
 
     pub(crate) fn tag(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
-        if self.tags.len() >= self.capacity {
-            if let Some(dropped) = self.tags.pop_front() {
-                self.complete_since = self.complete_since.max(dropped.time);
-            }
+        if self.tags.len() >= self.capacity
+            && let Some(dropped) = self.tags.pop_front()
+        {
+            self.complete_since = self.complete_since.max(dropped.time);
         }
         self.tags.push_back(Tag { time, address, owner, role });
     }
@@ -109,10 +109,10 @@ impl Log {
     }
 
     pub(crate) fn switch(&mut self, module: ModuleId, phase: Phase) {
-        if self.switches.len() >= self.capacity {
-            if let Some(dropped) = self.switches.pop_front() {
-                self.complete_since = self.complete_since.max(dropped.time);
-            }
+        if self.switches.len() >= self.capacity
+            && let Some(dropped) = self.switches.pop_front()
+        {
+            self.complete_since = self.complete_since.max(dropped.time);
         }
         self.switches.push_back(Switch { time: clock::now(), module, phase });
     }

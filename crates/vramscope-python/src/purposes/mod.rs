@@ -433,10 +433,8 @@ impl Purposes {
             if let Some(address) = self.types.gradient(parameter) {
                 gradients.push((address, parameter.as_ptr() as usize));
             }
-            if with_parameters {
-                if let Some(address) = self.types.address(parameter) {
-                    parameters.push((address, parameter.as_ptr() as usize));
-                }
+            if with_parameters && let Some(address) = self.types.address(parameter) {
+                parameters.push((address, parameter.as_ptr() as usize));
             }
         });
         self.note_gradients_at(&gradients);
@@ -457,10 +455,10 @@ impl Purposes {
         for (parameter, states) in all.iter() {
             let Ok(states) = states.cast::<PyDict>() else { continue };
             for (_, state) in states.iter() {
-                if self.types.is_tensor(&state) {
-                    if let Some(address) = self.types.address(&state) {
-                        found.push((address, parameter.as_ptr() as usize));
-                    }
+                if self.types.is_tensor(&state)
+                    && let Some(address) = self.types.address(&state)
+                {
+                    found.push((address, parameter.as_ptr() as usize));
                 }
             }
         }

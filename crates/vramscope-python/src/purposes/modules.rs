@@ -59,11 +59,12 @@ impl Modules {
         reference: Py<PyWeakrefReference>,
     ) -> Option<Py<PyWeakrefReference>> {
         if let Some(known) = self.by_object.get(&object) {
-            if let Some((before, was_given)) = known.id.index().and_then(|index| self.paths.get_mut(index)) {
-                if !*was_given && (is_given || path.len() > before.len()) {
-                    path.clone_into(before);
-                    *was_given = is_given;
-                }
+            if let Some((before, was_given)) = known.id.index().and_then(|index| self.paths.get_mut(index))
+                && !*was_given
+                && (is_given || path.len() > before.len())
+            {
+                path.clone_into(before);
+                *was_given = is_given;
             }
             return Some(reference);
         }

@@ -1,0 +1,154 @@
+"""The pytest plugin, in processes of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from vramscope.integrations.pytest import parse_size
+
+TESTS = """
+import pytest, torch
+
+def tensor(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+
+kept = []
+
+def test_first():
+    tensor(8)
+
+@pytest.mark.limit_vram("32 MiB")
+def test_small():
+    tensor(16)
+
+@pytest.mark.limit_vram("32 MiB")
+def test_big():
+    tensor(48)
+
+@pytest.mark.limit_vram_leaks("1 MiB")
+def test_leaks():
+    kept.append(tensor(4))
+
+@pytest.mark.limit_vram_leaks
+def test_a_cycle_is_no_leak():
+    loop = [tensor(4)]
+    loop.append(loop)
+
+@pytest.mark.limit_vram("1 MiB")
+def test_error():
+    tensor(2)
+    raise ValueError("its own error")
+
+@pytest.mark.limit_vram("64 MiB")
+def test_nested():
+    tensor(48)
+    torch.cuda.reset_peak_memory_stats()
+    import vramscope
+    with vramscope.GPUMemoryProfiler().profile_context():
+        tensor(1)
+    assert torch.cuda.max_memory_allocated() < 48 << 20
+"""
+
+
+def run_pytest(folder, *arguments, text=TESTS):
+    (folder / "test_it.py").write_text(text)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [sys.executable, "-m", "pytest", "-p", "vramscope.integrations.pytest", "-p", "no:cacheprovider", "-q"]
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=300, cwd=folder, env=environment
+    )
+
+
+@pytest.fixture
+def _cuda():
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU, or `vramscope phantom run`")
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [("2 GiB", 2 << 30), ("1.5KiB", 1536), ("500 MB", 500_000_000), ("7", 7), (9, 9), ("3 b", 3)],
+)
+def test_sizes(size, expected):
+    assert parse_size(size) == expected
+
+
+@pytest.mark.parametrize("size", ["", "GiB", "2 GiX", "-1 MB"])
+def test_what_is_no_size(size):
+    with pytest.raises(ValueError, match="is no size"):
+        parse_size(size)
+
+
+def test_nothing_is_imported_where_it_is_not_used(tmp_path):
+    text = """
+import sys
+
+def test_it():
+    assert not {"torch", "vramscope.profiler", "cupy"} & set(sys.modules)
+"""
+    done = run_pytest(tmp_path, text=text)
+    assert done.returncode == 0, done.stdout
+    done = run_pytest(tmp_path, "--vramscope", text=text.replace('"vramscope.profiler", ', ""))
+    assert done.returncode == 0, done.stdout
+    assert "no test used CUDA" in done.stdout
+
+
+def test_a_baseline_that_is_none_is_refused(tmp_path):
+    (tmp_path / "vram.json").write_text("[]")
+    done = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text="def test_it(): pass")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "vram.json is no baseline" in done.stderr
+
+
+@pytest.mark.usefixtures("_cuda")
+def test_limits_table_and_properties(tmp_path):
+    done = run_pytest(tmp_path, "--vramscope", "--vramscope-top", "2", "--junit-xml", "junit.xml", "--strict-markers")
+    assert "3 failed, 4 passed" in done.stdout, done.stdout
+    above = "above what was allocated when it began"
+    assert f"limit_vram: the test rose 48.00 MiB {above}; allowed are 32.00 MiB" in done.stdout
+    assert "limit_vram_leaks: the test left 4.00 MiB allocated; allowed are 1.00 MiB" in done.stdout
+    assert "ValueError: its own error" in done.stdout
+    table = done.stdout[done.stdout.index(" GPU memory ") :].splitlines()
+    assert [line.split() for line in table[1:4]] == [
+        ["peak", "kept", "allocations", "test"],
+        ["48.00", "MiB", "0", "B", "1", "test_it.py::test_big"],
+        ["48.00", "MiB", "0", "B", "2", "test_it.py::test_nested"],
+    ]
+    suite = ElementTree.parse(tmp_path / "junit.xml")
+    properties = {
+        case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")}
+        for case in suite.iter("testcase")
+    }
+    assert properties["test_leaks"] == {
+        "vramscope_peak_bytes": str(4 << 20),
+        "vramscope_kept_bytes": str(4 << 20),
+        "vramscope_allocations": "1",
+    }
+    assert properties["test_error"]["vramscope_peak_bytes"] == str(2 << 20)
+
+
+@pytest.mark.usefixtures("_cuda")
+def test_a_baseline(tmp_path):
+    text = TESTS[: TESTS.index("@pytest.mark")]
+    done = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", "--vramscope-update-baseline", text=text)
+    assert "wrote 1 tests to vram.json" in done.stdout, done.stdout
+    written = json.loads((tmp_path / "vram.json").read_text())
+    assert written == {"tests": {"test_it.py::test_first": {"peak_bytes": 8 << 20, "kept_bytes": 0}}}
+    assert run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text=text).returncode == 0
+    more = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text=text.replace("tensor(8)", "tensor(9)"))
+    assert "the baseline of 8.00 MiB: the test rose 9.00 MiB" in more.stdout
+    arguments = ("--vramscope-baseline", "vram.json", "--vramscope-tolerance", "20")
+    assert run_pytest(tmp_path, *arguments, text=text.replace("tensor(8)", "tensor(9)")).returncode == 0
+
+
+@pytest.mark.usefixtures("_cuda")
+def test_with_xdist(tmp_path):
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    done = run_pytest(tmp_path, "-p", "xdist", "-n", "2", "--vramscope")
+    assert "3 failed, 4 passed" in done.stdout, done.stdout
+    assert "test_it.py::test_big" in done.stdout[done.stdout.index(" GPU memory ") :]

@@ -1,0 +1,80 @@
+"""IPython magics: `%load_ext vramscope`, then `%vram` before a statement or `%%vram` above a cell.
+
+%vram loss = step(batch)     what a statement does to the GPU's memory
+%%vram                       what a cell does
+%%vram -l                    the same for each statement of the cell
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from vramscope.profiler import GPUMemoryProfiler, ProfileResult, format_bytes
+
+
+@magics_class
+class VramMagics(Magics):  # type: ignore[misc, unused-ignore]
+    """The magic `vram`; its results are in `results`."""
+
+    #: What measures; made when it is first used, and may be set.
+    profiler: GPUMemoryProfiler | None = None
+
+    @line_cell_magic  # type: ignore[untyped-decorator, unused-ignore]
+    def vram(self, line: str, cell: str | None = None) -> None:
+        """Runs a statement or a cell, and prints the peak of what is allocated on the GPU, and what is kept.
+
+        With `-l`, each statement of the cell has its own line, and errors go on as ever.
+        """
+        by_line = cell is not None and line.strip() in ("-l", "--lines")
+        source = line if cell is None else cell
+        body = ast.parse(self.shell.transform_cell(source)).body
+        profiler = self.profiler
+        if profiler is None:
+            profiler = VramMagics.profiler = GPUMemoryProfiler(max_results=1000)
+        rows: list[tuple[str, ProfileResult]] = []
+        whole = profiler.profile_context("cell")
+        value = None
+        try:
+            with whole:
+                for i, statement in enumerate(body):
+                    if not by_line:
+                        value = self._run(statement, last=i == len(body) - 1)
+                        continue
+                    shown = ast.unparse(statement).splitlines()[0]
+                    part = profiler.profile_context(shown)
+                    try:
+                        with part:
+                            value = self._run(statement, last=i == len(body) - 1)
+                    finally:
+                        if part.result is not None:
+                            rows.append((shown, part.result))
+        finally:
+            if whole.result is not None:
+                rows.append(("all" if by_line else "", whole.result))
+                _show(rows)
+        if value is not None:
+            self.shell.displayhook(value)
+
+    def _run(self, statement: ast.stmt, *, last: bool) -> Any:
+        """Runs a statement in the user's names; returns the value of a last expression."""
+        names = self.shell.user_ns
+        if last and isinstance(statement, ast.Expr):
+            return eval(compile(ast.Expression(statement.value), "<vram>", "eval"), names)  # noqa: S307
+        exec(compile(ast.Module([statement], []), "<vram>", "exec"), names)  # noqa: S102
+        return None
+
+
+def _show(rows: list[tuple[str, ProfileResult]]) -> None:
+    for name, result in rows:
+        at_least = "" if result.peak_is_exact else "at least "
+        peak, kept = format_bytes(result.peak_memory_usage()), format_bytes(result.memory_diff(), signed=True)
+        above = format_bytes(result.peak_above_start(), signed=True)
+        print(f"peak {at_least}{peak} ({above}), kept {kept}, {result.execution_time:.3f} s  {name}".rstrip())
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext` calls."""
+    shell.register_magics(VramMagics)

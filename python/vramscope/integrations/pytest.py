@@ -1,0 +1,196 @@
+"""A pytest plugin: limits for what tests take of a GPU, a table at the end, and a baseline to compare with.
+
+It is loaded by pytest where vramscope is installed, and imports nothing of PyTorch unless it is used.
+
+    @pytest.mark.limit_vram("2 GiB")                 how far a test may rise above what was allocated when it began
+    @pytest.mark.limit_vram_leaks("1 MiB")           what it may leave allocated
+    pytest --vramscope                               a table of the tests that rose highest
+    pytest --vramscope-baseline vram.json            fails what rises above the file
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS[f"{_letter}IB"] = 1024**_power
+    _UNITS[f"{_letter}B"] = 1000**_power
+
+#: The properties of a test's report, which junit files and the workers of xdist carry.
+_PEAK, _KEPT, _BLOCKS = "vramscope_peak_bytes", "vramscope_kept_bytes", "vramscope_allocations"
+
+
+class _Use(NamedTuple):
+    """What a test did: how far it rose above its start, what it left, and how many blocks were handed out."""
+
+    peak: int
+    kept: int
+    blocks: int
+
+
+def parse_size(size: str | int) -> int:
+    """Bytes out of `"2 GiB"`, `"500 MB"` or a number. Raises `ValueError` for what is no size."""
+    if isinstance(size, int):
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError(f"{size!r} is no size: write it as 2 GiB, 500 MB or a number of bytes")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("vramscope", "GPU memory")
+    group.addoption("--vramscope", action="store_true", help="measure the GPU memory of every test; a table at the end")
+    group.addoption("--vramscope-top", type=int, default=20, metavar="N", help="rows of the table (default: 20)")
+    group.addoption("--vramscope-baseline", metavar="FILE", help="fail tests that rise above those in FILE (JSON)")
+    group.addoption("--vramscope-update-baseline", action="store_true", help="write the baseline instead")
+    group.addoption(
+        "--vramscope-tolerance", type=float, default=5.0, metavar="PERCENT", help="above the baseline (default: 5)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names the markers, and reads the baseline."""
+    config.addinivalue_line(
+        "markers", 'limit_vram(size, device=None): fails where more GPU memory is allocated than size, such as "2 GiB"'
+    )
+    config.addinivalue_line(
+        "markers", "limit_vram_leaks(size=0, device=None): fails where more GPU memory than size stays allocated"
+    )
+    config.stash[_baseline_key] = {}
+    path = config.getoption("vramscope_baseline")
+    if path and not config.getoption("vramscope_update_baseline"):
+        try:
+            config.stash[_baseline_key] = json.loads(Path(path).read_text(encoding="utf-8"))["tests"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise pytest.UsageError(f"{path} is no baseline of --vramscope-update-baseline: {error}") from error
+
+
+_baseline_key = pytest.StashKey[dict[str, dict[str, int]]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Measures a test, and holds it to its limits."""
+    config = item.config
+    limit, leaks = item.get_closest_marker("limit_vram"), item.get_closest_marker("limit_vram_leaks")
+    all_tests = config.getoption("vramscope") or config.getoption("vramscope_baseline")
+    if limit is None and leaks is None and not all_tests:
+        return (yield)
+    device = next((marker.kwargs.get("device") for marker in (limit, leaks) if marker is not None), None)
+    sizes = [parse_size(_size_of(marker)) for marker in (limit, leaks) if marker is not None]
+    measurement = _Measurement(device)
+    measurement.begin()
+    try:
+        result = yield
+    finally:
+        use = measurement.end(collect=leaks is not None)
+        if use is not None:
+            item.user_properties += [(_PEAK, use.peak), (_KEPT, use.kept), (_BLOCKS, use.blocks)]
+    if use is not None:
+        if limit is not None:
+            _hold("limit_vram", "rose", use.peak, sizes[0])
+        if leaks is not None:
+            _hold("limit_vram_leaks", "left", use.kept, sizes[-1])
+        before = config.stash[_baseline_key].get(item.nodeid)
+        if before is not None:
+            allowed = int(before["peak_bytes"] * (1 + config.getoption("vramscope_tolerance") / 100))
+            _hold(f"the baseline of {_in_words(before['peak_bytes'])}", "rose", use.peak, allowed)
+    return result
+
+
+def _size_of(marker: pytest.Mark) -> str | int:
+    size: str | int = marker.args[0] if marker.args else marker.kwargs.get("size", 0)
+    return size
+
+
+def _hold(what: str, did: str, size: int, allowed: int) -> None:
+    if size > allowed:
+        above = "above what was allocated when it began" if did == "rose" else "allocated"
+        said = f"{what}: the test {did} {_in_words(size)} {above}; allowed are {_in_words(allowed)}"
+        pytest.fail(said, pytrace=False)
+
+
+def _in_words(size: int) -> str:
+    from vramscope.profiler import format_bytes
+
+    return format_bytes(size)
+
+
+class _Measurement:
+    """The memory of one test, in a scope that disturbs no other one. It does not begin CUDA where the test does not."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._scope: Any = None
+
+    def _source(self) -> Any:
+        torch: Any = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            return None
+        from vramscope.profiler import TorchSource
+
+        return TorchSource(self._device)
+
+    def begin(self) -> None:
+        """Opens the scope, where CUDA has begun."""
+        from vramscope.profiler import PeakBook
+
+        source = self._source()
+        if source is not None:
+            self._book = PeakBook.of(source)
+            self._scope = self._book.open()
+
+    def end(self, *, collect: bool) -> _Use | None:
+        """What the test did; `None` where there is no CUDA. With `collect`, garbage is collected first."""
+        if collect:
+            gc.collect()
+        if self._scope is not None:
+            now = self._book.close(self._scope)
+            start, peak = self._scope.start, self._scope.peaks.allocated
+            blocks = now.num_allocations - start.num_allocations
+            return _Use(max(0, peak - start.allocated), now.allocated - start.allocated, blocks)
+        source = self._source()
+        if source is None:
+            return None
+        # CUDA began in this test, so its counters are the test's.
+        now = source.read()
+        return _Use(now.peaks.allocated, now.allocated, now.num_allocations or 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The table, and a new baseline."""
+    rows: dict[str, _Use] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            properties = dict(getattr(report, "user_properties", ()))
+            if getattr(report, "when", None) == "call" and _PEAK in properties:
+                rows[report.nodeid] = _Use(properties[_PEAK], properties[_KEPT], properties[_BLOCKS])
+    path = config.getoption("vramscope_baseline")
+    if path and config.getoption("vramscope_update_baseline"):
+        tests = {name: {"peak_bytes": use.peak, "kept_bytes": use.kept} for name, use in sorted(rows.items())}
+        Path(path).write_text(json.dumps({"tests": tests}, indent=2) + "\n", encoding="utf-8")
+        terminalreporter.write_line(f"wrote {len(tests)} tests to {path}")
+    if not config.getoption("vramscope"):
+        return
+    terminalreporter.write_sep("=", "GPU memory")
+    if not rows:
+        terminalreporter.write_line("no test used CUDA")
+        return
+    highest = sorted(rows.items(), key=lambda row: (-row[1].peak, row[0]))
+    terminalreporter.write_line(f"{'peak':>12}  {'kept':>12}  {'allocations':>11}  test")
+    for name, use in highest[: config.getoption("vramscope_top")]:
+        peak, kept = _in_words(use.peak), _in_words(use.kept)
+        terminalreporter.write_line(f"{peak:>12}  {kept:>12}  {use.blocks:>11}  {name}")

@@ -3,12 +3,17 @@
 What a program imports is listed here; nothing of PyTorch, CuPy or a notebook is imported before it is asked for.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
 from vramscope._recording import read
 
+# `typing` takes longer to import than all that is imported here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from vramscope._live import serve
     from vramscope.profiler import (
         GPUMemoryProfiler,
         MemoryProfiler,
@@ -62,6 +67,7 @@ __all__ = [
     "profile_context",
     "profile_function",
     "read",
+    "serve",
     "set_global_profiler",
     "start_monitoring",
     "stop_monitoring",
@@ -69,6 +75,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "serve":
+        from vramscope._live import serve
+
+        return serve
     # What is not here yet is a name of the profiler, or no name.
     if name in __all__:
         from vramscope import profiler

@@ -101,6 +101,20 @@ class Table:
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
 
+class LiveServer:
+    def __init__(
+        self,
+        source: object,
+        name: str,
+        device_id: int | None = None,
+        knows_holders: bool = False,
+        title: str | None = None,
+        path: str | None = None,
+    ) -> None: ...
+    @property
+    def path(self) -> os.PathLike[str]: ...
+    def close(self) -> None: ...
+
 class LineProfile:
     def __init__(self, *arguments: object, **keywords: object) -> None: ...
     _max_depth: int

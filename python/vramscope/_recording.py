@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
 
 from vramscope import _native
 from vramscope._progress import Bar
 
+# `typing` is not imported by who only reads: it takes longer than this package.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
+    class Readable(Protocol):
+        """A file that is open for reading bytes."""
 
-class Readable(Protocol):
-    """A file that is open for reading bytes."""
-
-    def read(self) -> bytes:
-        """All that is left of it."""
-        ...
+        def read(self) -> bytes:
+            """All that is left of it."""
+            ...
 
 
 def read(

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
-use serde::Serialize;
 use vramscope_allocator::{CapturedStack, SourceFrame, StackRecorder};
 
-use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
+use crate::source::{AllocationObserver, BlockEvent, LiveHolder, MemorySource, Observation};
 use vramscope_basics::lock;
 
 /// Counts the live blocks of a source by the stack that allocated them. Blocks that were live before it was made do not count.
@@ -34,17 +33,6 @@ struct LiveBlocks {
 pub(crate) struct StackTotal {
     pub(crate) bytes: u64,
     pub(crate) count: u64,
-}
-
-/// The live blocks of one stack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LiveHolder {
-    /// Bytes of the blocks.
-    pub bytes: u64,
-    /// How many there are.
-    pub count: u64,
-    /// The stack, innermost first, as `file:line function`; empty where it is not known.
-    pub stack: Vec<String>,
 }
 
 impl LiveStacks {

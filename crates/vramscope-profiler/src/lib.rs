@@ -44,7 +44,7 @@ pub use flight_recorder::{
     BundleContext, FlightRecorder, FlightRecorderError, FlightRecorderOptions, out_of_memory_words,
 };
 pub use hidden::{HiddenFinding, HiddenKind, HiddenMemory, HiddenOptions, HiddenSeverity};
-pub use holders::{LiveHolder, LiveStacks};
+pub use holders::LiveStacks;
 pub use json::{JsonError, SavedResults, from_json};
 pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
 pub use monitor::{Monitor, MonitorError, Sample};
@@ -61,7 +61,7 @@ pub use snapshot::{MemorySnapshot, Operation};
 #[cfg(feature = "cuda")]
 pub use source::CudaSource;
 pub use source::{
-    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceSpec, HostSource, MemorySource,
+    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceSpec, HostSource, LiveHolder, MemorySource,
     Observation, PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker,
     Watch,
 };

@@ -9,6 +9,8 @@ mod command;
 mod error;
 mod event_log;
 mod line_profile;
+#[cfg(unix)]
+mod live;
 mod open_recording;
 mod pool_history;
 mod profiler;
@@ -30,6 +32,9 @@ mod _native {
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
     use super::line_profile::LineProfile;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::live::LiveServer;
     #[pymodule_export]
     use super::pool_history::PoolHistory;
     #[pymodule_export]

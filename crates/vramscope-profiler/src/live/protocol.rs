@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use crate::holders::StackTotal;
-use crate::source::{Counts, Reading, Tick};
+use crate::source::{Counts, LiveHolder, Reading, Tick};
 
 /// The version of the protocol. It is not raised for new keys.
 pub const PROTOCOL: u32 = 1;
@@ -73,6 +73,12 @@ pub struct Holder {
     /// The stack, innermost first, as `file:line function`, empty where it is not known; `None` while it is being
     /// looked up, which may take seconds the first time: a later look has it.
     pub stack: Option<Vec<String>>,
+}
+
+impl From<LiveHolder> for Holder {
+    fn from(LiveHolder { bytes, count, stack }: LiveHolder) -> Self {
+        Self { bytes, count, stack: Some(stack) }
+    }
 }
 
 impl Holder {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::names::StackNames;
 use super::protocol::{
-    Hello, Look, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
+    Hello, Holder, Look, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
 };
 use super::{LiveError, folder, socket};
 use crate::holders::LiveStacks;
@@ -45,8 +45,8 @@ pub struct LiveOptions {
     /// The path of the socket. `None` is `PID.sock` in [`directory`](super::directory), or `PID-2.sock` and so on where that is
     /// taken.
     pub path: Option<PathBuf>,
-    /// Counts the stacks that hold what is live, where the source sees allocations. A malloc then takes about a microsecond
-    /// longer.
+    /// Tells the stacks that hold what is live: those that the source [knows](MemorySource::live_holders), or, where it sees
+    /// allocations, those that are counted from now on. A malloc then takes about a microsecond longer.
     pub collect_holders: bool,
     /// The program's name for people; `None` is the name of its file.
     pub title: Option<String>,
@@ -83,13 +83,14 @@ impl LiveServer {
             let live = if options.collect_holders { LiveStacks::of(source.as_ref()) } else { None };
             let names = live.map(StackNames::start).transpose().map_err(LiveError::Thread)?;
             let info = source.info();
+            let knows_holders = options.collect_holders && source.live_holders(0).is_some();
             let hello = Hello {
                 protocol: PROTOCOL,
                 pid: process::id(),
                 title: title(options.title),
                 source_name: info.name.clone(),
                 device_id: info.device_id,
-                collects_holders: names.is_some(),
+                collects_holders: knows_holders || names.is_some(),
             };
             let (end, ended) = channel();
             let server = Server { answers: Answers { hello, source, names }, listener, stop };
@@ -252,17 +253,24 @@ impl Answers {
 
     fn look(&self, ticker: &mut dyn Ticker, holders: usize) -> Result<Vec<u8>, SourceError> {
         // A panic of the source must not end this thread: the next answer may succeed.
+        let top = holders.min(MOST_HOLDERS);
         let looked = catch_unwind(AssertUnwindSafe(|| {
-            Ok((ticker.tick()?, self.source.inactive_split_bytes(), self.source.releasable_bytes()))
+            let tick = ticker.tick()?;
+            let own = match &self.names {
+                None if self.hello.collects_holders => self.source.live_holders(top),
+                _ => None,
+            };
+            Ok((tick, self.source.inactive_split_bytes(), self.source.releasable_bytes(), own))
         }));
         let panicked = |_| Err(SourceError::Panicked(self.hello.source_name.clone()));
-        let (tick, inactive_split_bytes, releasable_bytes) = looked.unwrap_or_else(panicked)?;
+        let (tick, inactive_split_bytes, releasable_bytes, own) = looked.unwrap_or_else(panicked)?;
+        let own = own.map(|own| own.into_iter().take(top).map(Holder::from).collect());
         let mut look = Look {
             time_us: now_us(),
             tick,
             inactive_split_bytes,
             releasable_bytes,
-            holders: self.names.as_ref().map(|names| names.holders(holders.min(MOST_HOLDERS))),
+            holders: self.names.as_ref().map(|names| names.holders(top)).or(own),
         };
         loop {
             let line = line(&look);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    AllocationObserver, MemorySource, Observation, Reading, SourceError, SourceInfo, Tick, Ticker, Watch,
+    AllocationObserver, LiveHolder, MemorySource, Observation, Reading, SourceError, SourceInfo, Tick,
+    Ticker, Watch,
 };
 
 /// A source together with another that fills in what the first does not know, such as a pool and NVML's numbers of its process.
@@ -52,6 +53,10 @@ impl MemorySource for CombinedSource {
 
     fn read(&self) -> Result<Reading, SourceError> {
         Ok(self.first.read()?.or(unless_gone(self.other.read())?))
+    }
+
+    fn live_holders(&self, top: usize) -> Option<Vec<LiveHolder>> {
+        self.first.live_holders(top)
     }
 
     fn watch(&self) -> Option<Box<dyn Watch>> {

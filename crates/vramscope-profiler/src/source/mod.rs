@@ -74,6 +74,13 @@ pub trait MemorySource: Send + Sync {
         None
     }
 
+    /// Who holds most of what is live, most bytes first, at most `top` stacks; `None` where the source does not know it by itself. One
+    /// that sees allocations need not: [`LiveStacks`](crate::LiveStacks) knows it of any.
+    fn live_holders(&self, top: usize) -> Option<Vec<LiveHolder>> {
+        let _ = top;
+        None
+    }
+
     /// Gives cached memory back to the device.
     ///
     /// # Errors
@@ -194,6 +201,17 @@ impl Reading {
             counts: other.counts,
         }
     }
+}
+
+/// The live blocks of one stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveHolder {
+    /// Bytes of the blocks.
+    pub bytes: u64,
+    /// How many there are.
+    pub count: u64,
+    /// The stack, innermost first, as `file:line function`; empty where it is not known.
+    pub stack: Vec<String>,
 }
 
 /// Watches the highest values of a source since it was made.

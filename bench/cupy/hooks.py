@@ -3,8 +3,12 @@
     PYTHONPATH=python:python/tests CUPY_PYTHON bench/cupy/hooks.py
 
 CUPY_PYTHON is a Python with CuPy (`./test --cupy` makes one in target/cupy). The native part of the package is to be a release
-build. Each figure is the median of several rounds of what a request adds to the request alone, divided by its events: a request that
-the pool serves from its cache calls LineProfileHook once.
+build, laid at python/vramscope/_native.abi3.so. Each function of the stack lies in a file of its own, as functions of libraries mostly
+do. Figures are medians of several rounds, in microseconds:
+
+- an event is one call of the hook by itself;
+- a request is what the hook adds to `malloc` and the free of its block, served from the pool's cache: one event, three calls of
+  callbacks that do nothing, and what CuPy does to call them.
 """
 
 import functools
@@ -17,6 +21,8 @@ from cupy.cuda import memory_hooks
 from cupy_pool import Device, pool_on
 
 from vramscope.cupy import LineProfileHook
+
+ROUNDS = 9
 
 
 def deepened(function, depth, folder):
@@ -32,35 +38,43 @@ def deepened(function, depth, folder):
     return function
 
 
-def seconds(pool, events):
-    """Time of so many requests from the cache, each at another position in the program."""
+def seconds_of_events(hook, events):
+    callback = hook.malloc_preprocess
+    begin = time.perf_counter()
+    for _ in range(events):
+        callback(device_id=0, size=512, mem_size=512)
+    return time.perf_counter() - begin
+
+
+def seconds_of_requests(pool, requests):
     malloc = pool.malloc
     begin = time.perf_counter()
-    for _ in range(events // 2):
-        malloc(512)
+    for _ in range(requests):
         malloc(512)
     return time.perf_counter() - begin
 
 
 def main():
-    rounds = 7
-    print("stack depth    CuPy's     vramscope's   ratio")
+    pool = pool_on(Device())
+    pool.malloc(512)
+    print("                 an event                            a request")
+    print("stack depth    CuPy's   vramscope's   ratio        CuPy's   vramscope's   ratio")
     for depth in (5, 20, 50, 100):
-        pool = pool_on(Device())
-        pool.malloc(512)
-        micro = {}
-        for hook, events in ((memory_hooks.LineProfileHook, 200), (LineProfileHook, 20_000)):
-            times = []
+        event, request = [], []
+        for kind, number in ((memory_hooks.LineProfileHook, 200), (LineProfileHook, 20_000)):
             with tempfile.TemporaryDirectory() as folder:
-                measure = deepened(functools.partial(seconds, pool, events), depth, folder)
-                for _ in range(rounds):
+                hook = kind()
+                measure = deepened(functools.partial(seconds_of_events, hook, number), depth, folder)
+                event.append(statistics.median(measure() / number * 1e6 for _ in range(ROUNDS)))
+                measure = deepened(functools.partial(seconds_of_requests, pool, number), depth, folder)
+                times = []
+                for _ in range(ROUNDS):
                     alone = measure()
-                    with hook():
-                        hooked = measure()
-                    times.append((hooked - alone) / events * 1e6)
-            micro[hook] = statistics.median(times)
-        theirs, ours = micro.values()
-        print(f"{depth:11} {theirs:9.1f} us {ours:12.2f} us {theirs / ours:6.0f}")
+                    with kind():
+                        times.append((measure() - alone) / number * 1e6)
+                request.append(statistics.median(times))
+        cells = [f"{theirs:9.1f} {ours:13.2f} {theirs / ours:7.0f}" for theirs, ours in (event, request)]
+        print(f"{depth:11} " + "     ".join(cells))
     print(sys.version.split()[0])
 
 

@@ -1,5 +1,6 @@
 """Recordings of CuPy's own pool."""
 
+import importlib.util
 import json
 import os
 import pickle
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import vramscope
@@ -275,3 +277,15 @@ def test_what_a_recording_costs_no_more_after_it_is_closed(device, tmp_path):
     del held
     time.sleep(0.3)
     assert (tmp_path / "run.vramscope").stat().st_size == size
+
+
+def test_the_example_names_what_holds_memory(device, tmp_path, monkeypatch, capsys):
+    path = Path(__file__).parents[2] / "examples/python/cupy_memory.py"
+    specification = importlib.util.spec_from_file_location("cupy_memory", path)
+    example = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(example)
+    monkeypatch.chdir(tmp_path)
+    example.main(base(device))
+    printed = capsys.readouterr().out
+    assert "MiB in use at the peak" in printed
+    assert "smooth" in printed

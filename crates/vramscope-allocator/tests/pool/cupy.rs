@@ -1,5 +1,5 @@
-//! CuPy's own pool and hooks beside ours, on one program: the same events, the same bytes. It needs a GPU, and
-//! an interpreter with CuPy that `VRAMSCOPE_CUPY_PYTHON` names.
+//! CuPy's own pool and hooks beside ours, on one program: the same events, the same bytes. It needs an interpreter with CuPy that
+//! `VRAMSCOPE_CUPY_PYTHON` names, and no GPU: addresses are made up. python/tests/test_cupy_pool.py compares addresses, too.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,9 @@ class Log(cupy.cuda.MemoryHook):
     def malloc_postprocess(self, **k): print('malloc_post', k['size'], k['mem_size'], int(k['mem_ptr'] != 0))
     def free_preprocess(self, **k): print('free_pre', k['mem_size'])
     def free_postprocess(self, **k): print('free_post', k['mem_size'])
-pool = cupy.cuda.MemoryPool()
+memory = cupy.cuda.memory
+addresses = iter(range(1 << 40, 1 << 60, 1 << 30))
+pool = memory.MemoryPool(memory.PythonFunctionAllocator(lambda size, _: next(addresses), lambda *_: None).malloc)
 pool.set_limit(size=64 << 20)
 held = []
 with Log():
@@ -39,7 +41,7 @@ with Log():
         elif step == 'f': held[int(n[0])] = None
         else: pool.free_all_blocks()
         print('state', pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks())
-    held.clear()
+    for number in range(len(held)): held[number] = None
 ";
 
 /// The same lines from our hook.
@@ -75,7 +77,8 @@ impl MemoryHook for Log {
     }
 }
 
-/// A program that splits, joins, runs into the limit and empties the cache.
+/// A program that splits, joins, runs into the limit and empties the cache. Its sizes are many: of free blocks of one size, CuPy takes
+/// the one whose object in Python has the lowest address.
 fn program() -> String {
     let mut steps = String::new();
     let mut state = 1u64;
@@ -86,8 +89,8 @@ fn program() -> String {
     for allocations in 1..400u64 {
         let size = match random(4) {
             0 => random(12 * MIB),
-            1 => random(MIB),
-            _ => random(5000),
+            1 => random(6 * MIB),
+            _ => random(3 * MIB),
         };
         writeln!(steps, "m {size}").unwrap();
         if random(3) > 0 {

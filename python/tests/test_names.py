@@ -1,0 +1,62 @@
+"""docs/names.md names what the package has."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs/names.md"
+# Their base classes are PyTorch's.
+NEEDS_TORCH = {"vramscope.ProfiledModule"}
+
+
+def names():
+    found = set()
+    for line in PAGE.read_text().splitlines():
+        cells = line.strip("|").split(" | ")
+        if line.startswith("| ") and len(cells) == 4:
+            found.update(re.findall(r"`(vramscope[^`]*)`", cells[2]))
+    return sorted(found)
+
+
+def find(name):
+    """What a name stands for, and its parameter in brackets."""
+    path, parameter = re.fullmatch(r"([\w.]+)(?:\((\w+)\))?", name).groups()
+    found, *attributes = importlib.import_module("vramscope"), *path.split(".")[1:]
+    at = "vramscope"
+    for attribute in attributes:
+        at += f".{attribute}"
+        if inspect.ismodule(found) and importlib.util.find_spec(f"{found.__name__}.{attribute}") is not None:
+            found = importlib.import_module(f"{found.__name__}.{attribute}")
+        elif hasattr(found, attribute):
+            found = getattr(found, attribute)
+        else:
+            # What each object has of its own, and what a constructor sets.
+            declared = [vars(base).get("__annotations__", {}) for base in getattr(found, "__mro__", ())]
+            sets = f"self.{attribute}" in inspect.getsource(found)
+            assert any(attribute in some for some in declared) or sets, f"there is no {at}"
+            found = None
+    if parameter is not None:
+        assert parameter in inspect.signature(found).parameters, f"{path} takes no {parameter}"
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_name_is_there(name):
+    if name in NEEDS_TORCH and importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch")
+    find(name)
+
+
+def test_there_are_many_names_and_what_is_not_there_is_noticed():
+    assert len(names()) > 100
+    for name in (
+        "vramscope.Recordings",
+        "vramscope.cupy.MemoryHook.free",
+        "vramscope.cupy.LineProfileHook(depth)",
+        "vramscope.function_hooks.CupyMemoryProfileHook.history",
+    ):
+        with pytest.raises(AssertionError, match=r"there is no|takes no"):
+            find(name)

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections import defaultdict, deque
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vramscope import VramscopeError
@@ -294,10 +295,15 @@ class ProfileContext:
         start, peaks = scope.start, scope.peaks
         failed = "" if error is None else "_error"
         after = profiler._snapshot(now, peaks, f"after_{name}{failed}")
-        peak = profiler._snapshot(now, peaks, f"peak_{name}{failed}")
-        peak.allocated_memory, peak.reserved_memory, peak.active_memory = peaks
-        peak.cpu_memory = max(self._before.cpu_memory, after.cpu_memory)
-        peak.requested_memory = None
+        peak = replace(
+            after,
+            operation=f"peak_{name}{failed}",
+            allocated_memory=peaks.allocated,
+            reserved_memory=peaks.reserved,
+            active_memory=peaks.active,
+            cpu_memory=max(self._before.cpu_memory, after.cpu_memory),
+            requested_memory=None,
+        )
         net = now.allocated - start.allocated
         tracked = profiler.track_tensors
         return ProfileResult(

@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
+    Run(RunArgs),
     Monitor(MonitorArgs),
     Top(TopArgs),
     Phantom(PhantomArgs),
@@ -461,6 +462,29 @@ impl From<TableArg> for Table {
             TableArg::Segments => Self::Segments,
         }
     }
+}
+
+/// Run a program and record what its PyTorch does with memory, and what for
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope run -- python train.py
+  vramscope run --record run.pickle -- python train.py --batch-size 64
+  vramscope run --every 60 -- torchrun --nproc-per-node 8 train.py
+
+The Python that runs the program needs the package: pip install vramscope. The exit code is the program's own.")]
+pub(crate) struct RunArgs {
+    /// Where the recording goes; each rank has its own, as run-rank3.pickle
+    #[arg(long, value_name = "OUT", default_value = "vramscope.pickle")]
+    pub(crate) record: PathBuf,
+    /// How many events are kept, the newest [default: 500000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_entries: Option<u64>,
+    /// Write the recording every so often, too: what is killed leaves the last one
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) every: Option<Duration>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
 }
 
 /// Watch a process and keep a log: what its pool, the GPU and the host say, at intervals

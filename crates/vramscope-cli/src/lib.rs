@@ -48,6 +48,13 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Phantom(args) => commands::phantom::run(&args),
         #[cfg(not(unix))]
         Command::Phantom(_) => Err(anyhow::anyhow!("phantom GPUs are for Linux")),
+        #[cfg(unix)]
+        Command::Run(args) => match commands::run::run(&args) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
+        #[cfg(not(unix))]
+        Command::Run(_) => Err(anyhow::anyhow!("programs are recorded on Unix alone")),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),

@@ -8,12 +8,14 @@ mod call_tree;
 mod command;
 mod error;
 mod event_log;
+mod explain;
 mod line_profile;
 #[cfg(unix)]
 mod live;
 mod open_recording;
 mod pool_history;
 mod profiler;
+mod purposes;
 mod reading;
 mod recording;
 mod stacks;
@@ -31,6 +33,8 @@ mod _native {
     #[pymodule_export]
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
+    use super::explain::explain_out_of_memory;
+    #[pymodule_export]
     use super::line_profile::LineProfile;
     #[cfg(unix)]
     #[pymodule_export]
@@ -39,6 +43,8 @@ mod _native {
     use super::pool_history::PoolHistory;
     #[pymodule_export]
     use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
+    #[pymodule_export]
+    use super::purposes::Purposes;
     #[pymodule_export]
     use super::recording::{Recording, read};
     #[pymodule_export]

@@ -16,6 +16,25 @@ pub fn could_expand(trace: &Trace) -> bool {
     settings.is_none_or(|s| s.in_force().expandable_segments != Some(true))
 }
 
+/// That a request failed, and what stood beside it, in a sentence.
+pub fn oom_verdict(oom: &OutOfMemory) -> String {
+    let asked = bytes(oom.request.bytes);
+    if oom.at_limit {
+        let free = bytes(oom.device_free);
+        format!(
+            "Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device."
+        )
+    } else if oom.enough_in_total() {
+        let unusable = bytes(oom.fragmentation.unusable_bytes());
+        format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
+    } else {
+        let (used, free) = (bytes(oom.counters.active), bytes(oom.device_free));
+        format!(
+            "Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device."
+        )
+    }
+}
+
 /// Why a request failed, in sentences: at a limit, for fragmentation, or for size. `could_expand` as in [`could_expand`].
 pub fn oom_cause(oom: &OutOfMemory, could_expand: bool) -> String {
     if oom.at_limit {

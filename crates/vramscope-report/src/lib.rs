@@ -25,6 +25,6 @@ pub use junit::junit;
 pub use names::Names;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
-pub use text::{TextOptions, check, diff, info, replay, report};
+pub use text::{OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report};
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};

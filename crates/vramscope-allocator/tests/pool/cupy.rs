@@ -13,7 +13,7 @@ use vramscope_allocator::{Allocation, Limit, MemoryPool, Policy, VirtualDevice};
 use crate::MIB;
 use crate::python::python;
 
-const LIMIT: u64 = 64 * MIB;
+const LIMIT: u64 = 4096 * MIB;
 
 /// Runs the steps on its standard input: `m` and a size allocates, `f` and a number frees that allocation, `c`
 /// empties the cache.
@@ -30,7 +30,7 @@ class Log(cupy.cuda.MemoryHook):
 memory = cupy.cuda.memory
 addresses = iter(range(1 << 40, 1 << 60, 1 << 30))
 pool = memory.MemoryPool(memory.PythonFunctionAllocator(lambda size, _: next(addresses), lambda *_: None).malloc)
-pool.set_limit(size=64 << 20)
+pool.set_limit(size=4096 << 20)
 held = []
 with Log():
     for line in sys.stdin:
@@ -88,9 +88,9 @@ fn program() -> String {
     };
     for allocations in 1..400u64 {
         let size = match random(4) {
-            0 => random(12 * MIB),
-            1 => random(6 * MIB),
-            _ => random(3 * MIB),
+            0 => random(768 * MIB),
+            1 => random(384 * MIB),
+            _ => random(192 * MIB),
         };
         writeln!(steps, "m {size}").unwrap();
         if random(3) > 0 {
@@ -104,7 +104,7 @@ fn program() -> String {
 }
 
 fn ours(program: &str) -> String {
-    let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
+    let gpu = Arc::new(VirtualDevice::with_capacity(1 << 36));
     let pool = MemoryPool::new(&Policy::cupy(), vec![gpu]).unwrap();
     pool.set_limit(Limit::Bytes(LIMIT)).unwrap();
     let log = Arc::new(Log::default());

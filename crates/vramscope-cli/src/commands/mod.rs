@@ -12,6 +12,8 @@ pub(crate) mod phantom;
 pub(crate) mod replay;
 pub(crate) mod report;
 #[cfg(unix)]
+pub(crate) mod run;
+#[cfg(unix)]
 pub(crate) mod top;
 pub(crate) mod view;
 

@@ -3,6 +3,7 @@
 //! Styles are ANSI codes; the caller strips them where nobody sees colours. They never carry a meaning that
 //! the words do not.
 
+mod brief;
 mod bytes_table;
 mod chart;
 mod check;
@@ -19,6 +20,7 @@ mod replay;
 mod report;
 mod rows;
 
+pub use brief::{OomInBrief, oom_in_brief};
 pub use check::check;
 pub(crate) use check::evidence;
 pub use diff::diff;

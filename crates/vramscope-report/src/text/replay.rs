@@ -33,7 +33,7 @@ pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
 }
 
 /// The line to paste into a shell.
-fn paste(conf: &str) -> String {
+pub(super) fn paste(conf: &str) -> String {
     if conf.is_empty() {
         return "unset PYTORCH_CUDA_ALLOC_CONF".to_owned();
     }

@@ -72,19 +72,7 @@ impl Page<'_> {
     fn verdict(&mut self, s: &Summary) {
         let mut said = Vec::new();
         if let Some(oom) = s.ooms.first() {
-            let asked = bytes(oom.request.bytes);
-            said.push(if oom.at_limit {
-                let free = bytes(oom.device_free);
-                format!("Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device.")
-            } else if oom.enough_in_total() {
-                let unusable = bytes(oom.fragmentation.unusable_bytes());
-                format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
-            } else {
-                let (used, free) = (bytes(oom.counters.active), bytes(oom.device_free));
-                format!(
-                    "Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device."
-                )
-            });
+            said.push(findings::oom_verdict(oom));
         }
         if let Some(leak) = s.leaks.first() {
             let (kept, all) = (count(leak.kept), count(leak.allocations));

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use vramscope::gpus::Gpu;
 use vramscope::phantom::{cubin_runs, with_first};
 
+use crate::commands::run::IMPORTS;
 use crate::output::Output;
 
 /// The file that Python imports on its own; it turns PyTorch's history on.
@@ -88,6 +89,7 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsStri
     let (python, recordings) = (folder.join("python"), folder.join("recordings"));
     fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
     for (name, text) in [
+        IMPORTS,
         ("sitecustomize.py", RECORDER),
         ("vramscope_history.py", HISTORY),
         ("vramscope_values.py", VALUES),

@@ -7,44 +7,10 @@ The history is shared with programs that use it, too (vramscope_history.py, besi
 need is in vramscope_ranks.py.
 """
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import sys
 
-
-def import_next_sitecustomize():
-    """Imports the file of this name that Python would have imported without this one."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    rest = [path for path in sys.path if os.path.abspath(path or ".") != here]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-
-
-class AfterImport(importlib.abc.MetaPathFinder):
-    """Finds a module as the others do, and has `then` called when it is imported."""
-
-    def __init__(self, name, then):
-        self.name = name
-        self.then = then
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            run = spec.loader.exec_module
-
-            def exec_module(module):
-                run(module)
-                self.then(module)
-
-            spec.loader.exec_module = exec_module
-        return spec
+from vramscope_imports import AfterImport, import_next_sitecustomize
 
 
 class Recorder:
@@ -154,4 +120,4 @@ def after_transformers(utils):
 
 sys.meta_path.insert(0, AfterImport("torch", after_torch))
 sys.meta_path.insert(0, AfterImport("transformers.generation.utils", after_transformers))
-import_next_sitecustomize()
+import_next_sitecustomize(__file__)

@@ -1,0 +1,101 @@
+//! `vramscope run`
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use vramscope::phantom::with_first;
+
+use crate::args::RunArgs;
+
+/// Sees what a program imports; programs import it as `vramscope_imports`.
+pub(crate) const IMPORTS: (&str, &str) = ("vramscope_imports.py", include_str!("imports.py"));
+
+/// Begins the recording in each process that starts GPUs.
+const RECORDER: &str = include_str!("sitecustomize.py");
+
+/// Between two looks whether the program has ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Runs a program with its recording on, and returns its exit code.
+///
+/// # Errors
+/// Where it cannot be started, or its recording could not be written.
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
+    let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
+    let out = std::path::absolute(&args.record).context("--record")?;
+    let Some(folder) = out.parent().filter(|folder| folder.is_dir()) else {
+        bail!("{}: there is no such folder to write a recording into", args.record.display());
+    };
+    if out.is_dir() {
+        bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
+    }
+    let python = tempfile::Builder::new().prefix("vramscope-run-").tempdir().context("a temporary folder")?;
+    let status = watch(
+        Command::new(program)
+            .args(arguments)
+            .envs(environment(args, &out, python.path()).context("a temporary folder")?),
+    )
+    .with_context(|| program.to_string_lossy().into_owned())?;
+    Ok(exit_code(status))
+}
+
+/// Puts the recorder into `folder`, and says what a Python program needs to find it.
+fn environment(args: &RunArgs, out: &Path, folder: &Path) -> std::io::Result<Vec<(&'static str, OsString)>> {
+    for (name, text) in [IMPORTS, ("sitecustomize.py", RECORDER)] {
+        fs::write(folder.join(name), text)?;
+    }
+    let mut environment =
+        vec![("PYTHONPATH", with_first(folder, "PYTHONPATH")), ("VRAMSCOPE_RECORD", out.into())];
+    if let Some(entries) = args.max_entries {
+        environment.push(("VRAMSCOPE_RECORD_ENTRIES", entries.to_string().into()));
+    }
+    if let Some(every) = args.every {
+        environment.push(("VRAMSCOPE_RECORD_EVERY", every.as_secs_f64().to_string().into()));
+    }
+    Ok(environment)
+}
+
+/// Waits for a program. Ctrl-C reaches it as well, and it ends as it likes; what else asks this command to end is handed on.
+fn watch(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut watched = vec![flag::register(SIGINT, Arc::default())?];
+    let asked = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)]
+        .map(|(number, signal)| (number, signal, Arc::new(AtomicBool::new(false))));
+    for (number, _, flag) in &asked {
+        watched.push(flag::register(*number, Arc::clone(flag))?);
+    }
+    let mut child = command.spawn()?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        for (_, signal, flag) in &asked {
+            if flag.swap(false, Ordering::Relaxed)
+                && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+            {
+                // A process that has just ended needs no asking.
+                kill_process(pid, *signal).ok();
+            }
+        }
+        std::thread::sleep(LOOK);
+    };
+    watched.into_iter().for_each(|id| {
+        signal_hook::low_level::unregister(id);
+    });
+    Ok(status)
+}
+
+/// The exit code of a program, as a shell has it: 128 and the number of the signal that ended it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
+    u8::try_from(code & 0xff).unwrap_or(2)
+}

@@ -1,0 +1,43 @@
+//! Why a program is out of memory, from the recording that it has just written.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use vramscope::analysis::{BestSetting, By, Frames, History, Moment, Purposes, holders_at, ooms};
+use vramscope::report::{OomInBrief, oom_in_brief};
+use vramscope::trace::formats::{self, ReadOptions};
+
+use crate::error::{ReadError, VramscopeError};
+
+/// The last out of memory of a device, explained in at most 14 lines; none where the recording has none.
+#[pyfunction]
+pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) -> PyResult<Option<String>> {
+    py.detach(|| {
+        let file = File::open(&path)
+            .map_err(|error| VramscopeError::new_err(format!("{}: {error}", path.display())))?;
+        let recording = formats::read_file(ReadOptions::default(), &file, &mut |_| {})
+            .map_err(|error| ReadError::new_err(format!("{}: {error}", path.display())))?;
+        let trace = recording.trace;
+        let Some(position) = trace.devices.iter().position(|recorded| recorded.device == device) else {
+            return Ok(None);
+        };
+        let frames = Frames::of(&trace);
+        let history = History::replayed(&trace, position);
+        let (ooms, _) = ooms(&history, &frames);
+        let Some(oom) = ooms.last() else { return Ok(None) };
+        let categories = if Purposes::of(&history).has_categories() {
+            holders_at(&history, &frames, Moment::after(oom.event), By::Category)
+        } else {
+            Vec::new()
+        };
+        let best_setting = BestSetting::of(&history);
+        Ok(Some(oom_in_brief(&OomInBrief {
+            trace: &trace,
+            frames: &frames,
+            oom,
+            categories: &categories,
+            best_setting: best_setting.as_ref(),
+        })))
+    })
+}

@@ -1,0 +1,278 @@
+//! What hooks saw, brought together with the allocations of a snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use super::clock::Line;
+use super::log::{Phase, Role, Switch, Tag};
+use super::modules::ModuleId;
+
+/// A note this near to the beginning or end of an allocation is taken to be of it, in nanoseconds: PyTorch's times are whole
+/// microseconds.
+const NEAR: i64 = 3_000;
+
+/// What was noted, with times in nanoseconds since the Unix epoch, in their order.
+pub(crate) struct Notes {
+    tags: Vec<Tag>,
+    switches: Vec<Switch>,
+    complete_since: i64,
+}
+
+impl Notes {
+    pub(crate) fn new(tags: &[Tag], switches: &[Switch], complete_since: i64, line: &Line) -> Self {
+        Self {
+            tags: tags.iter().map(|tag| Tag { time: line.unix(tag.time), ..*tag }).collect(),
+            switches: switches
+                .iter()
+                .map(|switch| Switch { time: line.unix(switch.time), ..*switch })
+                .collect(),
+            complete_since: if complete_since == i64::MIN { i64::MIN } else { line.unix(complete_since) },
+        }
+    }
+}
+
+/// One allocation, and what is known of it.
+struct Allocation<'py> {
+    /// The event, or the block where it is older than the history.
+    entry: Bound<'py, PyDict>,
+    begin: i64,
+    size: u64,
+    /// The program was here when it was made; none where it is older than the history.
+    made_in: Option<(ModuleId, Phase)>,
+    tag: Option<Tag>,
+}
+
+impl Allocation<'_> {
+    fn note(&mut self, tag: Tag) {
+        // An argument that a module made is handed on, and no input.
+        let is_input =
+            tag.role == Role::Input && self.made_in.is_some_and(|(module, _)| module != ModuleId::NONE);
+        if !is_input && self.tag.is_none_or(|before| tag.role < before.role) {
+            self.tag = Some(tag);
+        }
+    }
+
+    /// The text that is written of it.
+    fn purpose(&self, complete_since: i64, path: &impl Fn(ModuleId) -> Option<String>) -> Option<String> {
+        let made_in = self.made_in.unwrap_or((ModuleId::NONE, Phase::Other));
+        let category = match self.tag.map(|tag| tag.role) {
+            Some(Role::Parameter) => Some("parameter"),
+            Some(Role::Buffer) => Some("buffer"),
+            Some(Role::OptimizerState) => Some("optimizer_state"),
+            Some(Role::Gradient) => Some("gradient"),
+            Some(Role::Input) => Some("input"),
+            Some(Role::SavedLeaf) if made_in.0 == ModuleId::NONE => Some("input"),
+            Some(Role::SavedLeaf | Role::Saved) => Some("activation"),
+            None if self.made_in.is_some() && self.begin >= complete_since => Some("temporary"),
+            None => None,
+        };
+        let owner = self.tag.map(|tag| tag.owner).filter(|&owner| owner != ModuleId::NONE);
+        let module = owner.or(Some(made_in.0).filter(|&module| module != ModuleId::NONE)).and_then(path);
+        let phase = match made_in.1 {
+            Phase::Other => None,
+            Phase::Forward => Some("forward"),
+            Phase::Backward => Some("backward"),
+            Phase::Optimizer => Some("optimizer"),
+        };
+        let mut text = String::new();
+        for (key, value) in [("category", category), ("module", module.as_deref()), ("phase", phase)] {
+            if let Some(value) = value {
+                text.push_str(if text.is_empty() { "vramscope:" } else { ";" });
+                text.push_str(key);
+                text.push('=');
+                text.push_str(value);
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// The allocations of one device, followed through time.
+struct Device<'py> {
+    allocations: Vec<Allocation<'py>>,
+    /// What is allocated now, by address.
+    live: BTreeMap<u64, usize>,
+}
+
+impl Device<'_> {
+    fn note(&mut self, tag: Tag) -> bool {
+        let Some((&address, &index)) = self.live.range(..=tag.address).next_back() else { return false };
+        let Some(allocation) = self.allocations.get_mut(index) else { return false };
+        let is_inside = tag.address - address < allocation.size.max(1);
+        if is_inside {
+            allocation.note(tag);
+        }
+        is_inside
+    }
+}
+
+/// Writes into `snapshot` what each allocation is for, behind what the program itself has written.
+pub(crate) fn write(
+    snapshot: &Bound<'_, PyAny>,
+    notes: &Notes,
+    path: impl Fn(ModuleId) -> Option<String>,
+) -> PyResult<()> {
+    let py = snapshot.py();
+    let traces = snapshot.get_item(intern!(py, "device_traces"))?;
+    let segments = snapshot.get_item(intern!(py, "segments"))?;
+    let mut texts = Texts::default();
+    for (device, trace) in traces.cast::<PyList>()?.iter().enumerate() {
+        let events = trace.cast::<PyList>()?;
+        let blocks = active_blocks(segments.cast::<PyList>()?, device)?;
+        if events.is_empty() && blocks.is_empty() {
+            continue;
+        }
+        let device = follow(events, &blocks, notes)?;
+        for allocation in &device.allocations {
+            texts.write(&allocation.entry, allocation.purpose(notes.complete_since, &path))?;
+        }
+        for (address, block) in &blocks {
+            let allocation = device.live.get(address).and_then(|&index| device.allocations.get(index));
+            if let Some(allocation) = allocation.filter(|allocation| !allocation.entry.is(block)) {
+                let own = allocation.entry.get_item(intern!(py, "user_metadata"))?;
+                if let Some(text) = own {
+                    block.set_item(intern!(py, "user_metadata"), text)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The blocks of a device that are in use, by address.
+fn active_blocks<'py>(
+    segments: &Bound<'py, PyList>,
+    device: usize,
+) -> PyResult<BTreeMap<u64, Bound<'py, PyDict>>> {
+    let py = segments.py();
+    let mut active = BTreeMap::new();
+    for segment in segments.iter() {
+        if segment.get_item(intern!(py, "device"))?.extract::<usize>()? != device {
+            continue;
+        }
+        let mut next: u64 = segment.get_item(intern!(py, "address"))?.extract()?;
+        for block in segment.get_item(intern!(py, "blocks"))?.cast::<PyList>()?.iter() {
+            let block = block.cast_into::<PyDict>()?;
+            let address = next;
+            next += number(&block, intern!(py, "size"))?;
+            let state = block.get_item(intern!(py, "state"))?;
+            if state.is_some_and(|state| state.eq("active_allocated").unwrap_or(false)) {
+                active.insert(address, block);
+            }
+        }
+    }
+    Ok(active)
+}
+
+fn number(entry: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> PyResult<u64> {
+    entry.get_item(key)?.map_or(Ok(0), |value| value.extract())
+}
+
+fn follow<'py>(
+    events: &Bound<'py, PyList>,
+    blocks: &BTreeMap<u64, Bound<'py, PyDict>>,
+    notes: &Notes,
+) -> PyResult<Device<'py>> {
+    let py = events.py();
+    let mut device = Device { allocations: Vec::new(), live: BTreeMap::new() };
+    let allocated_later = later_blocks(events)?;
+    for (&address, block) in blocks {
+        if !allocated_later.contains_key(&address) {
+            device.live.insert(address, device.allocations.len());
+            let size = number(block, intern!(py, "size"))?;
+            device.allocations.push(Allocation {
+                entry: block.clone(),
+                begin: i64::MIN,
+                size,
+                made_in: None,
+                tag: None,
+            });
+        }
+    }
+    let mut tags = notes.tags.iter().copied().peekable();
+    let mut switches = notes.switches.iter().peekable();
+    let mut here = (ModuleId::NONE, Phase::Other);
+    // Tags of memory that is not allocated at that moment: it may be in the next.
+    let mut early: Vec<Tag> = Vec::new();
+    for event in events.iter() {
+        let event = event.cast_into::<PyDict>()?;
+        let Some(action) = event.get_item(intern!(py, "action"))? else { continue };
+        let is_alloc = action.eq(intern!(py, "alloc"))?;
+        if !is_alloc && !action.eq(intern!(py, "free_requested"))? {
+            continue;
+        }
+        let begin =
+            i64::try_from(number(&event, intern!(py, "time_us"))?).unwrap_or(i64::MAX).saturating_mul(1_000);
+        // Somewhere in that microsecond.
+        let middle = begin + 500;
+        while let Some(tag) = tags.next_if(|tag| tag.time < middle) {
+            if !device.note(tag) {
+                early.push(tag);
+            }
+        }
+        early.retain(|tag| tag.time + NEAR >= middle);
+        while let Some(switch) = switches.next_if(|switch| switch.time < middle) {
+            here = (switch.module, switch.phase);
+        }
+        let address = number(&event, intern!(py, "addr"))?;
+        if is_alloc {
+            let size = number(&event, intern!(py, "size"))?;
+            let mut allocation = Allocation { entry: event, begin, size, made_in: Some(here), tag: None };
+            early.retain(|tag| {
+                let is_inside = tag.address >= address && tag.address - address < size.max(1);
+                if is_inside {
+                    allocation.note(*tag);
+                }
+                !is_inside
+            });
+            device.live.insert(address, device.allocations.len());
+            device.allocations.push(allocation);
+        } else {
+            device.live.remove(&address);
+        }
+    }
+    for tag in tags {
+        device.note(tag);
+    }
+    Ok(device)
+}
+
+/// The addresses whose last event is an allocation.
+fn later_blocks(events: &Bound<'_, PyList>) -> PyResult<HashMap<u64, ()>> {
+    let py = events.py();
+    let mut allocated = HashMap::new();
+    for event in events.iter() {
+        let event = event.cast_into::<PyDict>()?;
+        let Some(action) = event.get_item(intern!(py, "action"))? else { continue };
+        if action.eq(intern!(py, "alloc"))? {
+            allocated.insert(number(&event, intern!(py, "addr"))?, ());
+        } else if action.eq(intern!(py, "free_requested"))? {
+            allocated.remove(&number(&event, intern!(py, "addr"))?);
+        }
+    }
+    Ok(allocated)
+}
+
+/// Texts that entries share.
+#[derive(Default)]
+struct Texts {
+    known: HashMap<String, Py<PyString>>,
+}
+
+impl Texts {
+    fn write(&mut self, entry: &Bound<'_, PyDict>, purpose: Option<String>) -> PyResult<()> {
+        let py = entry.py();
+        let Some(purpose) = purpose else { return Ok(()) };
+        let key = intern!(py, "user_metadata");
+        let own: Option<String> = entry.get_item(key)?.map(|own| own.extract()).transpose()?;
+        let text = match own.filter(|own| !own.is_empty()) {
+            Some(own) => format!("{own}\n{purpose}"),
+            None => purpose,
+        };
+        let text = self.known.entry(text).or_insert_with_key(|text| PyString::new(py, text).unbind());
+        entry.set_item(key, &*text)
+    }
+}

@@ -1,0 +1,138 @@
+//! What hooks saw, in the order of time, in bounded memory.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::clock;
+use super::modules::ModuleId;
+
+/// What a tensor was seen as. An allocation with several roles has the first of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Parameter,
+    Buffer,
+    OptimizerState,
+    Gradient,
+    /// An argument of a model.
+    Input,
+    /// Saved for backward, and not the result of an operation that autograd knows.
+    SavedLeaf,
+    /// Saved for backward.
+    Saved,
+}
+
+/// A tensor seen in a role: its memory is allocated at this time, and has this role.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tag {
+    pub(crate) time: i64,
+    pub(crate) address: u64,
+    /// Whose parameter, gradient or state it is; otherwise of no meaning.
+    pub(crate) owner: ModuleId,
+    pub(crate) role: Role,
+}
+
+/// What a program is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// None of the three below.
+    Other,
+    Forward,
+    Backward,
+    Optimizer,
+}
+
+/// From this time on the program is in this module and phase.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Switch {
+    pub(crate) time: i64,
+    pub(crate) module: ModuleId,
+    pub(crate) phase: Phase,
+}
+
+/// What stays for many steps: seen again and again at the same place, it is kept once.
+#[derive(Debug, Clone, Copy)]
+struct Steady {
+    role: Role,
+    owner: ModuleId,
+    first: i64,
+    last: i64,
+}
+
+/// The newest tags and switches, and all that is steady.
+#[derive(Debug)]
+pub(crate) struct Log {
+    capacity: usize,
+    tags: VecDeque<Tag>,
+    switches: VecDeque<Switch>,
+    steady: BTreeMap<u64, Steady>,
+    /// Before this time tags or switches were dropped.
+    pub(crate) complete_since: i64,
+}
+
+impl Log {
+    /// A log of at most `capacity` tags and as many switches.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            capacity: capacity.max(1),
+            tags: VecDeque::new(),
+            switches: VecDeque::new(),
+            steady: BTreeMap::new(),
+            complete_since: i64::MIN,
+        }
+    }
+
+    pub(crate) fn tag(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
+        if self.tags.len() >= self.capacity
+            && let Some(dropped) = self.tags.pop_front()
+        {
+            self.complete_since = self.complete_since.max(dropped.time);
+        }
+        self.tags.push_back(Tag { time, address, owner, role });
+    }
+
+    /// A parameter, a buffer or a state of an optimizer.
+    pub(crate) fn tag_steady(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
+        // What is known of places that nobody uses any more is dropped before it becomes much.
+        if self.steady.len() >= self.capacity && !self.steady.contains_key(&address) {
+            self.steady.clear();
+        }
+        match self.steady.get_mut(&address) {
+            Some(known) if known.role == role && known.owner == owner => known.last = time,
+            known => {
+                let before = known.map(|known| *known);
+                if let Some(before) = before {
+                    self.tag(before.first, address, before.role, before.owner);
+                    self.tag(before.last, address, before.role, before.owner);
+                }
+                self.steady.insert(address, Steady { role, owner, first: time, last: time });
+            }
+        }
+    }
+
+    pub(crate) fn switch(&mut self, module: ModuleId, phase: Phase) {
+        if self.switches.len() >= self.capacity
+            && let Some(dropped) = self.switches.pop_front()
+        {
+            self.complete_since = self.complete_since.max(dropped.time);
+        }
+        self.switches.push_back(Switch { time: clock::now(), module, phase });
+    }
+
+    /// All tags in the order of time.
+    pub(crate) fn tags(&self) -> Vec<Tag> {
+        let mut tags: Vec<Tag> = self.tags.iter().copied().collect();
+        for (&address, steady) in &self.steady {
+            for time in [steady.first, steady.last] {
+                tags.push(Tag { time, address, owner: steady.owner, role: steady.role });
+            }
+        }
+        tags.sort_by_key(|tag| tag.time);
+        tags
+    }
+
+    /// All switches in the order of time. Threads take the lock that guards the log after they have read the clock.
+    pub(crate) fn switches(&self) -> Vec<Switch> {
+        let mut switches: Vec<Switch> = self.switches.iter().copied().collect();
+        switches.sort_by_key(|switch| switch.time);
+        switches
+    }
+}

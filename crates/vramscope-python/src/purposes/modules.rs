@@ -1,0 +1,121 @@
+//! Modules by their place in memory, and their paths.
+
+use std::collections::HashMap;
+
+use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
+
+/// A module, or none; numbers begin with 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct ModuleId(u32);
+
+impl ModuleId {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// As Python carries it.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    fn index(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
+    }
+}
+
+/// A module that is held weakly: a recording keeps no model alive.
+#[derive(Debug)]
+struct Known {
+    id: ModuleId,
+    reference: Py<PyWeakrefReference>,
+}
+
+/// Every module that was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    by_object: HashMap<usize, Known>,
+    by_reference: HashMap<usize, usize>,
+    /// The path of each, by its number, and whether the program named the model it is a path in.
+    paths: Vec<(String, bool)>,
+    /// Which module a parameter belongs to, by the parameter's place: the first that has it.
+    owners: HashMap<usize, ModuleId>,
+}
+
+impl Modules {
+    pub(crate) fn id(&self, object: usize) -> Option<ModuleId> {
+        self.by_object.get(&object).map(|known| known.id)
+    }
+
+    /// Notes a module's path. A path that the program's own model gives stays; otherwise the longest does, for it begins at
+    /// the outermost module. What comes back is to be dropped outside of any lock.
+    pub(crate) fn add(
+        &mut self,
+        object: usize,
+        path: &str,
+        is_given: bool,
+        reference: Py<PyWeakrefReference>,
+    ) -> Option<Py<PyWeakrefReference>> {
+        if let Some(known) = self.by_object.get(&object) {
+            if let Some((before, was_given)) = known.id.index().and_then(|index| self.paths.get_mut(index))
+                && !*was_given
+                && (is_given || path.len() > before.len())
+            {
+                path.clone_into(before);
+                *was_given = is_given;
+            }
+            return Some(reference);
+        }
+        self.paths.push((path.to_owned(), is_given));
+        let id = ModuleId(u32::try_from(self.paths.len()).unwrap_or(0));
+        self.by_reference.insert(reference.as_ptr() as usize, object);
+        self.by_object.insert(object, Known { id, reference });
+        None
+    }
+
+    /// Lets a module that another one has made for a moment count as that one.
+    pub(crate) fn add_as(
+        &mut self,
+        object: usize,
+        id: ModuleId,
+        reference: Py<PyWeakrefReference>,
+    ) -> Option<Py<PyWeakrefReference>> {
+        if self.by_object.contains_key(&object) {
+            return Some(reference);
+        }
+        self.by_reference.insert(reference.as_ptr() as usize, object);
+        self.by_object.insert(object, Known { id, reference });
+        None
+    }
+
+    /// A module is gone; another one may come to lie where it was.
+    pub(crate) fn forget(&mut self, reference: usize) -> Option<Py<PyWeakrefReference>> {
+        let object = self.by_reference.remove(&reference)?;
+        self.by_object.remove(&object).map(|known| known.reference)
+    }
+
+    /// Every module that is left, in no order.
+    pub(crate) fn references(&self, py: Python<'_>) -> Vec<(ModuleId, Py<PyWeakrefReference>)> {
+        self.by_object.values().map(|known| (known.id, known.reference.clone_ref(py))).collect()
+    }
+
+    /// Whose this parameter is, where `module` has it, too.
+    pub(crate) fn owner_or(&mut self, parameter: usize, module: ModuleId) -> ModuleId {
+        *self.owners.entry(parameter).or_insert(module)
+    }
+
+    pub(crate) fn owner(&self, parameter: usize) -> ModuleId {
+        self.owners.get(&parameter).copied().unwrap_or(ModuleId::NONE)
+    }
+
+    pub(crate) fn path(&self, id: ModuleId) -> Option<&str> {
+        id.index().and_then(|index| self.paths.get(index)).map(|(path, _)| path.as_str())
+    }
+
+    /// It is the outermost module of a model, as far as is known.
+    pub(crate) fn is_root(&self, id: ModuleId) -> bool {
+        self.path(id).is_some_and(str::is_empty)
+    }
+}

@@ -1,0 +1,335 @@
+"""vramscope.torch on real PyTorch, on a phantom GPU: `./test --torch` names the Python with PyTorch and the command."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PYTHON = os.environ.get("VRAMSCOPE_TORCH_PYTHON")
+COMMAND = os.environ.get("VRAMSCOPE_COMMAND")
+PHANTOM = os.environ.get("VRAMSCOPE_PHANTOM", COMMAND)
+pytestmark = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs PyTorch and the command: ./test --torch")
+
+sys.path.insert(0, str(HERE / "torch_programs"))
+
+
+def on_gpu(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess:
+    """Runs a command in `folder` with a phantom GPU of 80 GB."""
+    return subprocess.run(
+        [PHANTOM, "phantom", "run", "--once", "--", *command],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def python(folder: Path, program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    (folder / "program.py").write_text(program)
+    return on_gpu(folder, PYTHON, "program.py", *arguments, **environment)
+
+
+def events(path: Path) -> list[dict]:
+    with path.open("rb") as file:
+        return pickle.load(file)["device_traces"][0]
+
+
+TRAIN = """
+import torch, sys
+from torch import nn
+model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+def step():
+    model(torch.randn(64, 512, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp-adam", "mlp-adam-late", "mlp-sgd-keepgrads", "mlp-amp", "gan-adam",
+        "gpt-adamw", "gpt-adamw-late", "gpt-part", "convolutions-sgd",
+    ],
+)  # fmt: skip
+def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_path: Path) -> None:
+    told = {}
+    for how in ("ours", "independent"):
+        done = on_gpu(tmp_path, PYTHON, str(HERE / "torch_programs/tagged.py"), name, how, f"{how}.json")
+        assert done.returncode == 0, done.stderr
+        told[how] = json.loads((tmp_path / f"{how}.json").read_text())
+    ours, theirs = told["ours"]["allocations"], told["independent"]["allocations"]
+    peak = told["ours"]["peak"]
+    assert peak == told["independent"]["peak"]
+    assert [size for size, _, _ in ours] == [size for size, _, _ in theirs]
+
+    def share(column: int, numbers: list[int]) -> float:
+        agreed = sum(ours[number][0] for number in numbers if ours[number][column] == theirs[number][column])
+        return agreed / sum(ours[number][0] for number in numbers)
+
+    known = [number for number in peak if theirs[number][2] != "?"]
+    assert share(1, peak) >= 0.99
+    assert share(1, list(range(len(ours)))) >= 0.99
+    assert share(2, known) >= 0.99
+
+
+def test_a_with_block_records_what_is_in_it(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import vramscope.torch
+step()
+with vramscope.torch.record("run.pickle", model=model, optimizer=optimizer):
+    step()
+step()
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"vramscope: recorded to {tmp_path}/run.pickle" in done.stderr
+    texts = [event.get("user_metadata") for event in events(tmp_path / "run.pickle") if event["action"] == "alloc"]
+    assert "vramscope:category=activation;module=1;phase=forward" in texts
+    assert sum(text.startswith("vramscope:category=gradient;module=2;") for text in texts) == 2
+    with (tmp_path / "run.pickle").open("rb") as file:
+        segments = pickle.load(file)["segments"]
+    held = [block.get("user_metadata") for segment in segments for block in segment["blocks"]]
+    # What was there before it was recorded is known as well.
+    assert held.count("vramscope:category=optimizer_state;module=0") == 4
+    assert held.count("vramscope:category=parameter;module=2") == 2
+
+
+def test_out_of_memory_is_explained_and_raised_as_it_is(tmp_path: Path) -> None:
+    program = (
+        TRAIN
+        + """
+import vramscope.torch
+if "ours" in sys.argv:
+    vramscope.torch.record("run.pickle")
+kept = []
+try:
+    while True:
+        step()
+        kept.append(torch.empty(9 << 30, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError as error:
+    print(error)
+    raise
+"""
+    )
+    plain, ours = python(tmp_path, program), python(tmp_path, program, "ours")
+    assert ours.returncode == plain.returncode
+    assert ours.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
+    assert ours.stdout.splitlines()[0].startswith("CUDA out of memory. Tried to allocate 9.00 GiB")
+    said = ours.stderr[ours.stderr.index("Out of memory:") :].splitlines()
+    end = next(number for number, line in enumerate(said) if line.startswith("vramscope: recorded to"))
+    assert end < 15
+    assert said[0].startswith("Out of memory: a request of 9.00 GiB failed")
+    assert "asked for in program.py" in said[1]
+    assert any("parameter" in line or "temporary" in line for line in said[2:end])
+
+
+def test_a_save_in_place_is_refused_as_without_a_recording(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import vramscope.torch
+def try_it():
+    x = torch.ones(3, device="cuda", requires_grad=True) * 1
+    y = x * x
+    x.add_(1)
+    try:
+        y.sum().backward()
+    except RuntimeError as error:
+        return str(error)
+plain = try_it()
+with vramscope.torch.record("run.pickle"):
+    ours = try_it()
+print("modified by an inplace operation" in plain, "modified by an inplace operation" in ours)
+""",
+    )
+    assert done.stdout.splitlines()[0] == "True True", done.stdout + done.stderr
+
+
+def test_graphs_that_nobody_goes_back_through_are_freed(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import gc, vramscope.torch
+gc.disable()
+with vramscope.torch.record("run.pickle"):
+    x = torch.ones(1 << 20, device="cuda", requires_grad=True)
+    before = torch.cuda.memory_allocated()
+    for _ in range(10):
+        x.exp().tanh()
+    print(torch.cuda.memory_allocated() - before)
+""",
+    )
+    assert done.stdout.splitlines()[0] == "0", done.stdout + done.stderr
+
+
+def test_errors_are_of_our_own_class(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import vramscope, vramscope.torch
+def refused(*arguments, **options):
+    try:
+        vramscope.torch.record(*arguments, **options)
+    except vramscope.VramscopeError as error:
+        print(error)
+refused("no/such/folder/run.pickle")
+refused("run.pickle", max_entries=0)
+refused("run.pickle", stacks="c")
+with vramscope.torch.record("one.pickle"):
+    refused("two.pickle")
+    step()
+with vramscope.torch.record("two.pickle"):
+    step()
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0] == f"there is no folder {tmp_path}/no/such/folder to write run.pickle into"
+    assert said[1] == "max_entries is at least 1, and not 0"
+    assert said[2].startswith("stacks is")
+    assert said[3] == f"a recording to {tmp_path}/one.pickle is under way: stop it before another begins"
+    assert events(tmp_path / "one.pickle")
+    assert events(tmp_path / "two.pickle")
+
+
+def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("""
+import vramscope, vramscope.torch
+try:
+    vramscope.torch.record("run.pickle")
+except vramscope.VramscopeError as error:
+    print(error)
+""")
+    done = subprocess.run(
+        [PYTHON, "program.py"], cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.stdout == "PyTorch sees no GPU here: there is no memory to record\n", done.stderr
+
+
+@pytest.mark.parametrize("how", ["error", "interrupt", "exit", "hook"])
+def test_however_it_ends_there_is_a_recording(how: str, tmp_path: Path) -> None:
+    endings = {
+        "error": "raise ValueError('of the program')",
+        "interrupt": "raise KeyboardInterrupt",
+        "exit": "sys.exit(3)",
+        "hook": "model[0].register_forward_hook(lambda *_: 1 / 0); step()",
+    }
+    done = python(
+        tmp_path,
+        TRAIN
+        + f"""
+import vramscope.torch
+vramscope.torch.record("run.pickle")
+step()
+{endings[how]}
+""",
+        PYTHONDEVMODE="1",
+    )
+    assert events(tmp_path / "run.pickle")
+    words = {
+        "error": "ValueError: of the program",
+        "interrupt": "KeyboardInterrupt",
+        "exit": "",
+        "hook": "ZeroDivisionError",
+    }
+    assert words[how] in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_fork_leaves_the_recording_alone(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import os, vramscope.torch
+from torch.utils.data import DataLoader
+with vramscope.torch.record("run.pickle"):
+    step()
+    for batch in DataLoader(range(8), num_workers=2):
+        pass
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    os.waitpid(child, 0)
+    print(os.path.exists("run.pickle"))
+""",
+    )
+    assert done.stdout.splitlines()[0] == "False", done.stdout + done.stderr
+    assert events(tmp_path / "run.pickle")
+
+
+def test_threads_have_their_own_modules(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import threading, vramscope.torch
+with vramscope.torch.record("run.pickle", model=model, optimizer=optimizer):
+    thread = threading.Thread(target=step)
+    thread.start()
+    thread.join()
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    texts = {event.get("user_metadata") for event in events(tmp_path / "run.pickle") if event["action"] == "alloc"}
+    assert "vramscope:category=temporary;module=0;phase=forward" in texts | {
+        (text or "").replace("activation", "temporary") for text in texts
+    }
+
+
+def test_run_records_a_script_that_is_not_changed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN + "step(); step(); sys.exit(7)")
+    done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
+    assert done.returncode in (1, 7), done.stderr
+    assert any(
+        "category=gradient;module=0" in event.get("user_metadata", "") for event in events(tmp_path / "run.pickle")
+    )
+
+
+def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        TRAIN + "import os, signal; step(); os.kill(os.getpid(), signal.SIGTERM); step()"
+    )
+    done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
+    assert events(tmp_path / "run.pickle"), done.stderr
+
+
+def test_run_names_the_rank(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN + "step()")
+    done = on_gpu(
+        tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py", RANK="3", WORLD_SIZE="8"
+    )
+    assert events(tmp_path / "run-rank3.pickle"), done.stderr
+
+
+def test_what_is_killed_leaves_the_last_recording(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        TRAIN
+        + f"""
+import os, time
+step()
+while not os.path.exists("run.pickle"):
+    step()
+    time.sleep(0.01)
+os.kill(os.getpid(), {int(signal.SIGKILL)})
+"""
+    )
+    done = on_gpu(tmp_path, COMMAND, "run", "--every", "0.2", "--record", "run.pickle", "--", PYTHON, "train.py")
+    assert events(tmp_path / "run.pickle"), done.stderr

@@ -1,0 +1,165 @@
+"""Small training programs; each ends a few steps after it began."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+
+def mlp(
+    optimizer: type[torch.optim.Optimizer], keep_gradients: bool = False, amp: bool = False, late: bool = False
+) -> Callable:
+    def program(begin: Callable[..., None]) -> None:
+        model = nn.Sequential(
+            nn.Linear(512, 2048),
+            nn.BatchNorm1d(2048),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(2048, 2048),
+            nn.GELU(),
+            nn.Linear(2048, 10),
+        ).cuda()
+        steps = optimizer(model.parameters(), lr=0.01)
+        for number in range(4):
+            if number == int(late):
+                begin(model, steps)
+            steps.zero_grad(set_to_none=not keep_gradients)
+            data = torch.randn(256, 512, device="cuda")
+            labels = torch.randint(10, (256,), device="cuda")
+            with torch.autocast("cuda", enabled=amp):
+                loss = F.cross_entropy(model(data), labels)
+            loss.backward()
+            steps.step()
+
+    return program
+
+
+def gan(begin: Callable[..., None]) -> None:
+    generator = nn.Sequential(nn.Linear(64, 1024), nn.LeakyReLU(0.2), nn.Linear(1024, 4096), nn.Tanh()).cuda()
+    critic = nn.Sequential(nn.Linear(4096, 1024), nn.LeakyReLU(0.2), nn.Linear(1024, 1)).cuda()
+    of_generator = torch.optim.Adam(generator.parameters())
+    of_critic = torch.optim.Adam(critic.parameters())
+    begin([generator, critic], [of_generator, of_critic])
+    for _ in range(4):
+        real = torch.randn(128, 4096, device="cuda")
+        fake = generator(torch.randn(128, 64, device="cuda"))
+        of_critic.zero_grad()
+        loss = F.softplus(-critic(real)).mean() + F.softplus(critic(fake.detach())).mean()
+        loss.backward()
+        of_critic.step()
+        of_generator.zero_grad()
+        F.softplus(-critic(fake)).mean().backward()
+        of_generator.step()
+
+
+class Linear(nn.Linear):
+    """On rows alone: PyTorch takes longer shapes apart in another way while operations are watched."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.reshape(-1, x.size(-1))).reshape(*x.shape[:-1], -1)
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.into = Linear(width, 3 * width)
+        self.out = Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # Of operations that PyTorch takes apart in the same way whether they are watched or not.
+        batch, length, width = x.shape
+        query, key, value = (
+            part.reshape(batch, length, self.heads, -1).transpose(1, 2).reshape(batch * self.heads, length, -1)
+            for part in self.into(x).chunk(3, dim=-1)
+        )
+        weights = F.dropout(torch.softmax(torch.bmm(query, key.transpose(1, 2)) / 8, dim=-1), 0.1)
+        x = torch.bmm(weights, value).reshape(batch, self.heads, length, -1).transpose(1, 2)
+        return self.out(x.reshape(batch, length, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, 8)
+        self.norm2 = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(
+            Linear(width, 4 * width), nn.GELU(), Linear(4 * width, width), nn.Dropout(0.1)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.feed_forward(self.norm2(x))
+
+
+class Gpt(nn.Module):
+    def __init__(self, words: int = 5000, width: int = 256, layers: int = 4) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(words, width)
+        self.positions = nn.Embedding(256, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.scores = Linear(width, words, bias=False)
+        self.scores.weight = self.tokens.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(ids) + self.positions(torch.arange(ids.size(1), device=ids.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.scores(self.norm(x))
+
+
+def gpt(late: bool = False, train: str = "") -> Callable:
+    def program(begin: Callable[..., None]) -> None:
+        model = Gpt().cuda()
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(train in name)
+        optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+        for number in range(4):
+            if number == int(late):
+                begin(model, optimizer)
+            ids = torch.randint(5000, (8, 64 * (1 + number % 3)), device="cuda")
+            scores = model(ids)
+            loss = F.cross_entropy(scores[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return program
+
+
+def convolutions(begin: Callable[..., None]) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        Linear(64, 10),
+    ).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    begin(model, optimizer)
+    for _ in range(3):
+        images, labels = torch.randn(32, 3, 64, 64, device="cuda"), torch.randint(10, (32,), device="cuda")
+        optimizer.zero_grad()
+        F.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+
+PROGRAMS: dict[str, Callable[[Callable[..., None]], None]] = {
+    "mlp-adam": mlp(torch.optim.Adam),
+    "mlp-adam-late": mlp(torch.optim.Adam, late=True),
+    "mlp-sgd-keepgrads": mlp(torch.optim.SGD, keep_gradients=True),
+    "mlp-amp": mlp(torch.optim.Adam, amp=True),
+    "gan-adam": gan,
+    "gpt-adamw": gpt(),
+    "gpt-adamw-late": gpt(late=True),
+    "gpt-part": gpt(train="attention"),
+    "convolutions-sgd": convolutions,
+}

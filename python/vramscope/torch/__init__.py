@@ -1,0 +1,9 @@
+"""PyTorch's GPU memory, recorded while the program runs.
+
+>>> with vramscope.torch.record("run.pickle", model=model, optimizer=optimizer):
+...     train()
+"""
+
+from vramscope.torch._record import MAX_ENTRIES, Record, record
+
+__all__ = ["MAX_ENTRIES", "Record", "record"]

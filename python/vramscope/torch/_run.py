@@ -1,0 +1,52 @@
+"""The recording of a whole process, as `vramscope run` begins it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from vramscope._native import VramscopeError
+from vramscope.torch._record import MAX_ENTRIES, Record
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+# Which process the file belongs to; the others that start GPUs have their number in the name, where they have no rank.
+_OWNER = "VRAMSCOPE_RECORD_OWNER"
+
+
+def record_process(path: str) -> None:
+    """Records from the moment in which PyTorch starts its GPUs to the end of the process, also by SIGTERM or SIGHUP."""
+    entries = int(os.environ.get("VRAMSCOPE_RECORD_ENTRIES", MAX_ENTRIES))
+    every = os.environ.get("VRAMSCOPE_RECORD_EVERY")
+    torch.cuda._lazy_call(lambda: _begin(Path(path), entries, float(every) if every else None))
+
+
+def _begin(path: Path, entries: int, every: float | None) -> None:
+    owner = os.environ.setdefault(_OWNER, str(os.getpid()))
+    if owner != str(os.getpid()):
+        rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+        if not (rank.isdigit() and world.isdigit() and int(world) > 1):
+            path = path.with_name(f"{path.stem}-pid{os.getpid()}{path.suffix}")
+    try:
+        recording = Record(path, [], [], entries, "python", every, is_starting=True)
+    except VramscopeError as error:
+        print(f"vramscope: nothing is recorded: {error}", file=sys.stderr)
+        return
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, lambda number, frame: _asked_to_end(recording, number, frame))
+
+
+def _asked_to_end(recording: Record, number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    signal.signal(number, signal.SIG_DFL)
+    # The children of a fork have this handler, too, and recorded nothing: `stop` knows.
+    recording.stop_at_exit()
+    os.kill(os.getpid(), number)

@@ -50,6 +50,8 @@ let waiting: { hash: string; place: string } | null = null;
 let placeInAddress = '';
 
 function writeSoon(): void {
+  // In a notebook the page has no address of its own, and browsers refuse to give it one.
+  if (location.protocol === 'about:') return;
   const next = { hash: `#${writtenAll()}`, place: place.value };
   // The entry of the place that is left gets what was changed there last.
   if (next.place !== placeInAddress && waiting?.place === placeInAddress) write();

@@ -468,7 +468,7 @@ impl From<TableArg> for Table {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope run -- python train.py
-  vramscope run --record run.pickle -- python train.py --batch-size 64
+  vramscope run --record run.pickle -- python train.py
   vramscope run --every 60 -- torchrun --nproc-per-node 8 train.py
 
 The Python that runs the program needs the package: pip install vramscope. The exit code is the program's own.")]

@@ -18,6 +18,7 @@ fn folder() -> tempfile::TempDir {
     std::os::unix::fs::symlink(root().canonicalize().unwrap().join("examples"), &examples).unwrap();
     for (name, recording) in [
         ("snapshot.pickle", "oom.pickle"),
+        ("run.pickle", "oom.pickle"),
         ("main.pickle", "oom.pickle"),
         ("before.pickle", "leak.pickle"),
         ("after.pickle", "oom.pickle"),
@@ -144,7 +145,7 @@ fn what_is_not_run_is_listed() {
     }
     insta::assert_snapshot!(list, @r"
     README.md needs network: pip install vramscope
-    README.md needs torch: import torch
+    README.md needs torch: import vramscope.torch
     README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
     docs/check.md needs torch: python train.py --steps 3
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
@@ -171,6 +172,7 @@ fn every_option_has_its_place_in_the_book() {
         ("export", "export"),
         ("top", "watch"),
         ("monitor", "watch"),
+        ("run", "python/torch"),
         ("info", "files"),
         ("completions", "files"),
     ] {

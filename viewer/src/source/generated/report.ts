@@ -69,6 +69,16 @@ export type Holder = {
   frames_left_out?: number;
 };
 
+/**
+ * What memory is for.
+ */
+export type CategoryBytes = {
+  /** See [`Category`](vramscope_trace::Category). */
+  category: string;
+  bytes: number;
+  count: number;
+};
+
 export type ReportFrame = {
   filename: string;
   line: number;

@@ -1,10 +1,11 @@
-"""Reading 700,000 events from Python beside the command: python3 bench/python.py --command PROGRAM --package FOLDER
+"""Reading 700,000 events from Python beside the command: python3 bench/python/read.py --command PROGRAM --package FOLDER
 
 PROGRAM is the command and FOLDER holds the package `vramscope` with its native part, both built with --release. Both take
 turns; each run is a process of its own, and `import` says what of Python's time is the start of the interpreter.
 """
-import argparse, os, statistics, subprocess, sys, time
+import argparse, os, pathlib, statistics, subprocess, sys, time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from turns import LARGE, ROOT
 
 arguments = argparse.ArgumentParser(description=__doc__)

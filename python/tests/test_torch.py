@@ -106,6 +106,51 @@ step()
     assert held.count("vramscope:category=parameter;module=2") == 2
 
 
+LINES = """
+import torch, vramscope.torch
+def inner():
+    return torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+before = torch.empty(9 << 20, dtype=torch.uint8, device="cuda")
+hook = vramscope.torch.LineProfileHook()
+with hook:
+    a = torch.empty(1000, dtype=torch.uint8, device="cuda")
+    b = inner()
+    del b
+    b = inner()
+after = inner()
+hook.print_report()
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["phantom", "run", "--once", "--"], ["phantom", "run", "--once", "--", "run", "--"]]
+)
+def test_lines_of_a_block_are_counted_as_cupys_hook_does(command: list, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(LINES)
+    if command[-2] == "run":
+        command = [*command[:-2], COMMAND, *command[-2:]]
+    done = subprocess.run(
+        [COMMAND, *command, PYTHON, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    # What the phantom says stands behind it.
+    lines = [line.replace(f"{tmp_path}/", "") for line in done.stdout.splitlines()[:6]]
+    # 9 MiB took 20 MiB from the device before the block, which serve 3 MiB, too.
+    assert lines == [
+        "_root (6.00MB, 2.00MB)",
+        "  program.py:8:<module> (1000.00B, 2.00MB)",
+        "  program.py:9:<module> (3.00MB, 0.00B)",
+        "    program.py:4:inner (3.00MB, 0.00B)",
+        "  program.py:11:<module> (3.00MB, 0.00B)",
+        "    program.py:4:inner (3.00MB, 0.00B)",
+    ]
+
+
 def test_out_of_memory_is_explained_and_raised_as_it_is(tmp_path: Path) -> None:
     program = (
         TRAIN

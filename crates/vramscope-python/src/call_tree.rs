@@ -71,6 +71,12 @@ impl CallTree {
         }
     }
 
+    /// The node of a stack that somebody else captured, outermost frame first.
+    pub(crate) fn node_of_frames(&self, stack: impl Iterator<Item = Frame>) -> NodeId {
+        let mut known = self.lock();
+        stack.fold(0, |parent, frame| known.child(parent, frame))
+    }
+
     /// What was seen so far: the nodes from number 1 on, and the frames.
     pub(crate) fn with<T>(&self, read: impl FnOnce(&[Node], &[Frame]) -> T) -> T {
         let known = self.lock();
@@ -128,17 +134,23 @@ impl Known {
         let Ok(mut node) = self.find(outermost) else { return forgotten };
         for (running, frame) in stack[..frames.len()].iter().zip(frames).rev() {
             let parent = node;
-            let frame = self.frame_number(frame);
-            let next = self.nodes.len() as NodeId + 1;
-            node = *self.by_frame.entry((parent, frame)).or_insert(next);
-            if node == next {
-                self.nodes.push(Node { parent, frame });
-            }
+            node = self.child(parent, frame);
             let code = running.code_address();
             self.codes.entry(code).or_insert_with(|| running.code.clone_ref(py));
             self.by_code.insert((parent, code, running.instruction), node);
         }
         forgotten
+    }
+
+    /// The node of a frame that the frame of `parent` called.
+    fn child(&mut self, parent: NodeId, frame: Frame) -> NodeId {
+        let frame = self.frame_number(frame);
+        let next = self.nodes.len() as NodeId + 1;
+        let node = *self.by_frame.entry((parent, frame)).or_insert(next);
+        if node == next {
+            self.nodes.push(Node { parent, frame });
+        }
+        node
     }
 
     fn frame_number(&mut self, frame: Frame) -> u32 {

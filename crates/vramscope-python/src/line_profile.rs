@@ -1,8 +1,10 @@
-//! Memory by source line: what `vramscope.cupy.LineProfileHook` counts and prints.
+//! Memory by source line: what the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch` count and print.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use vramscope_basics::units::cupy_bytes;
 
 use crate::call_tree::{CallTree, Node, NodeId};
@@ -53,12 +55,40 @@ impl LineProfile {
     /// Counts bytes for the line that runs, and for those that called it.
     #[pyo3(signature = (used_bytes=0, acquired_bytes=0))]
     fn count(&self, py: Python<'_>, used_bytes: u64, acquired_bytes: u64) -> PyResult<()> {
-        let node = self.tree.capture(py)? as usize;
-        let mut counted = self.counted();
-        if counted.own.len() <= node {
-            counted.own.resize(node + 1, Bytes::default());
+        let node = self.tree.capture(py)?;
+        self.add(node, Bytes { used: used_bytes, acquired: acquired_bytes });
+        Ok(())
+    }
+
+    /// Counts the events of PyTorch's history from a time on, in microseconds since the Unix epoch: what was asked for as used, what
+    /// was taken from the device as acquired.
+    fn count_history(&self, events: &Bound<'_, PyList>, since_us: i64) -> PyResult<()> {
+        let py = events.py();
+        for event in events.iter() {
+            let action = event.get_item(intern!(py, "action"))?;
+            let is_used = match action.extract()? {
+                "alloc" => true,
+                "segment_alloc" | "segment_map" => false,
+                _ => continue,
+            };
+            if event.get_item(intern!(py, "time_us"))?.extract::<i64>()? < since_us {
+                continue;
+            }
+            let size: u64 = event.get_item(intern!(py, "size"))?.extract()?;
+            let mut stack = Vec::new();
+            for frame in event.get_item(intern!(py, "frames"))?.try_iter()? {
+                let frame = frame?;
+                let line: u32 = frame.get_item(intern!(py, "line"))?.extract()?;
+                stack.push(Frame {
+                    filename: frame.get_item(intern!(py, "filename"))?.extract()?,
+                    line: (line > 0).then_some(line),
+                    name: frame.get_item(intern!(py, "name"))?.extract()?,
+                });
+            }
+            let node = self.tree.node_of_frames(stack.into_iter().rev());
+            let (used, acquired) = if is_used { (size, 0) } else { (0, size) };
+            self.add(node, Bytes { used, acquired });
         }
-        counted.own[node].add(Bytes { used: used_bytes, acquired: acquired_bytes });
         Ok(())
     }
 
@@ -129,6 +159,15 @@ impl LineProfile {
 }
 
 impl LineProfile {
+    fn add(&self, node: NodeId, bytes: Bytes) {
+        let node = node as usize;
+        let mut counted = self.counted();
+        if counted.own.len() <= node {
+            counted.own.resize(node + 1, Bytes::default());
+        }
+        counted.own[node].add(bytes);
+    }
+
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }

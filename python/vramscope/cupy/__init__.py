@@ -4,10 +4,11 @@ A program that imports hooks from here and not from `cupy.cuda` needs no other c
 hook is registered or a recording begins, and not before.
 """
 
+from vramscope._line_profile import Line
 from vramscope._native import OutOfMemoryError, VirtualDevice, VirtualPool
 from vramscope.cupy._debug_print import DebugPrintHook
 from vramscope.cupy._history import PoolRecording, record
-from vramscope.cupy._line_profile import Line, LineProfileHook
+from vramscope.cupy._line_profile import LineProfileHook
 from vramscope.cupy._memory_hook import MemoryHook
 
 __all__ = [

@@ -1,28 +1,10 @@
-"""Memory by line of the program."""
+"""Memory of CuPy's pool by line of the program."""
 
-import sys
-from typing import NamedTuple, TextIO
-
-from vramscope._native import LineProfile
+from vramscope._line_profile import LineReport
 from vramscope.cupy._memory_hook import MemoryHook
 
 
-class Line(NamedTuple):
-    """A line of the program, with what it asked for itself; lines that it called count for themselves."""
-
-    filename: str
-    """The source file."""
-    lineno: int | None
-    """The line in it, from 1; None where the code has none."""
-    name: str
-    """The function, or `<module>`."""
-    used_bytes: int
-    """Bytes taken from the pool, in all."""
-    acquired_bytes: int
-    """Bytes that the pool took from the device for it."""
-
-
-class LineProfileHook(LineProfile, MemoryHook):
+class LineProfileHook(LineReport, MemoryHook):
     """Which line used how much memory: `cupy.cuda.memory_hooks.LineProfileHook`.
 
     The report is CuPy's to the letter; stacks are captured and counted in compiled code. It also counts as CuPy
@@ -34,24 +16,3 @@ class LineProfileHook(LineProfile, MemoryHook):
     """
 
     name = "LineProfileHook"
-
-    def __init__(self, max_depth: int = 0) -> None:
-        self._max_depth = max_depth
-
-    def print_report(self, file: TextIO | None = None) -> None:
-        """Writes each line of the program, with `(used bytes, acquired bytes)`, under the line that called it.
-
-        Args:
-            file: What is written to; standard output where it is left out.
-        """
-        file = sys.stdout if file is None else file
-        for line in self._report():
-            file.write(line)
-        file.flush()
-
-    def lines(self) -> list[Line]:
-        """Gives the lines that asked for memory themselves, whoever called them, those that used most first.
-
-        `max_depth` does not bound them.
-        """
-        return [Line(*row) for row in self._lines()]

@@ -4,6 +4,7 @@
 ...     train()
 """
 
+from vramscope.torch._line_profile import LineProfileHook
 from vramscope.torch._record import MAX_ENTRIES, Record, record
 
-__all__ = ["MAX_ENTRIES", "Record", "record"]
+__all__ = ["MAX_ENTRIES", "LineProfileHook", "Record", "record"]

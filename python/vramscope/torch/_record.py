@@ -168,7 +168,9 @@ class Record:
             path = self.write()
         finally:
             self._end()
-        print(f"vramscope: recorded to {path}", file=sys.stderr)
+        # An explanation of an out of memory has named the file.
+        if not self._ran_out:
+            print(f"vramscope: recorded to {path}", file=sys.stderr)
 
     def write(self) -> Path:
         """Writes what is recorded so far, and goes on recording. Returns the file.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
+use vramscope::trace::{self, Category, Purpose};
 
 use super::clock::Line;
 use super::log::{Phase, Role, Switch, Tag};
@@ -59,34 +60,26 @@ impl Allocation<'_> {
     fn purpose(&self, complete_since: i64, path: &impl Fn(ModuleId) -> Option<String>) -> Option<String> {
         let made_in = self.made_in.unwrap_or((ModuleId::NONE, Phase::Other));
         let category = match self.tag.map(|tag| tag.role) {
-            Some(Role::Parameter) => Some("parameter"),
-            Some(Role::Buffer) => Some("buffer"),
-            Some(Role::OptimizerState) => Some("optimizer_state"),
-            Some(Role::Gradient) => Some("gradient"),
-            Some(Role::Input) => Some("input"),
-            Some(Role::SavedLeaf) if made_in.0 == ModuleId::NONE => Some("input"),
-            Some(Role::SavedLeaf | Role::Saved) => Some("activation"),
-            None if self.made_in.is_some() && self.begin >= complete_since => Some("temporary"),
+            Some(Role::Parameter) => Some(Category::Parameter),
+            Some(Role::Buffer) => Some(Category::Buffer),
+            Some(Role::OptimizerState) => Some(Category::OptimizerState),
+            Some(Role::Gradient) => Some(Category::Gradient),
+            Some(Role::Input) => Some(Category::Input),
+            Some(Role::SavedLeaf) if made_in.0 == ModuleId::NONE => Some(Category::Input),
+            Some(Role::SavedLeaf | Role::Saved) => Some(Category::Activation),
+            None if self.made_in.is_some() && self.begin >= complete_since => Some(Category::Temporary),
             None => None,
         };
         let owner = self.tag.map(|tag| tag.owner).filter(|&owner| owner != ModuleId::NONE);
         let module = owner.or(Some(made_in.0).filter(|&module| module != ModuleId::NONE)).and_then(path);
         let phase = match made_in.1 {
             Phase::Other => None,
-            Phase::Forward => Some("forward"),
-            Phase::Backward => Some("backward"),
-            Phase::Optimizer => Some("optimizer"),
+            Phase::Forward => Some(trace::Phase::Forward),
+            Phase::Backward => Some(trace::Phase::Backward),
+            Phase::Optimizer => Some(trace::Phase::Optimizer),
         };
-        let mut text = String::new();
-        for (key, value) in [("category", category), ("module", module.as_deref()), ("phase", phase)] {
-            if let Some(value) = value {
-                text.push_str(if text.is_empty() { "vramscope:" } else { ";" });
-                text.push_str(key);
-                text.push('=');
-                text.push_str(value);
-            }
-        }
-        (!text.is_empty()).then_some(text)
+        let purpose = Purpose { category, module: module.as_deref(), phase };
+        (purpose != Purpose::default()).then(|| purpose.to_string())
     }
 }
 

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +76,16 @@ class SavedTensorsHooks:
         if not self._thread.is_ours or self._purposes is None or not _autograd._saved_tensors_hooks_is_enabled():
             return False
         if hasattr(_autograd, "_top_saved_tensors_default_hooks"):
-            top = _autograd._top_saved_tensors_default_hooks(False)
+            top = _autograd._top_saved_tensors_default_hooks(True)
             return top is not None and top[0] is self._pack
-        # Older releases do not tell; but the topmost are called.
+        # Older releases do not tell; but the topmost are called, wherever no graph is traced.
         before = self._purposes.last_saved()
-        with torch.enable_grad():
-            torch.ones((), requires_grad=True).exp()
+        was_tracing = _autograd._saved_tensors_hooks_set_tracing(False)
+        try:
+            with _disable_current_modes(), torch.enable_grad():
+                torch.ones((), device="cpu", requires_grad=True).exp()
+        finally:
+            _autograd._saved_tensors_hooks_set_tracing(was_tracing)
         return self._purposes.last_saved() != before
 
     def _lift(self, *arguments: Any, **options: Any) -> None:
@@ -105,6 +110,12 @@ class SavedTensorsHooks:
             self.push()
 
 
+def detach_unseen(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor.detach()` where modes that watch operations do not see it."""
+    with torch._C._DisableTorchDispatch():
+        return tensor.detach()
+
+
 def _in_place_of(function: Callable[..., None], other: Callable[..., None]) -> Callable[..., None]:
     """`other` as a function with the name and the text of `function`."""
 
@@ -124,5 +135,6 @@ def _stack_is_empty(disable: Callable[[str], None], enable: Callable[[], None]) 
         disable("vramscope looks for hooks")
     except RuntimeError:
         return False
-    enable()
+    finally:
+        enable()
     return True

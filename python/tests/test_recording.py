@@ -110,7 +110,7 @@ def shape(value: object, of: object, where: str) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
 def test_answers_have_their_types(file: Path):
     if sys.version_info < (3, 11):
-        pytest.skip("typing.NotRequired is of Python 3.11")
+        pytest.skip("needs python-3.11, whose typing has NotRequired")
     recording = vramscope.read(file)
     shape(recording.report(), answers.Report, "report")
     shape(recording.report(at=10), answers.Report, "report")

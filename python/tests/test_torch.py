@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 PYTHON = os.environ.get("VRAMSCOPE_TORCH_PYTHON")
 COMMAND = os.environ.get("VRAMSCOPE_COMMAND")
 PHANTOM = os.environ.get("VRAMSCOPE_PHANTOM", COMMAND)
-pytestmark = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs PyTorch and the command: ./test --torch")
+pytestmark = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs torch, and the command: ./test --torch")
 
 sys.path.insert(0, str(HERE / "torch_programs"))
 

@@ -65,9 +65,9 @@ def run_pytest(folder, *arguments, text=TESTS):
 
 @pytest.fixture
 def _cuda():
-    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    torch = pytest.importorskip("torch", reason="needs torch")
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_baseline(tmp_path):
 
 @pytest.mark.usefixtures("_cuda")
 def test_with_xdist(tmp_path):
-    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    pytest.importorskip("xdist", reason="needs xdist")
     done = run_pytest(tmp_path, "-p", "xdist", "-n", "2", "--vramscope")
     assert "3 failed, 4 passed" in done.stdout, done.stdout
     assert "test_it.py::test_big" in done.stdout[done.stdout.index(" GPU memory ") :]

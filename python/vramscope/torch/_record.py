@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_ENTRIES = 500_000
-"""How many events a recording keeps where nothing else is asked for: the newest."""
 """How many events a recording keeps where nobody says otherwise: some 150 steps of a small GPT-2."""
 
 _lock = threading.Lock()

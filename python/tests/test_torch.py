@@ -1,84 +1,15 @@
 """vramscope.torch on real PyTorch, on a phantom GPU: `./test --torch` names the Python with PyTorch and the command."""
 
-import json
 import os
 import pickle
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, events, needs_torch, on_gpu, python
 
-HERE = Path(__file__).parent
-PYTHON = os.environ.get("VRAMSCOPE_TORCH_PYTHON")
-COMMAND = os.environ.get("VRAMSCOPE_COMMAND")
-PHANTOM = os.environ.get("VRAMSCOPE_PHANTOM", COMMAND)
-pytestmark = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs PyTorch and the command: ./test --torch")
-
-sys.path.insert(0, str(HERE / "torch_programs"))
-
-
-def on_gpu(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess:
-    """Runs a command in `folder` with a phantom GPU of 80 GB."""
-    return subprocess.run(
-        [PHANTOM, "phantom", "run", "--once", "--", *command],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent), **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-def python(folder: Path, program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    (folder / "program.py").write_text(program)
-    return on_gpu(folder, PYTHON, "program.py", *arguments, **environment)
-
-
-def events(path: Path) -> list[dict]:
-    with path.open("rb") as file:
-        return pickle.load(file)["device_traces"][0]
-
-
-TRAIN = """
-import torch, sys
-from torch import nn
-model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
-optimizer = torch.optim.Adam(model.parameters())
-def step():
-    model(torch.randn(64, 512, device="cuda")).sum().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mlp-adam", "mlp-adam-late", "mlp-sgd-keepgrads", "mlp-amp", "gan-adam",
-        "gpt-adamw", "gpt-adamw-late", "gpt-part", "convolutions-sgd",
-    ],
-)  # fmt: skip
-def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_path: Path) -> None:
-    told = {}
-    for how in ("ours", "independent"):
-        done = on_gpu(tmp_path, PYTHON, str(HERE / "torch_programs/tagged.py"), name, how, f"{how}.json")
-        assert done.returncode == 0, done.stderr
-        told[how] = json.loads((tmp_path / f"{how}.json").read_text())
-    ours, theirs = told["ours"]["allocations"], told["independent"]["allocations"]
-    peak = told["ours"]["peak"]
-    assert peak == told["independent"]["peak"]
-    assert [size for size, _, _ in ours] == [size for size, _, _ in theirs]
-
-    def share(column: int, numbers: list[int]) -> float:
-        agreed = sum(ours[number][0] for number in numbers if ours[number][column] == theirs[number][column])
-        return agreed / sum(ours[number][0] for number in numbers)
-
-    known = [number for number in peak if theirs[number][2] != "?"]
-    assert share(1, peak) >= 0.99
-    assert share(1, list(range(len(ours)))) >= 0.99
-    assert share(2, known) >= 0.99
+pytestmark = needs_torch
 
 
 def test_a_with_block_records_what_is_in_it(tmp_path: Path) -> None:

@@ -1,39 +1,69 @@
 """Runs a training program, and writes what each of its allocations was for: `tagged.py NAME ours|independent OUT`.
 
-"independent" knows nothing of vramscope: a storage is tagged when it takes on its role, by its address and the clock,
-and joined with the last allocation of that address. Modules are told by a dispatch mode, which sees the result of each
-operation.
+"independent" knows nothing of vramscope, and reads no clock. PyTorch counts its allocations, so that a hook which reads
+the counter says which of them came before it: a storage is tagged when it takes on its role, and so is the last
+allocation of its address before that. Modules are told by hooks before and after each module's forward, and before each
+node of the graph in backward: a node belongs to the module in whose forward it was made, which its sequence number
+tells.
 """
 
+import bisect
 import json
 import sys
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import training
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 ORDER = ["parameter", "buffer", "optimizer_state", "gradient", "input", "activation"]
 
 
-class Tags(TorchDispatchMode):
-    """Tags of roles and of modules: (microseconds, address, what)."""
+def allocations() -> int:
+    """How many allocations PyTorch has made on device 0."""
+    return torch._C._cuda_memoryStats(0)["allocation"]["all"]["allocated"]
+
+
+class Thread(threading.local):
+    """Where one thread is: the open modules, and the paths of nodes by the first sequence number that has them."""
+
+    def __init__(self) -> None:
+        self.open: list[str | None] = [None]
+        self.numbers: list[int] = [-1]
+        self.paths: list[str | None] = [None]
+
+
+class Inputs(TorchFunctionMode):
+    """Sees what the program makes of nothing, outside of its modules."""
+
+    def __init__(self, tags: "Tags") -> None:
+        super().__init__()
+        self.tags = tags
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        is_made = isinstance(result, torch.Tensor) and result.is_cuda and len(self.tags.thread.open) == 1
+        if is_made and not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs))):
+            self.tags.tag(result, "input")
+        return result
+
+
+class Tags:
+    """What hooks saw: roles of addresses, and from which allocation on the program is in which module."""
 
     def __init__(self, models: list[torch.nn.Module], optimizers: list[torch.optim.Optimizer]) -> None:
-        super().__init__()
-        self.roles: list[tuple[float, int, str, str | None]] = []
-        self.made: list[tuple[float, int, str | None]] = []
-        self.paths = {}
-        self.owners = {}
-        self.stack: list[torch.nn.Module] = []
+        self.first = allocations()
+        self.roles: list[tuple[int, int, str, str | None]] = []
+        self.places: list[tuple[int, str | None]] = [(0, None)]
+        self.thread = Thread()
+        self.owners: dict[torch.Tensor, str] = {}
         for model in models:
             for path, module in model.named_modules():
-                self.paths[module] = path
-                module.register_forward_pre_hook(lambda module, _: self.stack.append(module))
-                module.register_forward_hook(lambda *_: self.stack.pop() and None)
+                module.register_forward_pre_hook(self.enter(path))
+                module.register_forward_hook(self.leave, always_call=True)
                 for parameter in module.parameters(recurse=False):
                     if parameter not in self.owners:
                         self.owners[parameter] = path
@@ -48,9 +78,64 @@ class Tags(TorchDispatchMode):
                 if parameter.grad is not None:
                     self.tag_gradient(parameter)
             optimizer.register_step_post_hook(lambda optimizer, *_: self.tag_state(optimizer))
+        run = torch.autograd.graph._engine_run_backward
+
+        def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
+            self.watch([root.grad_fn for root in roots if root.grad_fn is not None])
+            back_to = self.places[-1][1]
+            try:
+                return run(roots, *args, **kwargs)
+            finally:
+                self.place(back_to)
+
+        torch.autograd._engine_run_backward = run_backward
+        torch.autograd.graph._engine_run_backward = run_backward
+
+    def place(self, path: str | None) -> None:
+        self.places.append((allocations() - self.first, path))
+
+    def enter(self, path: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            self.thread.open.append(path)
+            self.thread.numbers.append(torch._C._autograd._get_sequence_nr())
+            self.thread.paths.append(path)
+            self.place(path)
+
+        return hook
+
+    def leave(self, *_: Any) -> None:
+        self.thread.open.pop()
+        path = self.thread.open[-1]
+        self.thread.numbers.append(torch._C._autograd._get_sequence_nr())
+        self.thread.paths.append(path)
+        self.place(path)
+
+    def watch(self, nodes: list[Any]) -> None:
+        """Has each node of the graph say that it runs."""
+        seen = set()
+        thread = self.thread
+        while nodes:
+            node = nodes.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            nodes.extend(following for following, _ in node.next_functions if following is not None)
+            if hasattr(node, "variable"):
+                path = self.owners.get(node.variable)
+            else:
+                path = thread.paths[bisect.bisect_right(thread.numbers, node._sequence_nr()) - 1]
+            node.register_prehook(self.run_node(path))
+
+    def run_node(self, path: str | None) -> Callable[[Any], None]:
+        def hook(_: Any) -> None:
+            # A forward inside of backward ends in the node that called it.
+            self.thread.open[0] = path
+            self.place(path)
+
+        return hook
 
     def tag(self, tensor: torch.Tensor, role: str, path: str | None = None) -> None:
-        self.roles.append((time.time_ns() / 1000, tensor.untyped_storage().data_ptr(), role, path))
+        self.roles.append((allocations() - self.first, tensor.untyped_storage().data_ptr(), role, path))
 
     def tag_gradient(self, parameter: torch.Tensor) -> None:
         self.tag(parameter.grad, "gradient", self.owners[parameter])
@@ -65,67 +150,47 @@ class Tags(TorchDispatchMode):
         self.tag(tensor, "activation")
         return tensor.detach()
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
-                now, address = time.time_ns() / 1000, tensor.untyped_storage().data_ptr()
-                if torch._C._current_autograd_node() is None:
-                    self.made.append((now, address, self.paths[self.stack[-1]] if self.stack else None))
-                if not self.stack and not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs))):
-                    self.tag(tensor, "input")
-        return result
-
 
 def independent(program: Callable[..., None]) -> tuple[list[Any], list[int]]:
-    tags: list[Tags] = []
+    made: list[Tags] = []
     contexts: list[Any] = []
 
     def begin(model: Any, optimizer: Any) -> None:
         torch.cuda.memory._record_memory_history(stacks="python")
         models = model if isinstance(model, list) else [model]
-        tags.append(Tags(models, optimizer if isinstance(optimizer, list) else [optimizer]))
-        contexts.extend([tags[0], torch.autograd.graph.saved_tensors_hooks(tags[0].pack, lambda tensor: tensor)])
+        tags = Tags(models, optimizer if isinstance(optimizer, list) else [optimizer])
+        made.append(tags)
+        contexts.extend([Inputs(tags), torch.autograd.graph.saved_tensors_hooks(tags.pack, lambda tensor: tensor)])
         for context in contexts:
             context.__enter__()
 
-    backward = torch.Tensor.backward
-
-    def unwatched(tensor: torch.Tensor) -> None:
-        # PyTorch adds gradients up in another way where operations are watched.
-        for mode in tags:
-            mode.__exit__(None, None, None)
-        backward(tensor)
-        for mode in tags:
-            mode.__enter__()
-
-    torch.Tensor.backward = unwatched
     program(begin)
-    snapshot = torch.cuda.memory._snapshot()
-    events = snapshot["device_traces"][0]
-    known: dict[int, tuple[str, str | None]] = {}
-    made: dict[int, str | None] = {}
+    for context in reversed(contexts):
+        context.__exit__(None, None, None)
+    (tags,) = made
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    allocated = [event for event in events if event["action"] == "alloc"]
+    assert len(allocated) == allocations() - tags.first
     by_address: dict[int, list[int]] = {}
-    for number, event in enumerate(events):
-        if event["action"] == "alloc":
-            by_address.setdefault(event["addr"], []).append(number)
-
-    def last(now: float, address: int) -> int | None:
-        before = [number for number in by_address.get(address, []) if events[number]["time_us"] <= now]
-        return before[-1] if before else None
-
-    for now, address, path in tags[0].made:
-        if (number := last(now, address)) is not None:
-            made.setdefault(number, path)
-    for now, address, role, path in tags[0].roles:
-        number = last(now, address)
-        if number is not None and (number not in known or ORDER.index(role) < ORDER.index(known[number][0])):
-            known[number] = (role, path)
+    for number, event in enumerate(allocated):
+        by_address.setdefault(event["addr"], []).append(number)
+    known: dict[int, tuple[str, str | None]] = {}
+    for count, address, role, path in tags.roles:
+        numbers = by_address.get(address, [])
+        before = bisect.bisect_left(numbers, count)
+        if before and (
+            numbers[before - 1] not in known or ORDER.index(role) < ORDER.index(known[numbers[before - 1]][0])
+        ):
+            known[numbers[before - 1]] = (role, path)
     rows = []
-    for number, event in enumerate(events):
-        if event["action"] == "alloc":
-            role, path = known.get(number, ("temporary", None))
-            rows.append([event["size"], role, path if path is not None else made.get(number, "?")])
+    places = iter(tags.places)
+    here = next(places)
+    following = next(places, None)
+    for number, event in enumerate(allocated):
+        while following is not None and following[0] <= number:
+            here, following = following, next(places, None)
+        role, path = known.get(number, ("temporary", None))
+        rows.append([event["size"], role, path if path is not None else here[1]])
     return rows, at_peak(events)
 
 

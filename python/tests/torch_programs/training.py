@@ -53,29 +53,20 @@ def gan(begin: Callable[..., None]) -> None:
         of_generator.step()
 
 
-class Linear(nn.Linear):
-    """On rows alone: PyTorch takes longer shapes apart in another way while operations are watched."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x.reshape(-1, x.size(-1))).reshape(*x.shape[:-1], -1)
-
-
 class Attention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.into = Linear(width, 3 * width)
-        self.out = Linear(width, width)
+        self.into = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # Of operations that PyTorch takes apart in the same way whether they are watched or not.
         batch, length, width = x.shape
         query, key, value = (
-            part.reshape(batch, length, self.heads, -1).transpose(1, 2).reshape(batch * self.heads, length, -1)
-            for part in self.into(x).chunk(3, dim=-1)
+            part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.into(x).chunk(3, dim=-1)
         )
-        weights = F.dropout(torch.softmax(torch.bmm(query, key.transpose(1, 2)) / 8, dim=-1), 0.1)
-        x = torch.bmm(weights, value).reshape(batch, self.heads, length, -1).transpose(1, 2)
+        x = F.scaled_dot_product_attention(query, key, value, dropout_p=0.1, is_causal=True)
+        x = x.transpose(1, 2)
         return self.out(x.reshape(batch, length, width))
 
 
@@ -86,7 +77,7 @@ class Block(nn.Module):
         self.attention = Attention(width, 8)
         self.norm2 = nn.LayerNorm(width)
         self.feed_forward = nn.Sequential(
-            Linear(width, 4 * width), nn.GELU(), Linear(4 * width, width), nn.Dropout(0.1)
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -101,7 +92,7 @@ class Gpt(nn.Module):
         self.positions = nn.Embedding(256, width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.scores = Linear(width, words, bias=False)
+        self.scores = nn.Linear(width, words, bias=False)
         self.scores.weight = self.tokens.weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -130,26 +121,34 @@ def gpt(late: bool = False, train: str = "") -> Callable:
     return program
 
 
-def convolutions(begin: Callable[..., None]) -> None:
-    model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        Linear(64, 10),
-    ).cuda()
+def resnet50(begin: Callable[..., None]) -> None:
+    from resnet50 import ResNet50
+
+    model = ResNet50().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     begin(model, optimizer)
     for _ in range(3):
-        images, labels = torch.randn(32, 3, 64, 64, device="cuda"), torch.randint(10, (32,), device="cuda")
+        images, labels = torch.randn(8, 3, 128, 128, device="cuda"), torch.randint(1000, (8,), device="cuda")
         optimizer.zero_grad()
         F.cross_entropy(model(images), labels).backward()
         optimizer.step()
+
+
+def lora(begin: Callable[..., None]) -> None:
+    """PEFT's adapters of low rank in a GPT-2 of transformers."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_layer=4, n_head=8, n_embd=256)
+    gpt2 = GPT2LMHeadModel(config)
+    model = get_peft_model(gpt2, LoraConfig(r=8, target_modules=["c_attn"], fan_in_fan_out=True)).cuda()
+    optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad])
+    begin(model, optimizer)
+    for _ in range(3):
+        ids = torch.randint(config.vocab_size, (4, 128), device="cuda")
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 PROGRAMS: dict[str, Callable[[Callable[..., None]], None]] = {
@@ -161,5 +160,6 @@ PROGRAMS: dict[str, Callable[[Callable[..., None]], None]] = {
     "gpt-adamw": gpt(),
     "gpt-adamw-late": gpt(late=True),
     "gpt-part": gpt(train="attention"),
-    "convolutions-sgd": convolutions,
+    "resnet50-sgd": resnet50,
+    "lora-adamw": lora,
 }

@@ -14,6 +14,7 @@ import torch
 
 from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
 from vramscope.torch._hooks import Hooks
+from vramscope.torch._saved_tensors import SavedTensorsHooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +117,10 @@ class Record:
                     f"a recording to {_current._asked_path} is under way: stop it before another begins"
                 )
             _current = self
-        self._purposes = Purposes(torch, max(2 * max_entries, 100_000))
+        self._saved_tensors = SavedTensorsHooks()
+        self._purposes = Purposes(
+            torch, max(2 * max_entries, 100_000), self._saved_tensors.push, self._saved_tensors.pop
+        )
         try:
             if is_starting:
                 self._start()
@@ -207,7 +211,7 @@ class Record:
             self._purposes.add_model(model)
         for optimizer in self._optimizers:
             self._purposes.add_optimizer(optimizer)
-        self._hooks = Hooks(self._purposes)
+        self._hooks = Hooks(self._purposes, self._saved_tensors)
         _observe_out_of_memory()
         if self._every is not None:
             threading.Thread(target=self._write_now_and_then, name="vramscope", daemon=True).start()

@@ -10,6 +10,7 @@ use vramscope::trace::{self, Category, Purpose};
 use super::clock::Line;
 use super::log::{Phase, Role, Switch, Tag};
 use super::modules::ModuleId;
+use super::threads::ThreadId;
 
 /// A note this near to the beginning or end of an allocation is taken to be of it, in nanoseconds: PyTorch's times are whole
 /// microseconds.
@@ -33,6 +34,44 @@ impl Notes {
             complete_since: if complete_since == i64::MIN { i64::MIN } else { line.unix(complete_since) },
         }
     }
+}
+
+/// Where the threads of a program are. Those that are in no phase are left out.
+#[derive(Default)]
+struct Places<'a> {
+    /// The one that has come to its place last is the last.
+    busy: Vec<&'a Switch>,
+}
+
+impl<'a> Places<'a> {
+    fn switch(&mut self, switch: &'a Switch) {
+        self.busy.retain(|busy| busy.thread != switch.thread);
+        if switch.phase != Phase::Other {
+            self.busy.push(switch);
+        }
+    }
+
+    /// The place of an event that names this thread, or none.
+    fn of(&self, thread: Option<ThreadId>) -> (ModuleId, Phase) {
+        let is_it = |busy: &&&Switch| match thread {
+            Some(thread) => busy.thread == thread,
+            // Of threads whose events name none there is one, where PyTorch can have events name them.
+            None => !busy.is_marked,
+        };
+        let place = self.busy.iter().rev().find(is_it);
+        place.map_or((ModuleId::NONE, Phase::Other), |place| (place.module, place.phase))
+    }
+}
+
+/// The thread that an event names; the name is taken out of it, for it is of no use to anybody else.
+fn take_thread(event: &Bound<'_, PyDict>) -> PyResult<Option<ThreadId>> {
+    let key = intern!(event.py(), "user_metadata");
+    let Some(text) = event.get_item(key)? else { return Ok(None) };
+    let thread = text.cast::<PyString>().ok().and_then(|text| ThreadId::of_mark(text.to_str().ok()?));
+    if thread.is_some() {
+        event.set_item(key, "")?;
+    }
+    Ok(thread)
 }
 
 /// One allocation, and what is known of it.
@@ -187,11 +226,13 @@ fn follow<'py>(
     }
     let mut tags = notes.tags.iter().copied().peekable();
     let mut switches = notes.switches.iter().peekable();
-    let mut here = (ModuleId::NONE, Phase::Other);
+    let mut places = Places::default();
+    let has_marks = notes.switches.iter().any(|switch| switch.is_marked);
     // Tags of memory that is not allocated at that moment: it may be in the next.
     let mut early: Vec<Tag> = Vec::new();
     for event in events.iter() {
         let event = event.cast_into::<PyDict>()?;
+        let thread = if has_marks { take_thread(&event)? } else { None };
         let Some(action) = event.get_item(intern!(py, "action"))? else { continue };
         let is_alloc = action.eq(intern!(py, "alloc"))?;
         if !is_alloc && !action.eq(intern!(py, "free_requested"))? {
@@ -208,12 +249,13 @@ fn follow<'py>(
         }
         early.retain(|tag| tag.time + NEAR >= middle);
         while let Some(switch) = switches.next_if(|switch| switch.time < middle) {
-            here = (switch.module, switch.phase);
+            places.switch(switch);
         }
         let address = number(&event, intern!(py, "addr"))?;
         if is_alloc {
             let size = number(&event, intern!(py, "size"))?;
-            let mut allocation = Allocation { entry: event, begin, size, made_in: Some(here), tag: None };
+            let made_in = Some(places.of(thread));
+            let mut allocation = Allocation { entry: event, begin, size, made_in, tag: None };
             early.retain(|tag| {
                 let is_inside = tag.address >= address && tag.address - address < size.max(1);
                 if is_inside {

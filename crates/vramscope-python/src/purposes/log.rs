@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::clock;
 use super::modules::ModuleId;
+use super::threads::ThreadId;
 
 /// What a tensor was seen as. An allocation with several roles has the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,12 +41,22 @@ pub(crate) enum Phase {
     Optimizer,
 }
 
-/// From this time on the program is in this module and phase.
+/// From this time on a thread is in this module and phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Switch {
     pub(crate) time: i64,
+    pub(crate) thread: ThreadId,
     pub(crate) module: ModuleId,
     pub(crate) phase: Phase,
+    /// PyTorch's events name the thread.
+    pub(crate) is_marked: bool,
+}
+
+/// A thread that is in a phase.
+#[derive(Debug, Clone, Copy)]
+struct Busy {
+    thread: ThreadId,
+    is_marked: bool,
 }
 
 /// What stays for many steps: seen again and again at the same place, it is kept once.
@@ -57,6 +68,15 @@ struct Steady {
     last: i64,
 }
 
+/// Whether PyTorch's events name a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marking {
+    Marked,
+    Unmarked,
+    /// They do not yet, and another thread is busy, too.
+    Wanted,
+}
+
 /// The newest tags and switches, and all that is steady.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -64,6 +84,7 @@ pub(crate) struct Log {
     tags: VecDeque<Tag>,
     switches: VecDeque<Switch>,
     steady: BTreeMap<u64, Steady>,
+    busy: Vec<Busy>,
     /// Before this time tags or switches were dropped.
     pub(crate) complete_since: i64,
 }
@@ -76,6 +97,7 @@ impl Log {
             tags: VecDeque::new(),
             switches: VecDeque::new(),
             steady: BTreeMap::new(),
+            busy: Vec::new(),
             complete_since: i64::MIN,
         }
     }
@@ -108,13 +130,38 @@ impl Log {
         }
     }
 
-    pub(crate) fn switch(&mut self, module: ModuleId, phase: Phase) {
+    /// Notes that a thread is in another place now. It says how events of the thread are told from those of others.
+    pub(crate) fn switch(&mut self, thread: ThreadId, module: ModuleId, phase: Phase) -> Marking {
+        let known = self.busy.iter().position(|busy| busy.thread == thread);
+        let marking = match known.and_then(|index| self.busy.get(index)) {
+            Some(busy) if busy.is_marked => Marking::Marked,
+            Some(_) => Marking::Unmarked,
+            None if phase == Phase::Other || self.busy.is_empty() => Marking::Unmarked,
+            None => Marking::Wanted,
+        };
+        match known {
+            Some(index) if phase == Phase::Other => drop(self.busy.swap_remove(index)),
+            None if phase != Phase::Other => self.busy.push(Busy { thread, is_marked: false }),
+            _ => {}
+        }
         if self.switches.len() >= self.capacity
             && let Some(dropped) = self.switches.pop_front()
         {
             self.complete_since = self.complete_since.max(dropped.time);
         }
-        self.switches.push_back(Switch { time: clock::now(), module, phase });
+        let is_marked = marking == Marking::Marked;
+        self.switches.push_back(Switch { time: clock::now(), thread, module, phase, is_marked });
+        if phase == Phase::Other { Marking::Unmarked } else { marking }
+    }
+
+    /// Events of a thread name it since its last switch.
+    pub(crate) fn mark(&mut self, thread: ThreadId) {
+        if let Some(busy) = self.busy.iter_mut().find(|busy| busy.thread == thread) {
+            busy.is_marked = true;
+        }
+        if let Some(switch) = self.switches.iter_mut().rev().find(|switch| switch.thread == thread) {
+            switch.is_marked = true;
+        }
     }
 
     /// All tags in the order of time.

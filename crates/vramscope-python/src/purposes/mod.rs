@@ -4,24 +4,29 @@
 //! recording is written, PyTorch's history says which allocation had that address at that time ([`join`]). Hooks run some
 //! thousand times a step, so each of them is native from end to end, and never raises.
 
+mod backward;
 mod clock;
+mod functions;
 mod join;
 mod log;
 mod modules;
 mod tensors;
+mod threads;
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 
+use backward::PassEnd;
 use clock::Moment;
-use log::{Log, Phase, Role};
+use functions::Functions;
+use log::{Log, Marking, Phase, Role};
 use modules::{ModuleId, Modules};
 use tensors::Types;
+use threads::{Thread, ThreadId};
 
 /// What the hooks of one recording know. Python is never called while it is locked.
 struct State {
@@ -29,17 +34,6 @@ struct State {
     modules: Modules,
     /// A module that no path leads to was entered: the model has changed since its paths were asked for.
     has_strangers: bool,
-}
-
-/// What a thread is in.
-struct ThreadState {
-    recording: u64,
-    stack: Vec<(usize, ModuleId)>,
-    module: ModuleId,
-}
-
-thread_local! {
-    static THREAD: RefCell<ThreadState> = const { RefCell::new(ThreadState { recording: 0, stack: Vec::new(), module: ModuleId::NONE }) };
 }
 
 static RECORDINGS: AtomicU64 = AtomicU64::new(0);
@@ -51,18 +45,27 @@ pub(crate) struct Purposes {
     begin: Moment,
     state: Mutex<State>,
     is_on: AtomicBool,
-    is_in_backward: AtomicBool,
+    /// Backward passes up to this number have ended, or failed.
+    ended_pass: AtomicI64,
+    /// The newest backward pass.
+    newest_pass: AtomicI64,
     types: Types,
-    /// Has a function called when a backward pass ends; PyTorch's own.
-    queue_callback: Py<PyAny>,
+    functions: Functions,
+    /// Lends the hooks for saved tensors to a thread, and takes them back (`python/vramscope/torch/_hooks.py`).
+    lend: Py<PyAny>,
+    take_back: Py<PyAny>,
 }
 
 #[pymethods]
 impl Purposes {
     /// Hooks that keep at most `capacity` notes of each kind.
     #[new]
-    fn new(torch: &Bound<'_, PyAny>, capacity: usize) -> PyResult<Self> {
-        let py = torch.py();
+    fn new(
+        torch: &Bound<'_, PyAny>,
+        capacity: usize,
+        lend: Py<PyAny>,
+        take_back: Py<PyAny>,
+    ) -> PyResult<Self> {
         Ok(Self {
             recording: RECORDINGS.fetch_add(1, Ordering::Relaxed) + 1,
             begin: Moment::now(),
@@ -72,14 +75,12 @@ impl Purposes {
                 has_strangers: false,
             }),
             is_on: AtomicBool::new(true),
-            is_in_backward: AtomicBool::new(false),
+            ended_pass: AtomicI64::new(-1),
+            newest_pass: AtomicI64::new(-1),
             types: Types::of(torch)?,
-            queue_callback: torch
-                .getattr(intern!(py, "autograd"))?
-                .getattr(intern!(py, "Variable"))?
-                .getattr(intern!(py, "_execution_engine"))?
-                .getattr(intern!(py, "queue_callback"))?
-                .unbind(),
+            functions: Functions::of(torch)?,
+            lend,
+            take_back,
         })
     }
 
@@ -113,15 +114,23 @@ impl Purposes {
         if !this.is_on() {
             return;
         }
+        let py = slf.py();
         let object = module.as_ptr() as usize;
-        let is_outermost = this.with_thread(|thread| {
+        let phase = this.phase(py);
+        let (is_outermost, caller) = this.with_thread(|thread| {
             // A model does not call itself: what is said to be open was left by an exception that no hook sees.
             if thread.stack.first().is_some_and(|first| first.0 == object) {
                 thread.stack.clear();
             }
-            thread.stack.is_empty()
+            (thread.stack.is_empty(), thread.module)
         });
+        if is_outermost {
+            this.lend_hooks(py, phase);
+        }
+        Self::watch_last_node(slf, caller, args);
         let known = this.state().modules.id(object);
+        // A forward inside of a backward pass is a part of one that was seen.
+        let is_outermost = is_outermost && phase == Phase::Forward;
         let id = match known {
             Some(id) if !is_outermost || !this.state().modules.is_root(id) => id,
             None if !is_outermost => this.add_stranger(slf, module),
@@ -131,31 +140,42 @@ impl Purposes {
                 this.state().modules.id(object).unwrap_or_default()
             }
         };
-        this.with_thread(|thread| {
-            thread.stack.push((object, id));
-            this.switch(thread, id, this.phase());
-        });
+        this.with_thread(|thread| thread.stack.push((object, id)));
+        this.go(py, id, phase);
     }
 
     /// After a module's forward, also where it raised.
-    #[pyo3(signature = (module, _args, _output, /))]
-    fn leave(&self, module: &Bound<'_, PyAny>, _args: &Bound<'_, PyAny>, _output: &Bound<'_, PyAny>) {
-        if !self.is_on() {
+    #[pyo3(signature = (module, _args, output, /))]
+    fn leave(
+        slf: &Bound<'_, Self>,
+        module: &Bound<'_, PyAny>,
+        _args: &Bound<'_, PyAny>,
+        output: &Bound<'_, PyAny>,
+    ) {
+        let this = slf.get();
+        if !this.is_on() {
             return;
         }
+        let py = slf.py();
         let object = module.as_ptr() as usize;
-        self.with_thread(|thread| {
-            // An exception that is not an error leaves modules open.
-            let Some(position) = thread.stack.iter().rposition(|open| open.0 == object) else { return };
-            thread.stack.truncate(position);
-            match thread.stack.last() {
-                Some(&(_, id)) => self.switch(thread, id, self.phase()),
-                None if self.is_in_backward.load(Ordering::Relaxed) => {
-                    self.switch(thread, ModuleId::NONE, Phase::Backward);
-                }
-                None => self.switch(thread, ModuleId::NONE, Phase::Other),
-            }
+        // An exception that is not an error leaves modules open.
+        let left = this.with_thread(|thread| {
+            let position = thread.stack.iter().rposition(|open| open.0 == object)?;
+            thread.stack.get(position).map(|&(_, id)| (position, id))
         });
+        let Some((position, id)) = left else { return };
+        Self::watch_last_node(slf, id, output);
+        let caller = this.with_thread(|thread| {
+            thread.stack.truncate(position);
+            thread.stack.last().map(|&(_, id)| id)
+        });
+        match caller {
+            Some(id) => this.go(py, id, this.phase(py)),
+            None => {
+                this.go_back(py);
+                this.take_back_hooks(py);
+            }
+        }
     }
 
     /// A tensor is saved for backward. What autograd keeps is not the tensor itself, which may hold the node that saves it.
@@ -173,7 +193,11 @@ impl Purposes {
                     self.state().log.tag(clock::now(), address, role, ModuleId::NONE);
                 }
             }
-            self.with_thread(|thread| thread.module)
+            let node = self.functions.next_node(py).saturating_sub(1);
+            self.with_thread(|thread| {
+                thread.saved = (node, thread.module);
+                thread.module
+            })
         } else {
             ModuleId::NONE
         };
@@ -197,33 +221,9 @@ impl Purposes {
             }
         }
         if this.is_on() {
-            let module = ModuleId::of_number(saved.get_item(2)?.extract()?);
-            if !this.is_in_backward.swap(true, Ordering::Relaxed) {
-                let ended = slf.getattr(intern!(py, "end_backward"))?;
-                if this.queue_callback.bind(py).call1((ended,)).is_err() {
-                    // Not in a backward pass: the program looks at a node by itself.
-                    this.is_in_backward.store(false, Ordering::Relaxed);
-                    return Ok(tensor.unbind());
-                }
-                this.with_thread(|thread| this.switch(thread, module, Phase::Backward));
-            } else {
-                this.with_thread(|thread| {
-                    if thread.module != module {
-                        this.switch(thread, module, Phase::Backward);
-                    }
-                });
-            }
+            Self::run_node(slf, ModuleId::of_number(saved.get_item(2)?.extract()?));
         }
         Ok(tensor.unbind())
-    }
-
-    /// A backward pass has ended: its gradients are in place.
-    fn end_backward(&self, py: Python<'_>) {
-        self.is_in_backward.store(false, Ordering::Relaxed);
-        if self.is_on() {
-            self.with_thread(|thread| self.switch(thread, ModuleId::NONE, Phase::Other));
-            self.tag_gradients(py);
-        }
     }
 
     /// Before an optimizer's step.
@@ -235,9 +235,8 @@ impl Purposes {
         _kwargs: &Bound<'_, PyAny>,
     ) {
         if self.is_on() {
-            self.is_in_backward.store(false, Ordering::Relaxed);
             self.tag_optimizer(optimizer, false);
-            self.with_thread(|thread| self.switch(thread, ModuleId::NONE, Phase::Optimizer));
+            self.go(optimizer.py(), ModuleId::NONE, Phase::Optimizer);
         }
     }
 
@@ -245,9 +244,14 @@ impl Purposes {
     #[pyo3(signature = (optimizer, _args, _kwargs, /))]
     fn after_step(&self, optimizer: &Bound<'_, PyAny>, _args: &Bound<'_, PyAny>, _kwargs: &Bound<'_, PyAny>) {
         if self.is_on() {
-            self.with_thread(|thread| self.switch(thread, ModuleId::NONE, Phase::Other));
+            self.go_back(optimizer.py());
             self.tag_state(optimizer);
         }
+    }
+
+    /// The number of the last node of this thread that has saved a tensor.
+    fn last_saved(&self) -> u64 {
+        self.with_thread(|thread| thread.saved.0)
     }
 
     /// A module is gone.
@@ -278,23 +282,104 @@ impl Purposes {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    fn phase(&self) -> Phase {
-        if self.is_in_backward.load(Ordering::Relaxed) { Phase::Backward } else { Phase::Forward }
+    /// What a module that is called now is a part of.
+    fn phase(&self, py: Python<'_>) -> Phase {
+        if self.functions.pass(py).is_some() { Phase::Backward } else { Phase::Forward }
     }
 
-    fn with_thread<R>(&self, then: impl FnOnce(&mut ThreadState) -> R) -> R {
-        THREAD.with_borrow_mut(|thread| {
-            if thread.recording != self.recording {
-                *thread =
-                    ThreadState { recording: self.recording, stack: Vec::new(), module: ModuleId::NONE };
+    fn with_thread<R>(&self, then: impl FnOnce(&mut Thread) -> R) -> R {
+        threads::with_thread(self.recording, then)
+    }
+
+    /// This thread is in another place now.
+    fn go(&self, py: Python<'_>, module: ModuleId, phase: Phase) {
+        let (thread, was_marked) = self.with_thread(|thread| {
+            thread.module = module;
+            (thread.id, thread.is_marked)
+        });
+        let marking = self.state().log.switch(thread, module, phase);
+        let is_marked = match marking {
+            Marking::Marked => true,
+            Marking::Wanted if was_marked || self.functions.replace_metadata(py, "", &thread.mark()) => {
+                self.state().log.mark(thread);
+                true
             }
-            then(thread)
-        })
+            // Where it is no longer there, the program has written what it wants.
+            _ if was_marked => {
+                self.functions.replace_metadata(py, &thread.mark(), "");
+                false
+            }
+            _ => false,
+        };
+        if is_marked != was_marked {
+            self.with_thread(|thread| thread.is_marked = is_marked);
+        }
     }
 
-    fn switch(&self, thread: &mut ThreadState, module: ModuleId, phase: Phase) {
-        thread.module = module;
-        self.state().log.switch(module, phase);
+    /// This thread is back where it was before it came into a module or an optimizer.
+    fn go_back(&self, py: Python<'_>) {
+        let (open, node) = self.with_thread(|thread| (thread.stack.last().map(|&(_, id)| id), thread.node));
+        match (self.phase(py), open) {
+            (Phase::Backward, None) => self.go(py, node, Phase::Backward),
+            (phase, Some(id)) => self.go(py, id, phase),
+            (_, None) => self.go(py, ModuleId::NONE, Phase::Other),
+        }
+    }
+
+    /// A node of this module runs in a backward pass.
+    fn run_node(slf: &Bound<'_, Self>, module: ModuleId) {
+        let this = slf.get();
+        let py = slf.py();
+        // Outside of backward passes the program looks at a node by itself.
+        let Some(pass) = this.functions.pass(py).filter(|_| this.is_on()) else { return };
+        let ended = this.ended_pass.load(Ordering::Relaxed);
+        let (thread, is_new, was_elsewhere) = this.with_thread(|thread| {
+            // A pass inside of another one ends before that.
+            let is_new = thread.pass <= ended;
+            if is_new {
+                thread.pass = pass;
+            }
+            thread.node = module;
+            (thread.id, is_new, thread.module != module)
+        });
+        if is_new {
+            this.newest_pass.fetch_max(pass, Ordering::Relaxed);
+            if let Ok(end) = Bound::new(py, PassEnd::new(slf, pass, thread)) {
+                let _ = this.functions.at_end_of_pass(end.as_any());
+            }
+        }
+        if is_new || was_elsewhere {
+            this.go(py, module, Phase::Backward);
+        }
+    }
+
+    /// A backward pass has ended: its gradients are in place.
+    fn end_pass(&self, py: Python<'_>, pass: i64, thread: ThreadId) {
+        self.ended_pass.fetch_max(pass, Ordering::Relaxed);
+        if !self.is_on() {
+            return;
+        }
+        if self.with_thread(|this| this.id == thread) {
+            self.go(py, ModuleId::NONE, Phase::Other);
+        } else {
+            self.state().log.switch(thread, ModuleId::NONE, Phase::Other);
+        }
+        self.tag_gradients(py);
+    }
+
+    /// A thread that has come into a model has the hooks for saved tensors until it leaves it.
+    fn lend_hooks(&self, py: Python<'_>, phase: Phase) {
+        // A backward pass has those of the thread that began it.
+        if phase == Phase::Forward && !self.with_thread(|thread| thread.has_lent_hooks) {
+            let has_lent = self.lend.bind(py).call0().is_ok_and(|lent| lent.is_truthy().unwrap_or(false));
+            self.with_thread(|thread| thread.has_lent_hooks = has_lent);
+        }
+    }
+
+    fn take_back_hooks(&self, py: Python<'_>) {
+        if self.with_thread(|thread| std::mem::take(&mut thread.has_lent_hooks)) {
+            let _ = self.take_back.bind(py).call0();
+        }
     }
 
     /// Asks a model for its modules.
@@ -334,7 +419,8 @@ impl Purposes {
         args: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let had_strangers = std::mem::take(&mut self.state().has_strangers);
-        self.is_in_backward.store(false, Ordering::Relaxed);
+        // A pass that failed does not say that it has ended.
+        self.ended_pass.fetch_max(self.newest_pass.load(Ordering::Relaxed), Ordering::Relaxed);
         if is_new || had_strangers {
             Self::discover(slf, module, false)?;
         }

@@ -33,13 +33,24 @@ struct Known {
     reference: Py<PyWeakrefReference>,
 }
 
+#[derive(Debug)]
+struct Path {
+    text: String,
+    /// The program named the model it is a path in.
+    is_given: bool,
+    /// How many modules that are left have it.
+    live: u32,
+}
+
 /// Every module that was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     by_object: HashMap<usize, Known>,
     by_reference: HashMap<usize, usize>,
-    /// The path of each, by its number, and whether the program named the model it is a path in.
-    paths: Vec<(String, bool)>,
+    /// By their numbers.
+    paths: Vec<Path>,
+    /// Numbers of paths in models that the program did not name. Modules that are made anew for each step share them.
+    found: HashMap<String, ModuleId>,
     /// Which module a parameter belongs to, by the parameter's place: the first that has it.
     owners: HashMap<usize, ModuleId>,
 }
@@ -59,20 +70,48 @@ impl Modules {
         reference: Py<PyWeakrefReference>,
     ) -> Option<Py<PyWeakrefReference>> {
         if let Some(known) = self.by_object.get(&object) {
-            if let Some((before, was_given)) = known.id.index().and_then(|index| self.paths.get_mut(index))
-                && !*was_given
-                && (is_given || path.len() > before.len())
+            let id = known.id;
+            if let Some(before) = id.index().and_then(|index| self.paths.get_mut(index))
+                && !before.is_given
+                && (is_given || path.len() > before.text.len())
             {
-                path.clone_into(before);
-                *was_given = is_given;
+                self.found.remove(&before.text);
+                if before.live <= 1 {
+                    path.clone_into(&mut before.text);
+                    before.is_given = is_given;
+                    if !is_given {
+                        self.found.insert(path.to_owned(), id);
+                    }
+                } else {
+                    before.live -= 1;
+                    let id = self.number(path, is_given);
+                    if let Some(known) = self.by_object.get_mut(&object) {
+                        known.id = id;
+                    }
+                }
             }
             return Some(reference);
         }
-        self.paths.push((path.to_owned(), is_given));
-        let id = ModuleId(u32::try_from(self.paths.len()).unwrap_or(0));
+        let id = self.number(path, is_given);
         self.by_reference.insert(reference.as_ptr() as usize, object);
         self.by_object.insert(object, Known { id, reference });
         None
+    }
+
+    /// A number for one more module of this path.
+    fn number(&mut self, path: &str, is_given: bool) -> ModuleId {
+        if let Some(&id) = self.found.get(path).filter(|_| !is_given)
+            && let Some(known) = id.index().and_then(|index| self.paths.get_mut(index))
+        {
+            known.live += 1;
+            return id;
+        }
+        self.paths.push(Path { text: path.to_owned(), is_given, live: 1 });
+        let id = ModuleId(u32::try_from(self.paths.len()).unwrap_or(0));
+        if !is_given {
+            self.found.insert(path.to_owned(), id);
+        }
+        id
     }
 
     /// Lets a module that another one has made for a moment count as that one.
@@ -85,6 +124,9 @@ impl Modules {
         if self.by_object.contains_key(&object) {
             return Some(reference);
         }
+        if let Some(path) = id.index().and_then(|index| self.paths.get_mut(index)) {
+            path.live += 1;
+        }
         self.by_reference.insert(reference.as_ptr() as usize, object);
         self.by_object.insert(object, Known { id, reference });
         None
@@ -93,7 +135,11 @@ impl Modules {
     /// A module is gone; another one may come to lie where it was.
     pub(crate) fn forget(&mut self, reference: usize) -> Option<Py<PyWeakrefReference>> {
         let object = self.by_reference.remove(&reference)?;
-        self.by_object.remove(&object).map(|known| known.reference)
+        let known = self.by_object.remove(&object)?;
+        if let Some(path) = known.id.index().and_then(|index| self.paths.get_mut(index)) {
+            path.live = path.live.saturating_sub(1);
+        }
+        Some(known.reference)
     }
 
     /// Every module that is left, in no order.
@@ -111,7 +157,7 @@ impl Modules {
     }
 
     pub(crate) fn path(&self, id: ModuleId) -> Option<&str> {
-        id.index().and_then(|index| self.paths.get(index)).map(|(path, _)| path.as_str())
+        id.index().and_then(|index| self.paths.get(index)).map(|path| path.text.as_str())
     }
 
     /// It is the outermost module of a model, as far as is known.

@@ -43,7 +43,7 @@ def test_a_report_of_nothing_is_its_header():
         assert report(CupyMemoryProfileHook(), unit) == "FunctionName  UsedBytes  AcquiredBytes  Occurrence\n"
 
 
-@pytest.mark.skipif("cupy" in sys.modules or "torch" in sys.modules, reason="there is memory to count")
+@pytest.mark.skipif("cupy" in sys.modules or "torch" in sys.modules, reason="needs no-gpu: there is memory to count")
 def test_without_an_allocator_there_is_nothing_to_count():
     with pytest.raises(vramscope.VramscopeError, match="import torch or cupy"):
         CupyMemoryProfileHook().__enter__()

@@ -262,6 +262,84 @@ def test_a_hook_that_raises_refuses_the_request():
     assert report(after) == "_root (0.00B, 0.00B)\n"
 
 
+CALLBACKS = [f"{what}_{when}process" for what in ("alloc", "malloc", "free") for when in ("pre", "post")]
+
+
+def heard(base, raising, capacity):
+    """What three nested hooks with this base hear of a program, and what it sees, where one callback raises."""
+    events = []
+
+    def hook(label):
+        def tells(callback):
+            def call(_, **kwargs):
+                events.append(
+                    (label, callback, *((name, kwargs[name]) for name in ("size", "mem_size") if name in kwargs))
+                )
+                if label == "second" and callback == raising:
+                    raise ValueError(raising)
+
+            return call
+
+        return type(label, (base,), {"name": label, **{callback: tells(callback) for callback in CALLBACKS}})()
+
+    pool = pool_on(Device(capacity))
+    with hook("first"), hook("second"), hook("third"):
+        for size in (1000, 9000, 1000):
+            try:
+                memory = pool.malloc(size)
+                events.append(("given", size))
+                memory.mem.free()
+            except Exception as error:
+                events.append((type(error).__name__, str(error)))
+    # A block may lie in a cycle of the exception's.
+    gc.collect()
+    return events, pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks()
+
+
+@pytest.mark.parametrize("raising", [None, *CALLBACKS])
+@pytest.mark.parametrize("capacity", [1 << 20, 5000])
+def test_exceptions_in_callbacks_do_what_they_do_in_cupys(raising, capacity):
+    base = cupy().cuda.MemoryHook
+    found = heard(MemoryHook, raising, capacity)
+    assert found == heard(base, raising, capacity)
+    assert raising is None or any(event[:2] == ("second", raising) for event in found[0])
+
+
+def test_threads_have_hooks_of_their_own_and_may_share_one():
+    cupy()
+    pools = [pool_on(Device()) for _ in range(4)]
+    shared, own, errors = named(LineProfileHook()), [LineProfileHook() for _ in pools], []
+    cupys = [theirs().LineProfileHook() for _ in pools]
+    for hook in cupys:
+        hook.name = "Theirs"
+    together = threading.Barrier(len(pools))
+
+    def work(i):
+        try:
+            with shared, own[i], cupys[i]:
+                together.wait(60)
+                for n in range(300):
+                    held = pools[i].malloc(512 * (i + 1))
+                    pools[i].malloc(512 * n)
+                    del held
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=[i]) for i in range(len(pools))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert [report(hook) for hook in own] == [report(hook) for hook in cupys]
+    # What was shared has what all have together.
+    for what in ("used_bytes", "acquired_bytes"):
+        assert sum(getattr(line, what) for line in shared.lines()) == sum(
+            getattr(line, what) for hook in own for line in hook.lines()
+        )
+    assert sum(line.used_bytes for line in shared.lines()) == 512 * (300 * 10 + 4 * sum(range(300)))
+
+
 def test_an_exception_in_the_block_passes_and_takes_the_hook_away():
     cupy()
     from cupy.cuda.memory_hook import get_memory_hooks

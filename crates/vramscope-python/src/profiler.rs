@@ -22,15 +22,17 @@ pub(crate) fn out_of_memory_words(message: &str) -> Option<&'static str> {
     words(message)
 }
 
-/// One look at a device: microseconds since the Unix epoch, and the bytes allocated, reserved, in use by anyone, and in all.
-type Look = (i64, u64, u64, u64, u64);
+/// One look at a device: microseconds since the Unix epoch, and the bytes allocated, free in segments in use where that is known,
+/// reserved, in use by anyone, and in all.
+type Look = (i64, u64, Option<u64>, u64, u64, u64);
 
 /// What device memory outside of the pool is, as JSON, of looks in the order of time.
 #[pyfunction]
 pub(crate) fn hidden_memory(looks: Vec<Look>) -> PyResult<String> {
-    let sample = |(time_us, allocated, reserved, used, total)| {
+    let sample = |(time_us, allocated, split, reserved, used, total): Look| {
         let now = Reading {
-            allocated: Some(allocated),
+            // All of what is reserved that fragments do not take: whole segments that are cached go back to the device on demand.
+            allocated: Some(split.map_or(allocated, |split| reserved.saturating_sub(split))),
             reserved: Some(reserved),
             device_used: Some(used),
             device_total: Some(total),

@@ -65,9 +65,9 @@ def run_pytest(folder, *arguments, text=TESTS):
 
 @pytest.fixture
 def _cuda():
-    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    torch = pytest.importorskip("torch", reason="needs torch")
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,76 @@ def test_a_baseline_that_is_none_is_refused(tmp_path):
     done = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text="def test_it(): pass")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "vram.json is no baseline" in done.stderr
+
+
+@pytest.mark.parametrize("tests", ["[]", '{"test_it.py::test_it": 1}', '{"test_it.py::test_it": {"kept_bytes": 1}}'])
+def test_tests_of_a_baseline_that_are_none_are_refused(tmp_path, tests):
+    (tmp_path / "vram.json").write_text(f'{{"tests": {tests}}}')
+    done = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text="def test_it(): pass")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "vram.json is no baseline" in done.stderr
+
+
+def test_a_baseline_without_a_file_is_refused(tmp_path):
+    done = run_pytest(tmp_path, "--vramscope-update-baseline", text="def test_it(): pass")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--vramscope-update-baseline needs --vramscope-baseline FILE" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("limit_vram", "limit_vram: limit_vram() missing 1 required positional argument: 'size'"),
+        ("limit_vram('2 GiX')", "limit_vram: '2 GiX' is no size: write it as 2 GiB, 500 MB or a number of bytes"),
+        (
+            "limit_vram_leaks(bytes=3)",
+            "limit_vram_leaks: limit_vram_leaks() got an unexpected keyword argument 'bytes'",
+        ),
+    ],
+)
+def test_markers_that_are_wrong_say_so(tmp_path, marker, said):
+    done = run_pytest(tmp_path, text=f"import pytest\n\n@pytest.mark.{marker}\ndef test_it(): pass")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert said in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+DEVICES = """
+import pytest, torch
+
+def tensor(mib, device):
+    return torch.empty(mib << 20, dtype=torch.uint8, device=device)
+
+kept = []
+
+@pytest.fixture(autouse=True)
+def begun():
+    for device in ("cuda:0", "cuda:1"):
+        tensor(1, device)
+
+@pytest.mark.limit_vram("8 MiB", "cuda:1")
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+def test_second(device):
+    tensor(16, device)
+
+@pytest.mark.limit_vram("64 MiB")
+@pytest.mark.limit_vram_leaks("1 MiB", device="cuda:1")
+def test_both():
+    kept.append(tensor(4, "cuda:1"))
+"""
+
+
+@pytest.mark.usefixtures("_cuda")
+def test_each_limit_is_of_its_device(tmp_path):
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    done = run_pytest(tmp_path, text=DEVICES)
+    assert "2 failed, 1 passed" in done.stdout, done.stdout
+    assert "limit_vram: the test rose 16.00 MiB" in done.stdout
+    assert "limit_vram_leaks: the test left 4.00 MiB allocated; allowed are 1.00 MiB" in done.stdout
+    assert "test_second[cuda:1]" in done.stdout
 
 
 @pytest.mark.usefixtures("_cuda")
@@ -148,7 +218,7 @@ def test_a_baseline(tmp_path):
 
 @pytest.mark.usefixtures("_cuda")
 def test_with_xdist(tmp_path):
-    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    pytest.importorskip("xdist", reason="needs xdist")
     done = run_pytest(tmp_path, "-p", "xdist", "-n", "2", "--vramscope")
     assert "3 failed, 4 passed" in done.stdout, done.stdout
     assert "test_it.py::test_big" in done.stdout[done.stdout.index(" GPU memory ") :]

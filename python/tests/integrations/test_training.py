@@ -7,13 +7,13 @@ import pytest
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = pytest.importorskip("torch", reason="needs torch")
 
 
 @pytest.fixture(autouse=True)
 def _cuda():
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
 
 
 def test_tensorboard(tmp_path):
@@ -82,6 +82,39 @@ def test_transformers(tmp_path):
         assert entry["vram_device_used_bytes"] >= entry["vram_reserved_bytes"] + entry["vram_hidden_bytes"] > 0
 
 
+def test_transformers_with_tensorboard(tmp_path, monkeypatch, caplog):
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    pytest.importorskip("accelerate", reason="needs accelerate")
+    pytest.importorskip("tensorboard", reason="needs tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from vramscope.integrations.transformers import VramscopeCallback
+
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "events"))
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=2,
+        logging_steps=1,
+        per_device_train_batch_size=4,
+        report_to="tensorboard",
+        disable_tqdm=True,
+        save_strategy="no",
+    )
+    behind = VramscopeCallback()
+    trainer = transformers.Trainer(model=Net(), args=arguments, train_dataset=Rows(), callbacks=[behind])
+    trainer.train()
+    assert "tensorboard will not have vramscope's numbers" in caplog.text
+    caplog.clear()
+    assert behind.add_to(trainer) is behind
+    trainer.train()
+    assert not caplog.text
+    assert trainer.callback_handler.callbacks.count(behind) == 1
+    events = EventAccumulator(str(tmp_path / "events"))
+    events.Reload()
+    peaks = events.Scalars("train/vram_peak_bytes")
+    assert {event.step for event in peaks} == {1, 2}
+    assert peaks[-1].value > 0
+
+
 def test_lightning(tmp_path):
     lightning = pytest.importorskip("lightning.pytorch", reason="needs lightning")
     from vramscope.integrations.lightning import VramscopeCallback
@@ -133,7 +166,8 @@ def test_lightning(tmp_path):
 
 
 def test_magics(capsys):
-    pytest.importorskip("IPython", reason="needs IPython")
+    pytest.importorskip("IPython", reason="needs ipython")
+    from IPython.core.error import UsageError
     from IPython.testing.globalipapp import get_ipython, start_ipython
 
     shell: InteractiveShell = start_ipython() or get_ipython()
@@ -161,5 +195,9 @@ def test_magics(capsys):
     assert lines[5].endswith("2")
     failed = shell.run_cell("%%vram\nd = tensor(2)\nraise ValueError('its own')")
     assert isinstance(failed.error_in_exec, ValueError)
-    assert "(+2.00 MiB), kept +2.00 MiB" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "(+2.00 MiB), kept +2.00 MiB" in said
+    # The traceback has the line of the cell.
+    assert "raise ValueError('its own')" in said
+    assert isinstance(shell.run_cell("%%vram -x\n1").error_in_exec, UsageError)
     assert torch.cuda.memory_allocated() - start == 14 << 20

@@ -10,7 +10,7 @@ import pytest
 import vramscope
 from vramscope import GPUMemoryProfiler, MemoryTracker, profile_function
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = pytest.importorskip("torch", reason="needs torch")
 MiB = 1024 * 1024
 
 
@@ -19,7 +19,7 @@ def _cuda(request):
     if "without_cuda" in request.node.name:
         return
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
     gc.collect()
     # What cuBLAS keeps for its next call is allocated as tensors are.
     torch._C._cuda_clearCublasWorkspaces()

@@ -1,6 +1,7 @@
 """Samples, alerts, phases, the watchdog and the flight recorder, on a device of counters."""
 
 import csv
+import dataclasses
 import json
 import threading
 
@@ -301,4 +302,45 @@ def test_ranks_are_the_launchers(device, monkeypatch):
         monkeypatch.setenv(name, value)
     identity = MemoryTracker(source=device).distributed_identity
     assert identity == {"job_id": "42", "rank": 3, "local_rank": 1, "world_size": 8}
-    assert MemoryTracker(source=device, rank=0, world_size=2).distributed_identity["local_rank"] == 0
+    # What is not given is the launcher's, as in gpumemprof.
+    assert MemoryTracker(source=device, rank=0, world_size=2).distributed_identity["local_rank"] == 1
+
+
+def test_what_is_cached_is_not_fragmentation_where_fragments_are_known(device, tracker):
+    device.malloc(100 * MiB)
+    device.reserved = 300 * MiB
+    device.others = 200 * MiB
+    with tracker:
+        for _ in range(4):
+            tracker._sample()
+    assert "fragmentation_like" not in {found["classification"] for found in tracker.hidden_memory()["findings"]}
+    tracker.clear_events()
+    device.split = 150 * MiB
+    with tracker:
+        for _ in range(4):
+            tracker._sample()
+    found = {found["classification"]: found for found in tracker.hidden_memory()["findings"]}
+    assert found["fragmentation_like"]["average_ratio"] == 0.5
+    # Without them, it is all that is reserved and not allocated.
+    events = [dataclasses.replace(event, inactive_split=None) for event in tracker.get_events()]
+    found = {found["classification"]: found for found in hidden_memory(events)["findings"]}
+    assert found["fragmentation_like"]["average_ratio"] == 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "identity"),
+    [
+        ({}, {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, (3, 1, 8)),
+        ({"rank": 7, "world_size": 16}, {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, (7, 1, 16)),
+        ({"rank": 7, "world_size": 16}, {}, (7, 7, 16)),
+        ({"world_size": 16}, {"SLURM_PROCID": "9", "SLURM_LOCALID": "x", "SLURM_NTASKS": "12"}, (9, 9, 16)),
+        ({}, {"WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, (2, 2, 4)),
+    ],
+)
+def test_what_is_not_given_is_what_the_launcher_says(monkeypatch, device, given, said, identity):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    found = MemoryTracker(source=device, **given).distributed_identity
+    assert (found["rank"], found["local_rank"], found["world_size"]) == identity

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from vramscope.profiler import GPUMemoryProfiler, ProfileResult, format_bytes
@@ -29,8 +30,13 @@ class VramMagics(Magics):  # type: ignore[misc, unused-ignore]
         With `-l`, each statement of the cell has its own line, and errors go on as ever.
         """
         by_line = cell is not None and line.strip() in ("-l", "--lines")
+        if cell is not None and line.strip() and not by_line:
+            raise UsageError(f"%%vram has the option -l, and no {line.strip()!r}")
         source = line if cell is None else cell
-        body = ast.parse(self.shell.transform_cell(source)).body
+        code = self.shell.transform_cell(source)
+        # The name under which IPython keeps the source, so that tracebacks and stacks have its lines.
+        file = self.shell.compile.cache(code, self.shell.execution_count, raw_code=source)
+        body = ast.parse(code).body
         profiler = self.profiler
         if profiler is None:
             profiler = VramMagics.profiler = GPUMemoryProfiler(max_results=1000)
@@ -41,13 +47,13 @@ class VramMagics(Magics):  # type: ignore[misc, unused-ignore]
             with whole:
                 for i, statement in enumerate(body):
                     if not by_line:
-                        value = self._run(statement, last=i == len(body) - 1)
+                        value = self._run(statement, file, last=i == len(body) - 1)
                         continue
                     shown = ast.unparse(statement).splitlines()[0]
                     part = profiler.profile_context(shown)
                     try:
                         with part:
-                            value = self._run(statement, last=i == len(body) - 1)
+                            value = self._run(statement, file, last=i == len(body) - 1)
                     finally:
                         if part.result is not None:
                             rows.append((shown, part.result))
@@ -58,12 +64,12 @@ class VramMagics(Magics):  # type: ignore[misc, unused-ignore]
         if value is not None:
             self.shell.displayhook(value)
 
-    def _run(self, statement: ast.stmt, *, last: bool) -> Any:
+    def _run(self, statement: ast.stmt, file: str, *, last: bool) -> Any:
         """Runs a statement in the user's names; returns the value of a last expression."""
         names = self.shell.user_ns
         if last and isinstance(statement, ast.Expr):
-            return eval(compile(ast.Expression(statement.value), "<vram>", "eval"), names)  # noqa: S307
-        exec(compile(ast.Module([statement], []), "<vram>", "exec"), names)  # noqa: S102
+            return eval(compile(ast.Expression(statement.value), file, "eval"), names)  # noqa: S307
+        exec(compile(ast.Module([statement], []), file, "exec"), names)  # noqa: S102
         return None
 
 

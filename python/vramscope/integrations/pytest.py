@@ -70,50 +70,83 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "limit_vram_leaks(size=0, device=None): fails where more GPU memory than size stays allocated"
     )
     config.stash[_baseline_key] = {}
-    path = config.getoption("vramscope_baseline")
-    if path and not config.getoption("vramscope_update_baseline"):
+    path, updates = config.getoption("vramscope_baseline"), config.getoption("vramscope_update_baseline")
+    if updates and not path:
+        raise pytest.UsageError("--vramscope-update-baseline needs --vramscope-baseline FILE, which it writes")
+    if path and not updates:
         try:
-            config.stash[_baseline_key] = json.loads(Path(path).read_text(encoding="utf-8"))["tests"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            tests = json.loads(Path(path).read_text(encoding="utf-8"))["tests"]
+            config.stash[_baseline_key] = {name: int(test["peak_bytes"]) for name, test in tests.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise pytest.UsageError(f"{path} is no baseline of --vramscope-update-baseline: {error}") from error
 
 
-_baseline_key = pytest.StashKey[dict[str, dict[str, int]]]()
+#: The bytes that each test may rise, by its name.
+_baseline_key = pytest.StashKey[dict[str, int]]()
+
+
+class _Limit(NamedTuple):
+    """What a marker allows: bytes on a device, where None is the current one."""
+
+    marker: str
+    size: int
+    device: Any
+
+
+def limit_vram(size: str | int, device: Any = None) -> tuple[int, Any]:
+    """What the marker of this name takes."""
+    return parse_size(size), device
+
+
+def limit_vram_leaks(size: str | int = 0, device: Any = None) -> tuple[int, Any]:
+    """What the marker of this name takes."""
+    return parse_size(size), device
+
+
+def _limits(item: pytest.Item) -> list[_Limit]:
+    """The limits of a test. A marker that is wrong fails it."""
+    limits = []
+    for takes in (limit_vram, limit_vram_leaks):
+        marker = item.get_closest_marker(takes.__name__)
+        if marker is None:
+            continue
+        try:
+            limits.append(_Limit(marker.name, *takes(*marker.args, **marker.kwargs)))
+        except (TypeError, ValueError) as error:
+            pytest.fail(f"{marker.name}: {error}", pytrace=False)
+    return limits
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Measures a test, and holds it to its limits."""
     config = item.config
-    limit, leaks = item.get_closest_marker("limit_vram"), item.get_closest_marker("limit_vram_leaks")
-    all_tests = config.getoption("vramscope") or config.getoption("vramscope_baseline")
-    if limit is None and leaks is None and not all_tests:
+    limits = _limits(item)
+    if not limits and not config.getoption("vramscope") and not config.getoption("vramscope_baseline"):
         return (yield)
-    device = next((marker.kwargs.get("device") for marker in (limit, leaks) if marker is not None), None)
-    sizes = [parse_size(_size_of(marker)) for marker in (limit, leaks) if marker is not None]
-    measurement = _Measurement(device)
-    measurement.begin()
+    measurements = {limit.device: _Measurement(limit.device) for limit in limits} or {None: _Measurement(None)}
+    for measurement in measurements.values():
+        measurement.begin()
     try:
         result = yield
     finally:
-        use = measurement.end(collect=leaks is not None)
-        if use is not None:
-            item.user_properties += [(_PEAK, use.peak), (_KEPT, use.kept), (_BLOCKS, use.blocks)]
-    if use is not None:
-        if limit is not None:
-            _hold("limit_vram", "rose", use.peak, sizes[0])
-        if leaks is not None:
-            _hold("limit_vram_leaks", "left", use.kept, sizes[-1])
-        before = config.stash[_baseline_key].get(item.nodeid)
-        if before is not None:
-            allowed = int(before["peak_bytes"] * (1 + config.getoption("vramscope_tolerance") / 100))
-            _hold(f"the baseline of {_in_words(before['peak_bytes'])}", "rose", use.peak, allowed)
+        if any(limit.marker == "limit_vram_leaks" for limit in limits):
+            gc.collect()
+        uses = {device: measurement.end() for device, measurement in measurements.items()}
+        first = next(iter(uses.values()))
+        if first is not None:
+            item.user_properties += [(_PEAK, first.peak), (_KEPT, first.kept), (_BLOCKS, first.blocks)]
+    for limit in limits:
+        use = uses[limit.device]
+        if use is not None and limit.marker == "limit_vram":
+            _hold(limit.marker, "rose", use.peak, limit.size)
+        elif use is not None:
+            _hold(limit.marker, "left", use.kept, limit.size)
+    before = config.stash[_baseline_key].get(item.nodeid)
+    if first is not None and before is not None:
+        allowed = int(before * (1 + config.getoption("vramscope_tolerance") / 100))
+        _hold(f"the baseline of {_in_words(before)}", "rose", first.peak, allowed)
     return result
-
-
-def _size_of(marker: pytest.Mark) -> str | int:
-    size: str | int = marker.args[0] if marker.args else marker.kwargs.get("size", 0)
-    return size
 
 
 def _hold(what: str, did: str, size: int, allowed: int) -> None:
@@ -153,10 +186,8 @@ class _Measurement:
             self._book = PeakBook.of(source)
             self._scope = self._book.open()
 
-    def end(self, *, collect: bool) -> _Use | None:
-        """What the test did; `None` where there is no CUDA. With `collect`, garbage is collected first."""
-        if collect:
-            gc.collect()
+    def end(self) -> _Use | None:
+        """What the test did; `None` where there is no CUDA."""
         if self._scope is not None:
             now = self._book.close(self._scope)
             start, peak = self._scope.start, self._scope.peaks.allocated

@@ -1,6 +1,7 @@
 """A callback for transformers' `Trainer`: GPU memory in its logs.
 
-trainer = Trainer(..., callbacks=[VramscopeCallback()])
+trainer = Trainer(...)
+VramscopeCallback().add_to(trainer)
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from vramscope.profiler import MemoryMeter
+from vramscope.profiler._monitor import logger
 
 
 class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
@@ -18,15 +20,31 @@ class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     `vram_peak_bytes` allocated since the entry before, `vram_allocated_bytes`, `vram_reserved_bytes`,
     `vram_device_used_bytes` by anyone, and `vram_hidden_bytes` outside of PyTorch's pool.
 
-    It resets nothing that others read, and does nothing where training is not on CUDA.
+    It resets nothing that others read, and does nothing where training is not on CUDA. A trainer calls what it is given
+    as `callbacks=[...]` after TensorBoard, W&B and their like, which then have the entry without these numbers;
+    `add_to` lets it come first.
     """
 
     def __init__(self, device: Any = None) -> None:
         self._device = device
+        self._is_first = False
         self._meter: MemoryMeter | None = None
+
+    def add_to(self, trainer: Any) -> VramscopeCallback:
+        """Adds the callback to a trainer, before those that report to TensorBoard, W&B and their like."""
+        callbacks = trainer.callback_handler.callbacks
+        callbacks[:] = [self, *(callback for callback in callbacks if callback is not self)]
+        self._is_first = True
+        return self
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Begins to measure."""
+        reports = [name for name in (args.report_to or ()) if name != "none"]
+        if reports and not self._is_first:
+            logger.warning(
+                "%s will not have vramscope's numbers: use VramscopeCallback().add_to(trainer), not callbacks=[...]",
+                " and ".join(reports),
+            )
         device = args.device if self._device is None else self._device
         self._meter = MemoryMeter(device) if getattr(device, "type", "cuda") == "cuda" else None
 

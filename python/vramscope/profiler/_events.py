@@ -41,12 +41,13 @@ class Identity:
         environment: Mapping[str, str] = os.environ,
     ) -> Identity:
         """What is given, and else what the launcher says. Raises `ValueError` for ranks that cannot be."""
-        if rank is None and local_rank is None and world_size is None:
+        if rank is None or local_rank is None or world_size is None:
             for names in _RANKS:
-                found = [environment.get(name, "") for name in names]
-                if found[0].isdigit() and found[2].isdigit():
-                    rank, world_size = int(found[0]), int(found[2])
-                    local_rank = int(found[1]) if found[1].isdigit() else None
+                said = [int(value) if value.isdigit() else None for value in map(environment.get, names, ("",) * 3)]
+                if said[0] is not None and said[2] is not None:
+                    rank = said[0] if rank is None else rank
+                    local_rank = said[1] if local_rank is None else local_rank
+                    world_size = said[2] if world_size is None else world_size
                     break
         rank = 0 if rank is None else rank
         world_size = 1 if world_size is None else world_size
@@ -71,7 +72,8 @@ class TrackingEvent:
     """Something that a tracker saw; bytes, and seconds since the Unix epoch.
 
     `event_type` is `start`, `stop`, `sample`, `peak`, `allocation`, `deallocation`, `warning`, `critical`, `cleared`,
-    `error`, `cleanup`, `phase_enter` or `phase_exit`. `device_used` is what anyone uses of the device, by the driver.
+    `error`, `cleanup`, `phase_enter` or `phase_exit`. `inactive_memory` is what is cached, `inactive_split` what of it
+    lies in segments of which another part is in use; `device_used` is what anyone uses of the device, by the driver.
     """
 
     timestamp: float
@@ -92,6 +94,7 @@ class TrackingEvent:
     device_free: int | None = None
     device_total: int | None = None
     backend: str = "cuda"
+    inactive_split: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""

@@ -19,12 +19,14 @@ def hidden_memory(events: Iterable[TrackingEvent]) -> dict[str, Any]:
     Returns `samples`, how many knew the device; `constant_bytes`, what was there all the time; `highest_bytes`; and
     `findings`, each with its `classification` (`constant`, `persistent_drift`, `transient_spike`,
     `fragmentation_like`), `severity`, `confidence`, and the numbers that show it. There are no findings of fewer than
-    three samples, or where less than 5 % of the device are hidden.
+    three samples, or where less than 5 % of the device are hidden. `fragmentation_like` is of free bytes in segments in
+    use (`inactive_split`), and of all that is reserved and not allocated where these are not known.
     """
     looks = [
         (
             int(event.timestamp * 1e6),
             event.memory_allocated,
+            event.inactive_split,
             event.memory_reserved,
             event.device_used,
             event.device_total,

@@ -289,6 +289,7 @@ class MemoryTracker:
             metadata=metadata,
             active_memory=now.active,
             inactive_memory=now.inactive,
+            inactive_split=now.inactive_split,
             device_used=None if memory is None else memory.used,
             device_free=None if memory is None else memory.total - memory.used,
             device_total=None if memory is None else memory.total,

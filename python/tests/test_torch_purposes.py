@@ -12,9 +12,14 @@ TRAINING = [
     "mlp-adam", "mlp-adam-late", "mlp-sgd-keepgrads", "mlp-amp", "gan-adam",
     "gpt-adamw", "gpt-adamw-late", "gpt-part", "resnet50-sgd", "lora-adamw",
 ]  # fmt: skip
+# Of features.py; of their recordings the peak alone is compared.
+FEATURES = [
+    "checkpoint-reentrant", "checkpoint", "checkpoint-sequential", "autograd-grad", "inference", "autocast",
+    "own-function", "accumulation", "retain-graph", "save-on-cpu", "closure", "steps-in-backward", "own-hooks",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize("name", TRAINING + FEATURES)
 def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_path: Path) -> None:
     if name.startswith("lora") and not can_import("peft", "transformers"):
         pytest.skip("needs peft and transformers: ./test --torch 2.11.0")
@@ -33,6 +38,6 @@ def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_pat
         agreed = sum(ours[number][0] for number in numbers if ours[number][column] == theirs[number][column])
         return agreed / sum(ours[number][0] for number in numbers)
 
-    for numbers in (peak, list(range(len(ours)))):
+    for numbers in [peak] if name in FEATURES else [peak, list(range(len(ours)))]:
         assert share(1, numbers) >= 0.99, "categories"
         assert share(2, numbers) >= 0.99, "modules"

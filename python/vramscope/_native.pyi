@@ -20,12 +20,7 @@ class Purposes:
     """Hooks that note what each allocation of a PyTorch program is for."""
 
     def __init__(
-        self,
-        torch: object,
-        capacity: int,
-        lend: Callable[[], bool],
-        take_back: Callable[[], None],
-        detach_unseen: Callable[[Any], object],
+        self, torch: object, capacity: int, lend: Callable[[], bool], take_back: Callable[[], None]
     ) -> None: ...
     def stop(self) -> None: ...
     def add_model(self, model: object) -> None: ...

@@ -120,7 +120,14 @@ def functional_derivatives(begin: Begin) -> Any:
     value, back = torch.func.vjp(model, x)
     pushed = torch.func.jvp(model, (x,), (torch.ones(8, device=DEVICE),))
     second = torch.func.hessian(lambda x: model(x).sum())(x)
-    return [derivative, value, *back(torch.ones(8, device=DEVICE)), *pushed, second, torch.func.vmap(model)(random(4, 8))]
+    return [
+        derivative,
+        value,
+        *back(torch.ones(8, device=DEVICE)),
+        *pushed,
+        second,
+        torch.func.vmap(model)(random(4, 8)),
+    ]
 
 
 def functional_compiled(begin: Begin) -> Any:
@@ -344,9 +351,9 @@ def steps_in_backward(begin: Begin) -> Any:
 
 def own_hooks(begin: Begin) -> Any:
     def prepare(model: nn.Module) -> nn.Module:
-        model.blocks[1].register_full_backward_hook(lambda module, before, after: None)
-        model.blocks[0].register_forward_hook(lambda module, args, output: output * 2)
-        model.out.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+        model.blocks[1].register_full_backward_hook(lambda *_: None)
+        model.blocks[0].register_forward_hook(lambda *given: given[2] * 2)
+        model.out.register_forward_pre_hook(lambda *given: (given[1][0] + 1,))
         return model
 
     return train(begin, prepare=prepare)
@@ -360,7 +367,9 @@ def operations(begin: Begin) -> Any:
 
     class Log(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(str(function))
+            # PyTorch detaches what hooks for saved tensors give back.
+            if function is not torch.ops.aten.detach.default:
+                seen.append(str(function))
             return function(*args, **(kwargs or {}))
 
     model = net()
@@ -373,11 +382,11 @@ def operations(begin: Begin) -> Any:
 def failed_backward(begin: Begin) -> Any:
     class Fails(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            return x.clone()
+        def forward(*given: Any) -> torch.Tensor:
+            return given[1].clone()
 
         @staticmethod
-        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        def backward(*_: Any) -> torch.Tensor:
             raise ZeroDivisionError("of the program")
 
     model = net()

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import features
 import torch
 import training
 from torch.overrides import TorchFunctionMode
@@ -138,7 +139,9 @@ class Tags:
         self.roles.append((allocations() - self.first, tensor.untyped_storage().data_ptr(), role, path))
 
     def tag_gradient(self, parameter: torch.Tensor) -> None:
-        self.tag(parameter.grad, "gradient", self.owners[parameter])
+        # An optimizer may have stepped before, and dropped it.
+        if parameter.grad is not None:
+            self.tag(parameter.grad, "gradient", self.owners[parameter])
 
     def tag_state(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter, states in optimizer.state.items():
@@ -233,7 +236,7 @@ def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int]]
 if __name__ == "__main__":
     torch.manual_seed(0)
     name, how, out = sys.argv[1:]
-    run = training.PROGRAMS[name]
+    run = (training.PROGRAMS | features.PROGRAMS)[name]
     rows, peak = ours(run, out + ".pickle") if how == "ours" else independent(run)
     with open(out, "w") as file:
         json.dump({"allocations": rows, "peak": peak}, file)

@@ -1,4 +1,4 @@
-"""Runs a program of features.py, and writes what it did to memory and what it computed: `unchanged.py NAME plain|ours OUT`.
+"""Runs a program of features.py; writes what it did to memory and what it computed: `unchanged.py NAME plain|ours OUT`.
 
 Phantom GPUs compute nothing, so that the program computes on the CPU, too, from the same random numbers.
 """

@@ -11,7 +11,6 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from vramscope._native import Purposes
 from vramscope.torch._saved_tensors import SavedTensorsHooks
 
-
 # What `torch.compile` says of hooks on all modules. Ours are none of the program's business.
 _WARNING = "Using `torch.compile\\(module\\)` when there are global hooks on modules"
 

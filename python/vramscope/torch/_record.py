@@ -14,7 +14,7 @@ import torch
 
 from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
 from vramscope.torch._hooks import Hooks
-from vramscope.torch._saved_tensors import SavedTensorsHooks, detach_unseen
+from vramscope.torch._saved_tensors import SavedTensorsHooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,11 +119,7 @@ class Record:
             _current = self
         self._saved_tensors = SavedTensorsHooks()
         self._purposes = Purposes(
-            torch,
-            max(2 * max_entries, 100_000),
-            self._saved_tensors.push,
-            self._saved_tensors.pop,
-            detach_unseen,
+            torch, max(2 * max_entries, 100_000), self._saved_tensors.push, self._saved_tensors.pop
         )
         try:
             if is_starting:

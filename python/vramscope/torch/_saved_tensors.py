@@ -110,12 +110,6 @@ class SavedTensorsHooks:
             self.push()
 
 
-def detach_unseen(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor.detach()` where modes that watch operations do not see it."""
-    with torch._C._DisableTorchDispatch():
-        return tensor.detach()
-
-
 def _in_place_of(function: Callable[..., None], other: Callable[..., None]) -> Callable[..., None]:
     """`other` as a function with the name and the text of `function`."""
 

@@ -55,7 +55,7 @@ impl Purposes {
         let this = slf.get();
         let next = this.functions.next_node(slf.py());
         let (is_known, follows_its_own) = this.with_thread(|thread| {
-            let is_known = next <= thread.looked_at || thread.saved.0 + 1 == next;
+            let is_known = next <= thread.looked_at || thread.saved.0.wrapping_add(1) == next;
             thread.looked_at = next;
             (is_known, thread.saved == (next.saturating_sub(2), module))
         });

@@ -12,16 +12,12 @@ pub(crate) struct Functions {
     pass: Py<PyAny>,
     /// The number that the next node of this thread gets.
     next_node: Py<PyAny>,
-    /// How many modes watch the operations of this thread.
-    modes: Py<PyAny>,
-    /// Detaches a tensor where no mode sees it (`python/vramscope/torch/_saved_tensors.py`).
-    detach_unseen: Py<PyAny>,
     /// Reads and sets the text that PyTorch writes into each event of this thread; from 2.11 on.
     metadata: Option<(Py<PyAny>, Py<PyAny>)>,
 }
 
 impl Functions {
-    pub(crate) fn of(torch: &Bound<'_, PyAny>, detach_unseen: Py<PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(torch: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = torch.py();
         let c = torch.getattr(intern!(py, "_C"))?;
         let metadata = || -> PyResult<_> {
@@ -41,8 +37,6 @@ impl Functions {
                 .getattr(intern!(py, "_autograd"))?
                 .getattr(intern!(py, "_get_sequence_nr"))?
                 .unbind(),
-            modes: c.getattr(intern!(py, "_len_torch_dispatch_stack"))?.unbind(),
-            detach_unseen,
             metadata: metadata().ok(),
         })
     }
@@ -55,21 +49,6 @@ impl Functions {
     /// The number that the next node gets which this thread makes.
     pub(crate) fn next_node(&self, py: Python<'_>) -> u64 {
         self.next_node.bind(py).call0().ok().and_then(|number| number.extract().ok()).unwrap_or(0)
-    }
-
-    /// The tensor without the node that made it.
-    pub(crate) fn detach<'py>(
-        &self,
-        tensor: &Bound<'py, PyAny>,
-        is_plain: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = tensor.py();
-        // Tensors of a type of their own know themselves what it is.
-        if is_plain && self.modes.bind(py).call0()?.extract::<usize>()? > 0 {
-            self.detach_unseen.bind(py).call1((tensor,))
-        } else {
-            tensor.call_method0(intern!(py, "detach"))
-        }
     }
 
     /// Has `then` called when the backward pass ends that this thread is in.

@@ -78,7 +78,7 @@ impl Purposes {
             ended_pass: AtomicI64::new(-1),
             newest_pass: AtomicI64::new(-1),
             types: Types::of(torch)?,
-            functions: Functions::of(torch, detach_unseen)?,
+            functions: Functions::of(torch)?,
             lend,
             take_back,
         })
@@ -203,7 +203,7 @@ impl Purposes {
         };
         // Tensors of inference mode have no version.
         let version = tensor.getattr(intern!(py, "_version")).unwrap_or_else(|_| py.None().into_bound(py));
-        let tensor = if is_leaf { tensor } else { self.functions.detach(&tensor, self.types.is_plain(&tensor))? };
+        let tensor = if is_leaf { tensor } else { tensor.call_method0(intern!(py, "detach"))? };
         (tensor, version, module.number()).into_pyobject(py)
     }
 

@@ -30,8 +30,7 @@ impl Types {
         object.get_type_ptr().cast() == self.parameter.as_ptr()
     }
 
-    /// Of none of the types that have ways of their own.
-    pub(crate) fn is_plain(&self, object: &Bound<'_, PyAny>) -> bool {
+    fn is_plain(&self, object: &Bound<'_, PyAny>) -> bool {
         let kind = object.get_type_ptr().cast();
         kind == self.tensor.as_ptr() || kind == self.parameter.as_ptr()
     }

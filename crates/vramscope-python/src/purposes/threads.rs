@@ -35,7 +35,7 @@ pub(crate) struct Thread {
     pub(crate) node: ModuleId,
     /// The backward pass whose end is waited for.
     pub(crate) pass: i64,
-    /// The number of the last node that has saved a tensor, and the module that made it.
+    /// The number of the last node that has saved a tensor, and the module that made it; the largest number is none.
     pub(crate) saved: (u64, ModuleId),
     /// Nodes below this number have been looked at.
     pub(crate) looked_at: u64,
@@ -54,7 +54,7 @@ impl Thread {
             module: ModuleId::NONE,
             node: ModuleId::NONE,
             pass: -1,
-            saved: (0, ModuleId::NONE),
+            saved: (u64::MAX, ModuleId::NONE),
             looked_at: 0,
             is_marked: false,
             has_lent_hooks: false,

@@ -1,0 +1,42 @@
+"""A recording changes nothing of what a program does (torch_programs/features.py)."""
+
+import json
+from pathlib import Path
+
+import pytest
+from torch_on_phantom import PROGRAMS, PYTHON, needs_torch, on_gpu
+
+pytestmark = needs_torch
+
+FEATURES = [
+    "checkpoint-reentrant", "checkpoint", "checkpoint-sequential", "compile-eager", "compile-aot-eager",
+    "compile-fullgraph", "compile-inductor", "func-grad-vmap", "func-derivatives", "func-compiled",
+    "func-refuses-hooks", "double-backward", "autograd-grad", "inference", "autocast", "cuda-graphs", "jit-script",
+    "jit-trace", "own-function", "accumulation", "retain-graph", "save-on-cpu", "save-on-cpu-outside", "anomaly",
+    "closure", "steps-in-backward", "own-hooks", "dispatch-mode", "failed-backward", "copied",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None:
+    told = {}
+    # What a compiler has tried out is found in its cache the second time.
+    for how in ["plain"] * (1 + (name == "compile-inductor")) + ["ours"]:
+        done = on_gpu(
+            tmp_path, PYTHON, str(PROGRAMS / "unchanged.py"), name, how, f"{how}.json",
+            TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"),
+        )  # fmt: skip
+        assert (tmp_path / f"{how}.json").exists(), done.stderr
+        told[how] = json.loads((tmp_path / f"{how}.json").read_text())
+    if name == "func-grad-vmap":
+        # What one thread frees while another allocates is chance there.
+        told["ours"]["memory"].pop("allocated_bytes.all.peak")
+        told["plain"]["memory"].pop("allocated_bytes.all.peak")
+    assert told["ours"]["memory"] == told["plain"]["memory"]
+    assert told["ours"]["result"] == told["plain"]["result"]
+
+
+def test_every_program_is_run() -> None:
+    text = (PROGRAMS / "features.py").read_text()
+    table = text[text.index("PROGRAMS: dict") :]
+    assert [name for name in FEATURES if f'"{name}":' not in table] == []

@@ -12,6 +12,8 @@ pub(crate) struct Functions {
     pass: Py<PyAny>,
     /// The number that the next node of this thread gets.
     next_node: Py<PyAny>,
+    /// The node that runs on this thread.
+    running: Py<PyAny>,
     /// Reads and sets the text that PyTorch writes into each event of this thread; from 2.11 on.
     metadata: Option<(Py<PyAny>, Py<PyAny>)>,
 }
@@ -37,6 +39,7 @@ impl Functions {
                 .getattr(intern!(py, "_autograd"))?
                 .getattr(intern!(py, "_get_sequence_nr"))?
                 .unbind(),
+            running: c.getattr(intern!(py, "_current_autograd_node"))?.unbind(),
             metadata: metadata().ok(),
         })
     }
@@ -49,6 +52,12 @@ impl Functions {
     /// The number that the next node gets which this thread makes.
     pub(crate) fn next_node(&self, py: Python<'_>) -> u64 {
         self.next_node.bind(py).call0().ok().and_then(|number| number.extract().ok()).unwrap_or(0)
+    }
+
+    /// The number of the node that runs on this thread.
+    pub(crate) fn running_node(&self, py: Python<'_>) -> Option<u64> {
+        let node = self.running.bind(py).call0().ok()?;
+        node.call_method0(intern!(py, "_sequence_nr")).ok()?.extract().ok()
     }
 
     /// Has `then` called when the backward pass ends that this thread is in.

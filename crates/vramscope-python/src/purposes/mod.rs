@@ -185,7 +185,7 @@ impl Purposes {
         // A model has its parameters with or without a backward pass, and they are known.
         let is_parameter = self.types.is_parameter(&tensor);
         let is_leaf = is_parameter || tensor.getattr(intern!(py, "is_leaf"))?.is_truthy()?;
-        let module = if self.is_on() {
+        let (node, module) = if self.is_on() {
             if !is_parameter {
                 let address = self.types.address(&tensor);
                 let role = if is_leaf { Role::SavedLeaf } else { Role::Saved };
@@ -196,15 +196,15 @@ impl Purposes {
             let node = self.functions.next_node(py).saturating_sub(1);
             self.with_thread(|thread| {
                 thread.saved = (node, thread.module);
-                thread.module
+                thread.saved
             })
         } else {
-            ModuleId::NONE
+            (u64::MAX, ModuleId::NONE)
         };
         // Tensors of inference mode have no version.
         let version = tensor.getattr(intern!(py, "_version")).unwrap_or_else(|_| py.None().into_bound(py));
         let tensor = if is_leaf { tensor } else { tensor.call_method0(intern!(py, "detach"))? };
-        (tensor, version, module.number()).into_pyobject(py)
+        (tensor, version, module.number(), node).into_pyobject(py)
     }
 
     /// A tensor that was saved is needed in backward.
@@ -221,7 +221,13 @@ impl Purposes {
             }
         }
         if this.is_on() {
-            Self::run_node(slf, ModuleId::of_number(saved.get_item(2)?.extract()?));
+            let module = ModuleId::of_number(saved.get_item(2)?.extract()?);
+            // Activation checkpointing asks for what another node has saved.
+            let is_elsewhere = this.with_thread(|thread| thread.module != module);
+            let node = if is_elsewhere { this.functions.running_node(py) } else { None };
+            if node.is_none_or(|node| saved.get_item(3).is_ok_and(|saved| saved.eq(node).unwrap_or(true))) {
+                Self::run_node(slf, module);
+            }
         }
         Ok(tensor.unbind())
     }

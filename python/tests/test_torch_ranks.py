@@ -1,0 +1,48 @@
+"""vramscope.torch in programs of several ranks, on as many phantom GPUs."""
+
+from pathlib import Path
+
+import pytest
+from torch_on_phantom import COMMAND, PROGRAMS, PYTHON, events, needs_torch, on_gpu
+
+pytestmark = needs_torch
+
+LAUNCH = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+
+
+def purposes(path: Path, rank: int) -> set[str]:
+    return {event.get("user_metadata", "") for event in events(path, rank) if event["action"] == "alloc"}
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
+    plain = on_gpu(tmp_path, *LAUNCH, str(PROGRAMS / "ranks.py"), how, gpus=2)
+    done = on_gpu(
+        tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *LAUNCH, str(PROGRAMS / "ranks.py"), how, gpus=2
+    )
+    said = [sorted(line for line in out.stdout.splitlines() if line[:2] in ("0 ", "1 ")) for out in (plain, done)]
+    assert len(said[0]) == 2, (plain.returncode, plain.stdout, plain.stderr)
+    # PyTorch's own counters are those of a program that nobody records.
+    assert said[1] == said[0], done.stderr
+    assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["run-rank0.pickle", "run-rank1.pickle"]
+    for rank in (0, 1):
+        texts = purposes(tmp_path / f"run-rank{rank}.pickle", rank)
+        for category in ("parameter", "gradient", "optimizer_state", "activation", "input", "temporary"):
+            assert any(f"category={category}" in text for text in texts), (category, texts)
+        # Under DDP the model is a part of another one.
+        assert any(text.startswith("vramscope:category=activation;module=") for text in texts)
+
+
+def test_where_one_rank_runs_out_of_memory_each_has_its_recording(tmp_path: Path) -> None:
+    done = on_gpu(
+        tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *LAUNCH, str(PROGRAMS / "ranks.py"), "ddp", "oom",
+        gpus=2,
+    )  # fmt: skip
+    assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["run-rank0.pickle", "run-rank1.pickle"]
+    assert any(event["action"] == "oom" for event in events(tmp_path / "run-rank1.pickle", 1))
+    assert purposes(tmp_path / "run-rank0.pickle", 0)
+    lines = done.stderr.splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("Out of memory: a request of 1.00 GiB"))
+    end = next(number for number, line in enumerate(lines) if line.endswith("run-rank1.pickle"))
+    assert 0 < end - begin < 15, done.stderr
+    assert "OutOfMemoryError: CUDA out of memory" in done.stderr

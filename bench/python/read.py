@@ -1,40 +1,94 @@
-"""Reading 700,000 events from Python beside the command: python3 bench/python/read.py --command PROGRAM --package FOLDER
+"""Reading 700,000 events from Python beside the command: python3 bench/python/read.py
 
-PROGRAM is the command and FOLDER holds the package `vramscope` with its native part, both built with --release. Both take
-turns; each run is a process of its own, and `import` says what of Python's time is the start of the interpreter.
+The wheel is built as it is released and installed in an environment of its own; both are built of this checkout. Three processes take
+turns: the command, a program that reads the same file and asks for the same, and one that only imports the package. The second tells
+how long `vramscope.read` alone took. `--wheel` and `--command` name what was built before.
 """
-import argparse, os, pathlib, statistics, subprocess, sys, time
+import argparse, os, pathlib, statistics, subprocess, sys, tempfile, time, venv
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from turns import LARGE, ROOT
 
-arguments = argparse.ArgumentParser(description=__doc__)
-arguments.add_argument("--command", default=str(ROOT / "target/release/vramscope"))
-arguments.add_argument("--package", required=True)
-arguments.add_argument("--recording", default=str(LARGE))
-arguments.add_argument("--runs", type=int, default=21)
-given = arguments.parse_args()
+PROGRAM = """
+import sys, time
+import vramscope
+begin = time.perf_counter()
+recording = vramscope.read(sys.argv[1])
+print(time.perf_counter() - begin)
+recording.info()
+"""
 
-environment = os.environ | {"PYTHONPATH": given.package}
-python = lambda program: [sys.executable, "-c", f"import os, vramscope\n{program}\nos._exit(0)"]
-commands = {
-    "command": [given.command, "info", given.recording],
-    "python": python(f"recording = vramscope.read({given.recording!r}); recording.info()"),
-    "import": python(""),
-}
-seconds = {name: [] for name in commands}
-for run in range(given.runs + 1):
-    for name, command in commands.items():
-        before = os.times()
-        start = time.perf_counter()
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-        wall, after = time.perf_counter() - start, os.times()
-        cpu = after.children_user + after.children_system - before.children_user - before.children_system
-        if run:
-            seconds[name].append((wall, cpu))
-for name, times in seconds.items():
-    wall, cpu = (statistics.median(of) for of in zip(*times))
-    print(f"  {name:<10}{wall:8.3f} s by the clock ({min(t for t, _ in times):.3f} at least), {cpu:.3f} s of the cores")
-for what, of in (("by the clock", 0), ("of the cores", 1)):
-    ratios = [p[of] / c[of] for p, c in zip(seconds["python"], seconds["command"])]
-    print(f"  Python beside the command, {what}: {statistics.median(ratios):.2f}, the middle of {given.runs} pairs")
+
+def built(folder):
+    """The wheel and the command of this checkout."""
+    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+    # `./test --python` installs it.
+    command = [ROOT / "target/python/bin/maturin", "build", "--release", "--quiet", "--strip", "--out", folder]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return next(pathlib.Path(folder).glob("*.whl")), ROOT / "target/release/vramscope"
+
+
+def timed(command):
+    """Seconds of a process by the clock, of the cores, and what it printed."""
+    before, start = os.times(), time.perf_counter()
+    printed = subprocess.run(command, stdout=subprocess.PIPE, cwd="/", check=True).stdout
+    wall, after = time.perf_counter() - start, os.times()
+    return wall, after.children_user + after.children_system - before.children_user - before.children_system, printed
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--command", type=pathlib.Path)
+    arguments.add_argument("--wheel", type=pathlib.Path)
+    arguments.add_argument("--recording", default=str(LARGE))
+    arguments.add_argument("--runs", type=int, default=21)
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        wheel, command = given.wheel, given.command
+        if not (wheel and command):
+            wheel, command = built(folder)
+        venv.create(f"{folder}/python", with_pip=True)
+        python = f"{folder}/python/bin/python"
+        # What pip compiles is what an installed package has.
+        install = [python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--compile", str(wheel.resolve())]
+        subprocess.run(install, check=True)
+        commands = {
+            "command": [str(command.resolve()), "info", given.recording],
+            "python": [python, "-c", PROGRAM, given.recording],
+            "import": [python, "-c", "import vramscope"],
+            "pass": [python, "-c", "pass"],
+        }
+        times = {name: [] for name in [*commands, "read"]}
+        for run in range(given.runs + 1):
+            for name, asked in commands.items():
+                wall, cpu, printed = timed(asked)
+                if run:
+                    times[name].append((wall, cpu))
+                if run and name == "python":
+                    times["read"].append((float(printed), None))
+    titles = {
+        "command": "vramscope info, the whole process",
+        "python": "the program, the whole process",
+        "read": "  vramscope.read in it",
+        "import": "  starting Python, import vramscope",
+        "pass": "  starting Python alone",
+    }
+    for name, title in titles.items():
+        walls = [wall for wall, _ in times[name]]
+        cores = [cpu for _, cpu in times[name] if cpu is not None]
+        of_cores = f", {statistics.median(cores):.3f} s of the cores" if cores else ""
+        print(f"{title:<36}{statistics.median(walls):.3f} s ({min(walls):.3f} at least){of_cores}")
+    walls = {name: [wall for wall, _ in of] for name, of in times.items()}
+    started = [whole - start for whole, start in zip(walls["python"], walls["pass"])]
+    print(f"beside the command, the middle of {given.runs} pairs:")
+    for ours, what in (
+        (walls["python"], "the whole process"),
+        (started, "the whole process but for Python's own start"),
+        (walls["read"], "vramscope.read"),
+    ):
+        ratios = [one / other for one, other in zip(ours, walls["command"])]
+        print(f"  {statistics.median(ratios):.2f} {what}")
+
+
+if __name__ == "__main__":
+    main()

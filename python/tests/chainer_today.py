@@ -8,7 +8,7 @@ import pytest
 
 def chainer():
     """Chainer, with the names that NumPy 2 has no longer and the library that CuPy has not here; or a skipped test."""
-    cupy = pytest.importorskip("cupy", reason="CuPy is not installed: ./test --cupy")
+    cupy = pytest.importorskip("cupy", reason="needs cupy: ./test --cupy")
     if "chainer" not in sys.modules:
         import numpy
 
@@ -22,7 +22,7 @@ def chainer():
             if not hasattr(numpy, name):
                 setattr(numpy, name, value)
         cupy.cuda.cublas = types.ModuleType("cublas")
-    return pytest.importorskip("chainer", reason="Chainer is not installed: ./test --cupy")
+    return pytest.importorskip("chainer", reason="needs chainer: ./test --cupy")
 
 
 def _exists(name):

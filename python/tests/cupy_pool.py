@@ -29,7 +29,7 @@ class Device:
 
 def cupy() -> Any:
     """CuPy, or a skipped test."""
-    return pytest.importorskip("cupy", reason="CuPy is not installed: ./test --cupy")
+    return pytest.importorskip("cupy", reason="needs cupy: ./test --cupy")
 
 
 def out_of_device_memory() -> BaseException:

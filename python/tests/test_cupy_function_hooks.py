@@ -46,7 +46,7 @@ def test_a_report_of_nothing_is_its_header():
 
 def test_without_an_allocator_there_is_nothing_to_count():
     if "cupy" in sys.modules or "torch" in sys.modules:
-        pytest.skip("there is memory to count")
+        pytest.skip("needs no-gpu: there is memory to count")
     with pytest.raises(vramscope.VramscopeError, match="import torch or cupy"):
         CupyMemoryProfileHook().__enter__()
 

@@ -6,9 +6,9 @@ import threading
 import pytest
 from vramscope.function_hooks import CupyMemoryProfileHook
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: ./test --torch")
+torch = pytest.importorskip("torch", reason="needs torch: ./test --torch")
 if not torch.cuda.is_available():
-    pytest.skip("PyTorch has no GPU here: ./test --torch", allow_module_level=True)
+    pytest.skip("needs gpu: ./test --torch has phantom ones", allow_module_level=True)
 
 
 def allocated():

@@ -125,7 +125,7 @@ def test_it_says_what_is_missing(folder: Path):
 def test_pytorch_is_seen_with_its_lines():
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or a phantom one")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
     with vramscope.serve():
         kept = torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
         program = top()[0]

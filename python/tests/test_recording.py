@@ -37,7 +37,8 @@ def oom() -> vramscope.Recording:
 def test_answers_are_those_of_the_command(file: Path):
     recording = vramscope.read(str(file))
     report = command("report", file, "--json")
-    assert recording.report() == report
+    # With the types of numbers and the order of keys.
+    assert repr(recording.report()) == repr(report)
     (device,) = report["devices"]
     for key in ("ooms", "leaks", "regions", "fragmentation", "churn", "quality"):
         assert getattr(recording, key)() == device[key], key
@@ -110,7 +111,7 @@ def shape(value: object, of: object, where: str) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
 def test_answers_have_their_types(file: Path):
     if sys.version_info < (3, 11):
-        pytest.skip("typing.NotRequired is of Python 3.11")
+        pytest.skip("needs python-3.11, whose typing has NotRequired")
     recording = vramscope.read(file)
     shape(recording.report(), answers.Report, "report")
     shape(recording.report(at=10), answers.Report, "report")
@@ -189,6 +190,7 @@ def test_hostile_bytes_crash_nothing():
         (lambda r: r.table("events", at=1), "are for holders"),
         (lambda r: r.replay(capacity="24G"), "say GiB"),
         (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "not both"),
+        (lambda r: r.replay(gpu="h2000"), "for others give `capacity`"),
         (lambda r: r.replay(conf="max_split_size_mb:x"), "conf: "),
         (lambda r: r.replay(capacity=5, overhead=5), "leaves nothing"),
         (lambda r: r.replay(overhead=5), "part of a device"),
@@ -264,6 +266,42 @@ def test_other_threads_run_meanwhile():
         thread.join()
 
 
+# A recording that comes through a pipe, and takes longer than a bar waits.
+SLOW = """
+import os, sys, threading, time, vramscope
+whole = open(sys.argv[1], "rb").read()
+read, write = os.pipe()
+def send():
+    os.write(write, whole[:5000])
+    time.sleep(1.3)
+    os.write(write, whole[5000:])
+    os.close(write)
+threading.Thread(target=send).start()
+print(vramscope.read(f"/proc/self/fd/{read}").devices)
+"""
+
+
+def test_a_terminal_shows_a_bar_that_goes():
+    pty = pytest.importorskip("pty")
+    terminal, stderr = pty.openpty()
+    command = [sys.executable, "-c", SLOW, str(EXAMPLES / "leak.pickle")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=60)
+    os.close(stderr)
+    shown = os.read(terminal, 100_000).decode()
+    os.close(terminal)
+    assert done.stdout == "[0]\n", shown
+    assert "\rreading [" in shown
+    assert shown.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("stderr", ["sys.stderr.close()", "sys.stderr = None", "sys.stderr = object()"])
+def test_where_there_is_no_stderr_nothing_is_shown(stderr: str):
+    program = SLOW.replace("whole =", f"{stderr}; whole =")
+    command = [sys.executable, "-c", program, str(EXAMPLES / "leak.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[0]\n", done.stderr
+
+
 def test_a_callback_that_raises_ends_the_reading():
     def raises(_: int) -> None:
         raise RuntimeError("enough")
@@ -311,10 +349,16 @@ except KeyboardInterrupt:
 
 def test_nothing_heavy_is_imported():
     program = """
-import sys, vramscope
-print([name for name in ("torch", "cupy", "numpy", "pyarrow", "typing_extensions") if name in sys.modules])
+import sys
+before = set(sys.modules)
+import vramscope
+recording = vramscope.read(sys.argv[1])
+recording.report()
+heavy = ("cupy", "enum", "json", "numpy", "pyarrow", "re", "torch", "typing", "typing_extensions")
+print([name for name in heavy if name in sys.modules and name not in before])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    command = [sys.executable, "-c", program, str(EXAMPLES / "oom.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
 
 

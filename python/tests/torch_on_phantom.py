@@ -12,7 +12,7 @@ PROGRAMS = HERE / "torch_programs"
 PYTHON = os.environ.get("VRAMSCOPE_TORCH_PYTHON")
 COMMAND = os.environ.get("VRAMSCOPE_COMMAND")
 PHANTOM = os.environ.get("VRAMSCOPE_PHANTOM", COMMAND)
-needs_torch = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs PyTorch and the command: ./test --torch")
+needs_torch = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs torch, and the command: ./test --torch")
 
 
 def on_gpu(folder: Path, *command: str, gpus: int = 1, **environment: str) -> subprocess.CompletedProcess:

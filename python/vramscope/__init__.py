@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         MemoryWatchdog,
         OOMFlightRecorder,
         OOMFlightRecorderConfig,
-        ProfiledModule,
         ProfileResult,
         SavedResults,
         TrackingEvent,
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
         start_monitoring,
         stop_monitoring,
     )
+    from vramscope.profiler import (
+        ProfiledModule as ProfiledModule,
+    )
 
 __all__ = [
     "GPUMemoryProfiler",
@@ -49,7 +51,6 @@ __all__ = [
     "OOMFlightRecorder",
     "OOMFlightRecorderConfig",
     "ProfileResult",
-    "ProfiledModule",
     "ReadError",
     "Recording",
     "SavedResults",
@@ -79,8 +80,8 @@ def __getattr__(name: str) -> Any:
         from vramscope._live import serve
 
         return serve
-    # What is not here yet is a name of the profiler, or no name.
-    if name in __all__:
+    # What is not here yet is a name of the profiler, or no name. One needs PyTorch, and `import *` does not.
+    if name in __all__ or name == "ProfiledModule":
         from vramscope import profiler
 
         return getattr(profiler, name)

@@ -17,7 +17,7 @@ WIDTH = 30
 
 
 class Bar:
-    """A bar on stderr for work that takes longer than a second, where stderr is a terminal; it goes with the work."""
+    """A bar on stderr, which is a terminal, for work that takes longer than a second; it goes with the work."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what = what
@@ -27,7 +27,7 @@ class Bar:
 
     def at(self, done: int) -> None:
         """The work has come so far."""
-        if time.monotonic() < self._from or not sys.stderr.isatty():
+        if time.monotonic() < self._from:
             return
         self._is_shown = True
         share = min(done / self._total, 1.0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from vramscope import _native
-from vramscope._progress import Bar
 
 # `typing` is not imported by who only reads: it takes longer than this package.
 TYPE_CHECKING = False
@@ -46,16 +46,24 @@ def read(
     """
     origin: str | bytes
     if isinstance(source, (bytes, bytearray, memoryview)):
-        origin, name, length = bytes(source), "bytes", len(source)
+        origin, name = bytes(source), "bytes"
     elif isinstance(source, (str, os.PathLike)):
         origin = name = os.fspath(source)
-        length = os.stat(origin).st_size
     else:
         origin, name = source.read(), str(getattr(source, "name", "a file"))
-        length = len(origin)
     if callable(progress):
         return _native.read(origin, name, max_expanded, progress)
-    if progress is False:
+    if progress is False or not _is_terminal():
         return _native.read(origin, name, max_expanded)
-    with Bar("reading", length) as bar:
+    from vramscope._progress import Bar
+
+    with Bar("reading", len(origin) if isinstance(origin, bytes) else os.stat(origin).st_size) as bar:
         return _native.read(origin, name, max_expanded, bar.at)
+
+
+def _is_terminal() -> bool:
+    """Whether what is written to stderr is shown on a terminal; there may be none, and it may be closed."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False

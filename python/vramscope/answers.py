@@ -20,8 +20,8 @@ class Device(TypedDict):
 
     device: int
     events: int
-    # The last event before the highest allocated bytes; None where nothing rose above the start.
     peak_event: int | None
+    """The last event before the highest allocated bytes; None where nothing rose above the start."""
     peak_time_us: int | None
     peak_requested_bytes: int
     peak_allocated_bytes: int
@@ -34,21 +34,21 @@ class Device(TypedDict):
     end_segments: int
     end_blocks: int
     preexisting_bytes: int
-    # Who held `peak_allocated_bytes`, most first. With `at=` it is left out.
     holders_at_peak: NotRequired[list[Holder]]
-    # What `peak_allocated_bytes` was for, most first, where the recording says it. With `at=` it is left out.
+    """Who held `peak_allocated_bytes`, most first. With `at=` it is left out."""
     categories_at_peak: NotRequired[list[CategoryBytes]]
-    # With `at=`: the event, the counters after it, and who held `allocated_bytes` then.
+    """What `peak_allocated_bytes` was for, most first, where the recording says it. With `at=` it is left out."""
     at: NotRequired[Moment]
+    """With `at=`: the event, the counters after it, and who held `allocated_bytes` then."""
     pools: list[Holder]
     streams: list[Holder]
-    # What a filter left out of the holders.
     filtered_out_bytes: int
+    """What a filter left out of the holders."""
     ooms: list[OutOfMemory]
-    # Out-of-memory events beyond those in `ooms`.
     more_ooms: int
-    # After an out of memory, the setting that would have served best on the same device.
+    """Out-of-memory events beyond those in `ooms`."""
     best_setting: BestSetting | None
+    """After an out of memory, the setting that would have served best on the same device."""
     leaks: list[Leak]
     fragmentation: Fragmentations
     regions: list[Region]
@@ -74,16 +74,16 @@ class Holder(TypedDict):
     bytes: int
     requested_bytes: int
     count: int
-    # What the group shares, as the text report names it.
     key: str
-    # Live before recording began; None in groups that do not tell it apart.
+    """What the group shares, as the text report names it."""
     preexisting: bool | None
-    # Innermost frame first; of a group of several stacks the one that holds most.
+    """Live before recording began; None in groups that do not tell it apart."""
     stack: list[Frame]
-    # Of memory live before recording whose allocation was not recorded: where it was freed.
+    """Innermost frame first; of a group of several stacks the one that holds most."""
     freed_at: NotRequired[list[Frame]]
-    # Outer frames of either that are not told, beyond the 1,000 innermost.
+    """Of memory live before recording whose allocation was not recorded: where it was freed."""
     frames_left_out: NotRequired[int]
+    """Outer frames of either that are not told, beyond the 1,000 innermost."""
 
 
 class Frame(TypedDict):
@@ -105,20 +105,20 @@ class OutOfMemory(TypedDict):
     allocated_bytes: int
     active_bytes: int
     reserved_bytes: int
-    # Reserved and in no active block; none of it could serve the request, but for `usable_bytes`.
     reserved_unused_bytes: int
+    """Reserved and in no active block; none of it could serve the request, but for `usable_bytes`."""
     usable_bytes: int
     unusable: list[UnusableBlocks]
     largest_free_block: FreeBlock | None
-    # The device had room for it: a limit on reserved bytes stood in the way.
     at_limit: bool
-    # Free on the device and reserved without use together would have been enough.
+    """The device had room for it: a limit on reserved bytes stood in the way."""
     enough_in_total: bool
+    """Free on the device and reserved without use together would have been enough."""
     missing_bytes: int
     stack: list[Frame]
     frames_left_out: NotRequired[int]
-    # Who held `allocated_bytes`, by line.
     holders: list[Holder]
+    """Who held `allocated_bytes`, by line."""
 
 
 class BestSetting(TypedDict):
@@ -126,8 +126,8 @@ class BestSetting(TypedDict):
 
     conf: str
     peak_reserved_bytes: int
-    # Up to the end of the recording.
     fits: bool
+    """Up to the end of the recording."""
     exact: bool
 
 
@@ -165,8 +165,8 @@ class Leak(TypedDict):
     stack: list[Frame]
     frames_left_out: NotRequired[int]
     stacks: int
-    # Fewest live allocations from each tenth of the run on.
     floor: list[int]
+    """Fewest live allocations from each tenth of the run on."""
     allocations: int
     kept: int
     kept_bytes: int
@@ -187,8 +187,8 @@ class Fragmentation(TypedDict):
     whole_segments_bytes: int
     free_blocks: int
     largest_free_block: FreeBlock | None
-    # The request that the next two are told for.
     request_bytes: int
+    """The request that the next two are told for."""
     usable_bytes: int
     unusable: list[UnusableBlocks]
 
@@ -227,8 +227,8 @@ class Churn(TypedDict):
 class Quality(TypedDict):
     """How far the numbers can be trusted."""
 
-    # Allocated and active bytes are exact.
     exact: bool
+    """Allocated and active bytes are exact."""
     preexisting_blocks: int
     inferred_sizes: int
     size_mismatches: int
@@ -238,14 +238,14 @@ class Quality(TypedDict):
     end_state_disagreement_bytes: int
     settings_assumed: bool
     probably_overflowed: bool
-    # The allocator's rules give every address, segment event and the layout at the end as recorded.
     reproduced: bool | None
-    # Kinds of events that were left out.
+    """The allocator's rules give every address, segment event and the layout at the end as recorded."""
     skipped_actions: list[str]
-    # When blocks began and ended is partly inferred, for lack of those.
+    """Kinds of events that were left out."""
     lifetimes_inferred: bool
-    # No segment event was recorded, and whether they were left out cannot be told.
+    """When blocks began and ended is partly inferred, for lack of those."""
     no_segment_events: bool
+    """No segment event was recorded, and whether they were left out cannot be told."""
 
 
 class Replay(TypedDict):
@@ -253,33 +253,34 @@ class Replay(TypedDict):
 
     device: int
     events: int
-    # The release whose rules held; None where the recording is not of PyTorch.
     torch: str | None
-    # The settings of `replayed`.
+    """The release whose rules held; None where the recording is not of PyTorch."""
     conf: str
+    """The settings of `replayed`."""
     recorded_conf: str
     capacity_bytes: int | None
     overhead_bytes: int | None
-    # `given`, or `recording`: what the allocator had when the recording ran out of memory.
     capacity_from: str | None
+    """`given`, or `recording`: what the allocator had when the recording ran out of memory."""
     recorded: Recorded
     replayed: Replayed
-    # None where the settings asked for are not the recorded ones, nothing was recorded, or events were left out without
-    # which it cannot be told.
     reproduces_recording: bool | None
+    """None where the settings asked for are not the recorded ones, nothing was recorded, or events were left out
+    without which it cannot be told.
+    """
     first_divergence: Divergence | None
-    # The layout at the end could be compared, too.
     compared_end: bool
-    # The numbers of `replayed` are exact.
+    """The layout at the end could be compared, too."""
     exact: bool
+    """The numbers of `replayed` are exact."""
     approximate_because: list[str]
-    # Settings compared, the best first.
     what_if: list[Tried]
-    # The same as `approximate_because`, for settings that are not the recorded ones.
+    """Settings compared, the best first."""
     what_if_approximate_because: list[str]
+    """The same as `approximate_because`, for settings that are not the recorded ones."""
     floors: Floors
-    # With `find_capacity`; None where none was found.
     smallest_capacity_bytes: int | None
+    """With `find_capacity`; None where none was found."""
 
 
 class Recorded(TypedDict):
@@ -298,21 +299,21 @@ class Outcome(TypedDict):
     peak_active_bytes: int
     peak_reserved_bytes: int
     end_reserved_bytes: int
-    # Reserved and not active where most was active.
     external_fragmentation_bytes: int
-    # Whole segments; ranges mapped into expandable ones do not count, as in PyTorch.
+    """Reserved and not active where most was active."""
     segments_allocated: int
+    """Whole segments; ranges mapped into expandable ones do not count, as in PyTorch."""
     segments_freed: int
-    # Segments and mapped ranges.
     device_allocs: int
+    """Segments and mapped ranges."""
     device_frees: int
     num_alloc_retries: int
-    # None where the size of the device is not known.
     fits: bool | None
-    # Requests that failed when recorded and are served here; what the program would have done then is not known.
+    """None where the size of the device is not known."""
     rescued_requests: int
-    # Where the replay ended because the program would have failed there.
+    """Requests that failed when recorded and are served here; what the program would have done then is not known."""
     stopped_at_event: int | None
+    """Where the replay ended because the program would have failed there."""
 
 
 class Floors(TypedDict):
@@ -326,8 +327,8 @@ class Floors(TypedDict):
 class Divergence(TypedDict):
     """Where the replay first differs from the recording."""
 
-    # None where every event is reproduced and the layout at the end is not.
     event: int | None
+    """None where every event is reproduced and the layout at the end is not."""
     recorded: Side | None
     replayed: Side | None
 
@@ -335,8 +336,8 @@ class Divergence(TypedDict):
 class Side(TypedDict):
     """What happened on one side of a difference."""
 
-    # The event's action, or the block's state.
     what: str
+    """The event's action, or the block's state."""
     address: int
     bytes: int
 
@@ -351,16 +352,16 @@ class Tried(Outcome):
     """A setting that was compared, and what came of it."""
 
     conf: str
-    # These are the recorded settings.
     recorded: bool
+    """These are the recorded settings."""
     oom_event: int | None
 
 
 class ReplayOutOfMemory(OutOfMemory):
     """The request that fails in a replay."""
 
-    # It failed when recorded, too.
     recorded: bool
+    """It failed when recorded, too."""
 
 
 class Peaks(TypedDict):

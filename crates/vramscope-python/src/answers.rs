@@ -1,9 +1,12 @@
 //! Answers as Python's own data: dictionaries with the keys of `--json`.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,8 +18,73 @@ pub(crate) fn json(answer: &impl Serialize) -> Result<String, String> {
 }
 
 /// JSON as dictionaries, lists, texts and numbers.
+///
+/// Python's own module would give the same, but takes longer to import than a large recording's facts to find.
 pub(crate) fn loads<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
-    py.import("json")?.call_method1("loads", (json,))
+    let mut json = serde_json::Deserializer::from_str(json);
+    PythonData(py).deserialize(&mut json).map_err(|e| VramscopeError::new_err(e.to_string()))
+}
+
+/// Makes Python's data of whatever comes.
+#[derive(Clone, Copy)]
+struct PythonData<'py>(Python<'py>);
+
+impl<'de, 'py> DeserializeSeed<'de> for PythonData<'py> {
+    type Value = Bound<'py, PyAny>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de, 'py> Visitor<'de> for PythonData<'py> {
+    type Value = Bound<'py, PyAny>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(self.0.None().into_bound(self.0))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(PyBool::new(self.0, value).to_owned().into_any())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(PyInt::new(self.0, value).into_any())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(PyInt::new(self.0, value).into_any())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(PyFloat::new(self.0, value).into_any())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(PyString::new(self.0, value).into_any())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let list = PyList::empty(self.0);
+        while let Some(item) = items.next_element_seed(self)? {
+            list.append(item).map_err(A::Error::custom)?;
+        }
+        Ok(list.into_any())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let dict = PyDict::new(self.0);
+        while let Some(key) = entries.next_key::<String>()? {
+            // The same keys come in each row of a list.
+            let key = PyString::intern(self.0, &key);
+            dict.set_item(key, entries.next_value_seed(self)?).map_err(A::Error::custom)?;
+        }
+        Ok(dict.into_any())
+    }
 }
 
 /// What `report --json` says of one device, by key, each as JSON.

@@ -65,9 +65,9 @@ def run_pytest(folder, *arguments, text=TESTS):
 
 @pytest.fixture
 def _cuda():
-    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    torch = pytest.importorskip("torch", reason="needs torch")
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_each_limit_is_of_its_device(tmp_path):
     import torch
 
     if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
+        pytest.skip("needs gpus: two of them")
     done = run_pytest(tmp_path, text=DEVICES)
     assert "2 failed, 1 passed" in done.stdout, done.stdout
     assert "limit_vram: the test rose 16.00 MiB" in done.stdout
@@ -250,7 +250,7 @@ def test_a_baseline(tmp_path):
 
 @pytest.mark.usefixtures("_cuda")
 def test_with_xdist(tmp_path):
-    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    pytest.importorskip("xdist", reason="needs xdist")
     done = run_pytest(tmp_path, "-p", "xdist", "-n", "2", "--vramscope")
     assert "3 failed, 4 passed" in done.stdout, done.stdout
     assert "test_it.py::test_big" in done.stdout[done.stdout.index(" GPU memory ") :]

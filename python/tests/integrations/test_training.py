@@ -7,13 +7,13 @@ import pytest
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = pytest.importorskip("torch", reason="needs torch")
 
 
 @pytest.fixture(autouse=True)
 def _cuda():
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
 
 
 def test_tensorboard(tmp_path):
@@ -166,7 +166,7 @@ def test_lightning(tmp_path):
 
 
 def test_magics(capsys):
-    pytest.importorskip("IPython", reason="needs IPython")
+    pytest.importorskip("IPython", reason="needs ipython")
     from IPython.core.error import UsageError
     from IPython.testing.globalipapp import get_ipython, start_ipython
 

@@ -8,9 +8,9 @@ import pytest
 
 
 def test_the_example_runs():
-    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    torch = pytest.importorskip("torch", reason="needs torch")
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
     example = Path(__file__).parents[3] / "examples/python/profile_training.py"
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import vramscope
 from vramscope import GPUMemoryProfiler, MemoryTracker, profile_function
 from vramscope.profiler import TorchSource
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = pytest.importorskip("torch", reason="needs torch")
 MiB = 1024 * 1024
 
 
@@ -20,7 +20,7 @@ def _cuda(request):
     if "without_cuda" in request.node.name:
         return
     if not torch.cuda.is_available():
-        pytest.skip("needs a GPU, or `vramscope phantom run`")
+        pytest.skip("needs gpu, or `vramscope phantom run`")
     gc.collect()
     # What cuBLAS keeps for its next call is allocated as tensors are.
     torch._C._cuda_clearCublasWorkspaces()
@@ -312,7 +312,7 @@ def test_the_device_beside_the_pool_is_told_apart():
     alone = source.outside()
     assert alone.hidden > 0
     if alone.this_process is None:
-        pytest.skip("the driver does not tell processes apart here")
+        pytest.skip("needs nvml that tells processes apart")
     assert 0 < alone.this_process <= alone.hidden
     program = "import torch; x = torch.ones(75 << 20, device='cuda'); print('up', flush=True); input()"
     pipe = subprocess.PIPE

@@ -43,6 +43,13 @@ class PeakScope:
 
     __slots__ = ("__weakref__", "is_exact", "peaks", "start")
 
+    start: Reading
+    """What was in use when it was opened."""
+    peaks: Peaks
+    """The highest bytes so far, as of the last time that anybody asked the allocator."""
+    is_exact: bool
+    """Whether no higher peak can have been missed."""
+
     def __init__(self, start: Reading, is_exact: bool) -> None:
         self.start = start
         self.peaks = start.current

@@ -102,7 +102,7 @@ class ProfileResult:
 
 
 def format_bytes(n: float, *, signed: bool = False) -> str:
-    """Bytes in words: `512 B`, `1.50 MiB`."""
+    """The bytes `n` in words: `512 B`, `1.50 MiB`. With `signed`, what is not negative has a plus: `+512 B`."""
     sign = "-" if n < 0 else "+" if signed else ""
     size = float(abs(n))
     if size < 1024:

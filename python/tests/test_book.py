@@ -63,7 +63,58 @@ def test_a_program_of_the_book_runs(program: Program, tmp_path: Path):
     assert [line for line in program.printed if line not in printed] == [], printed
 
 
+EXAMPLES = ROOT / "examples/python"
+
+
+def needs_gpu():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs gpu, or `vramscope phantom run`")
+
+
 def test_the_example_of_an_oom_runs():
-    printed = run([str(ROOT / "examples/python/oom.py"), str(ROOT / "examples/oom.pickle")], ROOT)
+    printed = run([str(EXAMPLES / "oom.py"), str(ROOT / "examples/oom.pickle")], ROOT)
     assert "GiB were asked for" in printed
     assert "it fits with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in printed
+
+
+def test_the_example_of_tables_runs():
+    pytest.importorskip("polars", reason="needs polars")
+    printed = run([str(EXAMPLES / "tables.py"), str(ROOT / "examples/training.pickle.zst")], ROOT)
+    assert "workloads.py:19 resnet50" in printed
+    assert "25690112" in printed
+
+
+def test_the_example_of_a_recorded_training_runs(tmp_path: Path):
+    needs_gpu()
+    printed = run([str(EXAMPLES / "record_training.py")], tmp_path)
+    assert re.search(r"^ +[\d.]+ MiB  activation$", printed, re.MULTILINE), printed
+    assert re.search(r"^ +26\.\d MiB  optimizer_state$", printed, re.MULTILINE), printed
+    assert re.search(r"^ +[\d.]+ MiB  blocks\.0\.self_attn$", printed, re.MULTILINE), printed
+    assert (tmp_path / "training.pickle").is_file()
+
+
+def test_the_example_that_runs_out_of_memory_runs(tmp_path: Path):
+    needs_gpu()
+    printed = run([str(EXAMPLES / "out_of_memory.py")], tmp_path)
+    assert "does not fit, one of" in printed
+    assert re.search(r"^ +[\d.]+ GiB  activation$", printed, re.MULTILINE), printed
+    assert "the recorded requests on h200: they fit" in printed
+
+
+def test_the_example_of_limits_passes(tmp_path: Path):
+    needs_gpu()
+    command = [
+        "-m",
+        "pytest",
+        "-p",
+        "vramscope.integrations.pytest",
+        "-p",
+        "no:cacheprovider",
+        "--vramscope",
+        "-c",
+        os.devnull,
+    ]
+    printed = run([*command, str(EXAMPLES / "test_memory.py")], tmp_path)
+    assert "2 passed" in printed
+    assert "test_memory.py::test_a_step_stays_small" in printed

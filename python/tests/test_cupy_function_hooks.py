@@ -1,6 +1,7 @@
 """CupyMemoryProfileHook beside Chainer's own, on Chainer's functions and CuPy's pool."""
 
 import io
+import operator
 import random
 import sys
 import threading
@@ -43,8 +44,9 @@ def test_a_report_of_nothing_is_its_header():
         assert report(CupyMemoryProfileHook(), unit) == "FunctionName  UsedBytes  AcquiredBytes  Occurrence\n"
 
 
-@pytest.mark.skipif("cupy" in sys.modules or "torch" in sys.modules, reason="needs no-gpu: there is memory to count")
 def test_without_an_allocator_there_is_nothing_to_count():
+    if "cupy" in sys.modules or "torch" in sys.modules:
+        pytest.skip("needs no-gpu: there is memory to count")
     with pytest.raises(vramscope.VramscopeError, match="import torch or cupy"):
         CupyMemoryProfileHook().__enter__()
 
@@ -155,7 +157,7 @@ def test_random_functions_give_chainers_report(seed):
     assert ours.summary() == dict(theirs.summary())
     assert ours.total_used_bytes() == theirs.total_used_bytes() > 0
     assert ours.total_acquired_bytes() == theirs.total_acquired_bytes() > 0
-    for unit in ("auto", "auto_foreach", "B", "KB", "MB", "GB", "ZB"):
+    for unit in ("auto", "auto_foreach", "B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB"):
         assert report(ours, unit) == report(theirs, unit)
 
 
@@ -206,6 +208,69 @@ def test_chainers_registry_refuses_a_second_hook():
     with CupyMemoryProfileHook(), pytest.raises(KeyError, match="hook CupyMemoryProfileHook already exists"):
         CupyMemoryProfileHook().__enter__()
     assert import_chainer.get_function_hooks() == {}
+
+
+def test_callbacks_are_chainers():
+    """Who calls the hook by its methods, as Chainer does, is told what Chainer's own tells."""
+    import_chainer = chainer()
+    import numpy
+
+    pool = pool_on(Device())
+    theirs, ours = import_chainer.function_hooks.CupyMemoryProfileHook(), CupyMemoryProfileHook()
+    linear, add = (type(name, (import_chainer.FunctionNode,), {})() for name in ("LinearFunction", "Add"))
+    data = (numpy.ones((1,), numpy.float32),)
+    for hook in (theirs, ours):
+        pool.free_all_blocks()
+        assert hook.name == "CupyMemoryProfileHook"
+        hook.added(linear)
+        hook.forward_preprocess(linear, data)
+        held = pool.malloc(3000)
+        hook.forward_postprocess(linear, data)
+        hook.forward_preprocess(function=add, in_data=data)
+        hook.forward_postprocess(function=add, in_data=data)
+        hook.backward_preprocess(linear, data, data)
+        del held
+        pool.malloc(1000)
+        hook.backward_postprocess(linear, data, data)
+        hook.deleted(linear)
+        pool.malloc(9000)
+    assert ours.call_history == theirs.call_history
+    assert ours.summary() == dict(theirs.summary())
+    assert ours.summary() == {
+        "LinearFunction": {"used_bytes": 4096, "acquired_bytes": 3072, "occurrence": 2},
+        "Add": {"used_bytes": 0, "acquired_bytes": 0, "occurrence": 1},
+    }
+    assert (ours.total_used_bytes(), ours.total_acquired_bytes()) == (4096, 3072)
+    # They compare as every object does.
+    for hook in (theirs, ours):
+        other = type(hook)()
+        assert hook == hook
+        assert hook != other
+        for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+            with pytest.raises(TypeError):
+                compare(hook, other)
+
+
+def test_chainer_says_when_a_hook_comes_and_goes():
+    import_chainer = chainer()
+    told = []
+
+    class Tells(CupyMemoryProfileHook):
+        def added(self, function=None):
+            told.append(("added", function))
+            super().added(function)
+
+        def deleted(self, function=None):
+            told.append(("deleted", function))
+            super().deleted(function)
+
+    hook = Tells()
+    with hook:
+        pass
+    node = type("Node", (import_chainer.FunctionNode,), {})()
+    node.add_hook(hook)
+    node.delete_hook(hook.name)
+    assert told == [("added", None), ("deleted", None), ("added", node), ("deleted", node)]
 
 
 def test_each_thread_has_its_own_calls():

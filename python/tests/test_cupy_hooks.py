@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import inspect
 import io
 import os
 import random
@@ -124,7 +125,59 @@ def test_a_callback_that_is_called_while_frames_are_looked_up():
     assert report(hook).startswith("_root (200.00KB, 0.00B)\n")
 
 
+DOCUMENTED = {
+    "alloc_preprocess": {"device_id", "mem_size"},
+    "alloc_postprocess": {"device_id", "mem_size", "mem_ptr"},
+    "malloc_preprocess": {"device_id", "size", "mem_size"},
+    "malloc_postprocess": {"device_id", "size", "mem_size", "mem_ptr", "pmem_id"},
+    "free_preprocess": {"device_id", "mem_size", "mem_ptr", "pmem_id"},
+    "free_postprocess": {"device_id", "mem_size", "mem_ptr", "pmem_id"},
+}
+
+
+@pytest.mark.parametrize("kind", [MemoryHook, LineProfileHook, DebugPrintHook])
+def test_names_and_arguments_are_those_of_cupys_documentation(kind):
+    assert kind.name == kind().name == kind.__name__
+    assert inspect.signature(LineProfileHook.__init__).parameters["max_depth"].default == 0
+    assert list(inspect.signature(LineProfileHook.print_report).parameters) == ["self", "file"]
+    # Whoever has a hook may call it, with the words of the documentation.
+    out = io.StringIO()
+    hook = DebugPrintHook(file=out) if kind is DebugPrintHook else kind()
+    for callback, words in DOCUMENTED.items():
+        getattr(hook, callback)(**dict.fromkeys(words, 1024))
+    if kind is LineProfileHook:
+        assert report(hook).startswith("_root (1.00KB, 1.00KB)\n")
+    if kind is DebugPrintHook:
+        assert out.getvalue().splitlines() == [
+            '{"hook":"alloc","device_id":1024,"mem_size":1024,"mem_ptr":1024}',
+            '{"hook":"malloc","device_id":1024,"size":1024,"mem_size":1024,"mem_ptr":1024,"pmem_id":"0x400"}',
+            '{"hook":"free","device_id":1024,"mem_size":1024,"mem_ptr":1024,"pmem_id":"0x400"}',
+        ]
+
+
 # The rest needs CuPy.
+
+
+def test_a_subclass_is_told_what_cupys_documentation_says():
+    cupy()
+    told = {}
+
+    class Tells(MemoryHook):
+        name = "Tells"
+
+    for callback in DOCUMENTED:
+        setattr(Tells, callback, lambda _, callback=callback, **words: told.setdefault(callback, []).append(words))
+    pool = pool_on(Device())
+    with Tells() as hook:
+        assert isinstance(hook, Tells)
+        memory = pool.malloc(700)
+        address, block = memory.ptr, id(memory.mem)
+        del memory
+    assert {callback: set(words[0]) for callback, words in told.items()} == DOCUMENTED
+    assert all(len(words) == 1 for words in told.values())
+    assert told["malloc_preprocess"] == [{"device_id": 0, "size": 700, "mem_size": 1024}]
+    assert told["alloc_postprocess"] == [{"device_id": 0, "mem_size": 1024, "mem_ptr": address}]
+    assert told["free_postprocess"] == [{"device_id": 0, "mem_size": 1024, "mem_ptr": address, "pmem_id": block}]
 
 
 def theirs():

@@ -190,6 +190,7 @@ def test_hostile_bytes_crash_nothing():
         (lambda r: r.table("events", at=1), "are for holders"),
         (lambda r: r.replay(capacity="24G"), "say GiB"),
         (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "not both"),
+        (lambda r: r.replay(gpu="h2000"), "for others give `capacity`"),
         (lambda r: r.replay(conf="max_split_size_mb:x"), "conf: "),
         (lambda r: r.replay(capacity=5, overhead=5), "leaves nothing"),
         (lambda r: r.replay(overhead=5), "part of a device"),

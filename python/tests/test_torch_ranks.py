@@ -16,14 +16,14 @@ def purposes(path: Path, rank: int) -> set[str]:
 
 @pytest.mark.parametrize("how", ["ddp", "fsdp"])
 def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
-    plain = on_gpu(tmp_path, *LAUNCH, str(PROGRAMS / "ranks.py"), how, gpus=2)
-    done = on_gpu(
-        tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *LAUNCH, str(PROGRAMS / "ranks.py"), how, gpus=2
-    )
-    said = [sorted(line for line in out.stdout.splitlines() if line[:2] in ("0 ", "1 ")) for out in (plain, done)]
-    assert len(said[0]) == 2, (plain.returncode, plain.stdout, plain.stderr)
-    # PyTorch's own counters are those of a program that nobody records.
-    assert said[1] == said[0], done.stderr
+    program = [*LAUNCH, str(PROGRAMS / "ranks.py"), how]
+    plain = on_gpu(tmp_path, *program, "plain", gpus=2)
+    done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *program, "ours", gpus=2)
+    assert (plain.returncode, done.returncode) == (0, 0), plain.stderr + done.stderr
+    for rank in (0, 1):
+        # PyTorch's own counters are those of a program that nobody records.
+        said = [(tmp_path / f"{name}-{rank}.txt").read_text() for name in ("plain", "ours")]
+        assert said[0] == said[1]
     assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["run-rank0.pickle", "run-rank1.pickle"]
     for rank in (0, 1):
         texts = purposes(tmp_path / f"run-rank{rank}.pickle", rank)
@@ -34,10 +34,8 @@ def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
 
 
 def test_where_one_rank_runs_out_of_memory_each_has_its_recording(tmp_path: Path) -> None:
-    done = on_gpu(
-        tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *LAUNCH, str(PROGRAMS / "ranks.py"), "ddp", "oom",
-        gpus=2,
-    )  # fmt: skip
+    program = [*LAUNCH, str(PROGRAMS / "ranks.py"), "ddp", "ours", "oom"]
+    done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *program, gpus=2)
     assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["run-rank0.pickle", "run-rank1.pickle"]
     assert any(event["action"] == "oom" for event in events(tmp_path / "run-rank1.pickle", 1))
     assert purposes(tmp_path / "run-rank0.pickle", 0)

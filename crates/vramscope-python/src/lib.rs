@@ -42,7 +42,9 @@ mod _native {
     #[pymodule_export]
     use super::pool_history::PoolHistory;
     #[pymodule_export]
-    use super::profiler::{check_saved_results, hidden_memory, keeps_growing, out_of_memory_words};
+    use super::profiler::{
+        check_saved_results, hidden_memory, keeps_growing, nvml_devices, out_of_memory_words,
+    };
     #[pymodule_export]
     use super::purposes::Purposes;
     #[pymodule_export]

@@ -1,14 +1,15 @@
 //! The rules that the Python profiler shares with the one for Rust: what keeps growing, what an error says of memory, which kind of
-//! memory lies outside of the pool, and what a file of results must hold.
+//! memory lies outside of the pool, who is on a GPU, and what a file of results must hold.
 
 use pyo3::prelude::*;
 use vramscope::analysis;
 use vramscope::profiler::{
-    HiddenMemory, HiddenOptions, Reading, Sample, SavedResults, Tick, out_of_memory_words as words,
+    HiddenMemory, HiddenOptions, Reading, Sample, SavedResults, Tick, nvml_devices as devices,
+    out_of_memory_words as words,
 };
 use vramscope::report::write_json;
 
-use crate::error::ReadError;
+use crate::error::{ReadError, VramscopeError};
 
 /// Whether a floor, the least of each point of a series and all that come later, keeps growing.
 #[pyfunction]
@@ -43,6 +44,15 @@ pub(crate) fn hidden_memory(looks: Vec<Look>) -> PyResult<String> {
     let samples: Vec<Sample> = looks.into_iter().map(sample).collect();
     let mut json = Vec::new();
     write_json(&mut json, &HiddenMemory::of(&samples, HiddenOptions::default()))?;
+    Ok(String::from_utf8_lossy(&json).into_owned())
+}
+
+/// All GPUs with the processes on them, as NVML knows them, as JSON. The error says why it knows nothing.
+#[pyfunction]
+pub(crate) fn nvml_devices(py: Python<'_>) -> PyResult<String> {
+    let found = py.detach(devices).map_err(|error| VramscopeError::new_err(error.to_string()))?;
+    let mut json = Vec::new();
+    write_json(&mut json, &found)?;
     Ok(String::from_utf8_lossy(&json).into_owned())
 }
 

@@ -490,7 +490,10 @@ fn device_of(
     let total = match (capacity, gpu) {
         (Some(_), Some(_)) => return Err(PyValueError::new_err("give `capacity` or `gpu`, not both")),
         (Some(size), None) => Some(size.bytes()?),
-        (None, Some(gpu)) => Some(words::gpu(gpu).map_err(PyValueError::new_err)?),
+        // What is an option of the command is an argument here.
+        (None, Some(gpu)) => {
+            Some(words::gpu(gpu).map_err(|e| PyValueError::new_err(e.replace("--capacity", "`capacity`")))?)
+        }
         (None, None) => None,
     };
     if total.is_some() && find_capacity {

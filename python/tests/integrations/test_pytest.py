@@ -137,6 +137,38 @@ def test_markers_that_are_wrong_say_so(tmp_path, marker, said):
     assert "Traceback" not in done.stdout
 
 
+AFTER_A_FAILURE = """
+import pytest, torch
+
+def tensor(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+
+kept = []
+
+def test_fails():
+    held = tensor(32)
+    loop = [tensor(8)]
+    loop.append(loop)
+    raise ValueError("its own error")
+
+@pytest.mark.limit_vram("8 MiB")
+@pytest.mark.limit_vram_leaks("1 MiB")
+def test_leaks():
+    kept.append(tensor(4))
+
+@pytest.mark.limit_vram("8 MiB")
+def test_rises():
+    tensor(16)
+"""
+
+
+@pytest.mark.usefixtures("_cuda")
+def test_what_a_failed_test_held_hides_nothing(tmp_path):
+    done = run_pytest(tmp_path, "--vramscope", text=AFTER_A_FAILURE)
+    assert "limit_vram_leaks: the test left 4.00 MiB allocated; allowed are 1.00 MiB" in done.stdout, done.stdout
+    assert "limit_vram: the test rose 16.00 MiB" in done.stdout
+
+
 DEVICES = """
 import pytest, torch
 
@@ -167,7 +199,7 @@ def test_each_limit_is_of_its_device(tmp_path):
     import torch
 
     if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
+        pytest.skip("needs gpus: two of them")
     done = run_pytest(tmp_path, text=DEVICES)
     assert "2 failed, 1 passed" in done.stdout, done.stdout
     assert "limit_vram: the test rose 16.00 MiB" in done.stdout

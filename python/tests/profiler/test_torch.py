@@ -9,6 +9,7 @@ import threading
 import pytest
 import vramscope
 from vramscope import GPUMemoryProfiler, MemoryTracker, profile_function
+from vramscope.profiler import TorchSource
 
 torch = pytest.importorskip("torch", reason="needs torch")
 MiB = 1024 * 1024
@@ -302,3 +303,27 @@ def test_a_forked_process_goes_on():
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     profiler.stop_monitoring()
+
+
+def test_the_device_beside_the_pool_is_told_apart():
+    """The context is this process's own, and what another process has is that one's."""
+    source = TorchSource()
+    kept = tensor(8)
+    alone = source.outside()
+    assert alone.hidden > 0
+    if alone.this_process is None:
+        pytest.skip("needs nvml that tells processes apart")
+    assert 0 < alone.this_process <= alone.hidden
+    program = "import torch; x = torch.ones(75 << 20, device='cuda'); print('up', flush=True); input()"
+    pipe = subprocess.PIPE
+    other = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
+    try:
+        assert other.stdout.readline() == "up\n"
+        beside = source.outside()
+    finally:
+        other.communicate("\n", timeout=60)
+    assert other.pid in {process.pid for process in beside.processes}
+    assert beside.this_process == alone.this_process
+    assert beside.other_processes - alone.other_processes >= 300 * MiB
+    assert beside.hidden - alone.hidden >= 300 * MiB
+    del kept

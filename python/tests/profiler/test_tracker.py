@@ -3,12 +3,13 @@
 import csv
 import dataclasses
 import json
+import os
 import threading
 
 import pytest
 import vramscope
 from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFlightRecorderConfig, capture_oom
-from vramscope.profiler import classify_oom_exception, hidden_memory
+from vramscope.profiler import GpuProcess, OutsideMemory, classify_oom_exception, hidden_memory
 
 MiB = 1024 * 1024
 
@@ -252,6 +253,41 @@ def test_an_out_of_memory_leaves_a_bundle(device, tmp_path):
     assert tracker.handle_exception(ValueError("no")) is None
     assert MemoryTracker(source=device).handle_exception(raised.value) is None
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_bundle_names_who_else_is_on_the_device(device, tmp_path):
+    device.processes = lambda: (GpuProcess(os.getpid(), 60 * MiB), GpuProcess(1, 100 * MiB))
+    device.malloc(10 * MiB)
+    device.others = 150 * MiB
+    tracker = MemoryTracker(source=device, enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path))
+    assert tracker.handle_exception(MemoryError("out of memory")) is not None
+    metadata = json.loads((next(tmp_path.iterdir()) / "metadata.json").read_text())
+    assert metadata["custom_metadata"]["outside_of_the_pool"] == {
+        "hidden": 150 * MiB,
+        "this_process": 50 * MiB,
+        "other_processes": 100 * MiB,
+        "processes": [{"pid": os.getpid(), "used": 60 * MiB}, {"pid": 1, "used": 100 * MiB}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("processes", "this", "others"),
+    [
+        (None, None, None),
+        ((), None, None),
+        # In a container: our own number may be any of them.
+        ((GpuProcess(70, 300), GpuProcess(71, 20)), None, None),
+        ((GpuProcess(7, None), GpuProcess(8, 20)), None, None),
+        ((GpuProcess(7, 150),), 50, 0),
+        ((GpuProcess(7, 150), GpuProcess(8, 20), GpuProcess(9, 30)), 50, 50),
+        ((GpuProcess(7, 150), GpuProcess(8, 20), GpuProcess(9, None)), 50, None),
+        ((GpuProcess(7, 80), GpuProcess(8, 20)), 0, 20),
+    ],
+)
+def test_what_is_outside_is_told_apart_where_the_driver_does(processes, this, others):
+    found = OutsideMemory.of(100, 250, processes, pid=7)
+    assert (found.hidden, found.this_process, found.other_processes) == (150, this, others)
+    assert found.processes == (processes or ())
 
 
 def test_capture_oom_alone(tmp_path, monkeypatch):

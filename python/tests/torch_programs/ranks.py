@@ -1,4 +1,7 @@
-"""One of several ranks: `ranks.py ddp|fsdp [oom]`. It prints PyTorch's counters; with `oom` rank 1 has too little."""
+"""One of several ranks: `ranks.py ddp|fsdp COUNTERS [oom]`. It writes PyTorch's counters.
+
+With `oom` rank 1 runs out of memory.
+"""
 
 import os
 import sys
@@ -7,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-how, *more = sys.argv[1:]
+how, counters, *more = sys.argv[1:]
 rank = int(os.environ["RANK"])
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl")
@@ -26,7 +29,8 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 stats = torch.cuda.memory_stats()
-print(rank, stats["allocated_bytes.all.peak"], stats["allocation.all.allocated"], flush=True)
+with open(f"{counters}-{rank}.txt", "w") as file:
+    print(stats["allocated_bytes.all.peak"], stats["allocation.all.allocated"], file=file)
 if more == ["oom"] and rank == 1:
     kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(100)]
 dist.destroy_process_group()

@@ -125,6 +125,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if not limits and not config.getoption("vramscope") and not config.getoption("vramscope_baseline"):
         return (yield)
     measurements = {limit.device: _Measurement(limit.device) for limit in limits} or {None: _Measurement(None)}
+    if _cuda_has_begun():
+        _let_go_of_tests_before()
     for measurement in measurements.values():
         measurement.begin()
     try:
@@ -162,6 +164,21 @@ def _in_words(size: int) -> str:
     return format_bytes(size)
 
 
+def _cuda_has_begun() -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
+def _let_go_of_tests_before() -> None:
+    """Frees what tests before left to the garbage collector, so that it is not given back in the midst of this one.
+
+    The frames of the test that failed last hang on these names until pytest deletes them, as it does next.
+    """
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    gc.collect()
+
+
 class _Measurement:
     """The memory of one test, in a scope that disturbs no other one. It does not begin CUDA where the test does not."""
 
@@ -170,8 +187,7 @@ class _Measurement:
         self._scope: Any = None
 
     def _source(self) -> Any:
-        torch: Any = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized():
+        if not _cuda_has_begun():
             return None
         from vramscope.profiler import TorchSource
 

@@ -33,6 +33,7 @@ from vramscope.profiler._hidden import hidden_memory
 from vramscope.profiler._leaks import LeakDetector, LeakSuspect
 from vramscope.profiler._memory_profiler import MemoryProfiler
 from vramscope.profiler._meter import MemoryMeter
+from vramscope.profiler._outside import GpuProcess, OutsideMemory
 from vramscope.profiler._peaks import PeakBook, PeakScope
 from vramscope.profiler._phases import PhaseHandle
 from vramscope.profiler._profiler import GPUMemoryProfiler, ProfileContext
@@ -50,6 +51,7 @@ __all__ = [
     "CupySource",
     "DeviceMemory",
     "GPUMemoryProfiler",
+    "GpuProcess",
     "LeakDetector",
     "LeakSuspect",
     "MemoryMeter",
@@ -61,6 +63,7 @@ __all__ = [
     "OOMExceptionClassification",
     "OOMFlightRecorder",
     "OOMFlightRecorderConfig",
+    "OutsideMemory",
     "PeakBook",
     "PeakScope",
     "Peaks",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vramscope import VramscopeError
+from vramscope.profiler._outside import GpuProcess, OutsideMemory, processes_on
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -96,6 +100,17 @@ class MemorySource(ABC):
         """What the driver says of the whole device; `None` where it is not asked."""
         return None
 
+    def processes(self) -> tuple[GpuProcess, ...] | None:
+        """Who is on the device, by the driver; `None` where it is not asked or does not answer."""
+        return None
+
+    def outside(self) -> OutsideMemory:
+        """What is in use on the device outside of the pool: of this process, and of others."""
+        memory = self.device_memory()
+        return OutsideMemory.of(
+            self.read().reserved, None if memory is None else memory.used, self.processes(), os.getpid()
+        )
+
     def bytes_of(self, value: object) -> int:  # noqa: ARG002
         """The bytes of this device that a value holds, such as a tensor or a list of tensors; 0 if unknown."""
         return 0
@@ -164,6 +179,13 @@ class TorchSource(MemorySource):
             return None
         free, total = self._torch.cuda.mem_get_info(self.device_index)
         return DeviceMemory(total - free, total)
+
+    def processes(self) -> tuple[GpuProcess, ...] | None:
+        """Who is on the device, by NVML; `None` where there is none, as for AMD's devices."""
+        try:
+            return processes_on(self._torch.cuda._get_nvml_device_index(self.device_index))
+        except (VramscopeError, RuntimeError, AttributeError):
+            return None
 
     def bytes_of(self, value: object) -> int:
         """The storages of all tensors in containers and objects, each once, as the allocator rounds them."""

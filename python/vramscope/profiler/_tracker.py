@@ -450,6 +450,7 @@ class MemoryTracker:
                 "sample_free_bytes": None if memory is None else memory.total - memory.used,
                 "sample_total_bytes": None if memory is None else memory.total,
                 "sample_device_id": self.source.device_index,
+                "outside_of_the_pool": self._outside(),
             }
             phases = [phase.phase_path for phase in self._phases.innermost()]
             if phases:
@@ -464,6 +465,15 @@ class MemoryTracker:
             return None
         self.last_oom_dump_path = path
         return path
+
+    def _outside(self) -> dict[str, Any] | None:
+        """Who has the device beside the pool; nothing where it no longer answers."""
+        try:
+            outside = self.source.outside()
+        except Exception as error:
+            logger.warning("%s does not answer: %s", self.device, error)
+            return None
+        return {**vars(outside), "processes": [process._asdict() for process in outside.processes]}
 
     @contextmanager
     def capture_oom(self, context: str = "runtime", metadata: Mapping[str, Any] | None = None) -> Iterator[None]:

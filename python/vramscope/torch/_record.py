@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
+from vramscope.torch._history import History
 from vramscope.torch._hooks import Hooks
 from vramscope.torch._saved_tensors import SavedTensorsHooks
 
@@ -89,11 +90,9 @@ class Record:
         self._asked_path = Path(path).absolute()
         self._models = models
         self._optimizers = optimizers
-        self._max_entries = max_entries
-        self._stacks = stacks
         self._pid = os.getpid()
         self._hooks: Hooks | None = None
-        self._owns_history = False
+        self._history = History(max_entries, stacks)
         self._rank: int | None = None
         self._ran_out = False
         self._every = every
@@ -196,6 +195,8 @@ class Record:
 
     def _snapshot(self) -> dict[str, Any]:
         self._purposes.note_gradients()
+        if not self._history.is_on():
+            print("vramscope: the program has turned PyTorch's history off: what it recorded is lost", file=sys.stderr)
         snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
         self._purposes.write_into(snapshot)
         return snapshot
@@ -203,8 +204,7 @@ class Record:
     def _start(self) -> None:
         if _current is not self or self._hooks is not None:
             return
-        torch.cuda.memory._record_memory_history(max_entries=self._max_entries, stacks=self._stacks)
-        self._owns_history = True
+        self._history.begin()
         for model in self._models:
             self._purposes.add_model(model)
         for optimizer in self._optimizers:
@@ -223,9 +223,7 @@ class Record:
 
     def _end(self) -> None:
         self._let_go()
-        if self._owns_history:
-            self._owns_history = False
-            torch.cuda.memory._record_memory_history(enabled=None)
+        self._history.end()
 
     def _let_go(self) -> None:
         global _current

@@ -1,0 +1,75 @@
+"""PyTorch's history, for a recording and for the program at once: a process has one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import torch
+
+
+class History:
+    """The history while a recording is under way. The program may turn it on and off, and loses nothing, nor do we."""
+
+    def __init__(self, max_entries: int, stacks: str) -> None:
+        self._max_entries = max_entries
+        self._stacks = stacks
+        self._is_programs = False
+        self._is_under_way = False
+        self._record: Any = torch.cuda.memory._record_memory_history
+        self._stand_in: Any = None
+
+    def begin(self) -> None:
+        """Turns it on."""
+        memory = torch.cuda.memory
+        self._is_programs = torch._C._cuda_isHistoryEnabled()
+        self._record = memory._record_memory_history
+        self._is_under_way = True
+        self._record(max_entries=self._max_entries, stacks=self._stacks)
+
+        @functools.wraps(self._record)
+        def stand_in(enabled: Any = "all", *arguments: Any, **options: Any) -> None:
+            self._record_for_program(enabled, *arguments, **options)
+
+        self._stand_in = memory._record_memory_history = stand_in
+
+    def end(self) -> None:
+        """Turns it off, unless the program has it on."""
+        if not self._is_under_way:
+            return
+        self._is_under_way = False
+        # Where another has come in between, both stay in the way.
+        if torch.cuda.memory._record_memory_history is self._stand_in:
+            torch.cuda.memory._record_memory_history = self._record
+        if not self._is_programs:
+            self._record(enabled=None)
+
+    def is_on(self) -> bool:
+        """Whether PyTorch records: a program may have kept the function that turns it off from before."""
+        return bool(torch._C._cuda_isHistoryEnabled())
+
+    def _record_for_program(self, enabled: Any, *arguments: Any, **options: Any) -> None:
+        if not self._is_under_way:
+            self._record(enabled, *arguments, **options)
+            return
+        if not enabled:
+            self._is_programs = False
+            return
+        legacy = isinstance(enabled, bool)
+        memory = torch.cuda.memory
+        known = memory._record_memory_history_legacy if legacy else memory._record_memory_history_impl
+        # Where PyTorch would refuse it, it says so.
+        asked = inspect.signature(known).bind(enabled, *arguments, **options)
+        asked.apply_defaults()
+        wanted = asked.arguments
+        entries = wanted["trace_alloc_max_entries" if legacy else "max_entries"]
+        stacks = ("all" if wanted["record_context_cpp"] else "python") if legacy else wanted["stacks"]
+        # What is recorded is at least what each of the two wants, and neither takes from the other.
+        more = {name: wanted[name] for name in ("compile_context", "global_record_annotations") if name in wanted}
+        self._record(
+            max_entries=max(entries, self._max_entries),
+            stacks="all" if "all" in (stacks, self._stacks) else stacks,
+            **more,
+        )
+        self._is_programs = True

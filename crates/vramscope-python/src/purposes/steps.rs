@@ -172,13 +172,6 @@ impl Steps {
         lately.peek().is_some() && lately.all(|(_, kind)| is_recent(kind.example))
     }
 
-    /// Another thread calls the model, too, or hooks cannot rest: this step is watched from now on, but tells of no other.
-    pub(crate) fn watch_all(&mut self) {
-        self.max_age = 0;
-        self.kinds.clear();
-        self.quiet = 0;
-    }
-
     /// All steps in the order of time.
     pub(crate) fn all(&self) -> Vec<Step> {
         self.done.iter().copied().chain(self.current.as_ref().map(|current| current.step)).collect()
@@ -285,10 +278,6 @@ mod tests {
     fn where_allocations_cannot_be_counted_all_is_watched() {
         let mut steps = Steps::new(1_000_000);
         assert!((0..100).all(|time| steps.begin(time, 1, None, 0)));
-        let mut program = Program::new(1_000_000);
-        program.watched(100, 1, 50);
-        program.steps.watch_all();
-        assert_eq!(program.watched(100, 1, 50), 100);
     }
 
     #[test]

@@ -23,7 +23,7 @@ def main(millions: int) -> None:
     model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.GELU()))).cuda()
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     recording = vramscope.torch.record("long_run.pickle", model=model, optimizer=optimizer)
-    begin, number, marks = time.monotonic(), 0, [mark for mark in (1, 5, 10) if mark < millions] + [millions]
+    begin, number, marks = time.monotonic(), 0, [mark for mark in (1, 5, 10, 15, 20) if mark < millions] + [millions]
     counters = torch.cuda.memory_stats()
     before = counters["allocation.all.allocated"] + 2 * counters["allocation.all.freed"]
     while marks:

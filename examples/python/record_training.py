@@ -5,6 +5,8 @@ python examples/python/record_training.py
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import torch
 import vramscope
 import vramscope.torch
@@ -13,30 +15,21 @@ from torch import nn
 MIB = 1 << 20
 
 
-class Classifier(nn.Module):
-    """A small transformer over sequences of features."""
-
-    def __init__(self, width: int = 256, depth: int = 4, classes: int = 1000) -> None:
-        super().__init__()
-        layers = [nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True) for _ in range(depth)]
-        self.blocks = nn.Sequential(*layers)
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """The classes of each sequence."""
-        scores: torch.Tensor = self.head(self.blocks(features).mean(dim=1))
-        return scores
+def classifier(width: int = 256, depth: int = 4, classes: int = 1000) -> nn.Module:
+    """A small transformer that gives each row of a sequence its classes."""
+    blocks = [nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True) for _ in range(depth)]
+    return nn.Sequential(OrderedDict(blocks=nn.Sequential(*blocks), head=nn.Linear(width, classes)))
 
 
 def train(steps: int = 3) -> str:
     """Records a few steps of training, and tells where."""
-    model = Classifier().cuda()
+    model = classifier().cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     with vramscope.torch.record("training.pickle", model=model, optimizer=optimizer) as recording:
         for _ in range(steps):
             features = torch.randn(64, 128, 256, device="cuda")
             classes = torch.randint(1000, (64,), device="cuda")
-            loss = nn.functional.cross_entropy(model(features), classes)
+            loss = nn.functional.cross_entropy(model(features).mean(dim=1), classes)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

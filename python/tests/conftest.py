@@ -16,8 +16,8 @@ import pytest
 MAY_SKIP = Path(__file__).parents[2] / ".ci/may-skip"
 # The second is what `pytest.importorskip` says by itself.
 NEED = re.compile(r"(?:Skipped: )?(?:needs |could not import ')([\w-]+)")
-# One test with many numbers is named once.
-NUMBERS = re.compile(r"\[[\d-]+\]$")
+# A test of many things is named once; a program of the book, which is named by its page, each time.
+WHICH = re.compile(r"\[[^/]*\]$")
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 
@@ -41,7 +41,7 @@ def judged(report: Report) -> Report:
     """Makes a failure of a skip that may not be."""
     # What was expected to fail and did has this outcome, too.
     if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
-        wrong = what_is_wrong(report.longrepr[2], NUMBERS.sub("", report.nodeid))
+        wrong = what_is_wrong(report.longrepr[2], WHICH.sub("", report.nodeid))
         if wrong is not None:
             report.outcome, report.longrepr = "failed", wrong
     return report

@@ -151,7 +151,7 @@ class Tags:
         return tensor.detach()
 
 
-def independent(program: Callable[..., None]) -> tuple[list[Any], list[int]]:
+def independent(program: Callable[..., None]) -> tuple[list[Any], list[int], int]:
     made: list[Tags] = []
     contexts: list[Any] = []
 
@@ -191,7 +191,7 @@ def independent(program: Callable[..., None]) -> tuple[list[Any], list[int]]:
             here, following = following, next(places, None)
         role, path = known.get(number, ("temporary", None))
         rows.append([event["size"], role, path if path is not None else here[1]])
-    return rows, at_peak(events)
+    return rows, at_peak(events), 0
 
 
 def at_peak(events: list[Any]) -> list[int]:
@@ -211,13 +211,14 @@ def at_peak(events: list[Any]) -> list[int]:
     return peak
 
 
-def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int]]:
+def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int], int]:
     import pickle
 
     import vramscope.torch
 
     records: list[vramscope.torch.Record] = []
     program(lambda model, optimizer: records.append(vramscope.torch.record(path, model=model, optimizer=optimizer)))
+    resting = records[0]._purposes.resting_steps()
     records[0].stop()
     with open(path, "rb") as file:
         snapshot = pickle.load(file)
@@ -227,13 +228,13 @@ def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int]]
             text = event.get("user_metadata", "")
             values = dict(part.split("=", 1) for part in text.removeprefix("vramscope:").split(";") if part)
             rows.append([event["size"], values.get("category"), values.get("module")])
-    return rows, at_peak(snapshot["device_traces"][0])
+    return rows, at_peak(snapshot["device_traces"][0]), resting
 
 
 if __name__ == "__main__":
     torch.manual_seed(0)
     name, how, out = sys.argv[1:]
     run = training.PROGRAMS[name]
-    rows, peak = ours(run, out + ".pickle") if how == "ours" else independent(run)
+    rows, peak, resting = ours(run, out + ".pickle") if how == "ours" else independent(run)
     with open(out, "w") as file:
-        json.dump({"allocations": rows, "peak": peak}, file)
+        json.dump({"allocations": rows, "peak": peak, "resting": resting}, file)

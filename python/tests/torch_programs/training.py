@@ -1,10 +1,13 @@
 """Small training programs; each ends a few steps after it began."""
 
+import os
 from collections.abc import Callable
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
+
+STEPS = int(os.environ.get("STEPS", "4"))
 
 
 def mlp(
@@ -21,7 +24,7 @@ def mlp(
             nn.Linear(2048, 10),
         ).cuda()
         steps = optimizer(model.parameters(), lr=0.01)
-        for number in range(4):
+        for number in range(STEPS):
             if number == int(late):
                 begin(model, steps)
             steps.zero_grad(set_to_none=not keep_gradients)
@@ -41,7 +44,7 @@ def gan(begin: Callable[..., None]) -> None:
     of_generator = torch.optim.Adam(generator.parameters())
     of_critic = torch.optim.Adam(critic.parameters())
     begin([generator, critic], [of_generator, of_critic])
-    for _ in range(4):
+    for _ in range(STEPS):
         real = torch.randn(128, 4096, device="cuda")
         fake = generator(torch.randn(128, 64, device="cuda"))
         of_critic.zero_grad()
@@ -108,7 +111,7 @@ def gpt(late: bool = False, train: str = "") -> Callable:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(train in name)
         optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
-        for number in range(4):
+        for number in range(STEPS):
             if number == int(late):
                 begin(model, optimizer)
             ids = torch.randint(5000, (8, 64 * (1 + number % 3)), device="cuda")
@@ -127,7 +130,7 @@ def resnet50(begin: Callable[..., None]) -> None:
     model = ResNet50().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     begin(model, optimizer)
-    for _ in range(3):
+    for _ in range(STEPS):
         images, labels = torch.randn(8, 3, 128, 128, device="cuda"), torch.randint(1000, (8,), device="cuda")
         optimizer.zero_grad()
         F.cross_entropy(model(images), labels).backward()
@@ -144,11 +147,36 @@ def lora(begin: Callable[..., None]) -> None:
     model = get_peft_model(gpt2, LoraConfig(r=8, target_modules=["c_attn"], fan_in_fan_out=True)).cuda()
     optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad])
     begin(model, optimizer)
-    for _ in range(3):
+    for _ in range(STEPS):
         ids = torch.randint(config.vocab_size, (4, 128), device="cuda")
         model(input_ids=ids, labels=ids).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+def irregular(surprise: int | None = None) -> Callable:
+    """Gradients of three batches are added up, a batch now and then is larger, and now and then a part is left out for
+    an evaluation. In one step, if any, a penalty comes as a surprise."""
+
+    def program(begin: Callable[..., None]) -> None:
+        model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Dropout(0.1), nn.Linear(512, 10)).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        begin(model, optimizer)
+        for number in range(STEPS):
+            data = torch.randn(96 if number % 9 == 4 else 64, 256, device="cuda")
+            loss = model(data).square().mean()
+            if number == surprise:
+                loss = loss + sum(weight.square().sum() for weight in model.parameters())
+            loss.backward()
+            if number % 3 == 2:
+                optimizer.step()
+                optimizer.zero_grad()
+            if number % 9 == 8:
+                with torch.no_grad():
+                    model.eval()(torch.randn(128, 256, device="cuda"))
+                model.train()
+
+    return program
 
 
 PROGRAMS: dict[str, Callable[[Callable[..., None]], None]] = {
@@ -162,4 +190,6 @@ PROGRAMS: dict[str, Callable[[Callable[..., None]], None]] = {
     "gpt-part": gpt(train="attention"),
     "resnet50-sgd": resnet50,
     "lora-adamw": lora,
+    "irregular": irregular(),
+    "surprise": irregular(surprise=85),
 }

@@ -118,9 +118,7 @@ class Record:
                 )
             _current = self
         self._saved_tensors = SavedTensorsHooks()
-        self._purposes = Purposes(
-            torch, max(2 * max_entries, 100_000), self._saved_tensors.push, self._saved_tensors.pop
-        )
+        self._purposes = Purposes(torch, max_entries, self._saved_tensors.push, self._saved_tensors.pop)
         try:
             if is_starting:
                 self._start()

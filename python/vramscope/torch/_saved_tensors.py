@@ -65,11 +65,13 @@ class SavedTensorsHooks:
         self._thread.is_ours = True
         return True
 
-    def pop(self) -> None:
-        """Takes them off the stack of this thread, where they are topmost."""
-        if self._is_topmost():
-            _autograd._pop_saved_tensors_default_hooks()
-            self._thread.is_ours = False
+    def pop(self) -> bool:
+        """Takes them off the stack of this thread, where they are topmost, and says whether it did."""
+        if not self._is_topmost():
+            return False
+        _autograd._pop_saved_tensors_default_hooks()
+        self._thread.is_ours = False
+        return True
 
     def _is_topmost(self) -> bool:
         if not self._thread.is_ours or self._purposes is None or not _autograd._saved_tensors_hooks_is_enabled():

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use vramscope::trace::{self, Category, Purpose};
 
+use super::allocation::Allocation;
 use super::clock::Line;
-use super::log::{Phase, Role, Switch, Tag};
+use super::examples;
+use super::log::{Phase, Switch, Tag};
 use super::modules::ModuleId;
+use super::steps::Step;
 use super::threads::ThreadId;
 
 /// A note this near to the beginning or end of an allocation is taken to be of it, in nanoseconds: PyTorch's times are whole
@@ -20,12 +22,27 @@ const NEAR: i64 = 3_000;
 pub(crate) struct Notes {
     tags: Vec<Tag>,
     switches: Vec<Switch>,
+    steps: Vec<Step>,
     complete_since: i64,
 }
 
 impl Notes {
-    pub(crate) fn new(tags: &[Tag], switches: &[Switch], complete_since: i64, line: &Line) -> Self {
+    pub(crate) fn new(
+        tags: &[Tag],
+        switches: &[Switch],
+        steps: &[Step],
+        complete_since: i64,
+        line: &Line,
+    ) -> Self {
         Self {
+            steps: steps
+                .iter()
+                .map(|step| Step {
+                    begin: line.unix(step.begin),
+                    is_example: step.is_example && step.begin >= complete_since,
+                    ..*step
+                })
+                .collect(),
             tags: tags.iter().map(|tag| Tag { time: line.unix(tag.time), ..*tag }).collect(),
             switches: switches
                 .iter()
@@ -72,54 +89,6 @@ fn take_thread(event: &Bound<'_, PyDict>) -> PyResult<Option<ThreadId>> {
         event.set_item(key, "")?;
     }
     Ok(thread)
-}
-
-/// One allocation, and what is known of it.
-struct Allocation<'py> {
-    /// The event, or the block where it is older than the history.
-    entry: Bound<'py, PyDict>,
-    begin: i64,
-    size: u64,
-    /// The program was here when it was made; none where it is older than the history.
-    made_in: Option<(ModuleId, Phase)>,
-    tag: Option<Tag>,
-}
-
-impl Allocation<'_> {
-    fn note(&mut self, tag: Tag) {
-        // An argument that a module made is handed on, and no input.
-        let is_input =
-            tag.role == Role::Input && self.made_in.is_some_and(|(module, _)| module != ModuleId::NONE);
-        if !is_input && self.tag.is_none_or(|before| tag.role < before.role) {
-            self.tag = Some(tag);
-        }
-    }
-
-    /// The text that is written of it.
-    fn purpose(&self, complete_since: i64, path: &impl Fn(ModuleId) -> Option<String>) -> Option<String> {
-        let made_in = self.made_in.unwrap_or((ModuleId::NONE, Phase::Other));
-        let category = match self.tag.map(|tag| tag.role) {
-            Some(Role::Parameter) => Some(Category::Parameter),
-            Some(Role::Buffer) => Some(Category::Buffer),
-            Some(Role::OptimizerState) => Some(Category::OptimizerState),
-            Some(Role::Gradient) => Some(Category::Gradient),
-            Some(Role::Input) => Some(Category::Input),
-            Some(Role::SavedLeaf) if made_in.0 == ModuleId::NONE => Some(Category::Input),
-            Some(Role::SavedLeaf | Role::Saved) => Some(Category::Activation),
-            None if self.made_in.is_some() && self.begin >= complete_since => Some(Category::Temporary),
-            None => None,
-        };
-        let owner = self.tag.map(|tag| tag.owner).filter(|&owner| owner != ModuleId::NONE);
-        let module = owner.or(Some(made_in.0).filter(|&module| module != ModuleId::NONE)).and_then(path);
-        let phase = match made_in.1 {
-            Phase::Other => None,
-            Phase::Forward => Some(trace::Phase::Forward),
-            Phase::Backward => Some(trace::Phase::Backward),
-            Phase::Optimizer => Some(trace::Phase::Optimizer),
-        };
-        let purpose = Purpose { category, module: module.as_deref(), phase };
-        (purpose != Purpose::default()).then(|| purpose.to_string())
-    }
 }
 
 /// The allocations of one device, followed through time.
@@ -221,11 +190,17 @@ fn follow<'py>(
                 size,
                 made_in: None,
                 tag: None,
+                freed_before: None,
+                is_in_doubt: false,
             });
         }
     }
     let mut tags = notes.tags.iter().copied().peekable();
     let mut switches = notes.switches.iter().peekable();
+    let mut steps = notes.steps.iter().enumerate().peekable();
+    let mut step: Option<(usize, &Step)> = None;
+    // The step of each allocation.
+    let mut step_of: Vec<Option<usize>> = vec![None; device.allocations.len()];
     let mut places = Places::default();
     let has_marks = notes.switches.iter().any(|switch| switch.is_marked);
     // Tags of memory that is not allocated at that moment: it may be in the next.
@@ -251,11 +226,23 @@ fn follow<'py>(
         while let Some(switch) = switches.next_if(|switch| switch.time < middle) {
             places.switch(switch);
         }
+        while let Some(begun) = steps.next_if(|(_, step)| step.begin < middle) {
+            step = Some(begun);
+        }
         let address = number(&event, intern!(py, "addr"))?;
         if is_alloc {
             let size = number(&event, intern!(py, "size"))?;
-            let made_in = Some(places.of(thread));
-            let mut allocation = Allocation { entry: event, begin, size, made_in, tag: None };
+            let is_watched = step.is_none_or(|(_, step)| step.is_watched);
+            let made_in = is_watched.then(|| places.of(thread));
+            let mut allocation = Allocation {
+                entry: event,
+                begin,
+                size,
+                made_in,
+                tag: None,
+                freed_before: None,
+                is_in_doubt: false,
+            };
             early.retain(|tag| {
                 let is_inside = tag.address >= address && tag.address - address < size.max(1);
                 if is_inside {
@@ -265,13 +252,19 @@ fn follow<'py>(
             });
             device.live.insert(address, device.allocations.len());
             device.allocations.push(allocation);
+            step_of.push(step.map(|(index, _)| index));
         } else {
-            device.live.remove(&address);
+            let count = device.allocations.len();
+            let freed = device.live.remove(&address).and_then(|index| device.allocations.get_mut(index));
+            if let Some(freed) = freed {
+                freed.freed_before = Some(count);
+            }
         }
     }
     for tag in tags {
         device.note(tag);
     }
+    examples::tell(&mut device.allocations, &step_of, &notes.steps);
     Ok(device)
 }
 

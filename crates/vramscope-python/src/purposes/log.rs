@@ -85,6 +85,8 @@ pub(crate) struct Log {
     switches: VecDeque<Switch>,
     steady: BTreeMap<u64, Steady>,
     busy: Vec<Busy>,
+    /// How many switches there were.
+    pub(crate) places: u64,
     /// Before this time tags or switches were dropped.
     pub(crate) complete_since: i64,
 }
@@ -98,6 +100,7 @@ impl Log {
             switches: VecDeque::new(),
             steady: BTreeMap::new(),
             busy: Vec::new(),
+            places: 0,
             complete_since: i64::MIN,
         }
     }
@@ -149,6 +152,7 @@ impl Log {
         {
             self.complete_since = self.complete_since.max(dropped.time);
         }
+        self.places += 1;
         let is_marked = marking == Marking::Marked;
         self.switches.push_back(Switch { time: clock::now(), thread, module, phase, is_marked });
         if phase == Phase::Other { Marking::Unmarked } else { marking }

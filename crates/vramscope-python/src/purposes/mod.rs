@@ -2,14 +2,21 @@
 //!
 //! A hook notes that a tensor at an address has a role now, or that the program is in another module now ([`log`]). When the
 //! recording is written, PyTorch's history says which allocation had that address at that time ([`join`]). Hooks run some
-//! thousand times a step, so each of them is native from end to end, and never raises.
+//! thousand times a step, so each of them is native from end to end, and never raises; and they rest in steps that are as
+//! others before them ([`steps`]).
 
+mod allocation;
 mod backward;
 mod clock;
+mod examples;
+mod frames;
 mod functions;
 mod join;
 mod log;
 mod modules;
+mod roles;
+mod signature;
+mod steps;
 mod tensors;
 mod threads;
 
@@ -25,6 +32,7 @@ use clock::Moment;
 use functions::Functions;
 use log::{Log, Marking, Phase, Role};
 use modules::{ModuleId, Modules};
+use steps::Steps;
 use tensors::Types;
 use threads::{Thread, ThreadId};
 
@@ -32,9 +40,25 @@ use threads::{Thread, ThreadId};
 struct State {
     log: Log,
     modules: Modules,
+    steps: Steps,
+    head: Head,
     /// A module that no path leads to was entered: the model has changed since its paths were asked for.
     has_strangers: bool,
 }
+
+/// The module whose calls begin steps.
+#[derive(Default)]
+struct Head {
+    /// It, and the thread that calls it.
+    module: Option<(usize, ThreadId)>,
+    /// Calls of other modules since.
+    others: u32,
+    /// Modules are called by several threads: no thread's calls begin steps of all.
+    has_rivals: bool,
+}
+
+/// After so many calls of other modules, one of them begins steps.
+const MAX_OTHERS: u32 = 64;
 
 static RECORDINGS: AtomicU64 = AtomicU64::new(0);
 
@@ -45,6 +69,8 @@ pub(crate) struct Purposes {
     begin: Moment,
     state: Mutex<State>,
     is_on: AtomicBool,
+    /// Hooks rest until the next step.
+    is_resting: AtomicBool,
     /// Backward passes up to this number have ended, or failed.
     ended_pass: AtomicI64,
     /// The newest backward pass.
@@ -58,11 +84,11 @@ pub(crate) struct Purposes {
 
 #[pymethods]
 impl Purposes {
-    /// Hooks that keep at most `capacity` notes of each kind.
+    /// Hooks beside a history of PyTorch's that keeps this many events.
     #[new]
     fn new(
         torch: &Bound<'_, PyAny>,
-        capacity: usize,
+        entries: usize,
         lend: Py<PyAny>,
         take_back: Py<PyAny>,
     ) -> PyResult<Self> {
@@ -70,11 +96,14 @@ impl Purposes {
             recording: RECORDINGS.fetch_add(1, Ordering::Relaxed) + 1,
             begin: Moment::now(),
             state: Mutex::new(State {
-                log: Log::new(capacity),
+                log: Log::new(entries.saturating_mul(2).max(100_000)),
                 modules: Modules::default(),
+                steps: Steps::new(entries),
+                head: Head::default(),
                 has_strangers: false,
             }),
             is_on: AtomicBool::new(true),
+            is_resting: AtomicBool::new(false),
             ended_pass: AtomicI64::new(-1),
             newest_pass: AtomicI64::new(-1),
             types: Types::of(torch)?,
@@ -107,63 +136,82 @@ impl Purposes {
         self.tag_gradients(py);
     }
 
-    /// Before a module's forward.
-    #[pyo3(signature = (module, args, /))]
-    fn enter(slf: &Bound<'_, Self>, module: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>) {
+    /// Before a module's forward. It says whether `leave` is to be called after it.
+    #[pyo3(signature = (module, args, kwargs, /))]
+    fn enter(
+        slf: &Bound<'_, Self>,
+        module: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: &Bound<'_, PyDict>,
+    ) -> bool {
         let this = slf.get();
         if !this.is_on() {
-            return;
+            return false;
         }
-        let py = slf.py();
         let object = module.as_ptr() as usize;
-        let phase = this.phase(py);
         let (is_outermost, caller) = this.with_thread(|thread| {
-            // A model does not call itself: what is said to be open was left by an exception that no hook sees.
+            // A model does not call itself: what is said to be open was left by an exception.
             if thread.stack.first().is_some_and(|first| first.0 == object) {
                 thread.stack.clear();
             }
             (thread.stack.is_empty(), thread.module)
         });
+        if !is_outermost && this.is_resting() {
+            return false;
+        }
+        let py = slf.py();
+        let phase = this.phase(py);
+        // A forward inside of a backward pass is a part of one that was seen.
+        let is_call_of_model = is_outermost && phase == Phase::Forward;
+        if is_call_of_model {
+            this.tag_inputs(args.as_any());
+            this.tag_inputs(kwargs.as_any());
+            this.begin_step(module, args, kwargs);
+        }
+        if this.is_resting() {
+            if is_call_of_model {
+                this.with_thread(|thread| thread.stack.push((object, ModuleId::NONE)));
+            }
+            return is_call_of_model;
+        }
         if is_outermost {
             this.lend_hooks(py, phase);
         }
-        Self::watch_last_node(slf, caller, args);
+        Self::watch_last_node(slf, caller, args.as_any());
         let known = this.state().modules.id(object);
-        // A forward inside of a backward pass is a part of one that was seen.
-        let is_outermost = is_outermost && phase == Phase::Forward;
         let id = match known {
-            Some(id) if !is_outermost || !this.state().modules.is_root(id) => id,
-            None if !is_outermost => this.add_stranger(slf, module),
+            Some(id) if !is_call_of_model || !this.state().modules.is_root(id) => id,
+            None if !is_call_of_model => this.add_stranger(slf, module),
             _ => {
                 // Errors are the model's own, of a module that cannot say what it holds.
-                let _ = this.enter_root(slf, module, known.is_none(), args);
+                let _ = Self::enter_root(slf, module, known.is_none());
                 this.state().modules.id(object).unwrap_or_default()
             }
         };
         this.with_thread(|thread| thread.stack.push((object, id)));
         this.go(py, id, phase);
+        true
     }
 
-    /// After a module's forward, also where it raised.
-    #[pyo3(signature = (module, _args, output, /))]
-    fn leave(
-        slf: &Bound<'_, Self>,
-        module: &Bound<'_, PyAny>,
-        _args: &Bound<'_, PyAny>,
-        output: &Bound<'_, PyAny>,
-    ) {
+    /// After a module's forward, with nothing where it raised.
+    #[pyo3(signature = (module, output, /))]
+    fn leave(slf: &Bound<'_, Self>, module: &Bound<'_, PyAny>, output: &Bound<'_, PyAny>) {
         let this = slf.get();
         if !this.is_on() {
             return;
         }
         let py = slf.py();
         let object = module.as_ptr() as usize;
-        // An exception that is not an error leaves modules open.
+        // An exception may leave modules open.
         let left = this.with_thread(|thread| {
             let position = thread.stack.iter().rposition(|open| open.0 == object)?;
             thread.stack.get(position).map(|&(_, id)| (position, id))
         });
         let Some((position, id)) = left else { return };
+        if this.is_resting() {
+            this.with_thread(|thread| thread.stack.truncate(position));
+            return;
+        }
         Self::watch_last_node(slf, id, output);
         let caller = this.with_thread(|thread| {
             thread.stack.truncate(position);
@@ -185,7 +233,7 @@ impl Purposes {
         // A model has its parameters with or without a backward pass, and they are known.
         let is_parameter = self.types.is_parameter(&tensor);
         let is_leaf = is_parameter || tensor.getattr(intern!(py, "is_leaf"))?.is_truthy()?;
-        let module = if self.is_on() {
+        let module = if self.is_watching() {
             if !is_parameter {
                 let address = self.types.address(&tensor);
                 let role = if is_leaf { Role::SavedLeaf } else { Role::Saved };
@@ -220,7 +268,7 @@ impl Purposes {
                 return Err(tensors::changed_in_place(&tensor, &now, &version));
             }
         }
-        if this.is_on() {
+        if this.is_watching() {
             Self::run_node(slf, ModuleId::of_number(saved.get_item(2)?.extract()?));
         }
         Ok(tensor.unbind())
@@ -234,7 +282,7 @@ impl Purposes {
         _args: &Bound<'_, PyAny>,
         _kwargs: &Bound<'_, PyAny>,
     ) {
-        if self.is_on() {
+        if self.is_watching() {
             self.tag_optimizer(optimizer, false);
             self.go(optimizer.py(), ModuleId::NONE, Phase::Optimizer);
         }
@@ -243,7 +291,7 @@ impl Purposes {
     /// After an optimizer's step.
     #[pyo3(signature = (optimizer, _args, _kwargs, /))]
     fn after_step(&self, optimizer: &Bound<'_, PyAny>, _args: &Bound<'_, PyAny>, _kwargs: &Bound<'_, PyAny>) {
-        if self.is_on() {
+        if self.is_watching() {
             self.go_back(optimizer.py());
             self.tag_state(optimizer);
         }
@@ -252,6 +300,11 @@ impl Purposes {
     /// The number of the last node of this thread that has saved a tensor.
     fn last_saved(&self) -> u64 {
         self.with_thread(|thread| thread.saved.0)
+    }
+
+    /// In how many steps hooks rested.
+    fn resting_steps(&self) -> usize {
+        self.state().steps.all().iter().filter(|step| !step.is_watched).count()
     }
 
     /// A module is gone.
@@ -264,11 +317,12 @@ impl Purposes {
     /// Writes into a snapshot of PyTorch's what each of its allocations is for.
     fn write_into(&self, snapshot: &Bound<'_, PyAny>) -> PyResult<()> {
         let line = clock::Line::through(self.begin, Moment::now());
-        let (tags, switches, complete_since) = {
+        let (tags, switches, steps, complete_since) = {
             let state = self.state();
-            (state.log.tags(), state.log.switches(), state.log.complete_since)
+            (state.log.tags(), state.log.switches(), state.steps.all(), state.log.complete_since)
         };
-        let notes = join::Notes::new(&tags, &switches, complete_since, &line);
+        let notes = join::Notes::new(&tags, &switches, &steps, complete_since, &line);
+        frames::hide_ours(snapshot)?;
         join::write(snapshot, &notes, |id| self.state().modules.path(id).map(str::to_owned))
     }
 }
@@ -280,6 +334,14 @@ impl Purposes {
 
     fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
+    }
+
+    fn is_resting(&self) -> bool {
+        self.is_resting.load(Ordering::Relaxed)
+    }
+
+    fn is_watching(&self) -> bool {
+        self.is_on() && !self.is_resting()
     }
 
     /// What a module that is called now is a part of.
@@ -331,7 +393,7 @@ impl Purposes {
         let this = slf.get();
         let py = slf.py();
         // Outside of backward passes the program looks at a node by itself.
-        let Some(pass) = this.functions.pass(py).filter(|_| this.is_on()) else { return };
+        let Some(pass) = this.functions.pass(py).filter(|_| this.is_watching()) else { return };
         let ended = this.ended_pass.load(Ordering::Relaxed);
         let (thread, is_new, was_elsewhere) = this.with_thread(|thread| {
             // A pass inside of another one ends before that.
@@ -356,7 +418,7 @@ impl Purposes {
     /// A backward pass has ended: its gradients are in place.
     fn end_pass(&self, py: Python<'_>, pass: i64, thread: ThreadId) {
         self.ended_pass.fetch_max(pass, Ordering::Relaxed);
-        if !self.is_on() {
+        if !self.is_watching() {
             return;
         }
         if self.with_thread(|this| this.id == thread) {
@@ -369,6 +431,9 @@ impl Purposes {
 
     /// A thread that has come into a model has the hooks for saved tensors until it leaves it.
     fn lend_hooks(&self, py: Python<'_>, phase: Phase) {
+        if self.with_thread(|thread| std::mem::take(&mut thread.has_resting_hooks)) {
+            let _ = self.lend.bind(py).call0();
+        }
         // A backward pass has those of the thread that began it.
         if phase == Phase::Forward && !self.with_thread(|thread| thread.has_lent_hooks) {
             let has_lent = self.lend.bind(py).call0().is_ok_and(|lent| lent.is_truthy().unwrap_or(false));
@@ -410,27 +475,62 @@ impl Purposes {
         Ok(())
     }
 
-    /// A model is called: whatever lies in it may have been moved, and what it is called with are its inputs.
-    fn enter_root(
-        &self,
-        slf: &Bound<'_, Self>,
-        module: &Bound<'_, PyAny>,
-        is_new: bool,
-        args: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let had_strangers = std::mem::take(&mut self.state().has_strangers);
+    /// A model is called: whatever lies in it may have been moved.
+    fn enter_root(slf: &Bound<'_, Self>, module: &Bound<'_, PyAny>, is_new: bool) -> PyResult<()> {
+        let this = slf.get();
+        let had_strangers = std::mem::take(&mut this.state().has_strangers);
         // A pass that failed does not say that it has ended.
-        self.ended_pass.fetch_max(self.newest_pass.load(Ordering::Relaxed), Ordering::Relaxed);
+        this.ended_pass.fetch_max(this.newest_pass.load(Ordering::Relaxed), Ordering::Relaxed);
         if is_new || had_strangers {
             Self::discover(slf, module, false)?;
         }
-        self.tag_parameters(slf.py());
-        if let Ok(args) = args.cast::<PyTuple>() {
-            for argument in args.iter() {
-                self.tag_inputs(&argument, 3);
-            }
-        }
+        this.tag_parameters(slf.py());
         Ok(())
+    }
+
+    /// A model is called: a step begins if it is the one whose calls begin steps.
+    fn begin_step(&self, module: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) {
+        let py = module.py();
+        let thread = self.with_thread(|thread| thread.id);
+        let is_head = {
+            let mut state = self.state();
+            let State { head, steps, .. } = &mut *state;
+            let object = module.as_ptr() as usize;
+            if head.module.is_some_and(|(_, known)| known != thread) && !head.has_rivals {
+                head.has_rivals = true;
+                steps.watch_all();
+            }
+            head.others += 1;
+            if head.module.is_none() || head.others > MAX_OTHERS {
+                head.module = Some((object, thread));
+            }
+            head.module == Some((object, thread)) && !head.has_rivals
+        };
+        if !is_head {
+            if self.state().head.has_rivals {
+                self.is_resting.store(false, Ordering::Relaxed);
+            }
+            return;
+        }
+        let begin = clock::now();
+        let signature = self.signature(module, args, kwargs).ok();
+        let counts = signature.and_then(|_| self.functions.counts(py));
+        let is_watched = {
+            let mut state = self.state();
+            state.head.others = 0;
+            let places = state.log.places;
+            state.steps.begin(begin, signature.unwrap_or(0), counts, places)
+        };
+        if self.is_resting.swap(!is_watched, Ordering::Relaxed) == is_watched {
+            self.state().log.switch(thread, ModuleId::NONE, Phase::Other);
+            // What hooks for saved tensors cost is mostly PyTorch's own.
+            let rest = !is_watched
+                && self.take_back.bind(py).call0().is_ok_and(|had| had.is_truthy().unwrap_or(false));
+            self.with_thread(|thread| {
+                thread.module = ModuleId::NONE;
+                thread.has_resting_hooks |= rest;
+            });
+        }
     }
 
     /// A module inside of a model that its paths do not name: it counts as the one that calls it.
@@ -447,112 +547,5 @@ impl Purposes {
             drop(known);
         }
         id
-    }
-
-    /// Tensors in what a model is called with, also in lists and dictionaries.
-    fn tag_inputs(&self, argument: &Bound<'_, PyAny>, depth: usize) {
-        if self.types.is_tensor(argument) {
-            if let Some(address) = self.types.address(argument) {
-                self.state().log.tag(clock::now(), address, Role::Input, ModuleId::NONE);
-            }
-        } else if depth > 0 {
-            tensors::each_inside(argument, |inner| self.tag_inputs(inner, depth - 1));
-        }
-    }
-
-    /// Where the parameters and buffers of all known modules are.
-    fn tag_parameters(&self, py: Python<'_>) {
-        let references = self.state().modules.references(py);
-        let mut found = Vec::with_capacity(references.len() * 2);
-        for (id, reference) in &references {
-            let Some(module) = reference.bind(py).upgrade() else { continue };
-            tensors::each_of(&module, intern!(py, "_parameters"), |parameter| {
-                found.push((
-                    self.types.address(parameter),
-                    parameter.as_ptr() as usize,
-                    Role::Parameter,
-                    *id,
-                ));
-            });
-            tensors::each_of(&module, intern!(py, "_buffers"), |buffer| {
-                found.push((self.types.address(buffer), buffer.as_ptr() as usize, Role::Buffer, *id));
-            });
-        }
-        let time = clock::now();
-        let mut state = self.state();
-        for (address, object, role, id) in found {
-            let Some(address) = address else { continue };
-            let owner = if role == Role::Parameter { state.modules.owner_or(object, id) } else { id };
-            state.log.tag_steady(time, address, role, owner);
-        }
-    }
-
-    /// Where the gradients of all known modules are.
-    fn tag_gradients(&self, py: Python<'_>) {
-        let references = self.state().modules.references(py);
-        let mut found = Vec::with_capacity(references.len());
-        for (_, reference) in &references {
-            let Some(module) = reference.bind(py).upgrade() else { continue };
-            tensors::each_of(&module, intern!(py, "_parameters"), |parameter| {
-                if let Some(address) = self.types.gradient(parameter) {
-                    found.push((address, parameter.as_ptr() as usize));
-                }
-            });
-        }
-        self.note_gradients_at(&found);
-    }
-
-    fn note_gradients_at(&self, found: &[(u64, usize)]) {
-        let time = clock::now();
-        let mut state = self.state();
-        for &(address, parameter) in found {
-            let owner = state.modules.owner(parameter);
-            state.log.tag(time, address, Role::Gradient, owner);
-        }
-    }
-
-    /// Where what an optimizer works on is: gradients, and at the first sight parameters.
-    fn tag_optimizer(&self, optimizer: &Bound<'_, PyAny>, with_parameters: bool) {
-        let mut gradients = Vec::new();
-        let mut parameters = Vec::new();
-        tensors::each_parameter(optimizer, |parameter| {
-            if let Some(address) = self.types.gradient(parameter) {
-                gradients.push((address, parameter.as_ptr() as usize));
-            }
-            if with_parameters && let Some(address) = self.types.address(parameter) {
-                parameters.push((address, parameter.as_ptr() as usize));
-            }
-        });
-        self.note_gradients_at(&gradients);
-        let time = clock::now();
-        let mut state = self.state();
-        for (address, parameter) in parameters {
-            let owner = state.modules.owner(parameter);
-            state.log.tag_steady(time, address, Role::Parameter, owner);
-        }
-    }
-
-    /// Where an optimizer's state is.
-    fn tag_state(&self, optimizer: &Bound<'_, PyAny>) {
-        let py = optimizer.py();
-        let Ok(all) = optimizer.getattr(intern!(py, "state")) else { return };
-        let Ok(all) = all.cast::<PyDict>() else { return };
-        let mut found = Vec::with_capacity(all.len() * 2);
-        for (parameter, states) in all.iter() {
-            let Ok(states) = states.cast::<PyDict>() else { continue };
-            for (_, state) in states.iter() {
-                if self.types.is_tensor(&state)
-                    && let Some(address) = self.types.address(&state)
-                {
-                    found.push((address, parameter.as_ptr() as usize));
-                }
-            }
-        }
-        let time = clock::now();
-        let mut state = self.state();
-        for (address, parameter) in found {
-            let owner = state.modules.owner(parameter);
-            state.log.tag_steady(time, address, Role::OptimizerState, owner);
-        }
     }
 }

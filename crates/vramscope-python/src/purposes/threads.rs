@@ -43,6 +43,8 @@ pub(crate) struct Thread {
     pub(crate) is_marked: bool,
     /// The hooks for saved tensors are lent to this thread while it is in a module.
     pub(crate) has_lent_hooks: bool,
+    /// Its own hooks for saved tensors were taken off while hooks rest.
+    pub(crate) has_resting_hooks: bool,
 }
 
 impl Thread {
@@ -58,6 +60,7 @@ impl Thread {
             looked_at: 0,
             is_marked: false,
             has_lent_hooks: false,
+            has_resting_hooks: false,
         }
     }
 }

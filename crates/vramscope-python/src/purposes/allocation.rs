@@ -1,0 +1,64 @@
+//! An allocation of a snapshot, and what is known of it.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use vramscope::trace::{self, Category, Purpose};
+
+use super::log::{Phase, Role, Tag};
+use super::modules::ModuleId;
+
+/// One allocation, and what is known of it.
+pub(crate) struct Allocation<'py> {
+    /// The event, or the block where it is older than the history.
+    pub(crate) entry: Bound<'py, PyDict>,
+    pub(crate) begin: i64,
+    pub(crate) size: u64,
+    /// The program was here when it was made; none where it is older than the history, and where nobody watched.
+    pub(crate) made_in: Option<(ModuleId, Phase)>,
+    pub(crate) tag: Option<Tag>,
+    /// How many allocations of this device there were before it was freed; none where it is not.
+    pub(crate) freed_before: Option<usize>,
+    /// What it is for cannot be told by another.
+    pub(crate) is_in_doubt: bool,
+}
+
+impl Allocation<'_> {
+    pub(crate) fn note(&mut self, tag: Tag) {
+        // An argument that a module made is handed on, and no input.
+        let is_input =
+            tag.role == Role::Input && self.made_in.is_some_and(|(module, _)| module != ModuleId::NONE);
+        if !is_input && self.tag.is_none_or(|before| tag.role < before.role) {
+            self.tag = Some(tag);
+        }
+    }
+
+    /// The text that is written of it.
+    pub(crate) fn purpose(
+        &self,
+        complete_since: i64,
+        path: &impl Fn(ModuleId) -> Option<String>,
+    ) -> Option<String> {
+        let made_in = self.made_in.unwrap_or((ModuleId::NONE, Phase::Other));
+        let category = match self.tag.map(|tag| tag.role) {
+            Some(Role::Parameter) => Some(Category::Parameter),
+            Some(Role::Buffer) => Some(Category::Buffer),
+            Some(Role::OptimizerState) => Some(Category::OptimizerState),
+            Some(Role::Gradient) => Some(Category::Gradient),
+            Some(Role::Input) => Some(Category::Input),
+            Some(Role::SavedLeaf) if made_in.0 == ModuleId::NONE => Some(Category::Input),
+            Some(Role::SavedLeaf | Role::Saved) => Some(Category::Activation),
+            None if self.is_in_doubt || self.begin < complete_since => None,
+            None => self.made_in.map(|_| Category::Temporary),
+        };
+        let owner = self.tag.map(|tag| tag.owner).filter(|&owner| owner != ModuleId::NONE);
+        let module = owner.or(Some(made_in.0).filter(|&module| module != ModuleId::NONE)).and_then(path);
+        let phase = match made_in.1 {
+            Phase::Other => None,
+            Phase::Forward => Some(trace::Phase::Forward),
+            Phase::Backward => Some(trace::Phase::Backward),
+            Phase::Optimizer => Some(trace::Phase::Optimizer),
+        };
+        let purpose = Purpose { category, module: module.as_deref(), phase };
+        (purpose != Purpose::default()).then(|| purpose.to_string())
+    }
+}

@@ -1,0 +1,301 @@
+//! Which steps of a program have to be watched.
+//!
+//! A step goes from one call of the model to the next. Hooks cost time in each, so they rest once some steps in a row were
+//! as others before them: called with tensors of the same shapes, with as many allocations and bytes. What was allocated in
+//! a step without hooks is told by one that was watched, as far as both allocate the same in the same order ([`examples`]).
+//! A step that differs wakes the hooks, and now and then a step is watched anyway, so that PyTorch's history, which drops
+//! what is old, always has examples.
+//!
+//! [`examples`]: super::examples
+
+use std::collections::{HashMap, VecDeque};
+
+/// So many steps in a row bring nothing new before hooks rest, and at least as many as it took to see something new, up to
+/// the larger number: a program may do something else every few steps.
+const QUIET_STEPS: [u64; 2] = [3, 32];
+
+/// So many steps in a row are watched before one with a new amount of allocations is taken for an example: a backward pass
+/// may go through what was made in a step without hooks.
+const SETTLED_STEPS: u64 = 3;
+
+/// So many kinds of steps are remembered.
+const MAX_KINDS: usize = 4_096;
+
+/// How many allocations PyTorch has made so far, and how many bytes it has allocated and freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Counts {
+    pub(crate) allocations: u64,
+    pub(crate) allocated: u64,
+    pub(crate) freed: u64,
+}
+
+impl Counts {
+    /// What was made since; none where the program has reset PyTorch's counters.
+    fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            allocations: self.allocations.checked_sub(before.allocations)?,
+            allocated: self.allocated.checked_sub(before.allocated)?,
+            freed: self.freed.checked_sub(before.freed)?,
+        })
+    }
+}
+
+/// From one call of the model to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) begin: i64,
+    /// What the model is called with.
+    pub(crate) signature: u64,
+    pub(crate) is_watched: bool,
+    /// It tells what others are for.
+    pub(crate) is_example: bool,
+}
+
+/// What a kind of step was seen with.
+#[derive(Debug)]
+struct Known {
+    /// How many changes of place hooks saw in it.
+    places: u64,
+    /// PyTorch's count of allocations where the newest example of it began.
+    example: u64,
+    /// The same where the newest of its steps ended.
+    last: u64,
+}
+
+/// The step that the program is in.
+#[derive(Debug)]
+struct Current {
+    step: Step,
+    counts: Option<Counts>,
+    places: u64,
+}
+
+/// The steps of a recording.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    /// After so many allocations a kind of step is watched again.
+    max_age: u64,
+    capacity: usize,
+    done: VecDeque<Step>,
+    current: Option<Current>,
+    kinds: HashMap<(u64, Counts), Known>,
+    seen: u64,
+    quiet: u64,
+    quiet_needed: u64,
+    watched_in_a_row: u64,
+    has_rested: bool,
+}
+
+impl Steps {
+    /// Steps of a history that keeps `entries` events of PyTorch's.
+    pub(crate) fn new(entries: usize) -> Self {
+        Self {
+            // An allocation has three events, and there are to be several examples in a history.
+            max_age: entries as u64 / 12,
+            capacity: entries.max(1),
+            done: VecDeque::new(),
+            current: None,
+            kinds: HashMap::new(),
+            seen: 0,
+            quiet: 0,
+            quiet_needed: 0,
+            watched_in_a_row: 0,
+            has_rested: false,
+        }
+    }
+
+    /// A step begins, and the one before it has ended. `counts` is none where allocations cannot be counted, and `places` how
+    /// many changes of place hooks have seen so far. It says whether the step has to be watched.
+    pub(crate) fn begin(&mut self, begin: i64, signature: u64, counts: Option<Counts>, places: u64) -> bool {
+        self.end(counts, places);
+        self.seen += 1;
+        let [least, most] = QUIET_STEPS;
+        let is_quiet = self.quiet >= self.quiet_needed.clamp(least, most);
+        let is_watched = !(is_quiet && counts.is_some_and(|counts| self.has_examples(signature, counts)));
+        if is_watched {
+            self.watched_in_a_row += 1;
+        } else {
+            self.watched_in_a_row = 0;
+            self.has_rested = true;
+        }
+        let step = Step { begin, signature, is_watched, is_example: false };
+        self.current = Some(Current { step, counts, places });
+        is_watched
+    }
+
+    /// The current step ends.
+    fn end(&mut self, counts: Option<Counts>, places: u64) {
+        let Some(Current { mut step, counts: before, places: places_before }) = self.current.take() else {
+            return;
+        };
+        let places = places - places_before;
+        let made = counts.zip(before).and_then(|(now, before)| Some((now, before, now.since(before)?)));
+        let known = made.and_then(|(.., made)| self.kinds.get_mut(&(step.signature, made)));
+        match (made, known) {
+            (Some((now, before, _)), Some(known)) => {
+                self.quiet += 1;
+                known.last = now.allocations;
+                // Where it is not so, a backward pass went through what was made without hooks.
+                if step.is_watched && known.places == places {
+                    step.is_example = true;
+                    known.example = before.allocations;
+                }
+            }
+            (made, _) => {
+                self.quiet = 0;
+                self.quiet_needed = self.seen;
+                let is_settled = !self.has_rested || self.watched_in_a_row > SETTLED_STEPS;
+                if let Some((now, before, made)) = made.filter(|_| step.is_watched && is_settled) {
+                    if self.kinds.len() >= MAX_KINDS {
+                        self.kinds.clear();
+                    }
+                    let known = Known { places, example: before.allocations, last: now.allocations };
+                    self.kinds.insert((step.signature, made), known);
+                    step.is_example = true;
+                }
+            }
+        }
+        if self.done.len() >= self.capacity {
+            self.done.pop_front();
+        }
+        self.done.push_back(step);
+    }
+
+    /// Whether PyTorch's history has an example of each kind of step that begins with this call, of those that were seen lately.
+    fn has_examples(&self, signature: u64, now: Counts) -> bool {
+        let is_recent = |since: u64| now.allocations.saturating_sub(since) <= self.max_age;
+        let mut lately = self
+            .kinds
+            .iter()
+            .filter(|((known, _), kind)| *known == signature && is_recent(kind.last))
+            .peekable();
+        lately.peek().is_some() && lately.all(|(_, kind)| is_recent(kind.example))
+    }
+
+    /// Another thread calls the model, too, or hooks cannot rest: this step is watched from now on, but tells of no other.
+    pub(crate) fn watch_all(&mut self) {
+        self.max_age = 0;
+        self.kinds.clear();
+        self.quiet = 0;
+    }
+
+    /// All steps in the order of time.
+    pub(crate) fn all(&self) -> Vec<Step> {
+        self.done.iter().copied().chain(self.current.as_ref().map(|current| current.step)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that is watched: what it allocates, and how many places its hooks see while they do not rest.
+    struct Program {
+        steps: Steps,
+        now: Counts,
+        places: u64,
+        time: i64,
+    }
+
+    impl Program {
+        fn new(entries: usize) -> Self {
+            let now = Counts { allocations: 1, allocated: 8, freed: 0 };
+            Self { steps: Steps::new(entries), now, places: 0, time: 0 }
+        }
+
+        /// A step called with `signature` that allocates so often, and has so many places. Whether it was watched.
+        fn step(&mut self, signature: u64, allocations: u64, places: u64) -> bool {
+            self.time += 1;
+            let is_watched = self.steps.begin(self.time, signature, Some(self.now), self.places);
+            self.now.allocations += allocations;
+            self.now.allocated += allocations * 512;
+            self.now.freed += allocations * 512;
+            if is_watched {
+                self.places += places;
+            }
+            is_watched
+        }
+
+        fn watched(&mut self, steps: usize, signature: u64, allocations: u64) -> usize {
+            (0..steps).filter(|_| self.step(signature, allocations, 10)).count()
+        }
+    }
+
+    #[test]
+    fn hooks_rest_after_equal_steps_and_wake_where_one_differs() {
+        let mut program = Program::new(1_000_000);
+        // One is new, three are as that; the next one begins when they are known to be.
+        assert_eq!(program.watched(100, 1, 50), 4);
+        // A step that is called with something else is watched, and the ones after it.
+        assert!(program.step(2, 50, 10));
+        assert!(program.step(1, 50, 10));
+        assert!(program.watched(100, 1, 50) <= 32);
+        // A step that allocates something else is seen when it has ended.
+        assert!(!program.step(1, 60, 10));
+        assert!(program.step(1, 50, 10));
+    }
+
+    #[test]
+    fn a_program_that_differs_each_time_is_always_watched() {
+        let mut program = Program::new(1_000_000);
+        for number in 0..200 {
+            assert!(program.step(1, 50 + number, 10));
+        }
+    }
+
+    #[test]
+    fn a_cycle_of_steps_is_seen_twice_before_hooks_rest() {
+        let mut program = Program::new(1_000_000);
+        let mut last_watched = 0;
+        for number in 0..100 {
+            if program.step(1, if number % 8 == 7 { 70 } else { 50 }, 10) {
+                last_watched = number;
+            }
+        }
+        assert!((14..50).contains(&last_watched), "{last_watched}");
+    }
+
+    #[test]
+    fn examples_stay_within_pytorchs_history() {
+        let mut program = Program::new(12_000);
+        program.watched(1_000, 1, 50);
+        let steps = program.steps.all();
+        // Of 1,000 allocations, which 12,000 entries of history hold four times, there is an example in each stretch.
+        let examples: Vec<usize> =
+            steps.iter().enumerate().filter(|(_, step)| step.is_example).map(|(number, _)| number).collect();
+        assert!(examples.windows(2).all(|pair| pair[1] - pair[0] <= 1_000 / 50 + 2), "{examples:?}");
+        assert!(steps.iter().filter(|step| !step.is_watched).count() > 900);
+    }
+
+    #[test]
+    fn a_watched_step_that_goes_through_what_was_not_watched_is_no_example() {
+        let mut program = Program::new(12_000);
+        program.watched(20, 1, 50);
+        let before = program.steps.all().iter().filter(|step| step.is_example).count();
+        // From here on a watched step sees fewer places than it saw when all was watched.
+        for _ in 0..100 {
+            program.step(1, 50, 9);
+        }
+        let steps = program.steps.all();
+        assert_eq!(steps.iter().filter(|step| step.is_example).count(), before);
+        assert!(steps.iter().rev().take(50).all(|step| step.is_watched));
+    }
+
+    #[test]
+    fn where_allocations_cannot_be_counted_all_is_watched() {
+        let mut steps = Steps::new(1_000_000);
+        assert!((0..100).all(|time| steps.begin(time, 1, None, 0)));
+        let mut program = Program::new(1_000_000);
+        program.watched(100, 1, 50);
+        program.steps.watch_all();
+        assert_eq!(program.watched(100, 1, 50), 100);
+    }
+
+    #[test]
+    fn counters_that_a_program_resets_wake_the_hooks() {
+        let mut program = Program::new(1_000_000);
+        program.watched(100, 1, 50);
+        program.now = Counts { allocations: 0, allocated: 0, freed: 0 };
+        assert!(program.step(1, 50, 10));
+    }
+}

@@ -21,7 +21,7 @@ import pdoc
 from pdoc.doc import Class, Doc, Function, Module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, MutableSequence
 
 #: Tools that are large, and of which nothing but names is needed here.
 TOOLS = ("IPython", "cupy", "lightning", "torch", "transformers")
@@ -43,7 +43,7 @@ class Name(type):
 class StandIn(types.ModuleType):
     """A module that has every name."""
 
-    __path__: Sequence[str] = ()
+    __path__: MutableSequence[str] = []  # noqa: RUF012
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -11,6 +11,7 @@ mod clock;
 mod examples;
 mod frames;
 mod functions;
+mod head;
 mod join;
 mod log;
 mod modules;
@@ -30,9 +31,10 @@ use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 use backward::PassEnd;
 use clock::Moment;
 use functions::Functions;
+use head::{Call, Head};
 use log::{Log, Marking, Phase, Role};
 use modules::{ModuleId, Modules};
-use steps::Steps;
+use steps::{Counts, Steps};
 use tensors::Types;
 use threads::{Thread, ThreadId};
 
@@ -45,20 +47,6 @@ struct State {
     /// A module that no path leads to was entered: the model has changed since its paths were asked for.
     has_strangers: bool,
 }
-
-/// The module whose calls begin steps.
-#[derive(Default)]
-struct Head {
-    /// It, and the thread that calls it.
-    module: Option<(usize, ThreadId)>,
-    /// Calls of other modules since.
-    others: u32,
-    /// Modules are called by several threads: no thread's calls begin steps of all.
-    has_rivals: bool,
-}
-
-/// After so many calls of other modules, one of them begins steps.
-const MAX_OTHERS: u32 = 64;
 
 static RECORDINGS: AtomicU64 = AtomicU64::new(0);
 
@@ -282,6 +270,9 @@ impl Purposes {
         _args: &Bound<'_, PyAny>,
         _kwargs: &Bound<'_, PyAny>,
     ) {
+        if self.is_on() && self.state().head.optimize() && self.is_resting() {
+            self.go_on(optimizer.py(), 0, None);
+        }
         if self.is_watching() {
             self.tag_optimizer(optimizer, false);
             self.go(optimizer.py(), ModuleId::NONE, Phase::Optimizer);
@@ -492,44 +483,35 @@ impl Purposes {
     fn begin_step(&self, module: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) {
         let py = module.py();
         let thread = self.with_thread(|thread| thread.id);
-        let is_head = {
-            let mut state = self.state();
-            let State { head, steps, .. } = &mut *state;
-            let object = module.as_ptr() as usize;
-            if head.module.is_some_and(|(_, known)| known != thread) && !head.has_rivals {
-                head.has_rivals = true;
-                steps.watch_all();
+        let call = self.state().head.call(module.as_ptr() as usize, thread, self.is_resting());
+        match call {
+            Call::BeginsStep => {
+                let signature = self.signature(module, args, kwargs).ok();
+                let counts = signature.and_then(|_| self.functions.counts(py));
+                self.go_on(py, signature.unwrap_or(0), counts);
             }
-            head.others += 1;
-            if head.module.is_none() || head.others > MAX_OTHERS {
-                head.module = Some((object, thread));
-            }
-            head.module == Some((object, thread)) && !head.has_rivals
-        };
-        if !is_head {
-            if self.state().head.has_rivals {
-                self.is_resting.store(false, Ordering::Relaxed);
-            }
-            return;
+            Call::Wakes => self.go_on(py, 0, None),
+            Call::Inside => {}
         }
-        let begin = clock::now();
-        let signature = self.signature(module, args, kwargs).ok();
-        let counts = signature.and_then(|_| self.functions.counts(py));
+    }
+
+    /// A step begins: hooks rest in it, or watch.
+    fn go_on(&self, py: Python<'_>, signature: u64, counts: Option<Counts>) {
         let is_watched = {
             let mut state = self.state();
-            state.head.others = 0;
             let places = state.log.places;
-            state.steps.begin(begin, signature.unwrap_or(0), counts, places)
+            state.steps.begin(clock::now(), signature, counts, places)
         };
         if self.is_resting.swap(!is_watched, Ordering::Relaxed) == is_watched {
-            self.state().log.switch(thread, ModuleId::NONE, Phase::Other);
             // What hooks for saved tensors cost is mostly PyTorch's own.
             let rest = !is_watched
                 && self.take_back.bind(py).call0().is_ok_and(|had| had.is_truthy().unwrap_or(false));
-            self.with_thread(|thread| {
+            let thread = self.with_thread(|thread| {
                 thread.module = ModuleId::NONE;
                 thread.has_resting_hooks |= rest;
+                thread.id
             });
+            self.state().log.switch(thread, ModuleId::NONE, Phase::Other);
         }
     }
 

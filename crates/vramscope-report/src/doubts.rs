@@ -132,11 +132,18 @@ fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
     match d.divergence {
         None => String::new(),
         Some(Divergence::Event { event, recorded, replayed }) => format!(
-            "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. The settings may have changed during the run, or the release is another ({}).{}",
+            "The recorded settings do not reproduce the recording: at event {} there is {}, and the replay has {}. From there on all numbers are approximate. {}{}",
             count(event as u64),
             happened(recorded),
             happened(replayed),
-            advice.release,
+            if is_cupys_choice(d, recorded, replayed) {
+                CUPYS_CHOICE.to_owned()
+            } else {
+                format!(
+                    "The settings may have changed during the run, or the release is another ({}).",
+                    advice.release
+                )
+            },
             if d.lacks_growth {
                 " Or segments were taken and the recording lacks these events: it has none (`skip_actions` leaves them out)."
             } else {
@@ -150,6 +157,18 @@ fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
         ),
     }
 }
+
+/// Whether the two serve the same request by CuPy's rules, from free blocks of the same size.
+fn is_cupys_choice(d: &DeviceReplay, recorded: Option<MemoryEvent>, replayed: Option<MemoryEvent>) -> bool {
+    let same = |(a, b): (MemoryEvent, MemoryEvent)| {
+        a.action == Action::Alloc && b.action == a.action && a.size == b.size
+    };
+    d.release.is_none() && recorded.zip(replayed).is_some_and(same)
+}
+
+/// Where CuPy takes another block than the replay: since release 14 its pool orders free blocks by size, and then by the
+/// address of the Python object that stands for each.
+const CUPYS_CHOICE: &str = "Of free blocks of the same size CuPy takes the one whose object lies lowest in Python's memory, which is not recorded, and the replay the one at the lowest address.";
 
 /// Where no segment event was recorded.
 const NO_SEGMENT_EVENTS: &str = "No segment event was recorded: every segment was there before recording began, or such events were left out (`skip_actions`). Reserved bytes are those of the segments at the end.";

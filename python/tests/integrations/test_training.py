@@ -115,18 +115,18 @@ def test_transformers_with_tensorboard(tmp_path, monkeypatch, caplog):
     assert peaks[-1].value > 0
 
 
-def test_lightning(tmp_path):
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_lightning(tmp_path, accumulated):
     lightning = pytest.importorskip("lightning.pytorch", reason="needs lightning")
     from vramscope.integrations.lightning import VramscopeCallback
 
-    logged = []
+    logged, modules_own = [], []
 
     class Logger(lightning.loggers.Logger):
         name = version = "test"
 
         def log_metrics(self, metrics, step=None):
-            if "vram_peak_bytes" in metrics:
-                logged.append((step, metrics))
+            (logged if "vram_peak_bytes" in metrics else modules_own).append((step, metrics))
 
         def log_hyperparams(self, *_):
             pass
@@ -137,9 +137,13 @@ def test_lightning(tmp_path):
             self.net = Net()
 
         def training_step(self, batch, index):
-            extra = torch.empty((100 << 20) * (index + 1), dtype=torch.uint8, device=self.device)
+            # The first batch of each step takes most.
+            size = (100 << 20) * (index + 1 if accumulated == 1 else index + 2 * (1 - index % 2))
+            extra = torch.empty(size, dtype=torch.uint8, device=self.device)
             del extra
-            return self.net(batch["x"], batch["labels"])["loss"]
+            loss = self.net(batch["x"], batch["labels"])["loss"]
+            self.log("loss", loss)
+            return loss
 
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
@@ -155,12 +159,14 @@ def test_lightning(tmp_path):
         enable_model_summary=False,
         default_root_dir=tmp_path,
         log_every_n_steps=1,
+        accumulate_grad_batches=accumulated,
     )
-    trainer.fit(Module(), torch.utils.data.DataLoader(Rows(), batch_size=4))
-    assert [step for step, _ in logged] == [1, 2, 3, 4]
-    # The first batch has what is made once.
+    trainer.fit(Module(), torch.utils.data.DataLoader(Rows(), batch_size=4 // accumulated))
+    # Beside what the module logs at the same step.
+    assert [step for step, _ in logged] == [step for step, _ in modules_own] == [0, 1, 2, 3]
+    # The first step has what is made once.
     second, third, fourth = (metrics["vram_peak_bytes"] for _, metrics in logged[1:])
-    assert (third - second, fourth - third) == (100 << 20, 100 << 20)
+    assert (third - second, fourth - third) == (accumulated * 100 << 20, accumulated * 100 << 20)
     for _, metrics in logged:
         assert metrics["vram_device_used_bytes"] == metrics["vram_reserved_bytes"] + metrics["vram_hidden_bytes"]
 

@@ -1,4 +1,4 @@
-"""A callback for Lightning: GPU memory of each batch in its logs.
+"""A callback for Lightning: GPU memory of each step in its logs.
 
 trainer = lightning.Trainer(callbacks=[VramscopeCallback()])
 """
@@ -20,10 +20,11 @@ else:
 
 
 class VramscopeCallback(Callback):  # type: ignore[misc, unused-ignore]
-    """Logs what each training batch did, in bytes.
+    """Logs what each training step did, in bytes, at the steps at which Lightning logs what the module logs.
 
     `vram_peak_bytes` allocated in it, `vram_allocated_bytes`, `vram_reserved_bytes`,
-    `vram_device_used_bytes` by anyone, and `vram_hidden_bytes` outside of PyTorch's pool.
+    `vram_device_used_bytes` by anyone, and `vram_hidden_bytes` outside of PyTorch's pool. A step has several batches
+    where gradients are accumulated.
 
     It resets nothing that others read, and does nothing where training is not on CUDA.
     """
@@ -32,6 +33,7 @@ class VramscopeCallback(Callback):  # type: ignore[misc, unused-ignore]
         super().__init__()
         self._device = device
         self._meter: MemoryMeter | None = None
+        self._is_in_step = False
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Begins to measure."""
@@ -39,20 +41,21 @@ class VramscopeCallback(Callback):  # type: ignore[misc, unused-ignore]
         self._meter = MemoryMeter(device) if getattr(device, "type", "cuda") == "cuda" else None
 
     def on_train_batch_start(self, *_: Any) -> None:
-        """Lets the batch's peak begin."""
-        if self._meter is not None:
+        """Lets the step's peak begin, with its first batch."""
+        if self._meter is not None and not self._is_in_step:
             self._meter.read()
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ARG002
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         """Gives the numbers to the trainer's loggers, as often as it logs."""
         if self._meter is None:
             return
+        self._is_in_step = pl_module.automatic_optimization and trainer.fit_loop._should_accumulate()
+        if self._is_in_step or not trainer._logger_connector.should_update_logs:
+            return
         # `log_dict` would make tensors on the GPU of them, of 32 bits.
         numbers = {f"vram_{name}": value for name, value in self._meter.read().items()}
-        step = trainer.global_step
-        if step % max(1, trainer.log_every_n_steps) == 0:
-            for logger in trainer.loggers:
-                logger.log_metrics(numbers, step=step)
+        for logger in trainer.loggers:
+            logger.log_metrics(numbers, step=trainer.fit_loop.epoch_loop._batches_that_stepped)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Ends."""

@@ -32,6 +32,10 @@ def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None
         # What one thread frees while another allocates is chance there.
         told["ours"]["memory"].pop("allocated_bytes.all.peak")
         told["plain"]["memory"].pop("allocated_bytes.all.peak")
+    if name == "compile-inductor":
+        # What the compiler itself allocates hangs on what it finds in its caches.
+        for memory in (told["ours"]["memory"], told["plain"]["memory"]):
+            del memory["allocation.all.allocated"], memory["allocated_bytes.all.allocated"]
     assert told["ours"]["memory"] == told["plain"]["memory"]
     assert told["ours"]["result"] == told["plain"]["result"]
 

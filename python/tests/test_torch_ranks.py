@@ -21,9 +21,10 @@ def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
     done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *program, "ours", gpus=2)
     assert (plain.returncode, done.returncode) == (0, 0), plain.stderr + done.stderr
     for rank in (0, 1):
-        # PyTorch's own counters are those of a program that nobody records.
-        said = [(tmp_path / f"{name}-{rank}.txt").read_text() for name in ("plain", "ours")]
-        assert said[0] == said[1]
+        # As many allocations as in a program that nobody records; the peak of DDP hangs on when its threads free.
+        said = [(tmp_path / f"{name}-{rank}.txt").read_text().split() for name in ("plain", "ours")]
+        assert said[0][1] == said[1][1]
+        assert how == "ddp" or said[0] == said[1]
     assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["run-rank0.pickle", "run-rank1.pickle"]
     for rank in (0, 1):
         texts = purposes(tmp_path / f"run-rank{rank}.pickle", rank)

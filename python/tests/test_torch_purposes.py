@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
-from torch_on_phantom import PROGRAMS, PYTHON, can_import, needs_torch, on_gpu
+from torch_on_phantom import PROGRAMS, PYTHON, can_import, events, needs_torch, on_gpu, python
 
 pytestmark = needs_torch
 
@@ -78,3 +79,37 @@ def test_what_a_surprise_in_a_step_without_hooks_is_for_is_not_guessed(tmp_path:
     ]
     assert 0.9 * len(ours["allocations"]) < len(said) < len(ours["allocations"])
     assert all(one == other for one, other in said)
+
+
+def test_what_a_checkpoint_keeps_for_backward_is_an_activation(tmp_path: Path) -> None:
+    program = """
+        import torch, vramscope.torch
+        from torch import nn
+        from torch.utils.checkpoint import checkpoint
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(512, 512), nn.ReLU()) for _ in range(4))
+
+            def forward(self, x):
+                for block in self.blocks:
+                    x = checkpoint(block, x, use_reentrant=False)
+                return x
+
+        model = Net().cuda()
+        with vramscope.torch.record("run.pickle", model=model):
+            for _ in range(8):
+                model(torch.randn(96, 512, device="cuda")).square().mean().backward()
+    """
+    done = python(tmp_path, dedent(program))
+    assert done.returncode == 0, done.stderr
+    results = [
+        event["user_metadata"]
+        for event in events(tmp_path / "run.pickle")
+        if event["action"] == "alloc" and event["size"] == 96 * 512 * 4 and "forward" in event["user_metadata"]
+    ]
+    kept = [text for text in results if text.startswith("vramscope:category=activation")]
+    # Of each step the results of the four blocks; what lies between a block's layers is made anew in backward.
+    assert len(kept) == 8 * 4
+    assert {text.split("module=")[1].split(";")[0] for text in kept} == {f"blocks.{number}.1" for number in range(4)}

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 use super::allocation::Allocation;
 use super::clock::Line;
 use super::examples;
-use super::log::{Phase, Switch, Tag};
+use super::log::{Phase, Role, Switch, Tag};
 use super::modules::ModuleId;
 use super::steps::Step;
 use super::threads::ThreadId;
@@ -66,6 +66,11 @@ impl<'a> Places<'a> {
         if switch.phase != Phase::Other {
             self.busy.push(switch);
         }
+    }
+
+    /// Nothing but a backward pass runs.
+    fn are_in_backward(&self) -> bool {
+        !self.busy.is_empty() && self.busy.iter().all(|busy| busy.phase == Phase::Backward)
     }
 
     /// The place of an event that names this thread, or none.
@@ -258,6 +263,13 @@ fn follow<'py>(
             let freed = device.live.remove(&address).and_then(|index| device.allocations.get_mut(index));
             if let Some(freed) = freed {
                 freed.freed_before = Some(count);
+                // What a backward pass lets go of was held for it: if not by autograd, by a checkpoint.
+                if freed.tag.is_none()
+                    && freed.made_in.is_some_and(|(_, phase)| phase == Phase::Forward)
+                    && places.are_in_backward()
+                {
+                    freed.tag = Some(Tag { time: middle, address, owner: ModuleId::NONE, role: Role::Saved });
+                }
             }
         }
     }

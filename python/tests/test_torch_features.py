@@ -28,8 +28,8 @@ def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None
         )  # fmt: skip
         assert (tmp_path / f"{how}.json").exists(), done.stderr
         told[how] = json.loads((tmp_path / f"{how}.json").read_text())
-    if name == "func-grad-vmap":
-        # What one thread frees while another allocates is chance there.
+    if name in ("func-grad-vmap", "failed-backward"):
+        # What one thread frees while another allocates is chance there: the peak differs from run to run without us, too.
         told["ours"]["memory"].pop("allocated_bytes.all.peak")
         told["plain"]["memory"].pop("allocated_bytes.all.peak")
     if name == "compile-inductor":

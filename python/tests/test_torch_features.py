@@ -29,7 +29,7 @@ def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None
         assert (tmp_path / f"{how}.json").exists(), done.stderr
         told[how] = json.loads((tmp_path / f"{how}.json").read_text())
     if name in ("func-grad-vmap", "failed-backward"):
-        # What one thread frees while another allocates is chance there: the peak differs from run to run without us, too.
+        # What one thread frees while another allocates is chance there, without a recording, too.
         told["ours"]["memory"].pop("allocated_bytes.all.peak")
         told["plain"]["memory"].pop("allocated_bytes.all.peak")
     if name == "compile-inductor":

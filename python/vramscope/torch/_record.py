@@ -209,6 +209,9 @@ class Record:
             self._purposes.add_model(model)
         for optimizer in self._optimizers:
             self._purposes.add_optimizer(optimizer)
+        # A recording keeps nothing of the program alive.
+        self._models.clear()
+        self._optimizers.clear()
         self._hooks = Hooks(self._purposes, self._saved_tensors)
         _observe_out_of_memory()
         if self._every is not None:

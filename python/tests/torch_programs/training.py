@@ -1,7 +1,9 @@
 """Small training programs; each ends a few steps after it began."""
 
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -125,6 +127,8 @@ def gpt(late: bool = False, train: str = "") -> Callable:
 
 
 def resnet50(begin: Callable[..., None]) -> None:
+    # The model of the programs for phantom GPUs.
+    sys.path.append(str(Path(__file__).parents[3] / "crates/vramscope-phantom/programs"))
     from resnet50 import ResNet50
 
     model = ResNet50().cuda()

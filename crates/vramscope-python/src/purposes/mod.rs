@@ -65,7 +65,7 @@ pub(crate) struct Purposes {
     newest_pass: AtomicI64,
     types: Types,
     functions: Functions,
-    /// Lends the hooks for saved tensors to a thread, and takes them back (`python/vramscope/torch/_hooks.py`).
+    /// Lends the hooks for saved tensors to a thread, and takes them back (`python/vramscope/torch/_saved_tensors.py`).
     lend: Py<PyAny>,
     take_back: Py<PyAny>,
 }

@@ -106,16 +106,7 @@ pub(crate) fn group<'h>(
         By::Stream => gather(
             allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Stream(a.stream)) }),
         ),
-        By::Category | By::Layer => {
-            let purposes = Purposes::of(history);
-            gather(allocations.map(|a| {
-                let key = match by {
-                    By::Category => HolderKey::Category(purposes.category(a)),
-                    _ => HolderKey::Layer(purposes.layer(a).cloned()),
-                };
-                Holder { stack: None, ..Holder::of(a, None, key) }
-            }))
-        }
+        By::Category | By::Layer => by_purpose(&Purposes::of(history), allocations, by),
         By::Stack => by_stack(history, allocations),
         // Few stacks stand behind many allocations, and keys are dear: sums come first.
         By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {
@@ -124,6 +115,21 @@ pub(crate) fn group<'h>(
         })),
         By::Module => by_module(history, frames, by_stack(history, allocations)),
     }
+}
+
+/// Groups by what allocations are for, or by the module that made them, as `purposes` say.
+pub(crate) fn by_purpose<'h>(
+    purposes: &Purposes,
+    allocations: impl Iterator<Item = &'h Allocation>,
+    by: By,
+) -> Vec<Holder> {
+    gather(allocations.map(|a| {
+        let key = match by {
+            By::Layer => HolderKey::Layer(purposes.layer(a).cloned()),
+            _ => HolderKey::Category(purposes.category(a)),
+        };
+        Holder { stack: None, ..Holder::of(a, None, key) }
+    }))
 }
 
 /// Groups what is grouped by stack. A path may be long, and many lines share it: until the end a module is one of its

@@ -63,7 +63,7 @@ pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, ooms};
 pub use out_of_memory::OutOfMemory;
 pub use packing::{Effort, Item, Packing, pack};
-pub use purposes::Purposes;
+pub use purposes::{CATEGORY_RULES, CategoryRule, Evidence, Purposes, Reason, Told};
 pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{

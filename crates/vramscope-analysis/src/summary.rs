@@ -13,13 +13,13 @@ use crate::course::Course;
 use crate::fragmentation::{Fragmentation, largest_request};
 use crate::frames::Frames;
 use crate::history::{Allocation, History, Quality};
-use crate::holders::{By, Holder, group};
+use crate::holders::{By, Holder, by_purpose, group};
 use crate::layout::Layout;
 use crate::leaks::{self, LeakSuspect};
 use crate::moment::Moment;
 use crate::ooms::ooms;
 use crate::out_of_memory::OutOfMemory;
-use crate::purposes::Purposes;
+use crate::purposes::{Purposes, Told};
 use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::tree::{CallTree, call_tree};
@@ -58,8 +58,10 @@ pub struct Summary {
     pub pools: Vec<Holder>,
     /// Who held the allocated bytes, by stream.
     pub streams: Vec<Holder>,
-    /// What the allocated bytes were for; empty where the recording does not say it.
+    /// What the allocated bytes were for, most first; see [`Purposes`].
     pub categories: Vec<Holder>,
+    /// Why it is said of each that it was for that, most bytes first.
+    pub told: Vec<Told>,
     /// Bytes the filter left out of `holders` and `tree`.
     pub filtered_out: u64,
     /// Allocated bytes before the first event.
@@ -146,11 +148,14 @@ impl Summary {
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
-        let ((ooms, more_ooms), request) =
-            join(history, || ooms(history, frames), || largest_request(history));
+        let ((ooms, more_ooms), (request, purposes)) =
+            join(history, || ooms(history, frames), || (largest_request(history), Purposes::of(history)));
         let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };
         let [layout, start, end] = Layout::at_each(history, [moment, Moment::START, history.end()]);
-        let held = |by| group(history, frames, layout.allocated().filter(takes), Some(&layout), by);
+        let held = |by| match by {
+            By::Category | By::Layer => by_purpose(&purposes, layout.allocated().filter(takes), by),
+            by => group(history, frames, layout.allocated().filter(takes), Some(&layout), by),
+        };
         let by_stack = held(By::Stack);
         let tree = call_tree(trace, frames, &by_stack);
         let counters = layout.counters();
@@ -172,7 +177,8 @@ impl Summary {
             holders,
             pools: all(By::Pool),
             streams: all(By::Stream),
-            categories: if Purposes::of(history).has_categories() { all(By::Category) } else { Vec::new() },
+            categories: by_purpose(&purposes, layout.allocated(), By::Category),
+            told: purposes.told(layout.allocated()),
             filtered_out,
             preexisting: start.counters().allocated,
             churn,

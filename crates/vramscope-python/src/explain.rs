@@ -4,8 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use vramscope::analysis::{BestSetting, By, Frames, History, Moment, Purposes, holders_at, ooms};
+use vramscope::analysis::{BestSetting, By, Frames, History, Holder, HolderKey, Moment, holders_at, ooms};
 use vramscope::report::{OomInBrief, oom_in_brief};
+use vramscope::trace::Category;
 use vramscope::trace::formats::{self, ReadOptions};
 
 use crate::error::{ReadError, VramscopeError};
@@ -26,11 +27,12 @@ pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) 
         let history = History::replayed(&trace, position);
         let (ooms, _) = ooms(&history, &frames);
         let Some(oom) = ooms.last() else { return Ok(None) };
-        let categories = if Purposes::of(&history).has_categories() {
-            holders_at(&history, &frames, Moment::after(oom.event), By::Category)
-        } else {
-            Vec::new()
-        };
+        let mut categories = holders_at(&history, &frames, Moment::after(oom.event), By::Category);
+        let is_told =
+            |h: &Holder| !matches!(h.key, HolderKey::Category(Category::Preexisting | Category::Unknown));
+        if !categories.iter().any(is_told) {
+            categories.clear();
+        }
         let best_setting = BestSetting::of(&history);
         Ok(Some(oom_in_brief(&OomInBrief {
             trace: &trace,

@@ -9,6 +9,7 @@ mod fit;
 mod json;
 mod junit;
 mod names;
+mod purposes;
 mod shown;
 mod spreadsheet;
 mod text;
@@ -23,6 +24,7 @@ pub use json::{
 };
 pub use junit::junit;
 pub use names::Names;
+pub use purposes::because;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
 pub use text::{OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report};

@@ -1,10 +1,11 @@
 //! Who holds memory, and who allocated it over the run.
 
 use serde::Serialize;
-use vramscope_analysis::{Holder, Origin};
+use vramscope_analysis::{Holder, Origin, Reason, Told};
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::Names;
+use crate::purposes::because;
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
@@ -48,6 +49,39 @@ pub(super) struct CategoryJson {
     category: String,
     bytes: u64,
     count: u64,
+}
+
+/// Why it is said of some memory what it was for.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryReason"))]
+pub(super) struct ReasonJson {
+    /// See [`Category`](vramscope_trace::Category).
+    category: &'static str,
+    bytes: u64,
+    count: u64,
+    /// What it stands on: `said`, `frames`, `lifetime`, `likeness`, `nothing`.
+    evidence: &'static str,
+    /// The name of the rule; null where the recording says it, or that it was there before.
+    rule: Option<&'static str>,
+    /// The reason, as half a sentence about "it".
+    because: String,
+}
+
+impl ReasonJson {
+    pub(super) fn of(told: &Told) -> Self {
+        let rule = match told.reason {
+            Reason::Inferred { rule, .. } => Some(rule.name),
+            Reason::Said | Reason::Preexisting => None,
+        };
+        Self {
+            category: told.category.name(),
+            bytes: told.bytes,
+            count: told.count,
+            evidence: told.reason.evidence().name(),
+            rule,
+            because: because(told.reason),
+        }
+    }
 }
 
 /// Totals over the run of one line.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Counters, EndState, Moment, Peak, Summary};
 
 use super::fragmentation::{FragmentationsJson, fragmentation};
-use super::holders::{CategoryJson, ChurnJson, HolderJson};
+use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
 use super::oom::OomJson;
 use super::quality::QualityJson;
@@ -45,7 +45,7 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     holders_at_peak: Option<Vec<HolderJson>>,
-    /// What `peak_allocated_bytes` was for, most first, where the recording says it. With `--at` it is left out.
+    /// What `peak_allocated_bytes` was for, most first. With `--at` it is left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     categories_at_peak: Vec<CategoryJson>,
@@ -53,6 +53,8 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     at: Option<AtJson>,
+    /// Why it is said what the allocated bytes were for, at the moment of the holders.
+    category_reasons: Vec<ReasonJson>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
     /// What `--filter` left out of the holders.
@@ -152,6 +154,7 @@ impl Builder<'_> {
             holders_at_peak,
             categories_at_peak,
             at,
+            category_reasons: s.told.iter().map(ReasonJson::of).collect(),
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,

@@ -4,7 +4,7 @@ use ts_rs::{Config, TS};
 use vramscope_testing::{committed, typescript};
 
 use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
-use super::holders::{CategoryJson, ChurnJson, HolderJson};
+use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
 use super::oom::OomJson;
 use super::quality::QualityJson;
@@ -32,6 +32,7 @@ fn the_page_reads_what_is_written() {
         declared::<AtJson>(),
         declared::<HolderJson>(),
         declared::<CategoryJson>(),
+        declared::<ReasonJson>(),
         declared::<FrameJson>(),
         declared::<OomJson>(),
         declared::<BestSettingJson>(),

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
-use vramscope_analysis::{CallTree, Holder, HolderKey, Node, NodeKind, Origin, Recorder, Summary};
+use vramscope_analysis::{By, CallTree, Holder, HolderKey, Node, NodeKind, Origin, Recorder, Summary, Told};
 use vramscope_trace::PoolId;
 
 use super::page::{DIM, Page};
 use crate::advice;
 use crate::answers::Answers;
 use crate::fit::fit;
+use crate::purposes::{because, told_by};
 use vramscope_basics::units::{bytes, count};
 
 impl Page<'_> {
@@ -25,9 +26,10 @@ impl Page<'_> {
         if s.filtered_out > 0 {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
-        if !s.categories.is_empty() && answers.by.is_none() {
+        if s.told.iter().any(Told::says_something) && answers.by.is_none() {
             self.line(format!("{DIM}  by category{DIM:#}"));
             self.holder_rows(&s.categories, total, self.options.top);
+            self.words(2, &told_by(&s.told));
             self.line(format!("{DIM}  by call{DIM:#}"));
         }
         match answers.by {
@@ -38,6 +40,9 @@ impl Page<'_> {
                 roots => self.tree(&s.tree, roots, total, 0),
             },
             Some(_) => self.holder_rows(&s.holders, total, self.options.top),
+        }
+        if answers.by == Some(By::Category) {
+            self.reasons(&s.told, total);
         }
         let without: u64 = s
             .holders
@@ -70,6 +75,16 @@ impl Page<'_> {
             self.line(format!("{DIM}  by stream{DIM:#}"));
             self.holder_rows(&s.streams, total, self.options.top);
         }
+    }
+
+    /// Why each category is said to be what it is.
+    fn reasons(&mut self, told: &[Told], total: u64) {
+        self.line(format!("{DIM}  why{DIM:#}"));
+        for t in told.iter().take(self.options.top) {
+            let label = format!("{}: {}", t.category.name(), because(t.reason));
+            self.row(t.bytes, total, 0, &label, t.count);
+        }
+        self.words(2, &told_by(told));
     }
 
     /// Calls as a tree: a chain of calls with no branch is one row, its innermost line in front.

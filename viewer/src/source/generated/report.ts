@@ -23,10 +23,12 @@ export type ReportDevice = {
   preexisting_bytes: number;
   /** Who held `peak_allocated_bytes`, most first. With `--at` it is left out. */
   holders_at_peak?: Array<Holder>;
-  /** What `peak_allocated_bytes` was for, most first, where the recording says it. With `--at` it is left out. */
+  /** What `peak_allocated_bytes` was for, most first. With `--at` it is left out. */
   categories_at_peak?: Array<CategoryBytes>;
   /** With `--at`: the event, the counters after it, and who held `allocated_bytes` then. */
   at?: ReportMoment;
+  /** Why it is said what the allocated bytes were for, at the moment of the holders. */
+  category_reasons: Array<CategoryReason>;
   pools: Array<Holder>;
   streams: Array<Holder>;
   /** What `--filter` left out of the holders. */
@@ -77,6 +79,22 @@ export type CategoryBytes = {
   category: string;
   bytes: number;
   count: number;
+};
+
+/**
+ * Why it is said of some memory what it was for.
+ */
+export type CategoryReason = {
+  /** See [`Category`](vramscope_trace::Category). */
+  category: string;
+  bytes: number;
+  count: number;
+  /** What it stands on: `said`, `frames`, `lifetime`, `likeness`, `nothing`. */
+  evidence: string;
+  /** The name of the rule; null where the recording says it, or that it was there before. */
+  rule: string | null;
+  /** The reason, as half a sentence about "it". */
+  because: string;
 };
 
 export type ReportFrame = {

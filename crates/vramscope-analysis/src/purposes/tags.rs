@@ -1,4 +1,4 @@
-//! What allocations are for, as the recording says.
+//! What allocations are for, as the recording says it.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use vramscope_trace::{Category, Purpose, StringId, Trace};
 
 use crate::history::{Allocation, History, Origin};
 
-/// What the allocations of one device are for. A recording says it in the texts that the Python package writes
-/// ([`Purpose`]), or in the categories of PyTorch's profiler.
+/// What a recording says of the allocations of one device: in the texts that the Python package writes ([`Purpose`]), or in the
+/// categories of PyTorch's profiler.
 #[derive(Debug, Default)]
-pub struct Purposes {
+pub(super) struct Tags {
     /// By [`TagsId`](vramscope_trace::TagsId).
     of_tags: Vec<Known>,
     /// Of what was live before recording began, by address.
@@ -24,9 +24,9 @@ struct Known {
     layer: Option<Arc<str>>,
 }
 
-impl Purposes {
+impl Tags {
     /// What the recording says of the device of `history`.
-    pub fn of(history: &History) -> Self {
+    pub(super) fn of(history: &History) -> Self {
         let trace = history.trace();
         let mut texts = Texts { trace, layers: HashMap::new() };
         let of_tags = trace.tags.iter().map(|t| {
@@ -41,22 +41,17 @@ impl Purposes {
     }
 
     /// Whether the recording says of anything what it is for.
-    pub fn has_categories(&self) -> bool {
+    pub(super) fn say_anything(&self) -> bool {
         self.of_tags.iter().chain(self.of_blocks.values()).any(|k| k.category.is_some())
     }
 
-    /// What `allocation` is for. Where the recording does not say it, it is [`Category::Preexisting`] if it was live before
-    /// recording began, else [`Category::Unknown`].
-    pub fn category(&self, allocation: &Allocation) -> Category {
-        let said = self.known(allocation).and_then(|k| k.category);
-        said.unwrap_or(match allocation.origin {
-            Origin::Recorded => Category::Unknown,
-            Origin::EndState | Origin::FreeOnly => Category::Preexisting,
-        })
+    /// What `allocation` is for.
+    pub(super) fn category(&self, allocation: &Allocation) -> Option<Category> {
+        self.known(allocation)?.category
     }
 
     /// The path of the module that made `allocation`; the outermost module is the empty path.
-    pub fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
+    pub(super) fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
         self.known(allocation)?.layer.as_ref()
     }
 

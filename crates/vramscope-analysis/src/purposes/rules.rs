@@ -1,0 +1,318 @@
+//! The rules by which it is told what an allocation is for, where the recording does not say it.
+
+use vramscope_trace::Category;
+
+use crate::purposes::phases::Phase;
+use crate::purposes::signs::{Sign, StackSigns};
+
+/// A rule: whatever it holds for is of its category.
+#[derive(Debug)]
+pub struct CategoryRule {
+    /// What it looks for, in a few words.
+    pub name: &'static str,
+    /// What such an allocation is for.
+    pub category: Category,
+    /// Why, as it is told to people, about "it".
+    pub because: &'static str,
+    /// What it stands on.
+    pub evidence: Evidence,
+    holds: fn(&Facts) -> bool,
+}
+
+/// Rules are the same where they have one name: each has its own.
+impl PartialEq for CategoryRule {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for CategoryRule {}
+
+/// What a verdict stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Evidence {
+    /// Nothing: it cannot be told.
+    Nothing,
+    /// What others like it were for.
+    Likeness,
+    /// When it was given back.
+    Lifetime,
+    /// Frames in its stack.
+    Frames,
+    /// What the recording says.
+    Said,
+}
+
+impl Evidence {
+    /// Every kind, the strongest first.
+    pub const ALL: [Self; 5] = [Self::Said, Self::Frames, Self::Lifetime, Self::Likeness, Self::Nothing];
+
+    /// The name in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Said => "said",
+            Self::Frames => "frames",
+            Self::Lifetime => "lifetime",
+            Self::Likeness => "likeness",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
+/// What is known of an allocation that was recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) signs: StackSigns,
+    /// What the program was doing.
+    pub(super) phase: Phase,
+    pub(super) fate: Fate,
+    /// A backward pass is in the recording, anywhere behind it.
+    pub(super) backward_follows: bool,
+    /// It is as large as a parameter of the model; `None` where no parameters are known.
+    pub(super) is_as_large_as_a_parameter: Option<bool>,
+    /// A gradient is as large as it.
+    pub(super) is_as_large_as_a_gradient: bool,
+    /// Made at the line of `torch.nn.Module._apply` that moves buffers.
+    pub(super) is_moved_as_buffer: bool,
+    /// PyTorch gives cuBLAS as much to work in.
+    pub(super) is_as_large_as_a_workspace: bool,
+    /// It was there when the recording ended.
+    pub(super) is_for_good: bool,
+    /// Something in the recording tells forward, backward or the optimizer.
+    pub(super) phases_are_known: bool,
+    /// The forward pass that made it keeps much of what it makes.
+    pub(super) pass_keeps: bool,
+}
+
+/// When an allocation was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// While what it was made in went on.
+    Within,
+    /// After the last allocation of what it was made in, and before the first of what came then.
+    AtEnd,
+    /// Later, but before a backward pass began.
+    BeforeBackward,
+    /// In the backward pass that followed.
+    InBackward,
+    /// After the backward pass that followed, or, of what was made in one or by the optimizer, after that.
+    Later,
+    /// It was there when the recording ended, and what it was made in had not ended.
+    Open,
+}
+
+impl Facts {
+    fn has(&self, sign: Sign) -> bool {
+        self.signs.has(sign)
+    }
+
+    fn is_in(&self, phase: Phase) -> bool {
+        self.phase == phase
+    }
+}
+
+const fn rule(
+    name: &'static str,
+    category: Category,
+    evidence: Evidence,
+    because: &'static str,
+    holds: fn(&Facts) -> bool,
+) -> CategoryRule {
+    CategoryRule { name, category, because, evidence, holds }
+}
+
+use Category as C;
+use Evidence as E;
+
+/// Every rule; the first that holds decides. To add one, write it where it belongs in the order, and give it an example in the tests below.
+pub static CATEGORY_RULES: &[CategoryRule] = &[
+    rule("workspace of a library", C::Temporary, E::Frames, "cuBLAS took it to work in", |f| {
+        f.has(Sign::Workspace)
+    }),
+    rule(
+        "workspace of cuBLAS by its size",
+        C::Temporary,
+        E::Likeness,
+        "it has the size of cuBLAS' workspace, and a forward or backward pass made it for good",
+        |f| {
+            f.is_as_large_as_a_workspace
+                && f.is_for_good
+                && matches!(f.phase, Phase::Forward | Phase::Backward)
+        },
+    ),
+    rule(
+        "buffers that were moved",
+        C::Buffer,
+        E::Frames,
+        "Module._apply moved it, at its line for buffers",
+        |f| f.has(Sign::Moved) && f.is_in(Phase::Setup) && f.is_moved_as_buffer,
+    ),
+    rule(
+        "parameters that were moved",
+        C::Parameter,
+        E::Frames,
+        "Module._apply moved it to the device, or filled it",
+        |f| f.has(Sign::Moved) && f.is_in(Phase::Setup),
+    ),
+    rule(
+        "parameters that were made",
+        C::Parameter,
+        E::Frames,
+        "a module made it or loaded it, and it stayed",
+        |f| f.has(Sign::Made) && f.is_in(Phase::Setup) && !matches!(f.fate, Fate::Within),
+    ),
+    rule(
+        "what a module needs while it is made",
+        C::Temporary,
+        E::Frames,
+        "a module needed it while it was made",
+        |f| f.has(Sign::Made) && f.is_in(Phase::Setup),
+    ),
+    rule(
+        "state that the optimizer makes",
+        C::OptimizerState,
+        E::Frames,
+        "the optimizer made it for a parameter",
+        |f| f.has(Sign::OptimizerState) && !matches!(f.fate, Fate::Within),
+    ),
+    rule("buffers of collectives", C::Communication, E::Frames, "a collective made it", |f| {
+        f.has(Sign::Communication)
+    }),
+    rule(
+        "keys and values",
+        C::KvCache,
+        E::Frames,
+        "a cache of keys and values made it, and no backward pass follows",
+        |f| f.has(Sign::KvCache) && !f.backward_follows,
+    ),
+    rule(
+        "what the optimizer keeps",
+        C::OptimizerState,
+        E::Lifetime,
+        "the optimizer made it, and kept it after its step",
+        |f| f.is_in(Phase::Optimizer) && f.fate == Fate::Later,
+    ),
+    rule(
+        "what the optimizer needs in its step",
+        C::Temporary,
+        E::Lifetime,
+        "the optimizer gave it back within its step",
+        |f| f.is_in(Phase::Optimizer) && matches!(f.fate, Fate::Within | Fate::AtEnd),
+    ),
+    rule("gradients that are put in place", C::Gradient, E::Frames, "AccumulateGrad made it", |f| {
+        f.has(Sign::Accumulate) && f.fate != Fate::Within
+    }),
+    rule(
+        "what the backward pass leaves for parameters",
+        C::Gradient,
+        E::Lifetime,
+        "the backward pass left it behind, as large as a parameter",
+        |f| {
+            let is_left = matches!(f.fate, Fate::AtEnd | Fate::InBackward | Fate::Later);
+            f.is_in(Phase::Backward) && is_left && f.is_as_large_as_a_parameter == Some(true)
+        },
+    ),
+    rule(
+        "what one backward pass leaves for another",
+        C::Activation,
+        E::Lifetime,
+        "a backward pass made it, and a later one gave it back",
+        |f| f.is_in(Phase::Backward) && f.fate == Fate::InBackward,
+    ),
+    rule(
+        "what the backward pass leaves",
+        C::Gradient,
+        E::Lifetime,
+        "the backward pass left it behind",
+        |f| f.is_in(Phase::Backward) && f.fate == Fate::Later,
+    ),
+    rule(
+        "what the backward pass needs",
+        C::Temporary,
+        E::Lifetime,
+        "the backward pass gave it back before it ended",
+        |f| f.is_in(Phase::Backward) && matches!(f.fate, Fate::Within | Fate::AtEnd),
+    ),
+    rule(
+        "what a checkpoint makes again for the backward pass",
+        C::Activation,
+        E::Lifetime,
+        "a checkpoint made it again, and the backward pass took it from there",
+        |f| f.is_in(Phase::Recompute) && matches!(f.fate, Fate::InBackward | Fate::Later),
+    ),
+    rule(
+        "what a checkpoint needs to make others again",
+        C::Temporary,
+        E::Lifetime,
+        "it was given back before the backward pass could use it",
+        |f| f.is_in(Phase::Recompute) && f.fate == Fate::Within,
+    ),
+    rule(
+        "batches",
+        C::Input,
+        E::Lifetime,
+        "the program made it before the forward pass, which took it",
+        |f| f.is_in(Phase::Between) && f.fate == Fate::InBackward,
+    ),
+    rule(
+        "what is kept for the backward pass",
+        C::Activation,
+        E::Lifetime,
+        "the forward pass made it, and the backward pass gave it back",
+        |f| f.is_in(Phase::Forward) && f.fate == Fate::InBackward,
+    ),
+    rule(
+        "results that outlive the backward pass",
+        C::Activation,
+        E::Lifetime,
+        "the forward pass made it, and it was still there after the backward pass",
+        |f| f.is_in(Phase::Forward) && f.fate == Fate::Later && f.backward_follows,
+    ),
+    rule(
+        "parameters outside of modules",
+        C::Parameter,
+        E::Likeness,
+        "it was kept from before the forward pass, and a gradient is as large as it",
+        |f| {
+            matches!(f.phase, Phase::Between | Phase::Setup)
+                && f.fate == Fate::Later
+                && f.is_as_large_as_a_gradient
+        },
+    ),
+    rule(
+        "batches that stay",
+        C::Input,
+        E::Lifetime,
+        "the program made it before the forward pass, and it stayed",
+        |f| f.is_in(Phase::Between) && f.fate == Fate::Later && f.backward_follows,
+    ),
+    rule(
+        "copies of parameters",
+        C::Parameter,
+        E::Likeness,
+        "it was copied to be kept, as large as a parameter",
+        |f| f.has(Sign::Copied) && f.fate != Fate::Within && f.is_as_large_as_a_parameter == Some(true),
+    ),
+    rule(
+        "what a forward pass piles up",
+        C::Activation,
+        E::Likeness,
+        "its forward pass kept much of what it made, as before a backward pass",
+        |f| f.is_in(Phase::Forward) && f.fate == Fate::Open && f.pass_keeps,
+    ),
+    rule(
+        "what is soon given back",
+        C::Temporary,
+        E::Lifetime,
+        "it was given back before a backward pass could use it",
+        |f| f.phases_are_known && matches!(f.fate, Fate::Within | Fate::AtEnd | Fate::BeforeBackward),
+    ),
+    rule("what cannot be told", C::Unknown, E::Nothing, "nothing tells", |_| true),
+];
+
+/// The number of the first rule that holds.
+pub(super) fn decide(facts: &Facts) -> u8 {
+    let found = CATEGORY_RULES.iter().position(|r| (r.holds)(facts)).unwrap_or(CATEGORY_RULES.len() - 1);
+    u8::try_from(found).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,453 @@
+//! What single frames tell of an allocation: a table of frames that are known, and what a stack with them means.
+
+use vramscope_trace::{FrameId, StackId, Trace};
+
+/// What a frame in a stack is a sign of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Sign {
+    /// A module's forward pass runs.
+    Forward,
+    /// The backward pass runs.
+    Backward,
+    /// A function of this name runs: a step of the backward pass, or code of the program that calls it.
+    BackwardFunction,
+    /// As the outermost frame: the thread on which the backward pass runs.
+    BackwardThread,
+    /// The optimizer works.
+    Optimizer,
+    /// The optimizer makes what it keeps for a parameter.
+    OptimizerState,
+    /// A module's parameters and buffers are moved or converted.
+    Moved,
+    /// A module or a parameter is made, or filled from a file.
+    Made,
+    /// A tensor is copied to be kept.
+    Copied,
+    /// The gradient of a parameter is put in place.
+    Accumulate,
+    /// Processes exchange data.
+    Communication,
+    /// Keys and values of tokens that were seen are kept.
+    KvCache,
+    /// A library takes memory to work in.
+    Workspace,
+}
+
+/// A kind of frame that is known, and what it is a sign of.
+#[derive(Debug)]
+pub(super) struct SignRule {
+    /// What it is a sign of.
+    pub(super) sign: Sign,
+    /// What the frame's file contains, with `/` on every system; empty for any.
+    pub(super) file: &'static str,
+    /// What the frame's function is.
+    pub(super) function: Function,
+    /// A frame of this kind, as file and function.
+    #[cfg_attr(not(test), expect(dead_code, reason = "it is for readers, and for tests"))]
+    pub(super) example: (&'static str, &'static str),
+}
+
+/// How a rule knows a function.
+#[derive(Debug)]
+pub(super) enum Function {
+    /// Any function of the file.
+    Any,
+    /// By its name.
+    Is(&'static str),
+    /// By a part of its name.
+    Has(&'static str),
+}
+
+use Function::{Any, Has, Is};
+
+const fn rule(
+    sign: Sign,
+    file: &'static str,
+    function: Function,
+    example: (&'static str, &'static str),
+) -> SignRule {
+    SignRule { sign, file, function, example }
+}
+
+/// Every frame that is known. Of a stack with several the innermost says what ran. To add one, write its line with a real frame as its
+/// example; a test holds each rule to its example, and the examples of others against it.
+static SIGNS: &[SignRule] = &[
+    // Modules: `torch.nn.Module.to`, `.cuda` and `.half` all go through `_apply`.
+    rule(Sign::Moved, "torch/nn/modules/module.py", Is("_apply"), ("torch/nn/modules/module.py", "_apply")),
+    rule(
+        Sign::Made,
+        "torch/nn/modules/module.py",
+        Is("_load_from_state_dict"),
+        ("torch/nn/modules/module.py", "_load_from_state_dict"),
+    ),
+    rule(
+        Sign::Made,
+        "transformers/modeling_utils.py",
+        Has("load_"),
+        ("transformers/modeling_utils.py", "_load_state_dict_into_meta_model"),
+    ),
+    rule(
+        Sign::Made,
+        "transformers/core_model_loading.py",
+        Any,
+        ("transformers/core_model_loading.py", "_materialize_copy"),
+    ),
+    rule(
+        Sign::Made,
+        "accelerate/utils/modeling.py",
+        Is("set_module_tensor_to_device"),
+        ("accelerate/utils/modeling.py", "set_module_tensor_to_device"),
+    ),
+    rule(Sign::Made, "safetensors/torch.py", Any, ("safetensors/torch.py", "load_file")),
+    rule(Sign::Made, "torch/nn/parameter.py", Any, ("torch/nn/parameter.py", "__new__")),
+    rule(Sign::Made, "torch/nn/modules/", Is("__init__"), ("torch/nn/modules/linear.py", "__init__")),
+    rule(
+        Sign::Made,
+        "torch/nn/modules/",
+        Is("reset_parameters"),
+        ("torch/nn/modules/linear.py", "reset_parameters"),
+    ),
+    rule(Sign::Copied, "", Is("__deepcopy__"), ("torch/_tensor.py", "__deepcopy__")),
+    // The forward pass.
+    rule(
+        Sign::Forward,
+        "torch/nn/modules/module.py",
+        Is("_call_impl"),
+        ("torch/nn/modules/module.py", "_call_impl"),
+    ),
+    rule(Sign::Forward, "", Is("forward"), ("/home/user/model.py", "forward")),
+    rule(Sign::Forward, "", Has("torch::nn::"), ("", "torch::nn::LinearImpl::forward(at::Tensor const&)")),
+    // The backward pass. On a GPU it runs on a thread of its own, in which there is no Python but that of hooks.
+    rule(Sign::Backward, "torch/_tensor.py", Is("backward"), ("torch/_tensor.py", "backward")),
+    rule(Sign::BackwardFunction, "", Is("backward"), ("/home/user/model.py", "backward")),
+    rule(
+        Sign::BackwardThread,
+        "torch/autograd/function.py",
+        Is("apply"),
+        ("torch/autograd/function.py", "apply"),
+    ),
+    rule(
+        Sign::Backward,
+        "torch/autograd/graph.py",
+        Is("_engine_run_backward"),
+        ("torch/autograd/graph.py", "_engine_run_backward"),
+    ),
+    rule(Sign::Backward, "torch/autograd/__init__.py", Any, ("torch/autograd/__init__.py", "_make_grads")),
+    rule(
+        Sign::Backward,
+        "",
+        Has("torch::autograd::Engine::"),
+        ("", "torch::autograd::Engine::evaluate_function(std::shared_ptr<torch::autograd::GraphTask>&)"),
+    ),
+    rule(
+        Sign::Backward,
+        "",
+        Has("torch::autograd::generated::"),
+        ("", "torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)"),
+    ),
+    rule(
+        Sign::Backward,
+        "",
+        Has("torch::autograd::CppNode<"),
+        ("", "torch::autograd::CppNode<Mine>::apply(std::vector<at::Tensor>&&)"),
+    ),
+    rule(
+        Sign::Backward,
+        "torch/utils/checkpoint.py",
+        Is("backward"),
+        ("torch/utils/checkpoint.py", "backward"),
+    ),
+    rule(
+        Sign::Backward,
+        "torch/utils/checkpoint.py",
+        Is("unpack_hook"),
+        ("torch/utils/checkpoint.py", "unpack_hook"),
+    ),
+    rule(
+        Sign::Backward,
+        "torch/utils/checkpoint.py",
+        Is("recompute_fn"),
+        ("torch/utils/checkpoint.py", "recompute_fn"),
+    ),
+    rule(
+        Sign::Accumulate,
+        "",
+        Has("torch::autograd::AccumulateGrad::"),
+        ("", "torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)"),
+    ),
+    // Optimizers. Every `step` of a `torch.optim.Optimizer` goes through a wrapper in `torch/optim/optimizer.py`.
+    rule(Sign::Optimizer, "torch/optim/", Any, ("torch/optim/adam.py", "_multi_tensor_adam")),
+    rule(
+        Sign::Optimizer,
+        "deepspeed/runtime/",
+        Has("optimizer"),
+        ("deepspeed/runtime/zero/stage_1_and_2.py", "initialize_optimizer_states"),
+    ),
+    rule(
+        Sign::Optimizer,
+        "",
+        Has("torch::optim::"),
+        ("", "torch::optim::AdamW::step(std::function<at::Tensor ()>)"),
+    ),
+    rule(Sign::OptimizerState, "/optim", Is("_init_group"), ("torch/optim/adam.py", "_init_group")),
+    rule(Sign::OptimizerState, "/optim", Is("init_state"), ("bitsandbytes/optim/optimizer.py", "init_state")),
+    rule(
+        Sign::OptimizerState,
+        "torch/optim/optimizer.py",
+        Is("load_state_dict"),
+        ("torch/optim/optimizer.py", "load_state_dict"),
+    ),
+    // Processes.
+    rule(
+        Sign::Communication,
+        "torch/distributed/distributed_c10d.py",
+        Any,
+        ("torch/distributed/distributed_c10d.py", "all_gather_into_tensor"),
+    ),
+    rule(
+        Sign::Communication,
+        "torch/distributed/_functional_collectives.py",
+        Any,
+        ("torch/distributed/_functional_collectives.py", "all_reduce"),
+    ),
+    rule(
+        Sign::Communication,
+        "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py",
+        Any,
+        ("torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py", "foreach_all_gather"),
+    ),
+    rule(
+        Sign::Communication,
+        "torch/nn/parallel/distributed.py",
+        Is("_ddp_init_helper"),
+        ("torch/nn/parallel/distributed.py", "_ddp_init_helper"),
+    ),
+    rule(
+        Sign::Communication,
+        "",
+        Has("c10d::Reducer::initialize_buckets"),
+        ("", "c10d::Reducer::initialize_buckets(std::vector<...>)"),
+    ),
+    rule(
+        Sign::Communication,
+        "",
+        Has("c10d::ProcessGroupNCCL::"),
+        ("", "c10d::ProcessGroupNCCL::allgather(...)"),
+    ),
+    // Serving.
+    rule(Sign::KvCache, "transformers/cache_utils.py", Any, ("transformers/cache_utils.py", "update")),
+    rule(Sign::KvCache, "kv_cache", Any, ("vllm/v1/core/kv_cache_utils.py", "allocate")),
+    rule(
+        Sign::KvCache,
+        "",
+        Has("kv_cache"),
+        ("vllm/v1/worker/gpu_model_runner.py", "_allocate_kv_cache_tensors"),
+    ),
+    rule(Sign::KvCache, "", Has("past_key_value"), ("generate.py", "_expand_past_key_values")),
+    // Libraries.
+    rule(Sign::Workspace, "", Has("getCurrentCUDABlasHandle"), ("", "at::cuda::getCurrentCUDABlasHandle()")),
+    rule(Sign::Workspace, "", Has("getCUDABlasLtWorkspace"), ("", "at::cuda::getCUDABlasLtWorkspace()")),
+    rule(Sign::Workspace, "", Has("at::cuda::getNewWorkspace"), ("", "at::cuda::getNewWorkspace()")),
+    rule(
+        Sign::Workspace,
+        "",
+        Has("CUDABlasLtWorkspace"),
+        ("", "at::cuda::blas::CUDABlasLtWorkspace::CUDABlasLtWorkspace()"),
+    ),
+];
+
+/// What a frame is a sign of: the numbers of rules in [`SIGNS`], a bit each.
+type Rules = u64;
+
+const _: () = assert!(SIGNS.len() <= Rules::BITS as usize);
+
+/// What a stack is a sign of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct StackSigns {
+    /// The rules that any of its frames matches, a bit each.
+    rules: Rules,
+    /// What ran: the phase of its innermost frame that tells one.
+    pub(super) runs: Option<Runs>,
+    /// The innermost frame of `Module._apply`.
+    pub(super) moved_at: Option<FrameId>,
+}
+
+/// What ran when an allocation was made, as its stack alone tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runs {
+    Forward,
+    /// A forward pass inside of the backward pass: what a checkpoint threw away is made again.
+    Recompute,
+    Backward,
+    Optimizer,
+    /// The model is built, moved or filled.
+    Setup,
+}
+
+impl StackSigns {
+    /// The first rule for `sign` that a frame of the stack matches.
+    pub(super) fn rule(self, sign: Sign) -> Option<&'static SignRule> {
+        let matched = |(number, rule): (usize, &'static SignRule)| {
+            (rule.sign == sign && self.rules & (1 << number) != 0).then_some(rule)
+        };
+        SIGNS.iter().enumerate().find_map(matched)
+    }
+
+    /// Whether a frame of the stack is this sign.
+    pub(super) fn has(self, sign: Sign) -> bool {
+        self.rule(sign).is_some()
+    }
+}
+
+/// What each stack of a trace is a sign of.
+pub(super) struct Signs {
+    stacks: Vec<StackSigns>,
+}
+
+impl Signs {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let masks = TextMasks::of(trace);
+        let frames: Vec<Rules> = trace
+            .frames
+            .iter()
+            .map(|(_, f)| masks.files[f.filename.index()] & masks.functions[f.name.index()])
+            .collect();
+        let of_sign = |signs: &[Sign]| -> Rules {
+            SIGNS.iter().enumerate().filter(|(_, r)| signs.contains(&r.sign)).map(|(n, _)| 1 << n).sum()
+        };
+        let moved = of_sign(&[Sign::Moved]);
+        let forward = of_sign(&[Sign::Forward]);
+        let backward = of_sign(&[Sign::Backward, Sign::Accumulate]);
+        let backward_function = of_sign(&[Sign::BackwardFunction]);
+        let backward_thread = of_sign(&[Sign::BackwardThread]);
+        let optimizer = of_sign(&[Sign::Optimizer, Sign::OptimizerState]);
+        let setup = of_sign(&[Sign::Moved, Sign::Made]);
+        let stacks = trace.stacks.iter().map(|(_, stack)| {
+            let mut signs = StackSigns::default();
+            let mut in_backward = stack.last().is_some_and(|f| frames[f.index()] & backward_thread != 0);
+            for &frame in stack {
+                let matched = frames[frame.index()];
+                signs.rules |= matched;
+                if matched & moved != 0 && signs.moved_at.is_none() {
+                    signs.moved_at = Some(frame);
+                }
+                in_backward |= matched & backward != 0;
+                signs.runs = match signs.runs {
+                    // Frames of Python and of C++ do not always lie in the order of calls: C++ alone does not say what is innermost.
+                    Some(runs @ (Runs::Forward | Runs::Backward | Runs::Optimizer)) => Some(runs),
+                    _ if matched & forward != 0 => Some(Runs::Forward),
+                    _ if matched & backward_function != 0 => Some(Runs::Backward),
+                    // What a constructor makes within a pass is of the pass.
+                    None if matched & optimizer != 0 => Some(Runs::Optimizer),
+                    None if matched & setup != 0 => Some(Runs::Setup),
+                    runs => runs,
+                };
+            }
+            if in_backward {
+                signs.runs = match signs.runs {
+                    Some(Runs::Forward) => Some(Runs::Recompute),
+                    runs @ Some(Runs::Optimizer) => runs,
+                    _ => Some(Runs::Backward),
+                };
+            }
+            signs
+        });
+        Self { stacks: stacks.collect() }
+    }
+
+    /// Of the lines at which `Module._apply` moves something the last, where there are several.
+    pub(super) fn last_move(&self, trace: &Trace) -> Option<FrameId> {
+        let line = |f: &FrameId| trace.frames.get(*f).line;
+        let lines = || self.stacks.iter().filter_map(|s| s.moved_at).filter(|&f| line(&f) > 0);
+        let (first, last) = (lines().min_by_key(line)?, lines().max_by_key(line)?);
+        (line(&first) < line(&last)).then_some(last)
+    }
+
+    /// What `stack` is a sign of; nothing where there is none.
+    pub(super) fn get(&self, stack: Option<StackId>) -> StackSigns {
+        stack.map_or_else(StackSigns::default, |s| self.stacks[s.index()])
+    }
+}
+
+/// Which rules the texts of a trace match, as files and as functions: each text is looked at once, however many frames share it.
+struct TextMasks {
+    files: Vec<Rules>,
+    functions: Vec<Rules>,
+}
+
+impl TextMasks {
+    fn of(trace: &Trace) -> Self {
+        let mut masks = Self { files: vec![0; trace.strings.len()], functions: vec![0; trace.strings.len()] };
+        let (mut seen_files, mut seen_functions) =
+            (vec![false; trace.strings.len()], vec![false; trace.strings.len()]);
+        for (_, frame) in trace.frames.iter() {
+            let file = frame.filename.index();
+            if !std::mem::replace(&mut seen_files[file], true) {
+                let path = trace.strings.get(frame.filename).replace('\\', "/");
+                masks.files[file] = which(|rule| path.contains(rule.file));
+            }
+            let function = frame.name.index();
+            if !std::mem::replace(&mut seen_functions[function], true) {
+                let name = trace.strings.get(frame.name);
+                masks.functions[function] = which(|rule| rule.function.matches(name));
+            }
+        }
+        masks
+    }
+}
+
+fn which(matches: impl Fn(&SignRule) -> bool) -> Rules {
+    SIGNS.iter().enumerate().filter(|(_, rule)| matches(rule)).map(|(number, _)| 1 << number).sum()
+}
+
+impl Function {
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Any => true,
+            Is(whole) => name == *whole,
+            Has(part) => name.contains(part),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rules that a frame matches.
+    fn matched(file: &str, function: &str) -> Vec<Sign> {
+        let matches = |r: &&SignRule| file.contains(r.file) && r.function.matches(function);
+        SIGNS.iter().filter(matches).map(|r| r.sign).collect()
+    }
+
+    #[test]
+    fn each_rule_matches_its_example() {
+        for rule in SIGNS {
+            let (file, function) = rule.example;
+            assert!(matched(file, function).contains(&rule.sign), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn each_rule_says_something_of_its_own() {
+        for (number, rule) in SIGNS.iter().enumerate() {
+            let (file, function) = rule.example;
+            let before = &SIGNS[..number];
+            let same =
+                |r: &&SignRule| r.sign == rule.sign && file.contains(r.file) && r.function.matches(function);
+            assert!(!before.iter().any(|r| same(&r)), "an earlier rule says the same of {:?}", rule.example);
+        }
+    }
+
+    #[test]
+    fn the_users_own_functions_are_no_signs() {
+        for (file, function) in [
+            ("/home/user/train.py", "<module>"),
+            ("/home/user/train.py", "step"),
+            ("/home/user/optim/train.py", "main"),
+            ("/home/user/model.py", "load_batch"),
+        ] {
+            assert!(matched(file, function).is_empty(), "{file} {function}: {:?}", matched(file, function));
+        }
+    }
+}

@@ -20,7 +20,8 @@ pub use advice::Advice;
 pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers};
 pub use fit::{fit, fit_end};
 pub use json::{
-    CheckJson, DiffJson, HoldersJson, InfoJson, ReplayJson, ReportJson, write_json, write_json_line,
+    CheckJson, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson, write_json,
+    write_json_line,
 };
 pub use junit::junit;
 pub use names::Names;

@@ -47,8 +47,8 @@ impl Trace {
         }
     }
 
-    /// About how many bytes of memory its tables take.
-    pub(crate) fn memory(&self) -> usize {
+    /// About how many bytes of memory its tables take: those of strings, frames, stacks and tags, and not those of devices.
+    pub fn memory(&self) -> usize {
         self.strings.memory()
             + self.string_lists.memory()
             + self.frames.memory()

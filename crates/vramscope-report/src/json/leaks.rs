@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::LeakSuspect;
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+use crate::names::Names;
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Leak"))]
@@ -19,6 +20,19 @@ pub(super) struct LeakJson {
     allocations: u64,
     kept: u64,
     kept_bytes: u64,
+}
+
+/// Suspected lines, as `vramscope report --json` has them.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct LeaksJson(Vec<LeakJson>);
+
+impl LeaksJson {
+    /// The first `top` suspects of one trace, or all of them.
+    pub fn new(names: Names<'_>, leaks: &[LeakSuspect], top: Option<usize>) -> Self {
+        let builder = Builder::new(names, top);
+        Self(leaks.iter().take(top.unwrap_or(usize::MAX)).map(|leak| builder.leak(leak)).collect())
+    }
 }
 
 impl Builder<'_> {

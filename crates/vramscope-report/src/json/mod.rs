@@ -20,6 +20,7 @@ pub use check::CheckJson;
 pub use diff::DiffJson;
 pub use holders::HoldersJson;
 pub use info::InfoJson;
+pub use leaks::LeaksJson;
 pub use replay::ReplayJson;
 pub use report::ReportJson;
 pub use writer::{write_json, write_json_line};

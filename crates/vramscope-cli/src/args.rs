@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Top(TopArgs),
     Phantom(PhantomArgs),
     Info(InfoArgs),
+    Mcp(McpArgs),
     Completions(CompletionsArgs),
 }
 
@@ -107,13 +108,16 @@ impl From<ByArg> for By {
 /// # Errors
 /// In words for whoever wrote it, with the names that are known.
 pub fn by(name: &str) -> Result<By, String> {
-    let known = || {
-        let names = ByArg::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
-    };
+    let known = || all_by().collect::<Vec<_>>().join(", ");
     ByArg::from_str(name, false)
         .map(Into::into)
         .map_err(|_| format!("nothing is grouped by {name:?}; known are {}", known()))
+}
+
+/// All that live memory can be grouped by.
+pub(crate) fn all_by() -> impl Iterator<Item = String> {
+    let names = ByArg::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    names.map(|name| name.get_name().to_owned())
 }
 
 /// Whether a recording keeps its memory budgets: peaks, growth over a baseline, leaks, out of memory
@@ -740,6 +744,23 @@ pub(crate) struct InfoArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+/// Answer an assistant's questions about recordings, over the Model Context Protocol
+#[derive(Debug, Args)]
+#[command(after_help = "An assistant starts it. In its configuration:
+  {\"mcpServers\": {\"vramscope\": {\"command\": \"vramscope\", \"args\": [\"mcp\", \"--allow\", \"runs\"]}}}
+
+It speaks JSON-RPC on standard input and output, reads recordings and writes nothing.")]
+pub(crate) struct McpArgs {
+    /// A folder whose recordings may be read, with the folders in it; may be given again [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow: Vec<PathBuf>,
+    /// How much memory the open recordings may take together, about
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
+    pub(crate) max_memory: u64,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
 }

@@ -44,7 +44,7 @@ pub(crate) fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Recordin
 }
 
 /// Adds what the command can do about `error`.
-fn remedied(error: ReadError) -> anyhow::Error {
+pub(crate) fn remedied(error: ReadError) -> anyhow::Error {
     match error {
         ReadError::Expands { .. } => anyhow!("{error}, or give --max-expanded"),
         _ => error.into(),

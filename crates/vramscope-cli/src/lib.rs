@@ -57,6 +57,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Run(_) => Err(anyhow::anyhow!("programs are recorded on Unix alone")),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
+        Command::Mcp(args) => commands::mcp::run(&args).map(|()| Found::Nothing),
         Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
     };
     match result {

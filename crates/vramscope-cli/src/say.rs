@@ -29,6 +29,12 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(unless_unread(write_json(io::stdout().lock(), value))?)
 }
 
+/// Standard input and output for a protocol, which then has them for itself.
+#[expect(clippy::disallowed_methods, reason = "the one place that prints")]
+pub(crate) fn protocol_streams() -> (tokio::io::Stdin, tokio::io::Stdout) {
+    (tokio::io::stdin(), tokio::io::stdout())
+}
+
 /// Whoever reads our output may have seen enough.
 fn unless_unread(written: io::Result<()>) -> io::Result<()> {
     match written {

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod info;
+pub(crate) mod mcp;
 #[cfg(unix)]
 pub(crate) mod monitor;
 #[cfg(unix)]

@@ -174,6 +174,7 @@ fn every_option_has_its_place_in_the_book() {
         ("monitor", "watch"),
         ("run", "python/torch"),
         ("info", "files"),
+        ("mcp", "mcp"),
         ("completions", "files"),
     ] {
         let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();

@@ -13,6 +13,7 @@ mod export;
 mod gpus;
 mod hostile;
 mod hostile_live;
+mod mcp;
 mod monitor;
 mod options;
 mod outputs;

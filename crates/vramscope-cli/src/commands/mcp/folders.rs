@@ -1,0 +1,193 @@
+//! Where recordings may lie: folders that were allowed, and nothing beside them.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use vramscope::report::Shown;
+
+/// The most of a path that an error repeats, in bytes.
+const LONGEST_PATH: usize = 300;
+
+/// Folders that may be read, as they are called once no link is left in their names.
+#[derive(Debug)]
+pub(super) struct Folders(Vec<PathBuf>);
+
+impl Folders {
+    /// These folders and what is in them.
+    ///
+    /// # Errors
+    /// Where one of them is none.
+    pub(super) fn new(allowed: &[PathBuf]) -> anyhow::Result<Self> {
+        let folder = |path: &PathBuf| {
+            let found = path.canonicalize().with_context(|| format!("--allow {}", path.display()))?;
+            if !found.is_dir() {
+                bail!("--allow {}: is no folder", path.display());
+            }
+            Ok(found)
+        };
+        Ok(Self(allowed.iter().map(folder).collect::<anyhow::Result<_>>()?))
+    }
+
+    /// Opens a regular file in one of the folders. What `asked` leads to is looked at, and not how it is written: `..` and links
+    /// may lead anywhere inside. A relative path begins at the current folder or at an allowed one.
+    ///
+    /// # Errors
+    /// Where there is no such file. What lies elsewhere is told from what does not exist by no error.
+    pub(super) fn open(&self, asked: &str) -> anyhow::Result<(PathBuf, File)> {
+        let shown = Shown::at_most(asked, LONGEST_PATH);
+        let Some(path) = self.find(Path::new(asked)) else {
+            bail!(
+                "{shown}: there is no such file in {}; name one there, or let the user allow another folder (vramscope mcp --allow DIR)",
+                self.names()
+            );
+        };
+        let kind = fs::symlink_metadata(&path).with_context(|| shown.to_string())?;
+        if kind.is_dir() {
+            bail!("{shown}: is a folder; name a recording in it");
+        }
+        // Asked before it is opened: whoever opens a pipe wakes its writer.
+        if !kind.is_file() {
+            bail!("{shown}: is no regular file; name a recording");
+        }
+        let file = read_only().open(&path).with_context(|| shown.to_string())?;
+        // What stood there may be another file by now.
+        let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        if !is_regular || !self.holds(&place_of(&file, &path)) {
+            bail!("{shown}: was replaced while it was opened; ask again");
+        }
+        Ok((path, file))
+    }
+
+    /// The folders, for people.
+    pub(super) fn names(&self) -> String {
+        self.0
+            .iter()
+            .map(|folder| Shown::of(&folder.to_string_lossy()).into())
+            .collect::<Vec<String>>()
+            .join(", ")
+    }
+
+    /// What `asked` leads to, where that is in one of the folders.
+    fn find(&self, asked: &Path) -> Option<PathBuf> {
+        let beginnings = std::iter::once(Path::new("")).chain(self.0.iter().map(PathBuf::as_path));
+        let found = beginnings.filter_map(|folder| folder.join(asked).canonicalize().ok());
+        found.into_iter().find(|path| self.holds(path))
+    }
+
+    /// A path without links and `..` is in one of the folders.
+    fn holds(&self, path: &Path) -> bool {
+        self.0.iter().any(|folder| path.starts_with(folder))
+    }
+}
+
+/// Nothing is written, no link is followed, and nothing that is no file is waited for.
+fn read_only() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    }
+    options
+}
+
+/// Where an open file lies, as the system says it; `path` where it does not.
+fn place_of(file: &File, path: &Path) -> PathBuf {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd as _;
+        fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_else(|_| path.to_owned())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        path.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_inside_opens_however_it_is_written() {
+        let all = tempfile::tempdir().unwrap();
+        let inside = all.path().join("inside");
+        fs::create_dir_all(inside.join("deeper")).unwrap();
+        fs::write(inside.join("a.json"), "a").unwrap();
+        let folders = Folders::new(std::slice::from_ref(&inside)).unwrap();
+        let absolute = inside.join("a.json").display().to_string();
+        let around = format!("{}/../inside/a.json", inside.display());
+        for asked in ["a.json", "./deeper/../a.json", &absolute, &around] {
+            let (path, _) = folders.open(asked).unwrap();
+            assert_eq!(path, inside.join("a.json").canonicalize().unwrap(), "{asked}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(inside.join("a.json"), inside.join("link")).unwrap();
+            folders.open("link").unwrap();
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_outside_or_no_file_is_refused_in_one_line() {
+        use std::os::unix::fs::symlink;
+
+        let all = tempfile::tempdir().unwrap();
+        let [inside, outside, beside] = ["inside", "outside", "inside-too"].map(|name| all.path().join(name));
+        for folder in [&inside, &outside, &beside] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("secret.json"), "s").unwrap();
+        }
+        fs::remove_file(inside.join("secret.json")).unwrap();
+        fs::create_dir(inside.join("folder")).unwrap();
+        symlink(outside.join("secret.json"), inside.join("link")).unwrap();
+        symlink(&outside, inside.join("folder-link")).unwrap();
+        symlink("loop", inside.join("loop")).unwrap();
+        symlink("/dev/zero", inside.join("zero")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(inside.join("pipe")).status().unwrap();
+        assert!(made.success());
+        let _socket = std::os::unix::net::UnixListener::bind(inside.join("socket")).unwrap();
+        let folders = Folders::new(std::slice::from_ref(&inside)).unwrap();
+        let none = "there is no such file in";
+        let absolute = outside.join("secret.json").display().to_string();
+        let long = "x/".repeat(100_000);
+        for (asked, why) in [
+            ("none.json", none),
+            ("../outside/secret.json", none),
+            ("../inside-too/secret.json", none),
+            (&absolute, none),
+            ("link", none),
+            ("folder-link/secret.json", none),
+            ("loop", none),
+            ("zero", none),
+            ("/dev/zero", none),
+            ("/proc/self/environ", none),
+            ("/", none),
+            ("a\0b", none),
+            ("a\nb", none),
+            (&long, none),
+            ("", "is a folder"),
+            (".", "is a folder"),
+            ("folder", "is a folder"),
+            ("pipe", "is no regular file"),
+            ("socket", "is no regular file"),
+        ] {
+            let error = format!("{:#}", folders.open(asked).unwrap_err());
+            assert!(error.contains(why) && !error.contains('\n') && error.len() < 1000, "{asked}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_folders_are_allowed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (path, why) in [(file.path(), "is no folder"), (Path::new("/does/not/exist"), "No such file")] {
+            let error = format!("{:#}", Folders::new(&[path.to_owned()]).unwrap_err());
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `vramscope mcp`: the questions of the other commands, for assistants, over the Model Context Protocol.
+
+mod advice;
+mod arguments;
+mod bounded;
+mod folders;
+mod prompt;
+mod questions;
+mod recordings;
+mod server;
+mod tools;
+mod transport;
+mod work;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
+
+use crate::args::McpArgs;
+use crate::say::protocol_streams;
+
+use folders::Folders;
+use questions::Desk;
+use recordings::Recordings;
+use server::Server;
+use transport::Lines;
+
+/// Serves the client on standard input and output until it closes its end.
+pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
+    let here = [PathBuf::from(".")];
+    let allowed = if args.allow.is_empty() { &here[..] } else { &args.allow };
+    let desk = Desk {
+        folders: Folders::new(allowed)?,
+        recordings: Recordings::new(args.max_memory),
+        reading: args.reading.options(),
+    };
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build();
+    let threads = threads.context("no thread to answer on")?;
+    let served = threads.block_on(serve(Server::new(desk)));
+    // Questions that nobody waits for any more are not waited for either.
+    threads.shutdown_background();
+    served
+}
+
+async fn serve(server: Server) -> anyhow::Result<()> {
+    let service = match server.serve(Lines::new(protocol_streams())).await {
+        Ok(service) => service,
+        // Nobody asked anything.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(e) => return Err(e).context("the client did not begin as the protocol wants it"),
+    };
+    service.waiting().await.context("the server stopped")?;
+    Ok(())
+}

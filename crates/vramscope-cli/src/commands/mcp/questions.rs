@@ -1,0 +1,656 @@
+//! The tools: each reads its arguments, asks the analyses what the command of the same name asks, and gives the command's JSON.
+
+use anyhow::{Context as _, anyhow, bail};
+use regex::Regex;
+use rmcp::model::JsonObject;
+use serde::Serialize;
+use vramscope::analysis::{
+    Both, By, Capacity, DeviceReplay, Facts, HolderKey, Layout, Moment, Options, ReplayOptions, Setting,
+    Summary, diff_devices, holders_at, leak_suspects,
+};
+use vramscope::report::{
+    Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
+    ReportJson, Shown, findings,
+};
+use vramscope::trace::TorchRelease;
+use vramscope::trace::formats::ReadOptions;
+
+use super::advice::ADVICE;
+use super::arguments::{self, read};
+use super::bounded::{Bounded, LeftOut, Limits, bounded};
+use super::folders::Folders;
+use super::recordings::{OpenRecording, Recordings};
+use super::work::Work;
+use crate::args;
+
+/// The most of a word of others that an error repeats, in bytes.
+const LONGEST_WORD: usize = 200;
+
+/// The most out-of-memory events of a device that are told in sentences.
+const TOLD_OOMS: usize = 3;
+
+/// What can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tool {
+    Open,
+    Summary,
+    Holders,
+    At,
+    Diff,
+    Replay,
+    Leaks,
+}
+
+/// What questions are asked of.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) folders: Folders,
+    pub(super) recordings: Recordings,
+    pub(super) reading: ReadOptions,
+}
+
+/// How rows and frames that were left out are had.
+const MORE: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100).";
+const MORE_OF_LISTS: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with one `device`; `holders` and `leaks` go through all rows with `first`.";
+const MORE_FROM: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with `first`, the row to begin with.";
+
+impl Desk {
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// In one line: what was wrong, where, what to do.
+    pub(super) fn ask(&self, tool: Tool, arguments: JsonObject, work: &Work) -> anyhow::Result<Bounded> {
+        match tool {
+            Tool::Open => self.open(&read(arguments)?, work),
+            Tool::Summary => self.summary(&read(arguments)?, work),
+            Tool::Holders => self.holders(&read(arguments)?, work),
+            Tool::At => self.at(&read(arguments)?, work),
+            Tool::Diff => self.diff(&read(arguments)?),
+            Tool::Replay => self.replay(read(arguments)?, work),
+            Tool::Leaks => self.leaks(&read(arguments)?, work),
+        }
+    }
+
+    fn open(&self, asked: &arguments::Open, work: &Work) -> anyhow::Result<Bounded> {
+        let file = self.folders.open(&asked.path)?;
+        let open = self.recordings.open(&asked.path, file, self.reading, work)?;
+        let answer = OpenAnswer {
+            recording: &open.handle,
+            facts: InfoJson::new(&open.name, &open.recording, &Facts::of(open.trace())),
+            notices: open.recording.notices.to_string().lines().map(str::to_owned).collect(),
+        };
+        // Nobody asks for rows: a recording has few devices.
+        let how = "`summary` with a `device` tells of one.";
+        bounded(&answer, Limits::new(Some(50), None)?, LeftOut::default(), how)
+    }
+
+    fn summary(&self, asked: &arguments::Summary, work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.rows, asked.frames)?;
+        let open = self.recordings.get(&asked.recording)?;
+        let positions = open.positions(asked.device)?;
+        let mut devices = Vec::new();
+        for position in positions {
+            devices.push(open.summary(position, &Options::default(), work)?);
+        }
+        let mut left_out = LeftOut::default();
+        for device in &devices {
+            left_out.rows("devices.holders_at_peak", device.holders.len().saturating_sub(limits.rows()));
+            left_out.rows("devices.churn", device.churn.len().saturating_sub(limits.rows()));
+            for oom in &device.ooms {
+                left_out.rows("devices.ooms.holders", oom.holders.len().saturating_sub(limits.rows()));
+            }
+        }
+        let findings = devices.iter().flat_map(|device| open.findings(device)).collect();
+        let answers = Answers {
+            file: &open.name,
+            recording: &open.recording,
+            frames: open.frames(),
+            devices,
+            by: None,
+            at: None,
+            advice: ADVICE,
+        };
+        let answer = Answer {
+            recording: &open.handle,
+            findings,
+            answer: ReportJson::new(&answers, Some(limits.rows())),
+        };
+        bounded(&answer, limits, left_out, MORE_OF_LISTS)
+    }
+
+    fn holders(&self, asked: &arguments::Holders, work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.rows, asked.frames)?;
+        let by = by(asked.by.as_deref())?;
+        let filter = asked.filter.as_deref().map(regex).transpose()?;
+        let open = self.recordings.get(&asked.recording)?;
+        let position = open.position(asked.device)?;
+        open.check_event(position, asked.event)?;
+        let history = open.history(position, work.cancel())?;
+        let moment = asked.event.map_or_else(|| history.peaks().allocated.moment, Moment::after);
+        let holders = match filter {
+            None => holders_at(&history, open.frames(), moment, by),
+            // The report filters, too.
+            Some(filter) => {
+                let options = Options { at: moment.event(), by: Some(by), filter: Some(filter) };
+                open.summary(position, &options, work)?.holders
+            }
+        };
+        let first = asked.first.unwrap_or(0).min(holders.len());
+        let told = &holders[first..];
+        let mut left_out = LeftOut::default();
+        left_out.rows("holders", told.len().saturating_sub(limits.rows()));
+        let answer = HoldersAnswer {
+            recording: &open.handle,
+            device: history.device().device,
+            event: moment.event(),
+            by: asked.by.as_deref().unwrap_or(BY),
+            bytes: holders.iter().map(|holder| holder.bytes).sum(),
+            groups: holders.len(),
+            first,
+            holders: HoldersJson::new(open.names(), told, Some(limits.rows())),
+        };
+        bounded(&answer, limits, left_out, MORE_FROM)
+    }
+
+    fn at(&self, asked: &arguments::At, work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.rows, asked.frames)?;
+        let by = by(asked.by.as_deref())?;
+        let open = self.recordings.get(&asked.recording)?;
+        let position = open.position(asked.device)?;
+        open.check_event(position, Some(asked.event))?;
+        let history = open.history(position, work.cancel())?;
+        let moment = Moment::after(asked.event);
+        let layout = Layout::at(&history, moment);
+        let counters = layout.counters();
+        let free = layout.free_blocks();
+        let event = history.device().events.get(asked.event);
+        let place = event.stack.map_or(HolderKey::NoStack, HolderKey::Stack);
+        let mut left_out = LeftOut::default();
+        let mut held = |list, by| {
+            let holders = holders_at(&history, open.frames(), moment, by);
+            left_out.rows(list, holders.len().saturating_sub(limits.rows()));
+            HoldersJson::new(open.names(), &holders, Some(limits.rows()))
+        };
+        let answer = AtAnswer {
+            recording: &open.handle,
+            device: history.device().device,
+            events: history.device().events.len(),
+            event: asked.event,
+            action: event.action.name(),
+            event_bytes: event.size,
+            event_address: event.address,
+            event_key: open.names().key(&place).into(),
+            time_us: event.time_us,
+            requested_bytes: counters.requested,
+            allocated_bytes: counters.allocated,
+            active_bytes: counters.active,
+            reserved_bytes: counters.reserved,
+            live_allocations: layout.allocated().count(),
+            free_blocks: free.len(),
+            largest_free_block_bytes: free.iter().map(|block| block.size).max(),
+            holders: held("holders", by),
+            pools: held("pools", By::Pool),
+            streams: held("streams", By::Stream),
+        };
+        bounded(
+            &answer,
+            limits,
+            left_out,
+            "`holders` with the same `event` goes through all rows with `first`.",
+        )
+    }
+
+    fn diff(&self, asked: &arguments::Diff) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.rows, asked.frames)?;
+        let a = self.recordings.get(&asked.a)?;
+        let b = self.recordings.get(&asked.b)?;
+        // A device that one recording lacks is for both to tell.
+        let used = |open: &OpenRecording| -> Vec<usize> {
+            let devices = open.trace().devices.iter().enumerate();
+            let wanted = devices.filter(|(_, d)| d.was_used() && asked.device.is_none_or(|n| n == d.device));
+            wanted.map(|(position, _)| position).collect()
+        };
+        let used = Both { a: used(&a), b: used(&b) };
+        if used.a.is_empty() && used.b.is_empty() {
+            bail!("{} and {}: nothing was recorded there; there is nothing to compare", a.handle, b.handle);
+        }
+        let traces = Both { a: a.trace(), b: b.trace() };
+        let (devices, only) = diff_devices(traces, Both { a: &used.a, b: &used.b });
+        let recordings = Both { a: &a, b: &b }.map(|open| Compared {
+            file: &open.name,
+            recording: &open.recording,
+            frames: open.frames(),
+        });
+        let answer = DiffAnswer {
+            a: &a.handle,
+            b: &b.handle,
+            answer: DiffJson::new(&DiffAnswers { recordings, devices, only, advice: ADVICE }),
+        };
+        bounded(&answer, limits, LeftOut::default(), MORE)
+    }
+
+    fn replay(&self, asked: arguments::Replay, work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.rows, asked.frames)?;
+        let open = self.recordings.get(&asked.recording)?;
+        let position = open.position(asked.device)?;
+        let options = ReplayOptions { cancel: work.cancel().clone(), ..replay_options(&asked, &open)? };
+        let replayed = DeviceReplay::of(open.trace(), position, open.frames(), &options, &|| work.step())
+            .with_context(|| open.handle.clone())?;
+        let mut findings = vec![findings::device_size(&replayed, &ADVICE)];
+        findings.extend(findings::floors(&replayed));
+        let answers = ReplayAnswers {
+            file: &open.name,
+            recording: &open.recording,
+            frames: open.frames(),
+            devices: vec![replayed],
+            advice: ADVICE,
+        };
+        let answer = Answer { recording: &open.handle, findings, answer: ReplayJson::new(&answers) };
+        bounded(&answer, limits, LeftOut::default(), MORE)
+    }
+
+    fn leaks(&self, asked: &arguments::Leaks, work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.rows, asked.frames)?;
+        let open = self.recordings.get(&asked.recording)?;
+        let position = open.position(asked.device)?;
+        let history = open.history(position, work.cancel())?;
+        let leaks = leak_suspects(&history, open.frames());
+        let first = asked.first.unwrap_or(0).min(leaks.len());
+        let told = &leaks[first..];
+        let mut left_out = LeftOut::default();
+        left_out.rows("leaks", told.len().saturating_sub(limits.rows()));
+        let answer = LeaksAnswer {
+            recording: &open.handle,
+            device: history.device().device,
+            suspects: leaks.len(),
+            first,
+            leaks: LeaksJson::new(open.names(), told, Some(limits.rows())),
+        };
+        bounded(&answer, limits, left_out, MORE_FROM)
+    }
+}
+
+impl OpenRecording {
+    /// Every answer about one device.
+    fn summary(&self, position: usize, options: &Options, work: &Work) -> anyhow::Result<Summary> {
+        let history = self.history(position, work.cancel())?;
+        Summary::of_history_unless(&history, self.frames(), options, work.cancel()).context("cancelled")
+    }
+
+    /// What a report says of a device in sentences.
+    fn findings(&self, device: &Summary) -> Vec<String> {
+        let mut told = Vec::new();
+        for oom in device.ooms.iter().take(TOLD_OOMS) {
+            let verdict = findings::oom_verdict(oom);
+            let cause = findings::oom_cause(oom, findings::could_expand(self.trace()));
+            told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
+        }
+        told.extend(device.best_setting.as_ref().map(findings::best_setting));
+        told
+    }
+
+    /// Complains where a device has no event of this number.
+    fn check_event(&self, position: usize, event: Option<usize>) -> anyhow::Result<()> {
+        crate::commands::check_event(&self.handle, self.trace(), &[position], event)
+    }
+}
+
+/// What holders are grouped by where nobody says it.
+const BY: &str = "line";
+
+fn by(asked: Option<&str>) -> anyhow::Result<By> {
+    args::by(&Shown::at_most(asked.unwrap_or(BY), LONGEST_WORD)).map_err(|e| anyhow!("by: {e}"))
+}
+
+/// The longest regular expression: its automaton grows with it.
+const LONGEST_REGEX: usize = 1000;
+
+fn regex(text: &str) -> anyhow::Result<Regex> {
+    if text.len() > LONGEST_REGEX {
+        bail!("filter: {} bytes are more than the {LONGEST_REGEX} that are taken", text.len());
+    }
+    // The library shows the place on lines of its own; the last says what is wrong there.
+    let last = |e: regex::Error| {
+        e.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    };
+    Regex::new(text).map_err(|e| anyhow!("filter: is no regular expression: {}", last(e)))
+}
+
+/// What a replay is asked, as the command takes it.
+fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Result<ReplayOptions> {
+    let capacity = arguments::bytes("capacity", asked.capacity.as_ref())?;
+    let overhead = arguments::bytes("overhead", asked.overhead.as_ref())?;
+    let word = |text: &str| String::from(Shown::at_most(text, LONGEST_WORD));
+    let gpu = asked.gpu.as_deref().map(|name| args::gpu(&word(name))).transpose();
+    let gpu =
+        gpu.map_err(|e| anyhow!("gpu: {}", e.replace("\n ", "").replace("--capacity", "`capacity`")))?;
+    if capacity.is_some() && gpu.is_some() {
+        bail!("`capacity` and `gpu` both say how large the device is; give one of them");
+    }
+    let total = capacity.or(gpu);
+    if asked.find_capacity && total.is_some() {
+        bail!("`find_capacity` looks for the size of the device; give no `capacity` and no `gpu` with it");
+    }
+    if overhead.is_some() && total.is_none() && !asked.find_capacity {
+        bail!("`overhead` is part of a device; name its size with `capacity` or `gpu`");
+    }
+    let overhead = overhead.unwrap_or(0);
+    let capacity = total.map(|total| Capacity { total, overhead });
+    if let Some(Capacity { total, .. }) = capacity.filter(|c| c.overhead >= c.total) {
+        bail!("a device of {total} bytes, less `overhead`, leaves nothing for the allocator");
+    }
+    let release = asked.torch.as_deref().map(|text| word(text).parse::<TorchRelease>()).transpose();
+    let release = release.map_err(|e| anyhow!("torch: {e}"))?;
+    let rules = release.unwrap_or_else(|| open.trace().shown_release());
+    let setting = asked.conf.as_deref().map(|conf| Setting::parse(conf, rules)).transpose();
+    Ok(ReplayOptions {
+        release,
+        setting: setting.context("conf")?,
+        capacity,
+        find_capacity: asked.find_capacity.then_some(overhead),
+        ..ReplayOptions::default()
+    })
+}
+
+/// The JSON of a command, for a recording.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    recording: &'a str,
+    /// What matters, in sentences.
+    findings: Vec<String>,
+    #[serde(flatten)]
+    answer: T,
+}
+
+#[derive(Serialize)]
+struct OpenAnswer<'a> {
+    recording: &'a str,
+    #[serde(flatten)]
+    facts: InfoJson,
+    notices: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct DiffAnswer<'a> {
+    a: &'a str,
+    b: &'a str,
+    #[serde(flatten)]
+    answer: DiffJson,
+}
+
+#[derive(Serialize)]
+struct HoldersAnswer<'a> {
+    recording: &'a str,
+    device: i64,
+    event: Option<usize>,
+    by: &'a str,
+    /// Of all groups.
+    bytes: u64,
+    groups: usize,
+    first: usize,
+    holders: HoldersJson,
+}
+
+#[derive(Serialize)]
+struct LeaksAnswer<'a> {
+    recording: &'a str,
+    device: i64,
+    suspects: usize,
+    first: usize,
+    leaks: LeaksJson,
+}
+
+#[derive(Serialize)]
+struct AtAnswer<'a> {
+    recording: &'a str,
+    device: i64,
+    events: usize,
+    event: usize,
+    action: &'static str,
+    event_bytes: u64,
+    event_address: u64,
+    event_key: String,
+    time_us: Option<i64>,
+    requested_bytes: u64,
+    allocated_bytes: u64,
+    active_bytes: u64,
+    reserved_bytes: u64,
+    live_allocations: usize,
+    free_blocks: usize,
+    largest_free_block_bytes: Option<u64>,
+    holders: HoldersJson,
+    pools: HoldersJson,
+    streams: HoldersJson,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    use super::super::bounded::LARGEST;
+    use super::*;
+
+    const TOOLS: [Tool; 7] =
+        [Tool::Open, Tool::Summary, Tool::Holders, Tool::At, Tool::Diff, Tool::Replay, Tool::Leaks];
+
+    /// With an out of memory open as r1, and a leak as r2.
+    fn desk() -> Desk {
+        let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let desk = Desk {
+            folders: Folders::new(&[examples]).unwrap(),
+            recordings: Recordings::new(1 << 30),
+            reading: ReadOptions::default(),
+        };
+        for path in ["oom.pickle", "leak.pickle"] {
+            desk.ask(Tool::Open, object(&json!({ "path": path })), &Work::default()).unwrap();
+        }
+        desk
+    }
+
+    fn object(value: &Value) -> JsonObject {
+        value.as_object().unwrap().clone()
+    }
+
+    fn refused(desk: &Desk, tool: Tool, arguments: &Value) -> String {
+        let refused = desk.ask(tool, object(arguments), &Work::default());
+        format!("{:#}", refused.map(|answer| answer.text).unwrap_err())
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        let desk = desk();
+        let long = "x".repeat(1 << 20);
+        for (tool, arguments, why) in [
+            (Tool::Open, json!({}), "arguments: missing field `path`"),
+            (Tool::Open, json!({"path": 7}), "arguments: path: invalid type: integer `7`, expected a string"),
+            (
+                Tool::Open,
+                json!({"path": "oom.pickle", "write": true}),
+                "arguments: write: unknown field `write`",
+            ),
+            (Tool::Open, json!({"path": long}), "there is no such file in"),
+            (Tool::Summary, json!({"recording": "r9"}), "r9: is no open recording (open are "),
+            (Tool::Summary, json!({"recording": long}), "is no open recording"),
+            (Tool::Summary, json!({"recording": "r1", "device": -1}), "r1: has no device -1; it has 0"),
+            (
+                Tool::Summary,
+                json!({"recording": "r1", "device": 1e300}),
+                "device: invalid type: floating point",
+            ),
+            (Tool::Summary, json!({"recording": "r1", "rows": 201}), "rows: 201 is not from 1 to 200"),
+            (Tool::Summary, json!({"recording": "r1", "frames": 0}), "frames: 0 is not from 1 to 100"),
+            (Tool::Summary, json!({"recording": "r1", "rows": -1}), "rows: invalid value: integer `-1`"),
+            (Tool::Summary, json!({"recording": "r1", "rows": long}), "rows: invalid type: string"),
+            (
+                Tool::Holders,
+                json!({"recording": "r1", "by": "size"}),
+                "by: nothing is grouped by \"size\"; known are",
+            ),
+            (
+                Tool::Holders,
+                json!({"recording": "r1", "filter": "a(\nb"}),
+                "filter: is no regular expression: unclosed",
+            ),
+            (
+                Tool::Holders,
+                json!({"recording": "r1", "filter": long}),
+                "filter: 1048576 bytes are more than",
+            ),
+            (
+                Tool::Holders,
+                json!({"recording": "r1", "filter": "(\\w{1000}){1000}"}),
+                "filter: is no regular expression: ",
+            ),
+            (
+                Tool::Holders,
+                json!({"recording": "r1", "event": u64::MAX}),
+                "r1: has no event 18446744073709551615",
+            ),
+            (
+                Tool::At,
+                json!({"recording": "r1", "event": 2061}),
+                "events are numbered from 0 and there are 2061",
+            ),
+            (Tool::Diff, json!({"a": "r1", "b": "r2", "device": 3}), "r1 and r2: nothing was recorded there"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": "24G"}), "capacity: say GiB (1024-based)"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": -1}), "capacity: a size is as 80GiB"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": u64::MAX}), "capacity: more than 1 PiB"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": [1]}), "capacity: a size is as 80GiB"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": 0}), "leaves nothing"),
+            (Tool::Replay, json!({"recording": "r1", "overhead": 1}), "`overhead` is part of a device"),
+            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give one of them"),
+            (
+                Tool::Replay,
+                json!({"recording": "r1", "gpu": "t4", "find_capacity": true}),
+                "`find_capacity` looks",
+            ),
+            (Tool::Replay, json!({"recording": "r1", "gpu": "nothing"}), "gpu: known are "),
+            (
+                Tool::Replay,
+                json!({"recording": "r1", "conf": "nothing:1"}),
+                "conf: `nothing:1` has an unrecognized key",
+            ),
+            (Tool::Replay, json!({"recording": "r1", "torch": "new"}), "torch: a release is two numbers"),
+        ] {
+            let said = refused(&desk, tool, &arguments);
+            assert!(said.contains(why) && !said.contains('\n') && said.len() < 2000, "{tool:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn rows_are_gone_through_one_after_the_other() {
+        let desk = desk();
+        let ask = |first: usize| {
+            let arguments =
+                json!({"recording": "r1", "by": "stack", "event": 2000, "rows": 1, "first": first});
+            desk.ask(Tool::Holders, object(&arguments), &Work::default()).unwrap().value
+        };
+        let all = ask(0);
+        let groups = all["groups"].as_u64().unwrap();
+        let rows = (0..groups).map(|first| ask(first as usize)["holders"][0]["bytes"].as_u64().unwrap());
+        assert_eq!(rows.sum::<u64>(), all["bytes"].as_u64().unwrap());
+        assert_eq!(all["left_out"]["rows"].get("holders").and_then(Value::as_u64).unwrap_or(0), groups - 1);
+        assert_eq!(ask(1_000_000)["holders"], json!([]));
+    }
+
+    /// Values of every kind, and among them those that are asked for.
+    fn value() -> impl Strategy<Value = Value> {
+        const WORDS: [&str; 18] = [
+            "r1",
+            "r2",
+            "oom.pickle",
+            "..",
+            "/dev/zero",
+            "line",
+            "stack",
+            "pool",
+            "category",
+            "layer",
+            "t4",
+            "8GiB",
+            "2.6",
+            "expandable_segments:True",
+            "max_split_size_mb:20",
+            ".*",
+            "(",
+            "",
+        ];
+        let plain = prop_oneof![
+            4 => proptest::sample::select(&WORDS[..]).prop_map(Value::from),
+            2 => (0_u64..3000).prop_map(Value::from),
+            1 => any::<i64>().prop_map(Value::from),
+            1 => any::<u64>().prop_map(Value::from),
+            1 => any::<f64>().prop_map(Value::from),
+            1 => any::<bool>().prop_map(Value::from),
+            1 => Just(Value::Null),
+            1 => any::<String>().prop_map(Value::from),
+        ];
+        plain.prop_recursive(3, 8, 3, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::hash_map(any::<String>(), inner, 0..3)
+                    .prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()),
+            ]
+        })
+    }
+
+    /// What may be meant, for the arguments of these names; anything for others.
+    fn meant(name: &str) -> BoxedStrategy<Value> {
+        let one_of = |words: &'static [&str]| proptest::sample::select(words).prop_map(Value::from).boxed();
+        match name {
+            "path" => one_of(&["oom.pickle", "leak.pickle", "training.pickle.zst"]),
+            "recording" | "a" | "b" => one_of(&["r1", "r2"]),
+            "by" => one_of(&[
+                "line", "function", "file", "module", "stack", "pool", "stream", "category", "layer",
+            ]),
+            "filter" => one_of(&["py", "^w.*leak$", "[0-9]{2,}"]),
+            "device" => Just(json!(0)).boxed(),
+            "event" | "first" => (0_u64..3000).prop_map(Value::from).boxed(),
+            "rows" | "frames" => (1_u64..=100).prop_map(Value::from).boxed(),
+            "conf" => one_of(&["expandable_segments:True", "max_split_size_mb:20", ""]),
+            "capacity" | "overhead" => one_of(&["1MiB", "8GiB", "24000000000"]),
+            "gpu" => one_of(&["t4", "a100-40gb"]),
+            "torch" => one_of(&["2.6", "2.11"]),
+            _ => value().boxed(),
+        }
+    }
+
+    /// A tool with some of its arguments, most of them as they are meant.
+    fn question() -> impl Strategy<Value = (Tool, JsonObject)> {
+        let needed = |name: &str| ["recording", "a", "b", "path"].contains(&name);
+        let argument = move |name: String| {
+            let given = if needed(&name) { 0.95 } else { 0.25 };
+            let value = prop_oneof![6 => meant(&name), 1 => value()];
+            (Just(name), proptest::option::weighted(given, value))
+        };
+        proptest::sample::select(&TOOLS[..]).prop_flat_map(move |tool| {
+            let described = super::super::tools::all().into_iter().find(|known| known.name == tool.name());
+            let known = described.unwrap().input_schema["properties"].as_object().unwrap().clone();
+            let names =
+                known.keys().cloned().chain(["other".to_owned()].into_iter().filter(|_| tool == Tool::Open));
+            let arguments = names.map(argument).collect::<Vec<_>>();
+            let given = |(name, value): (String, Option<Value>)| Some((name, value?));
+            (Just(tool), arguments.prop_map(move |all| all.into_iter().filter_map(given).collect()))
+        })
+    }
+
+    #[test]
+    fn no_arguments_make_a_tool_panic_or_an_answer_large() {
+        let desk = desk();
+        let answered = std::cell::Cell::new(0);
+        proptest!(|((tool, arguments) in question())| {
+            match desk.ask(tool, arguments, &Work::default()) {
+                Ok(answer) => {
+                    answered.set(answered.get() + 1);
+                    prop_assert!(answer.text.len() <= LARGEST && answer.value.is_object());
+                }
+                Err(e) => prop_assert!(!format!("{e:#}").contains('\n'), "{e:#}"),
+            }
+        });
+        // Not all of it is refused at the door.
+        assert!(answered.get() > 50, "{answered:?}");
+    }
+}

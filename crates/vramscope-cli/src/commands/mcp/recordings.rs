@@ -1,0 +1,303 @@
+//! The open recordings: a few at a time, of bounded memory; the one that was not asked for longest goes first.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use anyhow::{Context as _, anyhow, bail};
+use vramscope::analysis::{Allocation, Cancel, Frames, History};
+use vramscope::report::{Names, Shown, bytes as in_units};
+use vramscope::trace::formats::{ReadOptions, Recording, is_worth_a_thread, read_ahead, read_with};
+use vramscope::trace::{Block, Events, ReadError, Segment, Trace};
+
+use super::work::Work;
+use crate::input;
+
+/// The most recordings that are open at a time.
+pub(super) const MOST_OPEN: usize = 8;
+
+/// The most of a word of others that an error repeats, in bytes.
+const LONGEST_WORD: usize = 100;
+
+/// A recording made ready for questions.
+#[derive(Debug)]
+pub(super) struct OpenRecording {
+    /// By which it is asked for.
+    pub(super) handle: String,
+    /// The file, as it was asked for.
+    pub(super) name: String,
+    pub(super) recording: Recording,
+    /// The file that was read, and how it was then.
+    file: (PathBuf, Version),
+    /// What it takes in memory with its histories, about.
+    bytes: u64,
+    frames: OnceLock<Frames>,
+    /// For each device, once somebody asks for it.
+    histories: Vec<OnceLock<Arc<History>>>,
+}
+
+/// What tells a file from the one that it was before.
+type Version = (u64, Option<SystemTime>);
+
+fn version(metadata: &Metadata) -> Version {
+    (metadata.len(), metadata.modified().ok())
+}
+
+impl OpenRecording {
+    pub(super) fn trace(&self) -> &Arc<Trace> {
+        &self.recording.trace
+    }
+
+    pub(super) fn frames(&self) -> &Frames {
+        self.frames.get_or_init(|| Frames::of(self.trace()))
+    }
+
+    pub(super) fn names(&self) -> Names<'_> {
+        Names { trace: self.trace(), frames: self.frames() }
+    }
+
+    /// The positions of the device asked for, or of all that were used.
+    pub(super) fn positions(&self, asked: Option<i64>) -> anyhow::Result<Vec<usize>> {
+        let positions = crate::commands::devices(&self.handle, self.trace(), asked)?;
+        let devices = &self.trace().devices;
+        Ok(positions.into_iter().filter(|&at| asked.is_some() || devices[at].was_used()).collect())
+    }
+
+    /// The position of the device asked for, or of the only one that was used.
+    pub(super) fn position(&self, asked: Option<i64>) -> anyhow::Result<usize> {
+        match self.positions(asked)?[..] {
+            [position] => Ok(position),
+            [] => bail!("{}: no device was used; there is nothing to ask", self.handle),
+            ref several => {
+                let devices = several.iter().map(|&at| self.trace().devices[at].device.to_string());
+                let devices = devices.collect::<Vec<_>>().join(", ");
+                bail!("{}: has the devices {devices}; name one with `device`", self.handle)
+            }
+        }
+    }
+
+    /// The history of a device.
+    ///
+    /// # Errors
+    /// Where it is no longer wanted.
+    pub(super) fn history(&self, position: usize, cancel: &Cancel) -> anyhow::Result<Arc<History>> {
+        let place = &self.histories[position];
+        if let Some(history) = place.get() {
+            return Ok(Arc::clone(history));
+        }
+        let history = History::replayed_unless(self.trace(), position, cancel).context("cancelled")?;
+        Ok(Arc::clone(place.get_or_init(|| Arc::new(history))))
+    }
+}
+
+/// The open recordings.
+#[derive(Debug)]
+pub(super) struct Recordings {
+    /// The most that they may take together, in bytes.
+    most_bytes: u64,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// The one that was asked for last is last.
+    open: Vec<Arc<OpenRecording>>,
+    /// How many were ever opened.
+    opened: u64,
+}
+
+impl Recordings {
+    pub(super) fn new(most_bytes: u64) -> Self {
+        Self { most_bytes, shelf: Mutex::default() }
+    }
+
+    /// Reads a file, and makes room for it; where it is open already, it is not read again. `name` is what answers call it.
+    pub(super) fn open(
+        &self,
+        name: &str,
+        (path, file): (PathBuf, File),
+        options: ReadOptions,
+        work: &Work,
+    ) -> anyhow::Result<Arc<OpenRecording>> {
+        let shown = || Shown::at_most(name, LONGEST_WORD).to_string();
+        let metadata = file.metadata().with_context(shown)?;
+        let version = version(&metadata);
+        if let Some(open) = self.find(|open| open.file.0 == path && open.file.1 == version) {
+            return Ok(open);
+        }
+        work.expect(metadata.len());
+        let recording = read(&file, options, work).map_err(input::remedied).with_context(shown)?;
+        let bytes = memory(&recording.trace);
+        if bytes > self.most_bytes {
+            bail!(
+                "{}: takes about {}, and open recordings may take {}; let the user give more (vramscope mcp --max-memory SIZE)",
+                shown(),
+                in_units(bytes),
+                in_units(self.most_bytes)
+            );
+        }
+        Ok(self.add(|handle| OpenRecording {
+            handle,
+            name: name.to_owned(),
+            histories: recording.trace.devices.iter().map(|_| OnceLock::new()).collect(),
+            frames: OnceLock::new(),
+            recording,
+            file: (path, version),
+            bytes,
+        }))
+    }
+
+    /// The recording of this handle.
+    pub(super) fn get(&self, handle: &str) -> anyhow::Result<Arc<OpenRecording>> {
+        self.find(|open| open.handle == handle).ok_or_else(|| {
+            let open: Vec<String> = self.shelf().open.iter().map(|open| open.handle.clone()).collect();
+            let open = if open.is_empty() { "none is".to_owned() } else { format!("open are {}", open.join(", ")) };
+            anyhow!(
+                "{}: is no open recording ({open}); open the file with `open`, again if it was: at most {MOST_OPEN} stay open",
+                Shown::at_most(handle, LONGEST_WORD)
+            )
+        })
+    }
+
+    /// The recording that `is_it`, which was asked for last from now on.
+    fn find(&self, is_it: impl Fn(&OpenRecording) -> bool) -> Option<Arc<OpenRecording>> {
+        let mut shelf = self.shelf();
+        let at = shelf.open.iter().position(|open| is_it(open))?;
+        let found = shelf.open.remove(at);
+        shelf.open.push(Arc::clone(&found));
+        Some(found)
+    }
+
+    fn add(&self, make: impl FnOnce(String) -> OpenRecording) -> Arc<OpenRecording> {
+        let mut shelf = self.shelf();
+        shelf.opened += 1;
+        let added = Arc::new(make(format!("r{}", shelf.opened)));
+        shelf.open.push(Arc::clone(&added));
+        let too_many = |open: &[Arc<OpenRecording>]| {
+            open.len() > MOST_OPEN || open.iter().map(|open| open.bytes).sum::<u64>() > self.most_bytes
+        };
+        while shelf.open.len() > 1 && too_many(&shelf.open) {
+            shelf.open.remove(0);
+        }
+        added
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a trace and the histories of its devices take in memory, about: histories are made when they are asked for.
+fn memory(trace: &Trace) -> u64 {
+    let of = |count: usize, each: usize| (count as u64).saturating_mul(each as u64);
+    let devices = trace.devices.iter().map(|device| {
+        of(device.events.len(), Events::BYTES_PER_EVENT + EVENT_IN_HISTORY)
+            + of(device.blocks.len(), size_of::<Block>() + size_of::<Allocation>())
+            + of(device.segments.len(), size_of::<Segment>())
+    });
+    devices.sum::<u64>() + trace.memory() as u64
+}
+
+/// What an event adds to a history, in bytes: half of an allocation, and what it belongs to.
+const EVENT_IN_HISTORY: usize = size_of::<Allocation>() / 2 + size_of::<u64>();
+
+/// Bytes that come until they are no longer wanted.
+struct Wanted<'w, R> {
+    stream: R,
+    work: &'w Work,
+}
+
+impl<R: Read> Read for Wanted<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.work.cancel().is_cancelled() {
+            return Err(io::Error::other("cancelled"));
+        }
+        self.stream.read(out)
+    }
+}
+
+fn read(file: &File, options: ReadOptions, work: &Work) -> Result<Recording, ReadError> {
+    let stream = Wanted { stream: file, work };
+    let progress = &mut |bytes| work.done(bytes);
+    if is_worth_a_thread(file) {
+        read_ahead(options, stream, progress)
+    } else {
+        read_with(options, stream, progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn write(folder: &Path, name: &str, device: i64) -> PathBuf {
+        let path = folder.join(name);
+        let segment = serde_json::json!({"device": device, "address": 0, "total_size": 512, "stream": 0,
+            "segment_type": "large", "blocks": []});
+        let snapshot = serde_json::json!({"segments": [segment], "device_traces": [[]]});
+        std::fs::write(&path, snapshot.to_string()).unwrap();
+        path
+    }
+
+    fn open(recordings: &Recordings, path: &Path) -> anyhow::Result<Arc<OpenRecording>> {
+        let file = File::open(path).unwrap();
+        recordings.open("f", (path.to_owned(), file), ReadOptions::default(), &Work::default())
+    }
+
+    #[test]
+    fn the_least_recently_used_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let recordings = Recordings::new(1 << 30);
+        let files: Vec<PathBuf> = (0..=MOST_OPEN).map(|n| write(folder.path(), &n.to_string(), 0)).collect();
+        for (n, file) in files[..MOST_OPEN].iter().enumerate() {
+            assert_eq!(open(&recordings, file).unwrap().handle, format!("r{}", n + 1));
+        }
+        // What is open is not read again, and stays.
+        assert_eq!(open(&recordings, &files[0]).unwrap().handle, "r1");
+        open(&recordings, &files[MOST_OPEN]).unwrap();
+        assert!(recordings.get("r1").is_ok() && recordings.get("r3").is_ok());
+        let error = recordings.get("r2").unwrap_err().to_string();
+        assert!(error.starts_with("r2: is no open recording (open are r4, "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_changed_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let recordings = Recordings::new(1 << 30);
+        let path = write(folder.path(), "a", 0);
+        assert_eq!(open(&recordings, &path).unwrap().trace().devices[0].device, 0);
+        write(folder.path(), "a", 11);
+        let again = open(&recordings, &path).unwrap();
+        assert_eq!((again.handle.as_str(), again.trace().devices.last().unwrap().device), ("r2", 11));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| write(folder.path(), name, 0));
+        let one = open(&Recordings::new(1 << 30), &a).unwrap().bytes;
+        assert!(one > 0);
+        let recordings = Recordings::new(one + one / 2);
+        open(&recordings, &a).unwrap();
+        open(&recordings, &b).unwrap();
+        assert!(recordings.get("r1").is_err() && recordings.get("r2").is_ok());
+        let error = open(&Recordings::new(one - 1), &a).unwrap_err().to_string();
+        assert!(error.contains("--max-memory"), "{error}");
+    }
+
+    #[test]
+    fn reading_ends_when_it_is_cancelled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write(folder.path(), "a", 0);
+        let work = Work::default();
+        work.cancel().cancel();
+        let file = File::open(&path).unwrap();
+        let recordings = Recordings::new(1 << 30);
+        let read = recordings.open("f", (path, file), ReadOptions::default(), &work);
+        assert!(format!("{:#}", read.unwrap_err()).contains("cancelled"));
+    }
+}

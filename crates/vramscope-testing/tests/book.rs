@@ -150,8 +150,8 @@ fn every_example_is_one_that_a_test_runs() {
             "rust,no_run" => is_included(&fence.page) && fence.needs().is_some(),
             // The example `profiler` holds its guide to its lines; nobody else shows parts of programs.
             "rust,ignore" => fence.page == "docs/profiler.md",
-            // The facade's tests ask a live program for the same keys.
-            "json" => fence.page == "docs/live.md",
+            // The facade's tests ask a live program for the same keys; the command's tests start what the other page says.
+            "json" => ["docs/live.md", "docs/mcp.md"].contains(&fence.page.as_str()),
             // `metrics_in_questions_are_served`, below.
             "promql" => fence.page == "docs/prometheus.md",
             // What a program's own Cargo.toml says.

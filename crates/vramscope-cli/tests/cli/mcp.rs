@@ -11,6 +11,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ClientRequest, GetPromp
 use rmcp::service::{PeerRequestOptions, RunningService};
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::{Value, json};
+use vramscope_testing::book::fences;
 
 use crate::{root, vramscope};
 
@@ -250,8 +251,11 @@ struct Raw {
 
 impl Raw {
     fn new(folder: &Path) -> Self {
-        let mut command = vramscope(&["mcp", "--allow"]);
-        let mut server = command.arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::of(vramscope(&["mcp", "--allow"]).arg(folder))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(server.stdout.take().unwrap());
         let (told, answers) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -428,6 +432,28 @@ fn nothing_is_written_and_nothing_else_is_printed() {
     }
     let files = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(files, 1);
+    raw.ends();
+}
+
+/// What the book says an assistant's configuration should have.
+#[test]
+fn the_configuration_of_the_book_starts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("runs")).unwrap();
+    std::fs::copy(root().join("examples/oom.pickle"), folder.path().join("runs/oom.pickle")).unwrap();
+    let shown = fences("docs/mcp.md").into_iter().find(|fence| fence.language() == "json").unwrap();
+    let shown: Value = serde_json::from_str(&shown.lines.join("\n")).unwrap();
+    let server = &shown["mcpServers"]["vramscope"];
+    assert_eq!(server["command"], "vramscope");
+    let arguments: Vec<&str> =
+        server["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let mut raw = Raw::of(vramscope(&arguments).current_dir(folder.path()));
+    raw.begin();
+    // However the assistant names it.
+    for (id, path) in ["oom.pickle", "runs/oom.pickle"].into_iter().enumerate() {
+        raw.call(id + 1, "open", json!({"path": path}));
+        assert_eq!(raw.next()["result"]["structuredContent"]["recording"], "r1");
+    }
     raw.ends();
 }
 

@@ -10,7 +10,7 @@ use vramscope::analysis::{
 };
 use vramscope::report::{
     Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
-    ReportJson, Shown, findings,
+    ReportJson, Shown, bytes, counted, findings,
 };
 use vramscope::trace::TorchRelease;
 use vramscope::trace::formats::ReadOptions;
@@ -279,13 +279,24 @@ impl OpenRecording {
 
     /// What a report says of a device in sentences.
     fn findings(&self, device: &Summary) -> Vec<String> {
-        let mut told = Vec::new();
+        let [allocated, reserved] =
+            [device.peaks.allocated, device.peaks.reserved].map(|peak| bytes(peak.bytes));
+        let mut told =
+            vec![format!("Device {}: at most {allocated} allocated, {reserved} reserved.", device.device)];
         for oom in device.ooms.iter().take(TOLD_OOMS) {
             let verdict = findings::oom_verdict(oom);
             let cause = findings::oom_cause(oom, findings::could_expand(self.trace()));
             told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
         }
         told.extend(device.best_setting.as_ref().map(findings::best_setting));
+        if let Some(leak) = device.leaks.first() {
+            let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
+            let line = self.names().frame(leak.line);
+            told.push(format!(
+                "Device {}: {suspects} suspected of a leak; {line} keeps {kept}.",
+                device.device
+            ));
+        }
         told
     }
 

@@ -63,16 +63,16 @@ impl Tool {
             }
             Self::Summary => {
                 "The whole report on a recording: the first question to ask. For each device: the highest requested, allocated, \
-                 active and reserved bytes; who held the peak of allocated bytes, by stack; what it was for (parameter, \
-                 gradient, activation ...) where that is known; every out of memory with why nothing free could serve the \
+                 active and reserved bytes; who held the peak of allocated bytes, by stack; what it was for \
+                 (`categories_at_peak`: parameter, gradient, activation ..., with `category_reasons`); every out of memory with why nothing free could serve the \
                  request; suspected leaks; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
                  after an out of memory the allocator setting that would have served best; and how far the numbers can be \
                  trusted (quality). `findings` says what matters in sentences."
             }
             Self::Holders => {
                 "Who holds the allocated bytes, most first, at the peak or after an event. Grouped by line, function, file, \
-                 module, stack, pool, stream, category (what it is for) or layer (torch.nn.Module path); the last two say \
-                 something only where the recording does. `bytes` and `groups` count all groups; `first` goes on behind a cut. \
+                 module, stack, pool, stream, category (parameter, gradient, activation ...) or layer (torch.nn.Module path, where the \
+                 recording has them). `bytes` and `groups` count all groups; `first` goes on behind a cut. \
                  Groups that are `preexisting` were live before recording began."
             }
             Self::At => {

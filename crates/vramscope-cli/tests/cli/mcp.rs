@@ -226,7 +226,7 @@ fn large(folder: &Path) {
         let frames = json!([{"filename": format!("{}.py", number % 1000), "line": number, "name": "f"}]);
         json!({"action": "alloc", "addr": number * 512, "size": 512, "stream": 0, "time_us": number, "frames": frames})
     };
-    let events: Vec<Value> = (0..200_000).map(event).collect();
+    let events: Vec<Value> = (0..60_000).map(event).collect();
     let snapshot = json!({"segments": [], "device_traces": [events]}).to_string();
     std::fs::write(folder.join("large.json"), snapshot).unwrap();
 }

@@ -323,8 +323,8 @@ mod tests {
     fn nothing_makes_an_answer_too_large() {
         // A row for each, with texts and stacks that grow when they are written.
         let stack =
-            vec![json!({"filename": "\u{202e}".repeat(5000), "line": 1, "name": "\"".repeat(5000)}); 30];
-        let row = json!({"key": "x".repeat(100_000), "stack": stack, "plain": vec!["y".repeat(900); 100]});
+            vec![json!({"filename": "\u{202e}".repeat(1200), "line": 1, "name": "\"".repeat(1200)}); 30];
+        let row = json!({"key": "x".repeat(20_000), "stack": stack, "plain": vec!["y".repeat(900); 100]});
         let answer =
             json!({"devices": vec![json!({"ooms": vec![row.clone(); 4], "leaks": vec![row; 4]}); 3]});
         let cut = bounded(&answer, limits(200, 100), LeftOut::default(), "Ask.").unwrap();

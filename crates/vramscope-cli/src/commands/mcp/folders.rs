@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use vramscope::report::Shown;
 
-/// The most of a path that an error repeats, in bytes.
-const LONGEST_PATH: usize = 300;
-
 /// Folders that may be read, as they are called once no link is left in their names.
 #[derive(Debug)]
 pub(super) struct Folders(Vec<PathBuf>);
@@ -35,7 +32,7 @@ impl Folders {
     /// # Errors
     /// Where there is no such file. What lies elsewhere is told from what does not exist by no error.
     pub(super) fn open(&self, asked: &str) -> anyhow::Result<(PathBuf, File)> {
-        let shown = Shown::at_most(asked, LONGEST_PATH);
+        let shown = super::shown(asked);
         let Some(path) = self.find(Path::new(asked)) else {
             bail!(
                 "{shown}: there is no such file in {}; name one there, or let the user allow another folder (vramscope mcp --allow DIR)",

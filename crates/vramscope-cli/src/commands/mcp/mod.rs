@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
+use vramscope::report::Shown;
 
 use crate::args::McpArgs;
 use crate::say::protocol_streams;
@@ -53,4 +54,10 @@ async fn serve(server: Server) -> anyhow::Result<()> {
     };
     service.waiting().await.context("the server stopped")?;
     Ok(())
+}
+
+/// Of a word of others what an error repeats: its beginning, fit to be printed.
+fn shown(word: &str) -> Shown {
+    const LONGEST: usize = 200;
+    Shown::at_most(word, LONGEST)
 }

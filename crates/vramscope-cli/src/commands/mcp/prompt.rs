@@ -4,7 +4,8 @@ use rmcp::model::{
     ErrorData, GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role,
 };
 use serde_json::Value;
-use vramscope::report::Shown;
+
+use super::shown;
 
 const NAME: &str = "explain_out_of_memory";
 const DESCRIPTION: &str =
@@ -21,7 +22,7 @@ pub(super) fn described() -> Prompt {
 /// Where the prompt or its path is another.
 pub(super) fn filled(asked: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     if asked.name != NAME {
-        let name = Shown::at_most(&asked.name, 100);
+        let name = shown(&asked.name);
         return Err(ErrorData::invalid_params(format!("there is no prompt {name}; there is {NAME}"), None));
     }
     let path = asked.arguments.as_ref().and_then(|arguments| arguments.get("path")).and_then(Value::as_str);

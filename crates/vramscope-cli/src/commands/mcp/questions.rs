@@ -10,7 +10,7 @@ use vramscope::analysis::{
 };
 use vramscope::report::{
     Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
-    ReportJson, Shown, bytes, counted, findings,
+    ReportJson, bytes, counted, findings,
 };
 use vramscope::trace::TorchRelease;
 use vramscope::trace::formats::ReadOptions;
@@ -20,11 +20,9 @@ use super::arguments::{self, read};
 use super::bounded::{Bounded, LeftOut, Limits, bounded};
 use super::folders::Folders;
 use super::recordings::{OpenRecording, Recordings};
+use super::shown;
 use super::work::Work;
 use crate::args;
-
-/// The most of a word of others that an error repeats, in bytes.
-const LONGEST_WORD: usize = 200;
 
 /// The most out-of-memory events of a device that are told in sentences.
 const TOLD_OOMS: usize = 3;
@@ -66,7 +64,7 @@ impl Desk {
             Tool::Holders => self.holders(&read(arguments)?, work),
             Tool::At => self.at(&read(arguments)?, work),
             Tool::Diff => self.diff(&read(arguments)?),
-            Tool::Replay => self.replay(read(arguments)?, work),
+            Tool::Replay => self.replay(&read(arguments)?, work),
             Tool::Leaks => self.leaks(&read(arguments)?, work),
         }
     }
@@ -229,11 +227,11 @@ impl Desk {
         bounded(&answer, limits, LeftOut::default(), MORE)
     }
 
-    fn replay(&self, asked: arguments::Replay, work: &Work) -> anyhow::Result<Bounded> {
+    fn replay(&self, asked: &arguments::Replay, work: &Work) -> anyhow::Result<Bounded> {
         let limits = Limits::new(asked.rows, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
         let position = open.position(asked.device)?;
-        let options = ReplayOptions { cancel: work.cancel().clone(), ..replay_options(&asked, &open)? };
+        let options = ReplayOptions { cancel: work.cancel().clone(), ..replay_options(asked, &open)? };
         let replayed = DeviceReplay::of(open.trace(), position, open.frames(), &options, &|| work.step())
             .with_context(|| open.handle.clone())?;
         let mut findings = vec![findings::device_size(&replayed, &ADVICE)];
@@ -310,7 +308,7 @@ impl OpenRecording {
 const BY: &str = "line";
 
 fn by(asked: Option<&str>) -> anyhow::Result<By> {
-    args::by(&Shown::at_most(asked.unwrap_or(BY), LONGEST_WORD)).map_err(|e| anyhow!("by: {e}"))
+    args::by(&shown(asked.unwrap_or(BY))).map_err(|e| anyhow!("by: {e}"))
 }
 
 /// The longest regular expression: its automaton grows with it.
@@ -331,8 +329,7 @@ fn regex(text: &str) -> anyhow::Result<Regex> {
 fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Result<ReplayOptions> {
     let capacity = arguments::bytes("capacity", asked.capacity.as_ref())?;
     let overhead = arguments::bytes("overhead", asked.overhead.as_ref())?;
-    let word = |text: &str| String::from(Shown::at_most(text, LONGEST_WORD));
-    let gpu = asked.gpu.as_deref().map(|name| args::gpu(&word(name))).transpose();
+    let gpu = asked.gpu.as_deref().map(args::gpu).transpose();
     let gpu =
         gpu.map_err(|e| anyhow!("gpu: {}", e.replace("\n ", "").replace("--capacity", "`capacity`")))?;
     if capacity.is_some() && gpu.is_some() {
@@ -350,7 +347,7 @@ fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Re
     if let Some(Capacity { total, .. }) = capacity.filter(|c| c.overhead >= c.total) {
         bail!("a device of {total} bytes, less `overhead`, leaves nothing for the allocator");
     }
-    let release = asked.torch.as_deref().map(|text| word(text).parse::<TorchRelease>()).transpose();
+    let release = asked.torch.as_deref().map(str::parse::<TorchRelease>).transpose();
     let release = release.map_err(|e| anyhow!("torch: {e}"))?;
     let rules = release.unwrap_or_else(|| open.trace().shown_release());
     let setting = asked.conf.as_deref().map(|conf| Setting::parse(conf, rules)).transpose();
@@ -565,6 +562,38 @@ mod tests {
         assert_eq!(rows.sum::<u64>(), all["bytes"].as_u64().unwrap());
         assert_eq!(all["left_out"]["rows"].get("holders").and_then(Value::as_u64).unwrap_or(0), groups - 1);
         assert_eq!(ask(1_000_000)["holders"], json!([]));
+    }
+
+    /// Damaged, hostile and odd recordings: what opens can be asked everything.
+    #[test]
+    fn every_recording_can_be_asked_everything() {
+        let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/read");
+        let desk = Desk { folders: Folders::new(std::slice::from_ref(&corpus)).unwrap(), ..desk() };
+        let mut answered = 0;
+        for file in std::fs::read_dir(corpus).unwrap() {
+            let path = file.unwrap().path();
+            let ask = |tool, arguments: Value| desk.ask(tool, object(&arguments), &Work::default());
+            let Ok(open) = ask(Tool::Open, json!({ "path": path })) else { continue };
+            let recording = &open.value["recording"];
+            for (tool, arguments) in [
+                (Tool::Summary, json!({"recording": recording, "rows": 200, "frames": 100})),
+                (Tool::Holders, json!({"recording": recording, "device": 0, "by": "stack"})),
+                (Tool::Holders, json!({"recording": recording, "device": 0, "by": "layer", "filter": "."})),
+                (Tool::At, json!({"recording": recording, "device": 0, "event": 0})),
+                (Tool::Leaks, json!({"recording": recording, "device": 0})),
+                (Tool::Replay, json!({"recording": recording, "device": 0})),
+                (Tool::Diff, json!({"a": recording, "b": recording})),
+            ] {
+                match ask(tool, arguments) {
+                    Ok(answer) => {
+                        answered += 1;
+                        assert!(answer.text.len() <= LARGEST && !answer.text.contains('\n'));
+                    }
+                    Err(e) => assert!(!format!("{e:#}").contains('\n'), "{}: {e:#}", path.display()),
+                }
+            }
+        }
+        assert!(answered > 30, "{answered}");
     }
 
     /// Values of every kind, and among them those that are asked for.

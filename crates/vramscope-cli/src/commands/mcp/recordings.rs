@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, bail};
 use vramscope::analysis::{Allocation, Cancel, Frames, History};
-use vramscope::report::{Names, Shown, bytes as in_units};
+use vramscope::report::{Names, bytes as in_units};
 use vramscope::trace::formats::{ReadOptions, Recording, is_worth_a_thread, read_ahead, read_with};
 use vramscope::trace::{Block, Events, ReadError, Segment, Trace};
 
@@ -17,9 +17,6 @@ use crate::input;
 
 /// The most recordings that are open at a time.
 pub(super) const MOST_OPEN: usize = 8;
-
-/// The most of a word of others that an error repeats, in bytes.
-const LONGEST_WORD: usize = 100;
 
 /// A recording made ready for questions.
 #[derive(Debug)]
@@ -121,7 +118,7 @@ impl Recordings {
         options: ReadOptions,
         work: &Work,
     ) -> anyhow::Result<Arc<OpenRecording>> {
-        let shown = || Shown::at_most(name, LONGEST_WORD).to_string();
+        let shown = || super::shown(name).to_string();
         let metadata = file.metadata().with_context(shown)?;
         let version = version(&metadata);
         if let Some(open) = self.find(|open| open.file.0 == path && open.file.1 == version) {
@@ -156,7 +153,7 @@ impl Recordings {
             let open = if open.is_empty() { "none is".to_owned() } else { format!("open are {}", open.join(", ")) };
             anyhow!(
                 "{}: is no open recording ({open}); open the file with `open`, again if it was: at most {MOST_OPEN} stay open",
-                Shown::at_most(handle, LONGEST_WORD)
+                super::shown(handle)
             )
         })
     }

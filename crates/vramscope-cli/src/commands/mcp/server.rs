@@ -17,6 +17,7 @@ use vramscope::report::Shown;
 use super::bounded::Bounded;
 use super::prompt;
 use super::questions::{Desk, Tool};
+use super::shown;
 use super::tools::{self, INSTRUCTIONS};
 use super::work::Work;
 
@@ -123,17 +124,13 @@ impl ServerHandler for Server {
         Ok(ListToolsResult::with_all_items(self.tools.clone()))
     }
 
-    fn get_tool(&self, name: &str) -> Option<Described> {
-        self.tools.iter().find(|tool| tool.name == name).cloned()
-    }
-
     async fn call_tool(
         &self,
         asked: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = Tool::named(&asked.name) else {
-            let name = Shown::at_most(&asked.name, 100);
+            let name = shown(&asked.name);
             return Err(ErrorData::invalid_params(format!("there is no tool {name}"), None));
         };
         let work = Work::default();

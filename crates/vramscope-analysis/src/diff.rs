@@ -5,32 +5,14 @@ use std::sync::Arc;
 
 use vramscope_trace::{Action, Events, Trace};
 
+use crate::both::Both;
+use crate::budget::DeviceRecording;
 use crate::counters::Peaks;
+use crate::difference::{Compared, Difference};
+use crate::frames::Frames;
 use crate::history::History;
+use crate::moment::Moment;
 use crate::summary::EndState;
-
-/// The same of each of two recordings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Both<T> {
-    /// Of the first recording.
-    pub a: T,
-    /// Of the second.
-    pub b: T,
-}
-
-impl<T> Both<T> {
-    /// Makes something of each.
-    pub fn map<R>(&self, of: impl Fn(&T) -> R) -> Both<R> {
-        Both { a: of(&self.a), b: of(&self.b) }
-    }
-}
-
-impl<T: PartialEq> Both<T> {
-    /// Both are equal.
-    pub fn is_same(&self) -> bool {
-        self.a == self.b
-    }
-}
 
 /// One device in two recordings.
 ///
@@ -49,10 +31,10 @@ pub struct DeviceDiff {
     pub alike_at_end: usize,
     /// What happened between more often in one recording than in the other, most bytes first. Completions of frees are left out.
     pub changed: Vec<ChangedEvents>,
-    /// The highest value of each counter.
-    pub peaks: Both<Peaks>,
     /// What the segments and blocks at the end add up to.
     pub end: Both<EndState>,
+    /// What they hold, and what made the difference.
+    pub difference: Difference,
 }
 
 /// Events of one kind and size that one recording has more of.
@@ -75,22 +57,31 @@ impl ChangedEvents {
     }
 }
 
-/// Compares all devices that both recordings have among those at `positions`, and names those that only the one or the other
-/// has.
+/// Some devices of a recording.
+#[derive(Debug, Clone, Copy)]
+pub struct Devices<'t> {
+    /// The recording.
+    pub trace: &'t Arc<Trace>,
+    /// Whose code its frames are.
+    pub frames: &'t Frames,
+    /// Their positions in [`Trace::devices`].
+    pub positions: &'t [usize],
+}
+
+/// Which moment of a recording is compared with one of the other: `None` is the peak of allocated bytes.
+pub type MomentOf<'f> = &'f dyn Fn(&History) -> Option<Moment>;
+
+/// Compares all of the devices that both recordings have, and names those that only the one or the other has.
 ///
 /// # Panics
 /// Where a trace has no device at one of its positions.
-pub fn diff_devices(
-    traces: Both<&Arc<Trace>>,
-    positions: Both<&[usize]>,
-) -> (Vec<DeviceDiff>, Both<Vec<i64>>) {
-    let numbered = |trace: &Trace, positions: &[usize]| -> Vec<(i64, usize)> {
-        positions.iter().map(|&position| (trace.devices[position].device, position)).collect()
-    };
-    let used = Both { a: numbered(traces.a, positions.a), b: numbered(traces.b, positions.b) };
+pub fn diff_devices(of: Both<Devices<'_>>, at: MomentOf<'_>) -> (Vec<DeviceDiff>, Both<Vec<i64>>) {
+    let used = of.map(|of| -> Vec<(i64, usize)> {
+        of.positions.iter().map(|&position| (of.trace.devices[position].device, position)).collect()
+    });
     let both = used.a.iter().filter_map(|&(device, a)| {
         let &(_, b) = used.b.iter().find(|(other, _)| *other == device)?;
-        Some(DeviceDiff::of(traces, Both { a, b }))
+        Some(DeviceDiff::of(Both { a: of.a.at(a), b: of.b.at(b) }, at))
     });
     let only = |of: &[(i64, usize)], others: &[(i64, usize)]| {
         let is_alone = |device: &i64| !others.iter().any(|(other, _)| other == device);
@@ -99,14 +90,20 @@ pub fn diff_devices(
     (both.collect(), Both { a: only(&used.a, &used.b), b: only(&used.b, &used.a) })
 }
 
+impl<'t> Devices<'t> {
+    fn at(self, position: usize) -> DeviceRecording<'t> {
+        let Self { trace, frames, .. } = self;
+        DeviceRecording { trace, position, frames }
+    }
+}
+
 impl DeviceDiff {
-    /// Compares the devices at `positions` in [`Trace::devices`] of two recordings.
+    /// Compares a device of two recordings, event by event and at a moment of each.
     ///
     /// # Panics
     /// Where a trace has no such device.
-    pub fn of(traces: Both<&Arc<Trace>>, positions: Both<usize>) -> Self {
-        let histories =
-            Both { a: History::replayed(traces.a, positions.a), b: History::replayed(traces.b, positions.b) };
+    pub fn of(devices: Both<DeviceRecording<'_>>, at: MomentOf<'_>) -> Self {
+        let histories = devices.map(|of| History::replayed(of.trace, of.position));
         let events = histories.map(|history| history.device().events.len());
         let same_at_start = same_at_start(&histories);
         let rest = events.a.min(events.b) - same_at_start;
@@ -119,8 +116,11 @@ impl DeviceDiff {
             same_at_start,
             alike_at_end,
             changed: changed(columns, between),
-            peaks: histories.map(History::peaks),
             end: histories.map(|history| EndState::of(history.device())),
+            difference: Difference::of(Both {
+                a: Compared { history: &histories.a, frames: devices.a.frames, at: at(&histories.a) },
+                b: Compared { history: &histories.b, frames: devices.b.frames, at: at(&histories.b) },
+            }),
         }
     }
 
@@ -132,7 +132,7 @@ impl DeviceDiff {
     /// The events are the same, and what they come to: the peaks, and the end.
     pub fn is_same(&self) -> bool {
         let bytes = |p: &Peaks| [p.requested, p.allocated, p.active, p.reserved].map(|peak| peak.bytes);
-        self.has_same_events() && self.peaks.map(bytes).is_same() && self.end.is_same()
+        self.has_same_events() && self.difference.peaks.map(bytes).is_same() && self.end.is_same()
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Sizes are bytes; positions in a recording are [`Moment`]s.
 
+mod both;
 mod budget;
 mod cancel;
 mod cards;
@@ -15,6 +16,7 @@ mod column;
 mod counters;
 mod course;
 mod diff;
+mod difference;
 mod facts;
 mod fragmentation;
 mod frames;
@@ -27,6 +29,7 @@ mod moment;
 mod ooms;
 mod out_of_memory;
 mod packing;
+mod places;
 mod purposes;
 mod range_max;
 mod region_runs;
@@ -42,6 +45,7 @@ mod timeline;
 mod times;
 mod tree;
 
+pub use both::{Both, Side};
 pub use budget::{
     Budget, BudgetCheck, DeviceRecording, Growth, HighWater, Measured, Status, Unknown, Verdict,
 };
@@ -50,11 +54,15 @@ pub use cards::{Demand, OnCard, on_cards};
 pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
-pub use diff::{Both, ChangedEvents, DeviceDiff, diff_devices};
+pub use diff::{ChangedEvents, DeviceDiff, Devices, MomentOf, diff_devices};
+pub use difference::{
+    Amount, CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
+    LineDifference, RULES, Rule, SettingDifference, StackDifference, changed_settings,
+};
 pub use facts::{DeviceFacts, Facts, Recorder};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
-pub use growth::{Grown, Place};
+pub use growth::Grown;
 pub use history::{Allocation, History, Origin, Quality};
 pub use holders::{By, Holder, HolderKey, holders_at};
 pub use layout::{FreeBlock, Layout};
@@ -63,6 +71,7 @@ pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, ooms};
 pub use out_of_memory::OutOfMemory;
 pub use packing::{Effort, Item, Packing, pack};
+pub use places::Place;
 pub use purposes::{CATEGORY_RULES, CategoryRule, Evidence, Purposes, Reason, Told};
 pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};

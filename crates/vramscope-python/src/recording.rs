@@ -258,14 +258,27 @@ impl Recording {
         let positions = Both { a: used(both.a)?, b: used(both.b)? };
         let b = Arc::clone(&other.0);
         self.json(py, move |a, _| {
-            let traces = Both { a: &a.recording.trace, b: &b.recording.trace };
-            let (devices, only) = diff_devices(traces, Both { a: &positions.a[..], b: &positions.b[..] });
+            let devices = |open: &'_ OpenRecording, positions| Devices {
+                trace: &open.recording.trace,
+                frames: open.frames(),
+                positions,
+            };
+            let of = Both { a: devices(a, &positions.a), b: devices(&b, &positions.b) };
+            let (devices, only) = diff_devices(of, &|_| None);
             let recordings = Both { a, b: &b }.map(|open| Compared {
                 file: &open.name,
                 recording: &open.recording,
                 frames: open.frames(),
             });
-            json(&DiffJson::new(&DiffAnswers { recordings, devices, only, advice: ADVICE }))
+            let settings = changed_settings(of.map(|of| &**of.trace));
+            json(&DiffJson::new(&DiffAnswers {
+                recordings,
+                devices,
+                only,
+                settings,
+                at: None,
+                advice: ADVICE,
+            }))
         })
     }
 

@@ -1,6 +1,8 @@
 //! What the forms of a report are made from.
 
-use vramscope_analysis::{Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, Summary};
+use vramscope_analysis::{
+    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SettingDifference, Summary,
+};
 use vramscope_trace::Event;
 use vramscope_trace::formats::Recording;
 
@@ -92,6 +94,10 @@ pub struct DiffAnswers<'r> {
     pub devices: Vec<DeviceDiff>,
     /// Devices that only the one or the other used.
     pub only: Both<Vec<i64>>,
+    /// The settings of the allocator that differ.
+    pub settings: Vec<SettingDifference>,
+    /// Where the recordings are compared, as "At the end of step 3"; `None` is the peak of each.
+    pub at: Option<String>,
     /// How its reader does what the report advises.
     pub advice: Advice,
 }

@@ -3,6 +3,7 @@
 
 mod advice;
 mod answers;
+pub mod changes;
 mod doubts;
 pub mod findings;
 mod fit;
@@ -20,7 +21,7 @@ pub use advice::Advice;
 pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers};
 pub use fit::{fit, fit_end};
 pub use json::{
-    CheckJson, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson, write_json,
+    CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson, write_json,
     write_json_line,
 };
 pub use junit::junit;

@@ -91,14 +91,19 @@ impl Names<'_> {
 
     /// What holds more than in another recording.
     pub(crate) fn grown(&self, g: &Grown) -> Shown {
-        let place = match g.place {
+        self.matched(g.place, g.freed_there)
+    }
+
+    /// A place that another recording was searched for, too.
+    pub(crate) fn matched(&self, place: Place, freed_there: bool) -> Shown {
+        let place = match place {
             Place::NoStack => self.key(&HolderKey::NoStack),
             Place::Line(frame) => self.frame(frame),
             Place::Function(frame) => {
                 Shown::joined(&format!("{} and other lines of the function", self.frame(frame)))
             }
         };
-        Shown::joined(&format!("{}{place}", if g.freed_there { FREED_AT } else { "" }))
+        Shown::joined(&format!("{}{place}", if freed_there { FREED_AT } else { "" }))
     }
 
     /// The line to name a stack by.

@@ -125,7 +125,8 @@ pub(crate) fn only_in_baseline(answers: &CheckAnswers<'_>) -> Option<String> {
     (!devices.is_empty()).then(|| format!("Only the baseline used device{s} {}.", devices.join(", ")))
 }
 
-fn quality(q: &Quality, overflowed: bool, recorder: Recorder, advice: &Advice) -> Vec<String> {
+/// What makes numbers less than certain: a sentence each.
+pub(crate) fn quality(q: &Quality, overflowed: bool, recorder: Recorder, advice: &Advice) -> Vec<String> {
     let dropped = q.probably_overflowed.then(|| {
         let (dropped, larger) = (advice::sentence(advice::dropped(overflowed)), advice::larger(recorder));
         format!("{dropped}: a higher peak before the others would not be seen. Record with {larger}.")

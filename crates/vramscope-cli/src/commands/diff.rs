@@ -1,7 +1,7 @@
 //! `vramscope diff`
 
 use anyhow::bail;
-use vramscope::analysis::{Both, diff_devices};
+use vramscope::analysis::{Both, Devices, changed_settings, diff_devices};
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
 
 use super::{Open, devices, is_stream};
@@ -22,10 +22,16 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     if used.a.is_empty() && used.b.is_empty() {
         bail!("{} and {}: nothing was recorded; there is nothing to compare", a.name, b.name);
     }
-    let traces = Both { a: &a.recording.trace, b: &b.recording.trace };
-    let (devices, only) = diff_devices(traces, Both { a: &used.a, b: &used.b });
-    let answers =
-        DiffAnswers { recordings: Both { a: a.compared(), b: b.compared() }, devices, only, advice: ADVICE };
+    let compared = Both { a: a.devices(&used.a), b: b.devices(&used.b) };
+    let (devices, only) = diff_devices(compared, &|_| None);
+    let answers = DiffAnswers {
+        recordings: Both { a: a.compared(), b: b.compared() },
+        devices,
+        only,
+        settings: changed_settings(compared.map(|of| &**of.trace)),
+        at: None,
+        advice: ADVICE,
+    };
     if args.json {
         super::print_json(&DiffJson::new(&answers))?;
     } else {
@@ -42,6 +48,10 @@ impl Open {
         let trace = &self.recording.trace;
         let positions = devices(&self.name, trace, only)?;
         Ok(positions.into_iter().filter(|&position| trace.devices[position].was_used()).collect())
+    }
+
+    fn devices<'t>(&'t self, positions: &'t [usize]) -> Devices<'t> {
+        Devices { trace: &self.recording.trace, frames: &self.frames, positions }
     }
 
     fn compared(&self) -> Compared<'_> {

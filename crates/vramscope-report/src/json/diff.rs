@@ -1,9 +1,10 @@
 //! `vramscope diff --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, Peaks};
+use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, Peaks, SettingDifference};
 use vramscope_trace::Event;
 
+use super::difference::{BothJson, DifferenceJson};
 use crate::answers::{Compared, DiffAnswers};
 
 /// `vramscope diff --json`.
@@ -15,25 +16,24 @@ pub struct DiffJson {
     devices: Vec<DeviceDiffJson>,
     /// Devices that only the one or the other used.
     only: BothJson<Vec<i64>>,
+    /// Settings of the allocator that differ.
+    settings: Vec<SettingJson>,
 }
 
-/// The same of each of two recordings.
+/// A setting, in the words of `PYTORCH_CUDA_ALLOC_CONF`; null where nothing says it.
 #[derive(Debug, Serialize)]
-struct BothJson<T> {
-    a: T,
-    b: T,
-}
-
-impl<T> From<Both<T>> for BothJson<T> {
-    fn from(both: Both<T>) -> Self {
-        Self { a: both.a, b: both.b }
-    }
+struct SettingJson {
+    key: String,
+    a: Option<String>,
+    b: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct DeviceDiffJson {
     device: i64,
     same: bool,
+    #[serde(flatten)]
+    difference: DifferenceJson,
     same_events: bool,
     events: BothJson<usize>,
     same_events_at_start: usize,
@@ -80,6 +80,7 @@ impl DiffJson {
                 .map(|device| DeviceDiffJson::new(device, &answers.recordings))
                 .collect(),
             only: answers.only.clone().into(),
+            settings: answers.settings.iter().map(setting).collect(),
         }
     }
 }
@@ -97,10 +98,11 @@ impl DeviceDiffJson {
             first: events(changed.first),
         };
         let first = Some(diff.same_at_start);
-        let peak = |of: fn(&Peaks) -> u64| diff.peaks.map(of).into();
+        let peak = |of: fn(&Peaks) -> u64| diff.difference.peaks.map(of).into();
         Self {
             device: diff.device,
             same: diff.is_same(),
+            difference: DifferenceJson::new(&diff.difference, &recordings.map(Compared::names)),
             same_events: diff.has_same_events(),
             events: diff.events.into(),
             same_events_at_start: diff.same_at_start,
@@ -123,4 +125,8 @@ impl EventJson {
         let Event { action, size, stack, .. } = of.event(device, number)?;
         Some(Self { event: number, action: action.name(), bytes: size, key: of.names().place(stack).into() })
     }
+}
+
+fn setting(of: &SettingDifference) -> SettingJson {
+    SettingJson { key: of.key.clone(), a: of.values.a.clone(), b: of.values.b.clone() }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod difference;
 mod fragmentation;
 mod holders;
 mod info;
@@ -18,6 +19,7 @@ mod writer;
 
 pub use check::CheckJson;
 pub use diff::DiffJson;
+pub use difference::DifferenceJson;
 pub use holders::HoldersJson;
 pub use info::InfoJson;
 pub use leaks::LeaksJson;

@@ -1,11 +1,27 @@
-//! What two recordings have in common, and where they part.
+//! What changed between two recordings, and where their events part.
 
-use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, Peaks, Recorder};
+use unicode_width::UnicodeWidthStr as _;
+use vramscope_analysis::{
+    Both, ChangedEvents, DeviceDiff, Finding, Fragmentation, LineDifference, Peaks, Recorder, Side,
+};
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
 
-use super::page::{BAD, DIM, GOOD, Page, TextOptions};
+use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::answers::{Compared, DiffAnswers};
+use crate::changes;
+use crate::fit::fit;
+use crate::names::Names;
 use crate::shown::Shown;
+use crate::verdicts::quality;
+
+/// Lines below each thing that changed.
+const LINES: usize = 3;
+
+/// Where recordings are compared without another choice.
+const AT_PEAK: &str = "At the peak";
+
+/// Columns of the bytes in front of a row.
+const BYTES: usize = 14;
 
 /// Two recordings side by side, as text with ANSI styles.
 pub fn diff(answers: &DiffAnswers<'_>, options: TextOptions) -> String {
@@ -15,20 +31,28 @@ pub fn diff(answers: &DiffAnswers<'_>, options: TextOptions) -> String {
         page.line(format!("{DIM}{name}  {}{DIM:#}", Shown::of(of.file)));
     }
     for device in &answers.devices {
-        page.device_diff(device, &answers.recordings);
+        page.device_diff(device, answers);
     }
     for (name, other, devices) in [("A", "B", &answers.only.a), ("B", "A", &answers.only.b)] {
         for device in devices {
             page.line(format!("\nDevice {device} was used in {name}, and not in {other}."));
         }
     }
+    page.changed_settings(answers);
     page.out
 }
 
 impl Page<'_> {
-    fn device_diff(&mut self, device: &DeviceDiff, recordings: &Both<Compared<'_>>) {
+    fn device_diff(&mut self, device: &DeviceDiff, answers: &DiffAnswers<'_>) {
+        let recordings = &answers.recordings;
+        let names = recordings.map(Compared::names);
+        let difference = &device.difference;
         self.line("");
-        self.diff_verdict(device);
+        if !device.is_same() {
+            self.what_changed(device, answers, &names);
+        } else {
+            self.diff_verdict(device);
+        }
         self.heading(&format!(
             "{:<20}{:>16}{:>16}{:>18}",
             format!("Device {}", device.device),
@@ -36,21 +60,146 @@ impl Page<'_> {
             "B",
             "difference"
         ));
-        self.diff_counts("events", device.events);
         for (name, peak) in [
             ("peak requested", (|p: &Peaks| p.requested.bytes) as fn(&Peaks) -> u64),
             ("peak allocated", |p| p.allocated.bytes),
             ("peak active", |p| p.active.bytes),
             ("peak reserved", |p| p.reserved.bytes),
         ] {
-            self.diff_bytes(name, device.peaks.map(peak));
+            self.diff_bytes(name, difference.peaks.map(peak));
         }
         self.diff_bytes("allocated at the end", device.end.map(|end| end.allocated));
         self.diff_bytes("reserved at the end", device.end.map(|end| end.reserved));
         self.diff_counts("segments at the end", device.end.map(|end| end.segments));
+        self.diff_counts("out of memory", difference.ooms);
+        if device.is_same() {
+            return;
+        }
+        self.held(device, answers.at.as_deref(), &names);
+        self.heading("Event by event");
+        self.diff_verdict(device);
+        self.diff_counts("events", device.events);
         if !device.has_same_events() {
             self.first_difference(device, recordings);
             self.changed_events(device, recordings);
+        }
+        self.diff_notes(device, answers);
+    }
+
+    /// The ranked list: each with its lines.
+    fn what_changed(&mut self, device: &DeviceDiff, answers: &DiffAnswers<'_>, names: &Both<Names<'_>>) {
+        let difference = &device.difference;
+        let at = answers.at.as_deref().unwrap_or(AT_PEAK);
+        self.styled_words(BAD, &changes::verdict(difference, at));
+        for side in Side::BOTH
+            .into_iter()
+            .filter(|&side| *difference.ooms.of(side) > *difference.ooms.of(side.other()))
+        {
+            let times = counted(*difference.ooms.of(side) as u64, "request");
+            let text =
+                format!("{times} failed in {}: what it would have needed is not known.", changes::side(side));
+            self.words(0, &text);
+        }
+        if difference.findings.is_empty() {
+            return;
+        }
+        self.heading("What changed, most telling first");
+        let is_told = |finding: &&Finding| finding.counts || finding.difference() == 0;
+        let (told, rest): (Vec<&Finding>, Vec<&Finding>) = difference.findings.iter().partition(is_told);
+        for finding in told.iter().take(self.options.top) {
+            let by = finding.difference();
+            let by = if by == 0 { String::new() } else { signed_bytes(by) };
+            self.hanging(&format!("{by:>BYTES$}  "), &changes::finding(finding, names));
+            if finding.lines.len() > 1 || finding.cause.explains() {
+                self.difference_rows(&finding.lines, names, LINES, BYTES + 2);
+            }
+        }
+        self.more_rows(told.len().saturating_sub(self.options.top), BYTES + 2);
+        let rest: i64 = rest.iter().map(|finding| finding.difference()).sum();
+        let rest = match rest {
+            0 => "Everything else is as it was.".to_owned(),
+            rest => format!(
+                "Everything else: {} in all, in parts of less than one percent each.",
+                signed_bytes(rest)
+            ),
+        };
+        self.words(BYTES + 2, &rest);
+    }
+
+    /// What is allocated at the moments that are compared, by category and by line.
+    fn held(&mut self, device: &DeviceDiff, at: Option<&str>, names: &Both<Names<'_>>) {
+        let difference = &device.difference;
+        self.heading(&format!("{:<20}{:>16}{:>16}{:>18}", at.unwrap_or(AT_PEAK), "A", "B", "difference"));
+        for of in &difference.categories {
+            self.diff_bytes(of.category.name(), of.held.map(|held| held.bytes));
+        }
+        self.diff_bytes("allocated", difference.counters.map(|counters| counters.allocated));
+        let rounding = |f: &Option<Fragmentation>| f.as_ref().map_or(0, |f| f.internal);
+        self.diff_bytes("  lost to rounding", difference.fragmentation.map(rounding));
+        let between = |f: &Option<Fragmentation>| f.as_ref().map_or(0, |f| f.external);
+        self.diff_bytes("reserved and free", difference.fragmentation.map(between));
+        let differing: Vec<LineDifference> =
+            difference.lines.iter().copied().filter(|line| line.held.a.bytes != line.held.b.bytes).collect();
+        if !differing.is_empty() {
+            self.line(format!("{DIM}by line{DIM:#}"));
+            self.difference_rows(&differing, names, self.options.top, 0);
+        }
+    }
+
+    fn difference_rows(
+        &mut self,
+        lines: &[LineDifference],
+        names: &Both<Names<'_>>,
+        top: usize,
+        indent: usize,
+    ) {
+        for line in lines.iter().take(top) {
+            let by = changes::difference(line.held.map(|held| held.bytes));
+            let amounts = changes::amounts(line);
+            let room = self.options.width.saturating_sub(indent + BYTES + 4 + amounts.width()).max(16);
+            let label = fit(&changes::line(line, names), room);
+            self.line(format!("{:indent$}{by:>BYTES$}  {BOLD}{label}{BOLD:#}  {DIM}{amounts}{DIM:#}", ""));
+        }
+        self.more_rows(lines.len().saturating_sub(top), indent + BYTES + 2);
+    }
+
+    fn more_rows(&mut self, more: usize, indent: usize) {
+        if more > 0 {
+            self.line(format!("{:indent$}{DIM}... {} more{DIM:#}", "", count(more)));
+        }
+    }
+
+    fn changed_settings(&mut self, answers: &DiffAnswers<'_>) {
+        if answers.settings.is_empty() {
+            return;
+        }
+        self.heading("Settings of the allocator that differ");
+        for setting in &answers.settings {
+            let value = |value: &Option<String>| Shown::of(value.as_deref().unwrap_or("not set")).to_string();
+            let values = setting.values.map(value);
+            self.words(2, &format!("{}: {} in A, {} in B", Shown::of(&setting.key), values.a, values.b));
+        }
+    }
+
+    /// What makes the numbers less than certain.
+    fn diff_notes(&mut self, device: &DeviceDiff, answers: &DiffAnswers<'_>) {
+        let of = |side: Side| {
+            let of = answers.recordings.of(side);
+            let overflowed = of.names().overflowed(device.device);
+            let doubts = quality(
+                device.difference.quality.of(side),
+                overflowed,
+                Recorder::of(of.recording),
+                &answers.advice,
+            );
+            doubts.into_iter().map(move |doubt| format!("Of {}: {doubt}", changes::side(side)))
+        };
+        let notes: Vec<String> = Side::BOTH.into_iter().flat_map(of).collect();
+        if !notes.is_empty() {
+            self.heading("How far to trust these numbers");
+        }
+        for note in notes {
+            self.words(2, &note);
         }
     }
 

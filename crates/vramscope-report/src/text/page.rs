@@ -72,6 +72,13 @@ impl<'r> Page<'r> {
         let _ = writeln!(self.out, "{:indent$}{row}", "");
     }
 
+    /// Words behind a prefix, every row indented by its columns, which are as many as its bytes.
+    pub(super) fn hanging(&mut self, prefix: &str, text: &str) {
+        let start = self.out.len();
+        self.words(prefix.len(), text);
+        self.out.replace_range(start..start + prefix.len(), prefix);
+    }
+
     pub(super) fn heading(&mut self, text: &str) {
         let _ = writeln!(self.out, "\n{BOLD}{text}{BOLD:#}");
     }

@@ -76,9 +76,13 @@ impl TorchSettings {
 
     /// The text that sets them.
     pub fn to_conf(&self) -> String {
-        let known = self.items().map(|(_, key, value)| format!("{key}:{value}"));
-        let other = self.other.iter().map(|(key, value)| format!("{key}:{value}"));
-        known.chain(other).collect::<Vec<_>>().join(",")
+        self.in_conf().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// Each setting that has a value, as key and value of a configuration text.
+    pub fn in_conf(&self) -> impl Iterator<Item = (&str, String)> {
+        let known = self.items().map(|(_, key, value)| (key, value));
+        known.chain(self.other.iter().map(|(key, value)| (key.as_str(), value.clone())))
     }
 
     /// What decides nothing about blocks of device memory, as key and value of a configuration text.

@@ -1,0 +1,310 @@
+//! What two recordings hold at a moment of each, stack by stack.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+use vramscope_trace::{Category, FrameId, StackId};
+
+use super::marks::{Marks, Reader};
+use crate::both::{Both, Side};
+use crate::frames::{Code, Frames};
+use crate::history::{Allocation, History, Origin};
+use crate::leaks::{LeakSuspect, leak_suspects};
+use crate::moment::Moment;
+use crate::places::{Coded, PlaceId, Places};
+use crate::purposes::Purposes;
+
+/// The most frames by which stacks are told apart, innermost first: recursion without an end makes a million of them.
+const MOST_FRAMES: usize = 100;
+
+/// Some allocations, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Bytes of their blocks.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub requested: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Amount {
+    pub(super) fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.requested += other.requested;
+        self.count += other.count;
+    }
+
+    /// Bytes that each asked for, on average.
+    fn each(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.requested as f64 / self.count as f64)
+    }
+}
+
+/// Allocations of one stack in two recordings, and of one category where both know theirs.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    /// Its number among [`Evidence::stacks`].
+    pub(super) stack: usize,
+    /// One stack of each recording that it is made of.
+    pub(super) stacks: Both<Option<StackId>>,
+    /// The line to name it by.
+    pub(super) line: Option<PlaceId>,
+    /// Only the frees of what was live before recording were recorded: the stack is theirs.
+    pub(super) freed_there: bool,
+    pub(super) category: Option<Category>,
+    /// Allocated at the moment that is compared.
+    pub(super) held: Both<Amount>,
+    /// Allocated in the whole recording.
+    pub(super) made: Both<Amount>,
+    /// Part of `held` that lives through most of the recording.
+    pub(super) kept: Both<u64>,
+    /// How large its allocations are, as was asked for.
+    pub(super) sizes: Both<Sizes>,
+}
+
+/// Different sizes, in bytes; once there are very many no more are added.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sizes(BTreeSet<u64>);
+
+impl Sizes {
+    /// Real programs ask for few sizes at one place, but for some of any length.
+    const MOST: usize = 64;
+
+    fn add(&mut self, size: u64) {
+        if self.0.len() <= Self::MOST {
+            self.0.insert(size);
+        }
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        other.0.iter().for_each(|&size| self.add(size));
+    }
+
+    /// The sizes that are known.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().copied()
+    }
+
+    /// Every size, where they are not too many.
+    fn all(&self) -> Option<&BTreeSet<u64>> {
+        (self.0.len() <= Self::MOST).then_some(&self.0)
+    }
+}
+
+/// Two factors are the same, but for what rounding makes of them.
+pub(super) fn alike(a: f64, b: f64) -> bool {
+    (a / b).ln().abs() < 0.02
+}
+
+impl Row {
+    fn new(stack: usize, line: Option<PlaceId>, freed_there: bool, category: Option<Category>) -> Self {
+        let (stacks, held, made, kept, sizes) = Default::default();
+        Self { stack, stacks, line, freed_there, category, held, made, kept, sizes }
+    }
+
+    /// Bytes that the second recording holds more.
+    pub(super) fn difference(&self) -> i64 {
+        self.held.map(|held| held.bytes).difference()
+    }
+
+    /// How many times as large its allocations are in the second recording, on average over the run; `None` where one of
+    /// the two has none.
+    pub(super) fn growth_of_each(&self) -> Option<f64> {
+        let each = |side| self.made.of(side).each().or_else(|| self.held.of(side).each());
+        match (each(Side::A)?, each(Side::B)?) {
+            (a, b) if a > 0.0 && b > 0.0 => Some(b / a),
+            _ => None,
+        }
+    }
+
+    /// Some of its allocations are larger in the second recording by one of these factors, and the others are as large in
+    /// both.
+    pub(super) fn grows_in_part(&self, factors: &[f64]) -> bool {
+        let (Some(a), Some(b)) = (self.sizes.a.all(), self.sizes.b.all()) else { return false };
+        let is_larger = |&size: &u64| {
+            let by = |&factor: &f64| a.iter().any(|&from| alike(size as f64 / from as f64, factor));
+            factors.iter().any(by)
+        };
+        a != b && b.iter().all(|size| a.contains(size) || is_larger(size)) && b.iter().any(is_larger)
+    }
+}
+
+/// One of two recordings at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SideAt<'h> {
+    pub(super) history: &'h History,
+    pub(super) frames: &'h Frames,
+    pub(super) purposes: &'h Purposes,
+    pub(super) moment: Moment,
+}
+
+impl<'h> SideAt<'h> {
+    fn coded(&self) -> Coded<'h> {
+        Coded { trace: self.history.trace(), frames: self.frames }
+    }
+
+    /// The frames that a stack is told by, innermost first: those of Python, where it has any.
+    fn telling(&self, stack: StackId) -> Vec<FrameId> {
+        let frames = self.history.trace().stacks.get(stack);
+        let python = frames.iter().copied().filter(|&frame| self.frames.code(frame) != Code::Native);
+        let python: Vec<FrameId> = python.take(MOST_FRAMES).collect();
+        if python.is_empty() { frames.iter().copied().take(MOST_FRAMES).collect() } else { python }
+    }
+}
+
+/// What is known of two recordings, of which the rules say what made the difference.
+#[derive(Debug)]
+pub(super) struct Evidence {
+    pub(super) rows: Vec<Row>,
+    /// Every stack, innermost place first; one is empty.
+    pub(super) stacks: Vec<Vec<PlaceId>>,
+    /// What the frames of each stack tell.
+    pub(super) marks: Vec<Marks>,
+    pub(super) places: Places,
+    /// Lines suspected of a leak.
+    pub(super) leaks: Both<Vec<(PlaceId, LeakSuspect)>>,
+    /// The recordings in which each line, or place of a free, occurs at all.
+    pub(super) lines: HashMap<(Option<PlaceId>, bool), Both<bool>>,
+    /// Both recordings tell what memory is for.
+    pub(super) has_categories: bool,
+}
+
+/// Allocations of one recording that belong together.
+type Key = (Option<StackId>, bool, Option<Category>);
+
+impl Evidence {
+    pub(super) fn of(at: Both<SideAt<'_>>) -> Self {
+        let has_categories = Side::BOTH.iter().all(|&side| tells_categories(at.of(side)));
+        let sums = at.map(|at| sums(at, has_categories));
+        let telling: Both<HashMap<StackId, Vec<FrameId>>> =
+            Both { a: telling(&at.a, &sums.a), b: telling(&at.b, &sums.b) };
+        let own = |side: Side, stack| at.of(side).frames.own_frame(at.of(side).history.trace(), stack);
+        let used = |side: Side| {
+            let frames = telling.of(side).iter();
+            let mut frames: Vec<FrameId> =
+                frames.flat_map(|(&stack, frames)| frames.iter().copied().chain(own(side, stack))).collect();
+            frames.sort_unstable();
+            frames.dedup();
+            frames
+        };
+        let places = Places::of(at.map(SideAt::coded), &Both { a: used(Side::A), b: used(Side::B) });
+        let mut this = Self {
+            rows: Vec::new(),
+            stacks: Vec::new(),
+            marks: Vec::new(),
+            leaks: Both { a: suspects(&at.a, &places, Side::A), b: suspects(&at.b, &places, Side::B) },
+            places,
+            lines: HashMap::new(),
+            has_categories,
+        };
+        let mut known: HashMap<Vec<PlaceId>, usize> = HashMap::new();
+        let mut index: HashMap<(usize, Option<PlaceId>, bool, Option<Category>), usize> = HashMap::new();
+        for side in Side::BOTH {
+            for &((stack, freed_there, category), ref sum) in sums.of(side) {
+                let frames = stack.and_then(|stack| telling.of(side).get(&stack));
+                let frames = frames.into_iter().flatten();
+                let key: Vec<PlaceId> = frames.filter_map(|&frame| this.places.place(side, frame)).collect();
+                let number = *known.entry(key).or_insert_with_key(|key| {
+                    this.stacks.push(key.clone());
+                    this.stacks.len() - 1
+                });
+                let line = stack.and_then(|stack| own(side, stack));
+                let line = line.and_then(|frame| this.places.place(side, frame));
+                let row = *index.entry((number, line, freed_there, category)).or_insert_with(|| {
+                    this.rows.push(Row::new(number, line, freed_there, category));
+                    this.rows.len() - 1
+                });
+                *this.lines.entry((line, freed_there)).or_default().of_mut(side) = true;
+                let row = &mut this.rows[row];
+                let shown = row.stacks.of_mut(side);
+                *shown = (*shown).max(stack);
+                row.held.of_mut(side).add(sum.held);
+                row.made.of_mut(side).add(sum.made);
+                *row.kept.of_mut(side) += sum.kept;
+                row.sizes.of_mut(side).add_all(&sum.sizes);
+            }
+        }
+        let mut reader = Reader::of(&this.places);
+        this.marks = this.stacks.iter().map(|stack| reader.read(stack)).collect();
+        this
+    }
+
+    pub(super) fn marks(&self, row: &Row) -> &Marks {
+        &self.marks[row.stack]
+    }
+
+    /// The stack of a row, innermost place first.
+    pub(super) fn stack(&self, row: &Row) -> &[PlaceId] {
+        &self.stacks[row.stack]
+    }
+
+    /// What rows hold in one recording.
+    pub(super) fn held(&self, rows: impl Iterator<Item = usize>) -> Both<Amount> {
+        let mut sum = Both::<Amount>::default();
+        for row in rows {
+            for side in Side::BOTH {
+                sum.of_mut(side).add(*self.rows[row].held.of(side));
+            }
+        }
+        sum
+    }
+}
+
+/// What most of the bytes are for is known.
+fn tells_categories(at: &SideAt<'_>) -> bool {
+    let held = || at.history.allocated_at(at.moment);
+    let is_told = |allocation: &&Allocation| {
+        !matches!(at.purposes.category(allocation), Category::Preexisting | Category::Unknown)
+    };
+    let told: u64 = held().filter(is_told).map(|a| a.size).sum();
+    let all: u64 = held().map(|a| a.size).sum();
+    told > all / 2
+}
+
+/// What one recording tells of allocations that belong together.
+#[derive(Debug, Clone, Default)]
+struct Sum {
+    held: Amount,
+    made: Amount,
+    kept: u64,
+    sizes: Sizes,
+}
+
+/// Every sum, in an order that repeats.
+fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
+    let trace = at.history.trace();
+    let mut sums: HashMap<Key, Sum> = HashMap::new();
+    for allocation in &at.history.allocations {
+        let Allocation { size: bytes, requested, .. } = *allocation;
+        let stack = allocation.stack.filter(|&stack| !trace.stacks.get(stack).is_empty());
+        let category = has_categories.then(|| at.purposes.category(allocation));
+        let sum = sums.entry((stack, allocation.origin == Origin::FreeOnly, category)).or_default();
+        let amount = Amount { bytes, requested, count: 1 };
+        sum.sizes.add(requested);
+        if allocation.origin == Origin::Recorded {
+            sum.made.add(amount);
+        }
+        if allocation.is_allocated_at(at.moment) {
+            sum.held.add(amount);
+            let life = allocation.freed.min(at.history.end()).index() - allocation.from.index();
+            if life >= at.history.end().index().div_ceil(2) {
+                sum.kept += bytes;
+            }
+        }
+    }
+    let mut sums: Vec<(Key, Sum)> = sums.into_iter().collect();
+    sums.sort_unstable_by_key(|(key, _)| *key);
+    sums
+}
+
+/// The frames that tell each stack.
+fn telling(at: &SideAt<'_>, sums: &[(Key, Sum)]) -> HashMap<StackId, Vec<FrameId>> {
+    sums.iter().filter_map(|&((stack, ..), _)| Some((stack?, at.telling(stack?)))).collect()
+}
+
+/// The lines of one recording that are suspected of a leak.
+fn suspects(at: &SideAt<'_>, places: &Places, side: Side) -> Vec<(PlaceId, LeakSuspect)> {
+    let suspects = leak_suspects(at.history, at.frames).into_iter();
+    suspects.filter_map(|suspect| Some((places.place(side, suspect.line)?, suspect))).collect()
+}

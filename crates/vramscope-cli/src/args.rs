@@ -711,7 +711,7 @@ fn values(text: &str) -> Result<Values, String> {
     }
 }
 
-/// What two recordings of a program have in common, event by event, and where they part
+/// What changed between two recordings of a program: what the second holds more of, and why
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope diff before.pickle after.pickle
@@ -726,7 +726,7 @@ pub(crate) struct DiffArgs {
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
-    /// Rows of what differs [default: 10; with --json all]
+    /// Rows of each list [default: 10; with --json all]
     #[arg(long, value_name = "N", conflicts_with = "json")]
     pub(crate) top: Option<usize>,
     /// Print JSON

@@ -390,7 +390,7 @@ fn model(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     let of = |categories: &[Category]| {
         rows(evidence, left, |row| row.category.is_some_and(|category| categories.contains(&category)))
     };
-    let Some(parameters) = parameters(evidence).filter(|of| of.a.bytes != of.b.bytes) else {
+    let Some(parameters) = parameters(evidence).filter(|of| of.a.requested != of.b.requested) else {
         return Vec::new();
     };
     vec![Found { cause: Cause::Model { parameters }, rows: of(&OF_MODEL) }]
@@ -458,7 +458,7 @@ fn scaled(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
         squared: rows_by.iter().filter(|&&row| is_squared(&evidence.rows[row])).count(),
         same_count: rows_by.iter().all(is_same_count),
         same_kept: stays.iter().map(|&row| evidence.rows[row].kept.a).sum(),
-        same_parameters: parameters(evidence).is_some_and(|of| of.a.bytes == of.b.bytes),
+        same_parameters: parameters(evidence).is_some_and(|of| of.a.requested == of.b.requested),
     };
     vec![Found { cause, rows: rows_by }]
 }

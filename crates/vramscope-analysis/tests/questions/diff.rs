@@ -1,15 +1,24 @@
 //! Two recordings side by side.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use serde_json::Value;
-use vramscope_analysis::{Both, DeviceDiff};
-use vramscope_trace::Action;
+use vramscope_analysis::{Both, DeviceDiff, DeviceRecording, Frames};
+use vramscope_trace::{Action, Trace};
 
 use crate::{at_line, defaults, event, recording, segment};
 
 fn diff(a: Vec<Value>, b: Vec<Value>) -> DeviceDiff {
     let [a, b] = [a, b].map(|events| recording(events, Vec::new(), defaults()));
-    DeviceDiff::of(Both { a: &a, b: &b }, Both { a: 0, b: 0 })
+    of(&a, &b)
+}
+
+fn of(a: &Arc<Trace>, b: &Arc<Trace>) -> DeviceDiff {
+    let frames = Both { a: Frames::of(a), b: Frames::of(b) };
+    let a = DeviceRecording { trace: a, position: 0, frames: &frames.a };
+    let b = DeviceRecording { trace: b, position: 0, frames: &frames.b };
+    DeviceDiff::of(Both { a, b }, &|_| None)
 }
 
 /// A block that comes and goes.
@@ -79,12 +88,12 @@ fn what_one_has_more_of_is_told_with_its_first_event() {
 
 #[test]
 fn the_end_counts_beside_the_events() {
-    let of = |reserved| {
+    let recorded = |reserved| {
         let held = segment(0x10_0000, reserved, "small", &[(0x10_0000, 512, 512, "active_allocated")]);
         recording(vec![event("alloc", 0x10_0000, 512)], vec![held], defaults())
     };
-    let (a, b) = (of(2 << 20), of(4 << 20));
-    let diff = DeviceDiff::of(Both { a: &a, b: &b }, Both { a: 0, b: 0 });
+    let (a, b) = (recorded(2 << 20), recorded(4 << 20));
+    let diff = of(&a, &b);
     assert!(diff.has_same_events() && !diff.is_same());
     assert_eq!(diff.end.map(|end| end.reserved), Both { a: 2 << 20, b: 4 << 20 });
 }

@@ -4,6 +4,7 @@
 mod budgets;
 mod counters;
 mod diff;
+mod difference;
 mod explained;
 mod leaks;
 mod names;

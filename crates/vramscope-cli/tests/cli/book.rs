@@ -20,10 +20,10 @@ fn folder() -> tempfile::TempDir {
         ("snapshot.pickle", "oom.pickle"),
         ("run.pickle", "oom.pickle"),
         ("main.pickle", "oom.pickle"),
-        ("before.pickle", "leak.pickle"),
-        ("after.pickle", "oom.pickle"),
+        ("before.pickle", "../crates/vramscope-cli/tests/cli/diff/tagged-base.pickle.zst"),
+        ("after.pickle", "../crates/vramscope-cli/tests/cli/diff/tagged-batch.pickle.zst"),
     ] {
-        fs::copy(examples.join(recording), folder.path().join(name)).unwrap();
+        fs::copy(root().join("examples").join(recording), folder.path().join(name)).unwrap();
     }
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
     let stream_to = Some(folder.path().join("run.vramscope"));

@@ -4,6 +4,7 @@
 mod bad_input;
 #[cfg(unix)]
 mod book;
+mod changed;
 mod check;
 mod data;
 mod diff;

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    Both, ChangedEvents, DeviceDiff, Finding, Fragmentation, LineDifference, Peaks, Recorder, Side,
+    Both, Cause, ChangedEvents, DeviceDiff, Finding, Fragmentation, LineDifference, Peaks, Recorder, Side,
 };
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
 
@@ -104,7 +104,9 @@ impl Page<'_> {
             return;
         }
         self.heading("What changed, most telling first");
-        let is_told = |finding: &&Finding| finding.counts || finding.difference() == 0;
+        let is_told = |finding: &&Finding| {
+            finding.counts || finding.difference() == 0 || matches!(finding.cause, Cause::Leak(_))
+        };
         let (told, rest): (Vec<&Finding>, Vec<&Finding>) = difference.findings.iter().partition(is_told);
         for finding in told.iter().take(self.options.top) {
             let by = finding.difference();

@@ -1,0 +1,110 @@
+//! `vramscope diff` of recordings of real PyTorch that differ by one known change: `diff/record.sh` made them.
+
+use serde_json::Value;
+
+use crate::{root, run};
+
+/// What `vramscope diff --json` says of the device of two recordings.
+fn difference(a: &str, b: &str) -> Value {
+    let file = |name: &str| {
+        let path = root().join(format!("crates/vramscope-cli/tests/cli/diff/{name}.pickle.zst"));
+        path.to_str().unwrap().to_owned()
+    };
+    let output = run(&["diff", &file(a), &file(b), "--json"]);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(1), 0), "{a} and {b}");
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["devices"][0].take()
+}
+
+fn amount(of: &Value) -> (u64, u64) {
+    (of["a"].as_u64().unwrap(), of["b"].as_u64().unwrap())
+}
+
+/// Asks of recordings with and without tags, and with stacks of Python alone and with those of C++, too.
+fn each_kind(change: &str, is_named_first: impl Fn(&Value, &Value)) {
+    for kind in ["tagged", "plain", "all"] {
+        let device = difference(&format!("{kind}-base"), &format!("{kind}-{change}"));
+        let first = &device["what_changed"][0];
+        is_named_first(first, &device);
+        // What was found adds up to all that differs.
+        let found = device["what_changed"].as_array().unwrap().iter().filter(|of| of["kind"] != "unused");
+        let found: i64 = found.map(|of| of["difference_bytes"].as_i64().unwrap()).sum();
+        let (a, b) = amount(&device["allocated_bytes"]);
+        assert_eq!(found, b as i64 - a as i64, "{kind} {change}");
+        let (a, b) = (&device["peak_allocated_bytes"], &device["allocated_bytes"]);
+        assert_eq!(a, b, "{kind} {change}");
+    }
+}
+
+/// The first finding is most of what differs.
+fn is_most(first: &Value, device: &Value) {
+    let (a, b) = amount(&device["allocated_bytes"]);
+    let of = first["difference_bytes"].as_i64().unwrap();
+    let all = b as i64 - a as i64;
+    assert!(of.signum() == all.signum() && of.abs() * 10 >= all.abs() * 9, "{of} of {all}: {first:#}");
+}
+
+#[test]
+fn a_larger_batch() {
+    each_kind("batch", |first, device| {
+        assert_eq!((&first["kind"], first["factor"].as_f64().unwrap().round()), (&"scaled".into(), 2.0));
+        assert!(first["text"].as_str().unwrap().contains("a larger batch"), "{first:#}");
+        is_most(first, device);
+    });
+}
+
+#[test]
+fn checkpointing() {
+    each_kind("checkpoint", |first, device| {
+        assert_eq!(first["kind"], "recomputed");
+        assert!(
+            first["text"].as_str().unwrap().starts_with("B runs parts of its forward pass again"),
+            "{first:#}"
+        );
+        is_most(first, device);
+    });
+}
+
+#[test]
+fn another_optimizer() {
+    each_kind("adamw", |first, device| {
+        assert_eq!(first["kind"], "optimizer");
+        assert!(first["text"].as_str().unwrap().contains("in B torch/optim/adam.py"), "{first:#}");
+        is_most(first, device);
+        // Two states of 32 bits for each of the parameters, and a count of steps on the host.
+        let state =
+            device["categories"].as_array().unwrap().iter().find(|of| of["category"] == "optimizer_state");
+        let parameters =
+            device["categories"].as_array().unwrap().iter().find(|of| of["category"] == "parameter");
+        let (before, after) = amount(&state.unwrap()["bytes"]);
+        assert_eq!((before, after), (0, 2 * amount(&parameters.unwrap()["bytes"]).0));
+    });
+}
+
+#[test]
+fn a_leak() {
+    each_kind("leak", |first, device| {
+        assert_eq!(first["kind"], "leak");
+        let leaks = first["leaks"]["b"].as_array().unwrap();
+        assert_eq!((first["leaks"]["a"].as_array().unwrap().len(), leaks.len()), (0, 1));
+        // One block of each of ten steps.
+        assert_eq!(leaks[0]["kept"], 10, "{first:#}");
+        assert!(leaks[0]["key"].as_str().unwrap().ends_with("forward"), "{first:#}");
+        is_most(first, device);
+    });
+}
+
+/// The program was edited between the two, so that its lines have moved.
+#[test]
+fn a_larger_batch_of_an_edited_program() {
+    let device = difference("tagged-base", "edited-batch");
+    let first = &device["what_changed"][0];
+    assert_eq!((&first["kind"], first["factor"].as_f64().unwrap().round()), (&"scaled".into(), 2.0));
+    is_most(first, &device);
+}
+
+#[test]
+fn what_a_user_sees() {
+    let folder = "crates/vramscope-cli/tests/cli/diff";
+    let [a, b] = ["tagged-base", "tagged-batch"].map(|name| format!("{folder}/{name}.pickle.zst"));
+    insta_cmd::assert_cmd_snapshot!(crate::vramscope(&["diff", &a, &b, "--top", "4"]));
+}

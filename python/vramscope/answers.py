@@ -446,11 +446,90 @@ class ChangedEvents(TypedDict):
     first: DiffEvents
 
 
+class OptionalNumbers(TypedDict):
+    """A number of each of two recordings; None where it is not known."""
+
+    a: int | None
+    b: int | None
+
+
+class LineDifference(TypedDict):
+    """What a line holds in two recordings; `only_in` is the one that alone has it."""
+
+    key: str
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    allocations: Numbers
+    only_in: Literal["a", "b"] | None
+
+
+class StackDifference(TypedDict):
+    """What a stack holds in two recordings."""
+
+    stack: list[Frame]
+    category: str | None
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    allocations: Numbers
+
+
+class CategoryDifference(TypedDict):
+    """What a category holds in two recordings."""
+
+    category: str
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+
+
+class DifferenceLeak(TypedDict):
+    """A line whose allocations pile up."""
+
+    key: str
+    allocations: int
+    kept: int
+    kept_bytes: int
+
+
+class DifferenceLeaks(TypedDict):
+    """The lines of each of two recordings whose allocations pile up."""
+
+    a: list[DifferenceLeak]
+    b: list[DifferenceLeak]
+
+
+class Finding(TypedDict):
+    """One thing that changed between two recordings."""
+
+    kind: str
+    explains: bool
+    text: str
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    counts: bool
+    categories: list[CategoryDifference]
+    lines: list[LineDifference]
+    leaks: NotRequired[DifferenceLeaks]
+    factor: NotRequired[float]
+
+
 class DeviceDiff(TypedDict):
     """One device in two recordings."""
 
     device: int
     same: bool
+    at_event: OptionalNumbers
+    allocated_bytes: Numbers
+    what_changed: list[Finding]
+    categories: list[CategoryDifference]
+    lines: list[LineDifference]
+    stacks: list[StackDifference]
+    internal_fragmentation_bytes: OptionalNumbers
+    external_fragmentation_bytes: OptionalNumbers
+    ooms: Numbers
     same_events: bool
     events: Numbers
     same_events_at_start: int
@@ -480,10 +559,19 @@ class Only(TypedDict):
     b: list[int]
 
 
+class SettingDifference(TypedDict):
+    """A setting of the allocator that differs; None where nothing says it."""
+
+    key: str
+    a: str | None
+    b: str | None
+
+
 class Diff(TypedDict):
-    """What two recordings have in common, and where they part."""
+    """What changed between two recordings, what they have in common, and where they part."""
 
     files: Files
     same: bool
     devices: list[DeviceDiff]
     only: Only
+    settings: list[SettingDifference]

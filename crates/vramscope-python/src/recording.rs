@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tempfile::NamedTempFile;
 use vramscope::analysis::{
-    Both, Cancel, Capacity, DeviceReplay, Facts, Moment, Options, ReplayOptions, Setting, diff_devices,
-    holders_at,
+    Both, Cancel, Capacity, DeviceReplay, Devices, Facts, Moment, Options, ReplayOptions, Setting,
+    changed_settings, diff_devices, holders_at,
 };
 use vramscope::export::{self, Format, Source, Table as Kind};
 use vramscope::report::{
@@ -246,7 +246,7 @@ impl Recording {
         replayed.get_item("devices")?.get_item(0)
     }
 
-    /// Compares with another recording event by event, as `vramscope diff --json`.
+    /// What changed from this recording to another, and where their events part, as `vramscope diff --json`.
     #[pyo3(signature = (other, *, device=None))]
     fn diff<'py>(&self, py: Python<'py>, other: &Self, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
         let both = Both { a: &self.0, b: &other.0 };
@@ -258,12 +258,10 @@ impl Recording {
         let positions = Both { a: used(both.a)?, b: used(both.b)? };
         let b = Arc::clone(&other.0);
         self.json(py, move |a, _| {
-            let devices = |open: &'_ OpenRecording, positions| Devices {
-                trace: &open.recording.trace,
-                frames: open.frames(),
-                positions,
+            let of = Both {
+                a: Devices { trace: &a.recording.trace, frames: a.frames(), positions: &positions.a },
+                b: Devices { trace: &b.recording.trace, frames: b.frames(), positions: &positions.b },
             };
-            let of = Both { a: devices(a, &positions.a), b: devices(&b, &positions.b) };
             let (devices, only) = diff_devices(of, &|_| None);
             let recordings = Both { a, b: &b }.map(|open| Compared {
                 file: &open.name,

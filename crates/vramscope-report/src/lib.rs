@@ -21,8 +21,8 @@ pub use advice::Advice;
 pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers};
 pub use fit::{fit, fit_end};
 pub use json::{
-    CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson, write_json,
-    write_json_line,
+    CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson,
+    write_json, write_json_line,
 };
 pub use junit::junit;
 pub use names::Names;

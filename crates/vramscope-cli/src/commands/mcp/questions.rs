@@ -5,8 +5,8 @@ use regex::Regex;
 use rmcp::model::JsonObject;
 use serde::Serialize;
 use vramscope::analysis::{
-    Both, By, Capacity, DeviceReplay, Facts, HolderKey, Layout, Moment, Options, ReplayOptions, Setting,
-    Summary, diff_devices, holders_at, leak_suspects,
+    Both, By, Capacity, DeviceReplay, Devices, Facts, HolderKey, Layout, Moment, Options, ReplayOptions,
+    Setting, Summary, changed_settings, diff_devices, holders_at, leak_suspects,
 };
 use vramscope::report::{
     Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
@@ -212,8 +212,12 @@ impl Desk {
         if used.a.is_empty() && used.b.is_empty() {
             bail!("{} and {}: nothing was recorded there; there is nothing to compare", a.handle, b.handle);
         }
-        let traces = Both { a: a.trace(), b: b.trace() };
-        let (devices, only) = diff_devices(traces, Both { a: &used.a, b: &used.b });
+        let of = Both {
+            a: Devices { trace: a.trace(), frames: a.frames(), positions: &used.a },
+            b: Devices { trace: b.trace(), frames: b.frames(), positions: &used.b },
+        };
+        let (devices, only) = diff_devices(of, &|_| None);
+        let settings = changed_settings(of.map(|of| &**of.trace));
         let recordings = Both { a: &a, b: &b }.map(|open| Compared {
             file: &open.name,
             recording: &open.recording,
@@ -222,7 +226,14 @@ impl Desk {
         let answer = DiffAnswer {
             a: &a.handle,
             b: &b.handle,
-            answer: DiffJson::new(&DiffAnswers { recordings, devices, only, advice: ADVICE }),
+            answer: DiffJson::new(&DiffAnswers {
+                recordings,
+                devices,
+                only,
+                settings,
+                at: None,
+                advice: ADVICE,
+            }),
         };
         bounded(&answer, limits, LeftOut::default(), MORE)
     }

@@ -81,8 +81,9 @@ impl Tool {
                  for moments other than the peak, as an event that `summary` or `diff` names, or to follow growth through a run."
             }
             Self::Diff => {
-                "Compares two open recordings of the same program, as before and after a change: what is the same, what \
-                 differs, peaks and ends of both. In each pair `a` is the first recording and `b` the second."
+                "Compares two open recordings of the same program, as before and after a change. `what_changed` ranks what made \
+                 the difference (a larger batch, checkpointing, another optimizer, a leak ...) with its evidence; then what they \
+                 hold at their peaks by category, line and stack, and their events. In each pair `a` is the first recording and `b` the second."
             }
             Self::Replay => {
                 "Runs the recorded requests again through an exact model of PyTorch's allocator: would the program have fit with \

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vramscope::analysis::{
     Axis, Both, Budget, BudgetCheck, ByteKind, Capacity, DeviceDiff, DeviceRecording, DeviceReplay, Facts,
-    Frames, Growth, Options, ReplayOptions, Status, Summary, Timeline, Window,
+    Frames, Growth, Options, ReplayOptions, Status, Summary, Timeline, Window, changed_settings,
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
@@ -90,15 +90,28 @@ fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
         device.events = events;
     }
     let of = |other: &Recording| -> Vec<DeviceDiff> {
-        let both = |position| (Both { a: trace, b: &other.trace }, Both { a: position, b: position });
-        (0..trace.devices.len()).map(both).map(|(traces, at)| DeviceDiff::of(traces, at)).collect()
+        let others = Frames::of(&other.trace);
+        let at = |position| Both {
+            a: DeviceRecording { trace, position, frames },
+            b: DeviceRecording { trace: &other.trace, position, frames: &others },
+        };
+        (0..trace.devices.len()).map(|position| DeviceDiff::of(at(position), &|_| None)).collect()
     };
-    assert!(of(again).iter().all(DeviceDiff::is_same), "a recording is as itself");
+    for diff in of(again) {
+        assert!(diff.is_same(), "a recording is as itself");
+        assert!(
+            diff.difference.findings.is_empty(),
+            "and holds what it holds: {:?}",
+            diff.difference.findings
+        );
+    }
     let compared = |recording| Compared { file: "fuzz", recording, frames };
     let answers = DiffAnswers {
         recordings: Both { a: compared(recording), b: compared(&half) },
         devices: of(&half),
         only: Both { a: Vec::new(), b: vec![7] },
+        settings: changed_settings(Both { a: trace, b: &half.trace }),
+        at: None,
         advice: Advice::default(),
     };
     vramscope::report::diff(&answers, TextOptions { width: 100, top: 10, full_stacks: false });

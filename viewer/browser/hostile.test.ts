@@ -22,7 +22,7 @@ async function walk(page: Page): Promise<void> {
   expect(await page.locator('.file-select option').first().textContent()).toContain('<img src=x');
   expect([...shown]).toEqual(expect.arrayContaining(['overview', 'state', 'moment', 'whatif']));
   await show(page, 'timeline');
-  await page.getByRole('combobox', { name: 'Colour' }).selectOption('category');
+  await page.getByRole('combobox', { name: 'Colour' }).selectOption('stack');
   await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();
   const box = await plotBox(page);
   await page.mouse.move(box.x + 0.8 * box.width, box.y + box.height - 20);

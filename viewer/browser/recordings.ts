@@ -83,6 +83,27 @@ export function known(count: number, { times = true, stacks = true } = {}): { fi
   return { file: write('known.json', { segments, device_traces: [trace] }), made };
 }
 
+/** A step of training whose allocations say what they are for, as the Python package writes it. */
+export function told(): { file: string; bytes: Record<'parameter' | 'activation' | 'gradient', number> } {
+  const trace: Entry[] = [];
+  const put = (action: string, address: number, size: number, metadata: string) =>
+    trace.push({ action, addr: BASE + address * MIB, size: size * MIB, stream: 0, user_metadata: metadata });
+  const parameter = 'vramscope:category=parameter;module=net.fc';
+  const activation = 'vramscope:category=activation;module=net.act;phase=forward';
+  const gradient = 'vramscope:category=gradient;module=;phase=backward';
+  put('segment_alloc', 0, 128, parameter);
+  put('alloc', 0, 16, parameter);
+  put('alloc', 16, 64, activation);
+  put('alloc', 80, 16, gradient);
+  put('free_requested', 16, 64, activation);
+  put('free_completed', 16, 64, activation);
+  put('alloc', 16, 32, activation);
+  return {
+    file: write('told.json', { segments: [], device_traces: [trace] }),
+    bytes: { parameter: 16 * MIB, activation: 64 * MIB, gradient: 16 * MIB },
+  };
+}
+
 /** Not even a device. */
 export const empty = () => write('empty.json', { segments: [], device_traces: [[]] });
 

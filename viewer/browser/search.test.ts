@@ -83,7 +83,9 @@ test('Enter selects the largest match, then the next; Shift Enter goes back', as
       .poll(async () => (await details.count()) > 0 && !seen.includes((await details.getAttribute('data-selected'))!))
       .toBe(true);
     seen.push((await details.getAttribute('data-selected'))!);
-    expect(await details.locator('dd').first().getAttribute('title')).toBe(`${sizes[i]!.toLocaleString('en-US')} bytes`);
+    expect(await details.locator('dd[title$=" bytes"]').first().getAttribute('title')).toBe(
+      `${sizes[i]!.toLocaleString('en-US')} bytes`,
+    );
   }
   await box.press('Enter');
   await expect.poll(() => details.getAttribute('data-selected')).toBe(seen[0]);

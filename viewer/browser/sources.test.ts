@@ -71,10 +71,12 @@ describe.each(files)('%s', (file) => {
         const id = random(device.allocations);
         await same((s) => s.allocation(0, d, id));
       }
-      const query: Query = { stacks: null, tags: null, address: null, version: null, min: null, max: null };
+      const query: Query = { stacks: null, tags: null, purposes: null, address: null, version: null, min: null, max: null };
       await same((s) => s.search(0, d, query));
       await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
       await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));
+      await same((s) => s.purposes(0, d));
+      await same((s) => s.search(0, d, { ...query, purposes: [0, 2] }));
       if (device.allocations > 0) {
         const { address, version } = await a.allocation(0, d, random(device.allocations));
         await same((s) => s.search(0, d, { ...query, address, version }));
@@ -96,6 +98,10 @@ describe.each(files)('%s', (file) => {
               fit_reserved: zoom === 1,
             };
             await same((s) => s.picture(0, d, window));
+            if (stacked === 'allocated') {
+              const { width } = window;
+              await same((s) => s.bands(0, d, { axis, from, to: window.to, width }));
+            }
           }
         }
       }

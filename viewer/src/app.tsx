@@ -1,12 +1,13 @@
 import { useEffect } from 'preact/hooks';
+import { shownPicture } from './draw/shown';
 import { Boundary } from './shell/boundary';
 import { DropTarget } from './shell/drop';
 import { Help } from './shell/help';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
-import { file, scope, view } from './state/place';
-import { current, needNames, recording, recordings } from './state/recordings';
+import { device, file, scope, view } from './state/place';
+import { current, needNames, needPurposes, recording, recordings } from './state/recordings';
 import { trouble } from './state/trouble';
 import { reason } from './text/reason';
 import { TimelineControls } from './timeline/controls';
@@ -41,6 +42,12 @@ export function App() {
   useEffect(() => {
     if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, open, shown]);
+  // Of a long recording it is found out what memory is for while its first picture is looked at.
+  const position = device.value;
+  const drawn = shownPicture.value !== null;
+  useEffect(() => {
+    if (open && drawn) needPurposes(number, position).catch((e: unknown) => (trouble.value = reason(e)));
+  }, [number, position, open, drawn]);
   const Panel = PANELS[shown];
   return (
     <div class="page">

@@ -83,7 +83,7 @@ pub use replay::{
 pub use segments::ReservedRange;
 pub use skipped::SkippedActions;
 pub use summary::{EndState, Options, Summary};
-pub use timeline::{Axis, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Timeline, View, Window};
+pub use timeline::{Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Span, Timeline, View, Window};
 pub use times::event_times;
 pub use tree::{CallTree, Node, NodeKind, call_tree};
 

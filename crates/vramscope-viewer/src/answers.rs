@@ -35,14 +35,21 @@ impl OpenDevice {
             count: u32,
         }
         let (history, at) = (self.history(), self.moment(at)?);
-        let mut groups: Vec<((u32, u32, u8), Sum)> = Vec::new();
-        let mut index: HashMap<(u32, u32, u8), usize> = HashMap::new();
+        let purposes = self.purposes();
+        let mut groups: Vec<((u32, u32, u8, u8), Sum)> = Vec::new();
+        let mut index: HashMap<(u32, u32, u8, u8), usize> = HashMap::new();
         for id in self.timeline.active_at(at) {
             let a = &history.allocations[id as usize];
             if !a.is_allocated_at(at) {
                 continue;
             }
-            let key = (stack(a.stack), self.tags.allocations[id as usize], origin(a.origin));
+            let number = id as usize;
+            let key = (
+                stack(a.stack),
+                self.tags.allocations[number],
+                origin(a.origin),
+                purposes.allocations[number],
+            );
             let group = *index.entry(key).or_insert_with(|| {
                 groups.push((key, Sum::default()));
                 groups.len() - 1
@@ -59,6 +66,7 @@ impl OpenDevice {
             stack: columns.u32(groups.iter().map(|g| g.0.0)),
             tags: columns.u32(groups.iter().map(|g| g.0.1)),
             origin: columns.u8(groups.iter().map(|g| g.0.2)),
+            purpose: columns.u8(groups.iter().map(|g| g.0.3)),
             bytes: columns.sizes(groups.iter().map(|g| g.1.bytes)),
             requested: columns.sizes(groups.iter().map(|g| g.1.requested)),
             count: columns.u32(groups.iter().map(|g| g.1.count)),
@@ -95,6 +103,7 @@ impl OpenDevice {
                 pending: columns.u8(active().map(|a| (!a.is_allocated_at(at)).into())),
                 stack: columns.u32(active().map(|a| stack(a.stack))),
                 tags: columns.u32(blocks.iter().map(|&id| self.tags.allocations[id as usize])),
+                purpose: columns.u8(blocks.iter().map(|&id| self.purposes().allocations[id as usize])),
                 from: columns.u32(active().map(|a| moment(a.from))),
             },
         };
@@ -158,6 +167,7 @@ impl OpenDevice {
             stack: a.stack.map(StackId::index),
             free_stack: free_event.and_then(|e| history.device().events.get(e).stack).map(StackId::index),
             tags: self.tags.allocations[id],
+            purpose: self.purposes().allocations[id],
             origin: origin(a.origin),
             size_inferred: a.size_inferred,
             total: self.timeline.counters_at(a.from).allocated,

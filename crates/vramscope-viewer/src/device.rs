@@ -9,6 +9,7 @@ use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
 use crate::protocol::{self, ByKind, Mark, MarkKind, PoolPeaks};
+use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
 /// A device of a recording, ready for questions.
@@ -16,6 +17,8 @@ use crate::tags::TagsOfDevice;
 pub(crate) struct OpenDevice {
     pub(crate) timeline: Timeline,
     pub(crate) tags: TagsOfDevice,
+    /// What its allocations are for; found out when first asked for.
+    purposes: OnceLock<PurposesOfDevice>,
     /// For each allocation, how many before it had the same address; counted when first asked for.
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
@@ -24,7 +27,22 @@ pub(crate) struct OpenDevice {
 
 impl OpenDevice {
     pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice) -> Self {
-        Self { timeline, tags, versions: OnceLock::new(), pools: OnceLock::new() }
+        Self { timeline, tags, purposes: OnceLock::new(), versions: OnceLock::new(), pools: OnceLock::new() }
+    }
+
+    /// The same with what is known of its purposes.
+    pub(crate) fn told(self, purposes: Option<PurposesOfDevice>) -> Self {
+        Self { purposes: purposes.map(OnceLock::from).unwrap_or_default(), ..self }
+    }
+
+    /// What its allocations are for.
+    pub(crate) fn purposes(&self) -> &PurposesOfDevice {
+        self.purposes.get_or_init(|| PurposesOfDevice::of(self.history()))
+    }
+
+    /// The same where somebody asked for it before: for answers that do not wait.
+    pub(crate) fn purposes_so_far(&self) -> Option<&PurposesOfDevice> {
+        self.purposes.get()
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -113,7 +131,8 @@ impl OpenDevice {
             preexisting: history.quality.preexisting,
             marks: self.marks(),
             tags: &self.tags.table,
-            tag_texts: self.tags.texts.iter().map(|&text| history.trace().strings.get(text)).collect(),
+            tag_texts: self.tags.texts.iter().map(|text| text.get(history)).collect(),
+            purposes: self.purposes_so_far().map(|p| p.table.as_slice()),
             trust: protocol::Trust {
                 is_exact: trust.is_exact,
                 title: trust.title,

@@ -22,6 +22,7 @@ mod packed;
 mod page;
 mod picture;
 mod protocol;
+mod purposes;
 mod recording;
 mod search;
 mod server;

@@ -72,6 +72,8 @@ pub(crate) struct PackedAllocations {
     /// 0 is none, other numbers are one more than that of the stack.
     stack: U8s,
     tags: U8s,
+    /// A byte each.
+    purpose: U8s,
     /// A byte each: the position in `ORIGINS`, and 4 where the size is inferred.
     origin: U8s,
 }
@@ -212,6 +214,7 @@ fn allocations(device: &OpenDevice, columns: &mut Columns) -> PackedAllocations 
         to: columns.u8(Varints::of(allocations.iter().map(|a| since(a.to, a.freed.min(a.to))))),
         stack: columns.u8(Varints::of(allocations.iter().map(|a| or_none(stack(a.stack))))),
         tags: columns.u8(Varints::of(device.tags.allocations.iter().map(|&t| u64::from(t)))),
+        purpose: columns.u8(device.purposes().allocations.iter().copied()),
         origin: columns.u8(marks),
     }
 }

@@ -1,15 +1,23 @@
 //! Pictures of the timeline of one device.
 
-use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, Window};
+use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, Span, Window};
 
 use crate::ViewError;
 use crate::answers::{moment, stack};
 use crate::columns::{Answer, Columns};
 use crate::device::OpenDevice;
-use crate::protocol::{self, Items, Picture, WindowQuery};
+use crate::protocol::{self, Band, Bands, Items, Picture, SpanQuery, WindowQuery};
+use crate::tables::category;
 
 /// The most pixels of a picture.
 const MOST_PIXELS: u32 = 64 << 20;
+
+fn axis(axis: protocol::Axis) -> Axis {
+    match axis {
+        protocol::Axis::Events => Axis::Events,
+        protocol::Axis::Time => Axis::Time,
+    }
+}
 
 impl TryFrom<WindowQuery> for Window {
     type Error = ViewError;
@@ -31,10 +39,7 @@ impl TryFrom<WindowQuery> for Window {
                 protocol::ByteKind::Active => ByteKind::Active,
                 protocol::ByteKind::Reserved => ByteKind::Reserved,
             },
-            axis: match q.axis {
-                protocol::Axis::Events => Axis::Events,
-                protocol::Axis::Time => Axis::Time,
-            },
+            axis: axis(q.axis),
             from: q.from,
             to: q.to,
             width: q.width,
@@ -49,9 +54,7 @@ impl TryFrom<WindowQuery> for Window {
 impl OpenDevice {
     pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Answer {
         let window = Window::try_from(query)?;
-        if window.axis == Axis::Time && self.timeline.duration().is_none() {
-            return Err(ViewError::Question("the recording has no times".to_owned()));
-        }
+        self.check(window.axis)?;
         let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
         let (picture, history) = (view.picture, self.history());
         let things = || picture.things.iter().map(|&id| id as usize);
@@ -69,6 +72,7 @@ impl OpenDevice {
                 to: columns.u32(ranges().map(|r| moment(r.to))),
                 stack: columns.u32(ranges().map(|r| stack(r.stack))),
                 tags: columns.u32(things().map(|i| self.tags.ranges[i])),
+                purpose: columns.u8([]),
             }
         } else {
             let allocations = || things().map(|i| &history.allocations[i]);
@@ -87,6 +91,8 @@ impl OpenDevice {
                 to: columns.u32(allocations().map(|a| moment(if until_freed { a.freed } else { a.to }))),
                 stack: columns.u32(allocations().map(|a| stack(a.stack))),
                 tags: columns.u32(things().map(|i| self.tags.allocations[i])),
+                purpose: columns
+                    .u8(self.purposes_so_far().into_iter().flat_map(|p| things().map(|i| p.allocations[i]))),
             }
         };
         let [requested, allocated, active, reserved] = view.highest.map(|bytes| columns.sizes(bytes));
@@ -102,5 +108,39 @@ impl OpenDevice {
             highest: protocol::ByKind { requested, allocated, active, reserved },
         };
         columns.behind(&answer)
+    }
+    /// Allocated bytes by category.
+    pub(crate) fn bands(
+        &self,
+        SpanQuery { axis: of, from, to, width }: SpanQuery,
+        cancel: &Cancel,
+    ) -> Answer {
+        let sound = from.is_finite() && to.is_finite() && from < to && (1..=LARGEST_SIDE).contains(&width);
+        if !sound {
+            return Err(ViewError::Question("no span of that width or place can be drawn".to_owned()));
+        }
+        let span = Span { axis: axis(of), from, to, width };
+        self.check(span.axis)?;
+        let purposes = self.purposes();
+        let bands = self.timeline.bands_unless(&span, |id| purposes.category(id), cancel);
+        let bands = bands.ok_or(ViewError::Unwanted)?;
+        let mut columns = Columns::default();
+        let answer = Bands {
+            column: columns.u32(bands.column),
+            moment: columns.u32(bands.moment),
+            bands: bands
+                .bytes
+                .into_iter()
+                .map(|(of, bytes)| Band { category: category(of), bytes: columns.sizes(bytes) })
+                .collect(),
+        };
+        columns.behind(&answer)
+    }
+
+    fn check(&self, axis: Axis) -> Result<(), ViewError> {
+        if axis == Axis::Time && self.timeline.duration().is_none() {
+            return Err(ViewError::Question("the recording has no times".to_owned()));
+        }
+        Ok(())
     }
 }

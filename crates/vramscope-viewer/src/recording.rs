@@ -13,6 +13,7 @@ use crate::ViewError;
 use crate::advice::ADVICE;
 use crate::device::OpenDevice;
 use crate::protocol::{self, OomFinding, Replay, Report};
+use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
 /// A recording made ready for questions.
@@ -39,6 +40,10 @@ fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: i
     })
 }
 
+/// In recordings of more events it is found out only when the page asks for it what allocations are for: the first picture does not
+/// wait for it.
+const AT_ONCE: usize = 1 << 18;
+
 impl OpenRecording {
     /// Makes it ready: the history, the lifetimes and the tags of each device; whose code the frames are is found out meanwhile.
     /// `None` where the file was closed before it was ready.
@@ -48,9 +53,10 @@ impl OpenRecording {
         let devices = || {
             let open = |position| {
                 let history = Arc::new(History::replayed_unless(trace, position, closed)?);
-                let (tags, timeline) =
-                    at_once(|| TagsOfDevice::of(&history), || Timeline::of(Arc::clone(&history)));
-                Some(OpenDevice::new(timeline, tags))
+                let is_short = history.device().events.len() <= AT_ONCE;
+                let told = || (TagsOfDevice::of(&history), is_short.then(|| PurposesOfDevice::of(&history)));
+                let ((tags, purposes), timeline) = at_once(told, || Timeline::of(Arc::clone(&history)));
+                Some(OpenDevice::new(timeline, tags).told(purposes))
             };
             (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
         };

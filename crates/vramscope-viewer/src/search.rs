@@ -16,6 +16,13 @@ impl OpenDevice {
         let allocations = &self.history().allocations;
         let holds =
             |list: &Option<Vec<u32>>, n: u32| list.as_ref().is_none_or(|l| l.binary_search(&n).is_ok());
+        let mut purposes = [query.purposes.is_none(); 256];
+        for &purpose in query.purposes.iter().flatten() {
+            purposes[usize::from(purpose)] = true;
+        }
+        // What allocations are for is found out only where it is asked.
+        let is_for =
+            |id: usize| query.purposes.is_none() || purposes[usize::from(self.purposes().allocations[id])];
         for list in [&mut query.stacks, &mut query.tags].into_iter().flatten() {
             list.sort_unstable();
         }
@@ -32,6 +39,7 @@ impl OpenDevice {
                 && is_version(id, begin)
                 && holds(&query.tags, self.tags.allocations[id])
                 && holds(&query.stacks, stack(a.stack))
+                && is_for(id)
         };
         /// Allocations that are searched before it is checked again whether the answer is still wanted.
         const STRIDE: usize = 1 << 16;

@@ -2,7 +2,7 @@
 //! (`viewer/src/source/generated/view.ts`).
 
 use vramscope_analysis::{Code, Origin};
-use vramscope_trace::{Action, SegmentKind};
+use vramscope_trace::{Action, Category, SegmentKind};
 
 /// Whose code a frame is, in the page's words.
 pub(crate) const CODES: [(Code, &str); 3] =
@@ -18,6 +18,11 @@ pub(crate) const ORIGINS: [(Origin, &str); 3] = [
 /// Kinds of segments, in the page's words.
 pub(crate) const SEGMENT_KINDS: [(SegmentKind, &str); 3] =
     [(SegmentKind::Small, "small"), (SegmentKind::Large, "large"), (SegmentKind::Unknown, "unknown")];
+
+/// The position of a category among all, which is that in the page's `CATEGORIES`.
+pub(crate) fn category(category: Category) -> u8 {
+    Category::ALL.iter().position(|&c| c == category).unwrap_or(Category::ALL.len()) as u8
+}
 
 /// The position in [`CODES`].
 pub(crate) fn code(code: Code) -> u8 {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use vramscope_analysis::{Allocation, Change, Changes, History, Moment, ReservedRange};
-use vramscope_trace::{PoolId, StringId};
+use vramscope_analysis::{Allocation, Change, Changes, History, Moment, Origin, ReservedRange};
+use vramscope_trace::{PoolId, Purpose, StringId};
 
 use crate::protocol::Tags;
 
@@ -13,7 +13,7 @@ pub(crate) struct TagsOfDevice {
     /// First the trace's own tags, by their ids; behind them those that are known only from the end state or from a segment.
     pub(crate) table: Vec<Tags>,
     /// Each text once, however many tags have it.
-    pub(crate) texts: Vec<StringId>,
+    pub(crate) texts: Vec<Text>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
     /// The entry of each reserved range.
@@ -23,22 +23,20 @@ pub(crate) struct TagsOfDevice {
 impl TagsOfDevice {
     pub(crate) fn of(history: &History) -> Self {
         let trace = history.trace();
-        let mut texts = Vec::new();
-        let mut numbers: HashMap<StringId, u32> = HashMap::new();
-        let mut text = |id: Option<StringId>| {
-            Some(*numbers.entry(id?).or_insert_with_key(|&id| {
-                texts.push(id);
-                (texts.len() - 1) as u32
-            }))
-        };
+        let mut texts = Texts { history, all: Vec::new(), numbers: HashMap::new() };
         let with_numbers = |t: vramscope_trace::Tags| Tags {
             stream: t.stream,
             pool: t.pool.map(pool_numbers),
-            category: text(t.category),
-            compile_context: text(t.compile_context),
-            user_metadata: text(t.user_metadata),
+            layer: texts.layer(t.user_metadata),
+            recorded_category: texts.recorded(t.category),
+            compile_context: texts.recorded(t.compile_context),
+            user_metadata: texts.recorded(t.user_metadata),
         };
         let mut table = TagTable::of(trace.tags.iter().map(with_numbers).collect());
+        // What was live before recording began has its texts in the end state alone.
+        let blocks = history.device().blocks.iter().filter_map(|b| Some((b.address, b.user_metadata?)));
+        let blocks = blocks.map(|(at, text)| (at, (texts.layer(Some(text)), texts.recorded(Some(text)))));
+        table.of_blocks = blocks.collect();
         let ranges = history
             .reserved
             .iter()
@@ -48,13 +46,59 @@ impl TagsOfDevice {
         for_each_with_pool(history, |id, around| {
             allocations[id] = table.of_allocation(&history.allocations[id], around.map(pool_numbers));
         });
-        Self { table: table.entries, texts, allocations, ranges }
+        Self { table: table.entries, texts: texts.all, allocations, ranges }
+    }
+}
+
+/// A text of a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Text {
+    /// As it was recorded.
+    Recorded(StringId),
+    /// The path of the module that such a text names.
+    Layer(StringId),
+}
+
+impl Text {
+    pub(crate) fn get(self, history: &History) -> &str {
+        let text = |id| history.trace().strings.get(id);
+        match self {
+            Self::Recorded(id) => text(id),
+            Self::Layer(id) => Purpose::parse(text(id)).module.unwrap_or_default(),
+        }
+    }
+}
+
+/// Texts with their numbers.
+struct Texts<'h> {
+    history: &'h History,
+    all: Vec<Text>,
+    numbers: HashMap<&'h str, u32>,
+}
+
+impl Texts<'_> {
+    fn recorded(&mut self, id: Option<StringId>) -> Option<u32> {
+        Some(self.number(Text::Recorded(id?)))
+    }
+
+    /// The path of the module that the text of `user_metadata` names; the outermost has the empty path.
+    fn layer(&mut self, user_metadata: Option<StringId>) -> Option<u32> {
+        let id = user_metadata?;
+        Purpose::parse(self.history.trace().strings.get(id)).module?;
+        Some(self.number(Text::Layer(id)))
+    }
+
+    fn number(&mut self, text: Text) -> u32 {
+        *self.numbers.entry(text.get(self.history)).or_insert_with(|| {
+            self.all.push(text);
+            (self.all.len() - 1) as u32
+        })
     }
 }
 
 /// Tags without texts.
 fn without_texts(stream: u64, pool: Option<[u64; 2]>) -> Tags {
-    Tags { stream, pool, category: None, compile_context: None, user_metadata: None }
+    Tags { stream, pool, layer: None, recorded_category: None, compile_context: None, user_metadata: None }
 }
 
 fn pool_numbers(pool: PoolId) -> [u64; 2] {
@@ -64,6 +108,8 @@ fn pool_numbers(pool: PoolId) -> [u64; 2] {
 struct TagTable {
     entries: Vec<Tags>,
     index: HashMap<Tags, u32>,
+    /// Of blocks of the end state, by address: the numbers of the layer and of the text that the program set.
+    of_blocks: HashMap<u64, (Option<u32>, Option<u32>)>,
     /// The last result of [`of_allocation`](Self::of_allocation): recorded tags, the pool, and their entry.
     last: Option<(u32, [u64; 2], u32)>,
 }
@@ -72,7 +118,7 @@ impl TagTable {
     fn of(entries: Vec<Tags>) -> Self {
         // Of equal entries the first is found.
         let index = entries.iter().enumerate().rev().map(|(i, &t)| (t, i as u32)).collect();
-        Self { entries, index, last: None }
+        Self { entries, index, of_blocks: HashMap::new(), last: None }
     }
 
     fn entry(&mut self, tags: Tags) -> u32 {
@@ -85,7 +131,11 @@ impl TagTable {
 
     /// The entry of an allocation: its recorded tags. Where they have no pool, `around` is taken: that of the segment around it.
     fn of_allocation(&mut self, a: &Allocation, around: Option<[u64; 2]>) -> u32 {
-        let Some(recorded) = a.tags else { return self.entry(without_texts(a.stream, around)) };
+        let Some(recorded) = a.tags else {
+            let told = (a.origin == Origin::EndState).then(|| self.of_blocks.get(&a.address).copied());
+            let (layer, user_metadata) = told.flatten().unwrap_or_default();
+            return self.entry(Tags { layer, user_metadata, ..without_texts(a.stream, around) });
+        };
         let own = recorded.index() as u32;
         match around {
             Some(pool) if self.entries[own as usize].pool.is_none() => {

@@ -2,14 +2,15 @@
 
 use ts_rs::{Config, TS};
 use vramscope_testing::{committed, typescript};
-use vramscope_trace::Action;
+use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::packed::{Packed, PackedAllocations, PackedDevice, PackedEvents, PackedFile, PackedRanges};
 use crate::protocol::{
-    Allocation, Axis, ByKind, ByteKind, Device, Events, Found, Items, Layout, LayoutBlocks, LayoutSegments,
-    Live, Mark, MarkKind, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Recording, Regions, Replay,
-    ReplayTrust, Report, SearchQuery, Segments, Tags, Trust, WindowQuery,
+    Allocation, Axis, Band, Bands, ByKind, ByteKind, Device, Events, Found, Items, Layout, LayoutBlocks,
+    LayoutSegments, Live, Mark, MarkKind, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose,
+    Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Tags, Trust,
+    WindowQuery,
 };
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -40,6 +41,7 @@ fn the_page_reads_what_is_answered() {
         table("Whose code a frame is.", "CODES", CODES.iter().map(|of| of.1)),
         table("How an allocation is known.", "ORIGINS", ORIGINS.iter().map(|of| of.1)),
         table("Kinds of segments.", "SEGMENT_KINDS", SEGMENT_KINDS.iter().map(|of| of.1)),
+        table("What memory is for.", "CATEGORIES", Category::ALL.iter().map(|of| of.name())),
         declared::<U8s>(),
         declared::<U16s>(),
         declared::<U32s>(),
@@ -52,12 +54,16 @@ fn the_page_reads_what_is_answered() {
         declared::<Mark>(),
         declared::<MarkKind>(),
         declared::<Tags>(),
+        declared::<Purpose>(),
         declared::<Names<'_>>(),
         declared::<WindowQuery>(),
         declared::<ByteKind>(),
         declared::<Axis>(),
         declared::<Picture>(),
         declared::<Items>(),
+        declared::<SpanQuery>(),
+        declared::<Bands>(),
+        declared::<Band>(),
         declared::<Live>(),
         declared::<Layout>(),
         declared::<LayoutSegments>(),

@@ -1,9 +1,9 @@
 // The keys by which items are coloured: a number for each item, and the label and colour of each key.
 
-import { poolName, streamName } from '../live/group';
+import { categoryText, poolName, streamName } from '../live/group';
 import { NO_STACK, framesOf, ownFrame } from '../live/stacks';
 import { entryAt, numberAt } from '../numbers/at';
-import { NONE, type Items, type Names, type Tags } from '../source/source';
+import { CATEGORIES, NONE, type Category, type Items, type Names, type Tables, type Tags } from '../source/source';
 import type { ColorBy } from '../state/grouping';
 import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../style/colors';
 import { byteLabel } from './ticks';
@@ -48,8 +48,21 @@ export function stackTitle(names: Names, stack: number): string {
   return shown.map((frame) => names.label[frame!]).join(' ‹ ') || NO_STACK;
 }
 
+/** The category that a key stands for when colours stand for categories; null of what has none. */
+export const categoryOf = (key: number): Category | null => CATEGORIES[key] ?? null;
+
+/** Keys that are positions in `CATEGORIES`; `NONE` where an item has none, or it is not known yet. */
+function byCategory(purposes: Tables['purposes'], dark: boolean): ColorKeys {
+  const keys = purposes?.map(({ category }) => CATEGORIES.indexOf(category)) ?? [];
+  return {
+    keyOf: (items, item) => keys[items.purpose[item] ?? NONE] ?? NONE,
+    label: (key) => categoryText(categoryOf(key)),
+    color: remembered((key) => categoryColor(categoryOf(key), dark)),
+  };
+}
+
 /** The keys for a choice of what colours stand for. Names of frames may still be missing: they are read later than pictures. */
-export function colorKeysBy(by: ColorBy, names: Names | undefined, tags: readonly Tags[], dark: boolean): ColorKeys {
+export function colorKeysBy(by: ColorBy, names: Names | undefined, { tags, purposes }: Tables, dark: boolean): ColorKeys {
   switch (by) {
     case 'stack':
       return {
@@ -64,11 +77,7 @@ export function colorKeysBy(by: ColorBy, names: Names | undefined, tags: readonl
         color: remembered((key) => sizeColor(2 ** key, dark)),
       };
     case 'category':
-      return byTags(
-        tags,
-        (t) => t.category ?? 'no category',
-        (t) => categoryColor(t.category, dark),
-      );
+      return byCategory(purposes, dark);
     case 'stream':
       return byTags(
         tags,

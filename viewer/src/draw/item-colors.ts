@@ -7,14 +7,26 @@ import { matching } from '../search/query';
 import { found, query } from '../search/found';
 import { dark, inks } from '../style/theme';
 import type { Items } from '../source/source';
-import { colorBy } from '../state/grouping';
+import { chosenColor, colorBy, type ColorBy } from '../state/grouping';
 import { current, currentNames } from '../state/recordings';
+import { stacked } from '../state/window';
 import { colorKeysBy } from './color-keys';
 import type { ItemPaints } from './paint';
 import { EDGE, paintsOf } from './paints';
 
-/** The keys by which items are coloured. Reserved ranges have no category. */
-export const colorKeys = computed(() => colorKeysBy(colorBy.value, currentNames.value, current.value?.tags ?? [], dark.value));
+const keysBy = (by: ColorBy) => colorKeysBy(by, currentNames.value, current.value ?? { tags: [], purposes: null }, dark.value);
+
+/** The keys by which allocations are coloured. */
+export const colorKeys = computed(() => keysBy(colorBy.value));
+
+/** What reserved ranges are coloured by: they have no category. */
+const rangesBy = computed(() => chosenColor.value ?? 'stack');
+export const rangeKeys = computed(() => keysBy(rangesBy.value));
+
+/** What the items of the timeline are coloured by. */
+export const itemsBy = computed(() => (stacked.value === 'reserved' ? rangesBy.value : colorBy.value));
+/** The keys by which the items of the timeline are coloured. */
+export const itemKeys = computed(() => keysBy(itemsBy.value));
 
 /** How much darker the upper edge of an item is that the search does not match. */
 const FADED_EDGE = 0.05;
@@ -28,7 +40,7 @@ interface ItemColors {
 }
 
 export function itemColors(items: Items): ItemColors {
-  const keys = colorKeys.value;
+  const keys = itemKeys.value;
   const ground = parseColor(inks.value.ground);
   const matches = query.value && matching(query.value, items, found.value);
   const faded = new Uint8Array(items.id.length);

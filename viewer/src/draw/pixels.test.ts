@@ -22,6 +22,7 @@ const picture: Picture = {
     from: Uint32Array.of(0, 3),
     to: Uint32Array.of(6, NONE),
     stack: Uint32Array.of(0, 0),
+    purpose: new Uint8Array(),
     tags: Uint32Array.of(0, 0),
   },
   highest: {

@@ -1,7 +1,7 @@
-// What is live at a moment, added up by stack, line, function, file, category, stream or pool.
+// What is live at a moment, added up by stack, line, function, file, category, layer, stream or pool.
 
 import { entryAt, numberAt } from '../numbers/at';
-import { NONE, ORIGINS, type Live, type Names, type Tags } from '../source/source';
+import { NONE, ORIGINS, type Category, type Live, type Names, type Tables, type Tags } from '../source/source';
 import type { GroupBy } from '../state/grouping';
 import { NO_STACK, isNative, isPlace, ownFrame, shortFile, stackLabel, stackText } from './stacks';
 
@@ -25,14 +25,21 @@ export function poolName(pool: Tags['pool']): string {
 
 export const streamName = (stream: number) => (stream === 0 ? 'default stream' : `stream ${stream}`);
 
+/** `optimizer state`. */
+export const categoryText = (category: Category | null) => (category === null ? 'no category' : category.replaceAll('_', ' '));
+
+/** The module that made something, by its path in the model. */
+export const layerText = (layer: string | null) =>
+  layer === null ? '(no module)' : layer === '' ? '(the outermost module)' : layer;
+
 interface Name {
   key: string;
   label: string;
 }
 
-type Namer = (stack: number, tags: number) => Name;
+type Namer = (stack: number, tags: number, purpose: number) => Name;
 
-function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
+function namer(by: GroupBy, names: Names, { tags, purposes }: Tables): Namer {
   const same = (text: string) => ({ key: text, label: text });
   const byFrame =
     (text: (frame: number) => string): Namer =>
@@ -51,7 +58,9 @@ function namer(by: GroupBy, names: Names, tags: readonly Tags[]): Namer {
     case 'file':
       return byFrame((f) => (isPlace(entryAt(names.file, f)) ? shortFile(names, f) : 'compiled code'));
     case 'category':
-      return (_, t) => same(tags[t]?.category ?? 'no category');
+      return (_, __, p) => same(categoryText(purposes?.[p]?.category ?? null));
+    case 'layer':
+      return (_, t) => same(layerText(tags[t]?.layer ?? null));
     case 'stream':
       return (_, t) => same(streamName(tags[t]?.stream ?? 0));
     case 'pool':
@@ -69,13 +78,13 @@ const isCode = (by: GroupBy) => by === 'stack' || by === 'line' || by === 'funct
  * Groups of what is live, most bytes first. Their bytes sum to the counters' allocated bytes. `matches` are the entries
  * that a search finds.
  */
-export function group(live: Live, by: GroupBy, names: Names, tags: readonly Tags[], matches: Uint8Array | null = null): Group[] {
-  const name = namer(by, names, tags);
+export function group(live: Live, by: GroupBy, names: Names, tables: Tables, matches: Uint8Array | null = null): Group[] {
+  const name = namer(by, names, tables);
   const groups = new Map<string, Group & { most: number }>();
   for (let i = 0; i < live.stack.length; i++) {
     const [stack, bytes] = [numberAt(live.stack, i), numberAt(live.bytes, i)];
     const [requested, count] = [numberAt(live.requested, i), numberAt(live.count, i)];
-    let { key, label } = name(stack, numberAt(live.tags, i));
+    let { key, label } = name(stack, numberAt(live.tags, i), numberAt(live.purpose, i));
     const origin = ORIGINS[numberAt(live.origin, i)];
     if (origin && isCode(by)) {
       label = label === NO_STACK ? origin : `${label} (${origin})`;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { NONE, type Code, type Live, type Names, type Tags } from '../source/source';
+import { NONE, type Code, type Live, type Names, type Tables, type Tags } from '../source/source';
 import { difference } from './difference';
 import { group, sum } from './group';
 import { matchingEntries } from './match';
@@ -39,7 +39,7 @@ function namesOf(stacks: Frame[][]): Names {
   };
 }
 
-type Row = [stack: number, bytes: number, origin?: number, tags?: number];
+type Row = [stack: number, bytes: number, origin?: number, tags?: number, purpose?: number];
 
 function liveOf(rows: Row[]): Live {
   const total = sum(rows.map((r) => r[1]));
@@ -49,18 +49,25 @@ function liveOf(rows: Row[]): Live {
     stack: Uint32Array.from(rows, (r) => r[0]),
     tags: Uint32Array.from(rows, (r) => r[3] ?? 0),
     origin: Uint8Array.from(rows, (r) => r[2] ?? 0),
+    purpose: Uint8Array.from(rows, (r) => r[4] ?? 0),
     bytes: Float64Array.from(rows, (r) => r[1]),
     requested: Float64Array.from(rows, (r) => r[1]),
     count: Uint32Array.from(rows, () => 1),
   };
 }
 
-const tags = (stream: number, pool: [number, number] | null, category: string | null): Tags => ({
+const tags = (stream: number, pool: [number, number] | null, layer: string | null): Tags => ({
   stream,
   pool,
-  category,
+  layer,
+  recorded_category: null,
   compile_context: null,
   user_metadata: null,
+});
+
+const tables = (...all: Tags[]): Tables => ({
+  tags: all,
+  purposes: (['activation', 'gradient'] as const).map((category) => ({ category, because: 'it is so' })),
 });
 
 const native = frame('alloc.cpp:1 malloc', 'native');
@@ -81,16 +88,21 @@ test('groups sum to what is live, by everything', () => {
     [3, 20],
     [NONE, 3],
     [0, 11, 1],
-    [1, 5, 2, 1],
+    [1, 5, 2, 1, 1],
   ]);
-  const known = [tags(0, [0, 0], 'activations'), tags(4, [0, 1], null)];
-  for (const by of ['stack', 'line', 'function', 'file', 'category', 'stream', 'pool'] as const) {
+  const known = tables(tags(0, [0, 0], 'h.0.attn'), tags(4, [0, 1], null));
+  for (const by of ['stack', 'line', 'function', 'file', 'category', 'layer', 'stream', 'pool'] as const) {
     const groups = group(live, by, names, known);
     expect(sum(groups.map((g) => g.bytes))).toBe(196);
     expect(sum(groups.map((g) => g.count))).toBe(7);
     expect(groups.map((g) => g.bytes)).toEqual(groups.map((g) => g.bytes).sort((a, b) => b - a));
   }
   expect(group(live, 'pool', names, known).map((g) => g.label)).toEqual(['default pool', 'pool 0.1']);
+  expect(group(live, 'category', names, known).map((g) => [g.label, g.bytes])).toEqual([
+    ['activation', 191],
+    ['gradient', 5],
+  ]);
+  expect(group(live, 'layer', names, known).map((g) => g.label)).toEqual(['h.0.attn', '(no module)']);
 });
 
 test('by line, stacks with one own frame are one group, and memory live before recording stands apart', () => {
@@ -100,7 +112,7 @@ test('by line, stacks with one own frame are one group, and memory live before r
     [0, 11, 1],
     [NONE, 2, 1],
   ]);
-  const groups = group(live, 'line', names, [tags(0, null, null)]);
+  const groups = group(live, 'line', names, tables(tags(0, null, null)));
   expect(groups.map((g) => [g.label, g.bytes, g.stack])).toEqual([
     ['model.py:42 forward', 220, 3],
     ['model.py:42 forward (live before recording)', 11, 0],
@@ -185,7 +197,7 @@ test('compared trees keep what is gone, and weigh the larger of both', () => {
 
 test('differences sum to the difference of the totals, and match recordings by text', () => {
   const other = namesOf([[native, backward, main], [native, linear, forward, main], [frame('new.py:1 f')]]);
-  const none = [tags(0, null, null)];
+  const none = tables(tags(0, null, null));
   const before = group(
     liveOf([
       [0, 100],
@@ -224,12 +236,14 @@ test('a search finds bytes at every node above the matching stacks', () => {
     [1, 50],
     [3, 20, 0, 1],
   ]);
-  const query = { stacks: [0, 3], tags: null, address: null, version: null, min: null, max: null };
+  const query = { stacks: [0, 3], tags: null, purposes: null, address: null, version: null, min: null, max: null };
   const matches = matchingEntries(query, live)!;
   expect([...matches]).toEqual([1, 0, 1]);
   const root = tree(live, names, false, null, matches);
   expect([root.found, follow(root, steps('train.py:10 main', 'model.py:50 backward')).found]).toEqual([120, 0]);
-  expect(group(live, 'line', names, [tags(0, null, null)], matches).map((g) => g.found)).toEqual([true, false]);
+  expect(group(live, 'line', names, tables(tags(0, null, null)), matches).map((g) => g.found)).toEqual([true, false]);
   expect([...matchingEntries({ ...query, tags: [1] }, live)!]).toEqual([0, 0, 1]);
+  expect([...matchingEntries({ ...query, stacks: null, purposes: [1] }, live)!]).toEqual([0, 0, 0]);
+  expect([...matchingEntries({ ...query, purposes: [0] }, live)!]).toEqual([1, 0, 1]);
   expect(matchingEntries({ ...query, stacks: null, min: 5 }, live)).toBeNull();
 });

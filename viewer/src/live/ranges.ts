@@ -12,8 +12,8 @@ export const kindText = ({ kind, expandable }: Pick<Segments, 'kind' | 'expandab
 export const poolText = (tags: Tags | undefined) => `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;
 
 /** Blocks or ranges in the form of the items of a picture, numbered by their positions. */
-export function itemsOf(of: Pick<Items, 'address' | 'bytes' | 'from' | 'stack' | 'tags'>): Items {
-  const { address, bytes, from, stack, tags } = of;
+export function itemsOf(of: Pick<Items, 'address' | 'bytes' | 'from' | 'stack' | 'tags'> & Partial<Items>): Items {
+  const { address, bytes, from, stack, tags, purpose } = of;
   return {
     id: from.map((_, i) => i),
     address,
@@ -23,5 +23,6 @@ export function itemsOf(of: Pick<Items, 'address' | 'bytes' | 'from' | 'stack' |
     to: new Uint32Array(from.length).fill(NONE),
     stack,
     tags,
+    purpose: purpose ?? new Uint8Array(),
   };
 }

@@ -7,11 +7,13 @@ import { paintsOf } from '../draw/paints';
 import { SaveMenu } from '../save/menu';
 import { toPng } from '../save/picture';
 import type { Device, Names, Picture } from '../source/source';
-import { colorBy } from '../state/grouping';
-import { source } from '../state/recordings';
+import { colorOf } from '../state/grouping';
+import { needPurposes, source } from '../state/recordings';
+import { trouble } from '../state/trouble';
 import { axis } from '../state/window';
 import { abgr, parse } from '../style/colors';
 import { dark, inks } from '../style/theme';
+import { reason } from '../text/reason';
 import { bytes } from '../text/units';
 import { useAnswer } from './answer';
 import { momentText } from './current';
@@ -42,9 +44,10 @@ export function SmallTimeline(p: SmallTimelineProps) {
   const over = axis.value === 'time' && p.recording.duration_us !== null ? 'time' : 'events';
   const to = over === 'time' ? Math.max(p.recording.duration_us!, 1) : p.recording.events + 1;
   const ready = width > LEAST_WIDTH && height > 0;
+  const isTold = p.recording.purposes !== null;
   const answer = useAnswer(
     `${p.file}.${p.device}`,
-    `${width}.${height}.${over}.${p.high}`,
+    `${width}.${height}.${over}.${p.high}.${isTold}`,
     ready
       ? (unwanted) =>
           source.picture(
@@ -66,14 +69,19 @@ export function SmallTimeline(p: SmallTimelineProps) {
       : null,
   );
   const picture = answer.value;
-  const by = colorBy.value;
+  const by = colorOf(p.recording);
   const isDark = dark.value;
   const ink = inks.value;
 
   useEffect(() => {
     if (!picture || !canvas.current) return;
-    paint(canvas.current, picture, colorKeysBy(by, p.names ?? undefined, p.recording.tags, isDark), parse(ink.reserved), isDark);
+    paint(canvas.current, picture, colorKeysBy(by, p.names ?? undefined, p.recording, isDark), parse(ink.reserved), isDark);
   }, [picture, p.names, by, isDark, ink]);
+
+  const isDrawn = picture !== null;
+  useEffect(() => {
+    if (isDrawn) needPurposes(p.file, p.device).catch((e: unknown) => (trouble.value = reason(e)));
+  }, [isDrawn, p.file, p.device]);
 
   const cursor = picture && left + (placeInWhole(picture, p.moment) / to) * (size.width - left);
   const click = (e: MouseEvent) => {

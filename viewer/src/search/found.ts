@@ -16,7 +16,7 @@ export const parsed = computed(() => parse(search.value));
 /** The query for the source; null where the box is empty, or the names of the file are still being read. */
 export const query = computed(() => {
   const known = currentNames.value;
-  return known && current.value ? compile(parsed.value, known, current.value.tags) : null;
+  return known && current.value ? compile(parsed.value, known, current.value) : null;
 });
 
 const answered = asked((unwanted) => {

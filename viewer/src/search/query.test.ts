@@ -15,13 +15,18 @@ const names: Names = {
 const tag = (over: Partial<Tags>): Tags => ({
   stream: 0,
   pool: [0, 0],
-  category: null,
+  layer: null,
+  recorded_category: null,
   compile_context: null,
   user_metadata: null,
   ...over,
 });
-const tags = [tag({}), tag({ stream: 3, category: 'GRADIENT' }), tag({ pool: [1, 0] }), tag({ pool: null })];
-const query = (text: string) => compile(parse(text), names, tags);
+const tags = [tag({}), tag({ stream: 3, layer: 'h.0.Attn' }), tag({ pool: [1, 0] }), tag({ pool: null })];
+const purposes = (['gradient', 'optimizer_state', 'gradient', 'unknown'] as const).map((category) => ({
+  category,
+  because: 'it is so',
+}));
+const query = (text: string) => compile(parse(text), names, { tags, purposes });
 
 describe('parseSize', () => {
   test.each([
@@ -81,8 +86,20 @@ describe('queries', () => {
     expect(query('pool:default')?.tags).toEqual([0, 1]);
     expect(query('pool:1.0')?.tags).toEqual([2]);
     expect(query('pool:none')?.tags).toEqual([3]);
-    expect(query('category:grad')?.tags).toEqual([1]);
+    expect(query('layer:attn')?.tags).toEqual([1]);
+    expect(query('-stream:3')?.tags).toEqual([0, 2, 3]);
     expect(query('stream:0 pool:1.0')?.tags).toEqual([2]);
+  });
+  test('categories', () => {
+    expect(query('category:grad')).toMatchObject({ purposes: [0, 2], tags: null, stacks: null });
+    expect(query('category:"optimizer state"')?.purposes).toEqual([1]);
+    expect(query('-category:gradient')?.purposes).toEqual([1, 3]);
+    expect(query('-category:gradient -category:unknown forward')).toMatchObject({ purposes: [1], stacks: [0] });
+    expect(query('category:gradient category:unknown')?.purposes).toEqual([]);
+    expect(compile(parse('category:gradient'), names, { tags, purposes: null })?.purposes).toEqual([]);
+  });
+  test('a minus before anything else is text', () => {
+    expect(parse('-file:x').terms).toEqual([{ kind: 'frame', field: 'any', text: '-file:x' }]);
   });
   test.each([
     '>=much',
@@ -112,9 +129,11 @@ test('items', () => {
     to: Uint32Array.of(1, 1, 1),
     stack: Uint32Array.of(0, 1, 2),
     tags: Uint32Array.of(0, 1, 2),
+    purpose: Uint8Array.of(0, 1, 2),
   };
   const flags = (text: string) => [...matching(query(text)!, items, { id: Uint32Array.of(2) })];
   expect(flags('forward')).toEqual([1, 0, 0]);
+  expect(flags('category:gradient')).toEqual([1, 0, 1]);
   expect(flags('>=2KiB')).toEqual([0, 1, 1]);
   expect(flags('0x27ff')).toEqual([0, 1, 0]);
   expect(flags('0x2800')).toEqual([0, 0, 0]);

@@ -6,16 +6,18 @@
 //   0x7f3a00200000       the blocks in which this address lies
 //   b7f3a00200000_2      a block as memory_viz names it: its address, and which of the allocations there it is; s.. is a segment
 //   >=10MiB  <1KiB       sizes of blocks
-//   stream:3  pool:1.0  pool:default  category:gradient  context:..  metadata:..
+//   category:gradient    what memory is for; -category:gradient all but that
+//   stream:3  pool:1.0  pool:default  layer:..  context:..  metadata:..; with - before it all but those
 
 import { entryAt, numberAt } from '../numbers/at';
-import type { Found, Items, Names, Query, Tags } from '../source/source';
+import { NONE, type Category, type Found, type Items, type Names, type Query, type Tables, type Tags } from '../source/source';
 
 type FrameField = 'any' | 'file' | 'function';
 
 type Term =
   | { kind: 'frame'; field: FrameField; text: string }
-  | { kind: 'tags'; field: string; text: string }
+  | { kind: 'tags'; field: string; text: string; not: boolean }
+  | { kind: 'category'; text: string; not: boolean }
   | { kind: 'address'; address: number; version: number | null }
   | { kind: 'size'; min: number | null; max: number | null };
 
@@ -58,7 +60,7 @@ const TAG_FIELDS = new Map(
       if (tags.pool === null) return text === 'none';
       return tags.pool.join('.') === text || (text === 'default' && tags.pool[0] === 0 && tags.pool[1] === 0);
     },
-    category: (tags, text) => (tags.category ?? 'unknown').toLowerCase().includes(text),
+    layer: (tags, text) => (tags.layer ?? '').toLowerCase().includes(text),
     context: (tags, text) => (tags.compile_context ?? '').toLowerCase().includes(text),
     metadata: (tags, text) => (tags.user_metadata ?? '').toLowerCase().includes(text),
   }),
@@ -71,8 +73,8 @@ const FORMS = new Map<string, [RegExp, string]>([
 ]);
 
 /** The words of a query. Quotes hold words together, and `>= 10 MiB` is one word just as `>=10MiB` is. */
-function words(text: string): string[] {
-  return text.match(/[<>]=?\s*\d[\d.]*(?:\s*(?:[kmgt](?:i?b)?|b))?(?=[\s<>]|$)|[a-z]+:"[^"]*"?|"[^"]*"?|\S+/gi) ?? [];
+export function words(text: string): string[] {
+  return text.match(/[<>]=?\s*\d[\d.]*(?:\s*(?:[kmgt](?:i?b)?|b))?(?=[\s<>]|$)|-?[a-z]+:"[^"]*"?|"[^"]*"?|\S+/gi) ?? [];
 }
 
 const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
@@ -98,15 +100,18 @@ function term(word: string): Term | string {
     const isSegment = letter?.toLowerCase() === 's';
     return { kind: 'address', address, version: version === undefined || isSegment ? null : Number(version) };
   }
-  const [, name, value = ''] = /^([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
+  const [, minus, name, value = ''] = /^(-?)([a-z]+):(?![:\\/])(.*)$/i.exec(word) ?? [];
   const field = name?.toLowerCase();
-  if (field === 'file' || field === 'function' || (field !== undefined && TAG_FIELDS.has(field))) {
+  const not = minus === '-';
+  const isFrame = field === 'file' || field === 'function';
+  if ((isFrame && !not) || field === 'category' || (field !== undefined && TAG_FIELDS.has(field))) {
     const text = unquoted(value);
     if (text === '') return `${field}: needs a value`;
     if (field === 'file' || field === 'function') return { kind: 'frame', field, text };
+    if (field === 'category') return { kind: 'category', text: text.replaceAll(' ', '_'), not };
     const form = FORMS.get(field);
     if (form && !form[0].test(text)) return `${word}: ${form[1]}`;
-    return { kind: 'tags', field, text };
+    return { kind: 'tags', field, text, not };
   }
   return { kind: 'frame', field: 'any', text: unquoted(word) };
 }
@@ -152,10 +157,14 @@ const positions = (flags: Uint8Array): number[] => {
   return found;
 };
 
-/** The query for the source: the numbers of the stacks and tags that match. Null where nothing is asked for. */
-export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | null {
+/** Whether a query finds what is for `category`, as far as its words are about categories. */
+export const findsCategory = ({ terms }: Parsed, category: Category): boolean =>
+  terms.every((t) => t.kind !== 'category' || category.includes(t.text) !== t.not);
+
+/** The query for the source: the numbers of the stacks, tags and purposes that match. Null where nothing is asked for. */
+export function compile(parsed: Parsed, names: Names, { tags, purposes }: Tables): Query | null {
   if (parsed.terms.length === 0) return null;
-  const query: Query = { stacks: null, tags: null, address: null, version: null, min: null, max: null };
+  const query: Query = { stacks: null, tags: null, purposes: null, address: null, version: null, min: null, max: null };
   let stacks: Uint8Array | null = null;
   let tagged: boolean[] | null = null;
   for (const t of parsed.terms) {
@@ -167,7 +176,12 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
       }
       case 'tags': {
         const before: boolean[] | null = tagged;
-        tagged = tags.map((one, i) => (before?.[i] ?? true) && TAG_FIELDS.get(t.field)!(one, t.text));
+        tagged = tags.map((one, i) => (before?.[i] ?? true) && TAG_FIELDS.get(t.field)!(one, t.text) !== t.not);
+        break;
+      }
+      case 'category': {
+        const found = (purposes ?? []).map((purpose) => (findsCategory(parsed, purpose.category) ? 1 : 0));
+        query.purposes = positions(Uint8Array.from(found));
         break;
       }
       case 'address':
@@ -192,12 +206,14 @@ export function compile(parsed: Parsed, names: Names, tags: Tags[]): Query | nul
 export function matching(query: Query, items: Items, found: Pick<Found, 'id'> | null): Uint8Array {
   const stacks = query.stacks && new Set(query.stacks);
   const tags = query.tags && new Set(query.tags);
+  const purposes = query.purposes && new Set(query.purposes);
   const { address, min, max } = query;
   return Uint8Array.from(items.id, (_, i) => {
     const [bytes, begin] = [numberAt(items.size, i), numberAt(items.address, i)];
     const matches =
       (stacks === null || stacks.has(numberAt(items.stack, i))) &&
       (tags === null || tags.has(numberAt(items.tags, i))) &&
+      (purposes === null || purposes.has(items.purpose[i] ?? NONE)) &&
       (query.version === null || (found?.id.includes(numberAt(items.id, i)) ?? false)) &&
       (address === null || (address >= begin && address < begin + Math.max(bytes, 1))) &&
       (min === null || bytes >= min) &&

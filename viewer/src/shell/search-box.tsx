@@ -11,7 +11,8 @@ const FORMS: [string, string][] = [
   ['file:loss.py', 'only files; function:forward only functions'],
   ['0x7f3a00200000', 'what covers this address; also as memory_viz writes it: b7f3a00200000_0'],
   ['>=10MiB <1GiB', 'sizes'],
-  ['stream:3', 'also pool:1.0, pool:default, category:gradient'],
+  ['category:gradient', 'what memory is for; -category:gradient all but that'],
+  ['stream:3', 'also pool:1.0, pool:default, layer:attn'],
 ];
 
 /** Milliseconds without typing before the search begins. */

@@ -1,20 +1,22 @@
 // From answers as they are sent to what the page works with.
 
 import type * as sent from './generated/view';
-import { CODES, type Names, type Recording } from './source';
+import { CATEGORIES, CODES, type Names, type Purpose, type Recording } from './source';
 
 /** A recording whose tags hold their texts; they are sent as positions in a list, each text once. */
 export function toRecording({ devices, ...recording }: sent.Recording): Recording {
   return {
     ...recording,
-    devices: devices.map(({ tags, tag_texts: texts, ...device }) => {
+    devices: devices.map(({ tags, tag_texts: texts, purposes, ...device }) => {
       const text = (at: number | null) => (at === null ? null : (texts[at] ?? null));
       return {
         ...device,
+        purposes: purposes && toPurposes(purposes),
         tags: tags.map((t) => ({
           stream: t.stream,
           pool: t.pool,
-          category: text(t.category),
+          layer: text(t.layer),
+          recorded_category: text(t.recorded_category),
           compile_context: text(t.compile_context),
           user_metadata: text(t.user_metadata),
         })),
@@ -22,6 +24,9 @@ export function toRecording({ devices, ...recording }: sent.Recording): Recordin
     }),
   };
 }
+
+export const toPurposes = (purposes: readonly sent.Purpose[]): Purpose[] =>
+  purposes.map(({ category, because }) => ({ category: CATEGORIES[category] ?? 'unknown', because }));
 
 /** Labels are cut to so many characters: a file may give one name of any length to any number of frames. */
 const LONGEST_LABEL = 500;

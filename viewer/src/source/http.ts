@@ -1,9 +1,23 @@
 // The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
 
-import { toNames, toRecording } from './answers';
+import { toNames, toPurposes, toRecording } from './answers';
 import { decode } from './columns';
 import type * as sent from './generated/view';
-import type { Allocation, Events, Found, Layout, Live, Query, Regions, Replay, Report, Segments, Source, Window } from './source';
+import type {
+  Allocation,
+  Bands,
+  Events,
+  Found,
+  Layout,
+  Live,
+  Query,
+  Regions,
+  Replay,
+  Report,
+  Segments,
+  Source,
+  Window,
+} from './source';
 
 type Parameters = Record<string, string | number>;
 
@@ -57,6 +71,8 @@ export function http(): Source {
       ...(await columns<sent.Picture>(at(file, device, 'picture'), windowParameters(window), until(unwanted))),
       window,
     }),
+    bands: (file, device, span, unwanted) => columns<Bands>(at(file, device, 'bands'), { ...span }, until(unwanted)),
+    purposes: async (file, device) => toPurposes(await json<sent.Purpose[]>(at(file, device, 'purposes'))),
     live: (file, device, moment, unwanted) => columns<Live>(at(file, device, 'live'), { moment }, until(unwanted)),
     layout: (file, device, moment, unwanted) => columns<Layout>(at(file, device, 'layout'), { moment }, until(unwanted)),
     events: (file, device, first, count) => columns<Events>(at(file, device, 'events'), { first, count }),

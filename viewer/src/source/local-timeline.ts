@@ -2,7 +2,18 @@
 // holds both to the same answers.
 
 import type { Unpacked } from './packed';
-import { KINDS, NONE, type ByteKind, type Counters, type Picture, type Window } from './source';
+import {
+  CATEGORIES,
+  KINDS,
+  NONE,
+  type Axis,
+  type Bands,
+  type ByteKind,
+  type Counters,
+  type Picture,
+  type Span,
+  type Window,
+} from './source';
 
 /** The upper end of a fitted picture, as a multiple of the highest bytes in it: room for labels. */
 const HEADROOM = 1.04;
@@ -89,33 +100,59 @@ export class LocalTimeline {
 
   picture(window: Window): Picture {
     const { stacked, width, height, low } = window;
-    // Where pixel column `x` begins on the axis. Both neighbours of an edge compute the same number, so that no moment falls
-    // between them; the last edge is exactly the window's end.
-    const edge = (x: number) => (x === width ? window.to : window.from + (x * (window.to - window.from)) / width);
-    const counter = this.counters[stacked];
     const highest = Object.fromEntries(KINDS.map((kind) => [kind, new Float64Array(width)])) as Picture['highest'];
-    const column = new Uint32Array(width);
-    const shown: number[] = [];
-    for (let x = 0; x < width; x += 1) {
-      const range = this.momentsBetween(window, edge(x), edge(x + 1));
-      if (!range) {
-        column[x] = NONE;
-        continue;
-      }
+    const { column, shown } = this.columns(window, this.counters[stacked], (x, range) => {
       for (const kind of KINDS) {
         const of = this.counters[kind];
         highest[kind][x] = of.values[of.position(...range)]!;
       }
-      const moment = counter.position(...range);
-      if (shown[shown.length - 1] !== moment) shown.push(moment);
-      column[x] = shown.length - 1;
-    }
+    });
     const top = (kind: ByteKind) => highest[kind].reduce((a, b) => Math.max(a, b), 0);
     const room = window.fit_reserved ? Math.max(top(stacked), top('reserved')) : top(stacked);
     const fitted = Math.max(Math.max(room, 1) * HEADROOM, low + 1);
     const high = window.high !== null && window.high > low ? window.high : fitted;
-    const { id, ...painted } = paint(this.stacked[stacked], Uint32Array.from(shown), low, high, height);
+    const { id, ...painted } = paint(this.stacked[stacked], shown, low, high, height);
     return { window, low, high, column, highest, ...painted, items: this.items(stacked, id) };
+  }
+
+  /** Allocated bytes by category; `categories` are those of the purposes, as positions in `CATEGORIES`. */
+  bands(span: Span, categories: readonly number[]): Bands {
+    const { column, shown } = this.columns(span, this.counters.allocated, () => {});
+    const { bytes, from, to, order } = this.stacked.allocated;
+    const sums = CATEGORIES.map(() => null as Float64Array | null);
+    let begin = 0;
+    for (const thing of order) {
+      while (begin < shown.length && shown[begin]! < from[thing]!) begin += 1;
+      if (begin === shown.length) break;
+      const category = categories[this.data.allocations.purpose[thing]!]!;
+      for (let c = begin; c < shown.length && shown[c]! < to[thing]!; c += 1) {
+        (sums[category] ??= new Float64Array(shown.length))[c]! += bytes[thing]!;
+      }
+    }
+    const bands = sums.flatMap((of, category) => (of ? [{ category, bytes: of }] : []));
+    return { column, moment: shown, bands };
+  }
+
+  /** The moments that the pixel columns of a window show: in each the first at which `counter` is highest. */
+  private columns(window: Span, counter: RangeMax, each: (x: number, range: [number, number]) => void) {
+    const { width } = window;
+    // Where pixel column `x` begins on the axis. Both neighbours of an edge compute the same number, so that no moment falls
+    // between them; the last edge is exactly the window's end.
+    const edge = (x: number) => (x === width ? window.to : window.from + (x * (window.to - window.from)) / width);
+    const column = new Uint32Array(width);
+    const shown: number[] = [];
+    for (let x = 0; x < width; x += 1) {
+      const range = this.momentsBetween(window.axis, edge(x), edge(x + 1));
+      if (!range) {
+        column[x] = NONE;
+        continue;
+      }
+      each(x, range);
+      const moment = counter.position(...range);
+      if (shown[shown.length - 1] !== moment) shown.push(moment);
+      column[x] = shown.length - 1;
+    }
+    return { column, shown: Uint32Array.from(shown) };
   }
 
   private items(kind: ByteKind, id: Uint32Array): Picture['items'] {
@@ -132,13 +169,14 @@ export class LocalTimeline {
       to: numbers(of.to),
       stack: numbers(things.stack),
       tags: numbers(things.tags),
+      purpose: kind === 'reserved' ? new Uint8Array() : Uint8Array.from(id, (i) => this.data.allocations.purpose[i]!),
     };
   }
 
   /** The first and last moment between `from` and `to` on the axis; null where there is none. */
-  private momentsBetween(window: Window, from: number, to: number): [number, number] | null {
+  private momentsBetween(axis: Axis, from: number, to: number): [number, number] | null {
     const last = this.moments - 1;
-    if (window.axis === 'time' && this.times) {
+    if (axis === 'time' && this.times) {
       const times = this.times;
       if (to < 0 || from > (times[times.length - 1] ?? 0)) return null;
       // Moment 0 has no time: it belongs to the first pixel.

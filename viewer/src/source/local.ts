@@ -21,6 +21,8 @@ export async function local(base64: string): Promise<Source> {
     recordings: async () => packed.recordings(),
     names: async (file) => packed.names(file),
     picture: async (file, device, window) => at(file, device).timeline.picture(window),
+    bands: async (file, device, span) => at(file, device).timeline.bands(span, packed.categories(file, device)),
+    purposes: async (file, device) => packed.purposes(file, device),
     live: async (file, device, moment) => at(file, device).live(moment),
     layout: async (file, device, moment) => at(file, device).layout(moment),
     events: async (file, device, first, count) => {
@@ -100,11 +102,11 @@ class Device {
   }
 
   live(moment: number): Live {
-    const { from, freed, stack, tags, origin, bytes, requested } = this.data.allocations;
+    const { from, freed, stack, tags, origin, purpose, bytes, requested } = this.data.allocations;
     const groups = new Map<string, { of: number; bytes: number; requested: number; count: number }>();
     const order = indicesWhere(from.length, (i) => from[i]! <= moment && moment < freed[i]!);
     for (const i of order.sort((a, b) => from[a]! - from[b]! || a - b)) {
-      const key = `${stack[i]} ${tags[i]} ${origin[i]}`;
+      const key = `${stack[i]} ${tags[i]} ${origin[i]} ${purpose[i]}`;
       const group = groups.get(key) ?? { of: i, bytes: 0, requested: 0, count: 0 };
       group.bytes += bytes[i]!;
       group.requested += requested[i]!;
@@ -119,6 +121,7 @@ class Device {
       stack: pick(stack, first),
       tags: pick(tags, first),
       origin: pick(origin, first),
+      purpose: pick(purpose, first),
       bytes: Float64Array.from(all, (g) => g.bytes),
       requested: Float64Array.from(all, (g) => g.requested),
       count: Uint32Array.from(all, (g) => g.count),
@@ -151,6 +154,7 @@ class Device {
         pending: Uint8Array.from(blocks, (i) => (moment < a.freed[i]! ? 0 : 1)),
         stack: pick(a.stack, blocks),
         tags: pick(a.tags, blocks),
+        purpose: pick(a.purpose, blocks),
         from: pick(a.from, blocks),
       },
     };
@@ -179,6 +183,7 @@ class Device {
       stack: known(a.stack[id]!),
       free_stack: known(freedBy),
       tags: a.tags[id]!,
+      purpose: a.purpose[id]!,
       origin: a.origin[id]!,
       size_inferred: a.inferred[id] === 1,
       total: this.timeline.countersAt(a.from[id]!).allocated,
@@ -188,6 +193,7 @@ class Device {
   search(query: Query): Found {
     const a = this.data.allocations;
     const [stacks, tags] = [query.stacks && new Set(query.stacks), query.tags && new Set(query.tags)];
+    const purposes = query.purposes && new Set(query.purposes);
     let version = 0;
     const found = indicesWhere(a.from.length, (i) => {
       const [bytes, begin] = [a.bytes[i]!, a.address[i]!];
@@ -198,6 +204,7 @@ class Device {
         (query.max === null || bytes <= query.max) &&
         (query.address === null || (begin <= query.address && query.address < begin + Math.max(bytes, 1))) &&
         (!tags || tags.has(a.tags[i]!)) &&
+        (!purposes || purposes.has(a.purpose[i]!)) &&
         (!stacks || stacks.has(a.stack[i]!))
       );
     });

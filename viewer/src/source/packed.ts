@@ -1,10 +1,10 @@
 // The data inside a self-contained page, deflated. What its columns mean is described where they are written, in
 // crates/vramscope-viewer/src/packed.rs.
 
-import { toNames, toRecording } from './answers';
+import { toNames, toPurposes, toRecording } from './answers';
 import { decode } from './columns';
 import type * as sent from './generated/view';
-import { NONE, type Events, type Names, type Recording, type Regions, type Segments } from './source';
+import { NONE, type Events, type Names, type Purpose, type Recording, type Regions, type Segments } from './source';
 
 /** Every allocation of a device, in columns by its number. A moment that is `NONE` never comes. */
 export interface Allocations {
@@ -16,6 +16,7 @@ export interface Allocations {
   to: Uint32Array;
   stack: Uint32Array;
   tags: Uint32Array;
+  purpose: Uint8Array;
   origin: Uint8Array;
   inferred: Uint8Array;
 }
@@ -71,6 +72,19 @@ export class Packed {
 
   names(file: number): Names {
     return toNames(this.file(file).names);
+  }
+
+  purposes(file: number, device: number): Purpose[] {
+    return toPurposes(this.sentPurposes(file, device));
+  }
+
+  /** The category of each purpose, as a position in `CATEGORIES`. */
+  categories(file: number, device: number): number[] {
+    return this.sentPurposes(file, device).map((purpose) => purpose.category);
+  }
+
+  private sentPurposes(file: number, device: number): sent.Purpose[] {
+    return known(this.sent.recordings[file]?.devices[device], 'device').purposes ?? [];
   }
 
   /** A device as it was sent: its report, its replay, the peaks of its pools. */
@@ -148,6 +162,7 @@ function unpackAllocations(packed: sent.PackedAllocations): Allocations {
     to: u32s(count, (i) => after(ends.next(), freed[i]!)),
     stack: u32s(count, () => orNone(stacks.next())),
     tags: u32s(count, () => tags.next()),
+    purpose: packed.purpose,
     origin: fill(new Uint8Array(count), (i) => marks[i]! & 3),
     inferred: fill(new Uint8Array(count), (i) => marks[i]! >> 2),
   };

@@ -9,8 +9,10 @@
 import type * as sent from './generated/view';
 import type {
   Allocation,
+  Bands,
   ByKind,
   ByteKind,
+  CATEGORIES,
   CODES,
   Events,
   Found,
@@ -21,6 +23,7 @@ import type {
   Replay,
   Report,
   Segments,
+  Span,
   Window,
 } from './generated/view';
 
@@ -31,13 +34,22 @@ export const KINDS = ['requested', 'allocated', 'active', 'reserved'] as const s
 
 export type Counters = ByKind<number>;
 
-type TextTag = 'category' | 'compile_context' | 'user_metadata';
+type TextTag = 'layer' | 'recorded_category' | 'compile_context' | 'user_metadata';
 
-/** What PyTorch records with an allocation or event besides numbers and a stack: stream, pool and texts. */
+/** What is recorded with an allocation or event besides numbers and a stack: stream, pool and texts. */
 export type Tags = Omit<sent.Tags, TextTag> & Record<TextTag, string | null>;
 
-/** One device of a file. */
-export type Device = Omit<sent.Device, 'tags' | 'tag_texts'> & { tags: Tags[] };
+/** What memory is for. */
+export type Category = (typeof CATEGORIES)[number];
+
+/** What an allocation is for, and why that is said, as half a sentence about "it". */
+export type Purpose = Omit<sent.Purpose, 'category'> & { category: Category };
+
+/** One device of a file. Its purposes are null until they are known. */
+export type Device = Omit<sent.Device, 'tags' | 'tag_texts' | 'purposes'> & { tags: Tags[]; purposes: Purpose[] | null };
+
+/** What positions in the columns of answers stand for. */
+export type Tables = Pick<Device, 'tags' | 'purposes'>;
 
 /** One open file. */
 export type Recording = Omit<sent.Recording, 'devices'> & { devices: Device[] };
@@ -72,6 +84,9 @@ export interface Source {
   recordings(): Promise<(Recording | null)[]>;
   names(file: number): Promise<Names>;
   picture(file: number, device: number, window: Window, unwanted?: AbortSignal): Promise<Picture>;
+  bands(file: number, device: number, span: Span, unwanted?: AbortSignal): Promise<Bands>;
+  /** What allocations are for, of a device whose purposes are null: it is found out now. */
+  purposes(file: number, device: number): Promise<Purpose[]>;
   live(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Live>;
   layout(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Layout>;
   events(file: number, device: number, first: number, count: number): Promise<Events>;

@@ -1,11 +1,23 @@
 // What allocations are coloured and grouped by.
 
+import { computed } from '@preact/signals';
+import type { Device } from '../source/source';
 import { kept, oneOf } from './kept';
+import { current } from './recordings';
 
 export const COLORS = ['stack', 'size', 'category', 'stream', 'pool'] as const;
 export type ColorBy = (typeof COLORS)[number];
-export const colorBy = kept('color', oneOf(COLORS), 'stack');
+/** The choice; null: by category where it is known. */
+export const chosenColor = kept('color', oneOf(COLORS), null);
 
-export const GROUPS = ['stack', 'line', 'function', 'file', 'category', 'stream', 'pool'] as const;
+/** Whether it is known of any memory what it is for. */
+export const tellsCategories = (device: Pick<Device, 'purposes'> | null): boolean =>
+  device?.purposes?.some(({ category }) => category !== 'preexisting' && category !== 'unknown') ?? false;
+
+/** What the allocations of a device are coloured by. */
+export const colorOf = (device: Device | null): ColorBy => chosenColor.value ?? (tellsCategories(device) ? 'category' : 'stack');
+export const colorBy = computed(() => colorOf(current.value));
+
+export const GROUPS = ['stack', 'line', 'function', 'file', 'category', 'layer', 'stream', 'pool'] as const;
 export type GroupBy = (typeof GROUPS)[number];
 export const groupBy = kept('by', oneOf(GROUPS), 'line');

@@ -1,7 +1,7 @@
 // What is open, and who answers questions about it.
 
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
-import type { Names, Recording, Source } from '../source/source';
+import type { Device, Names, Recording, Source } from '../source/source';
 import { device, file, scope } from './place';
 
 /** Where answers come from; set once, before the page is drawn. */
@@ -25,6 +25,24 @@ export const ofCurrent = <T extends { scope: string }>(held: ReadonlySignal<T | 
   computed(() => (held.value?.scope === scope.value ? held.value : null));
 
 const asked = new Set<number>();
+const askedPurposes = new Set<string>();
+
+/** Asks once what the allocations of a device are for, where that is not known yet; again where that failed. */
+export async function needPurposes(of: number, at: number): Promise<void> {
+  const key = `${of}.${at}`;
+  const device = recordings.value?.[of]?.devices[at];
+  if (!device || device.purposes || askedPurposes.has(key)) return;
+  askedPurposes.add(key);
+  try {
+    const purposes = await source.purposes(of, at);
+    const told = (one: Device, i: number) => (i === at ? { ...one, purposes } : one);
+    const changed = (one: Recording | null, i: number) => (one && i === of ? { ...one, devices: one.devices.map(told) } : one);
+    recordings.value = recordings.value?.map(changed) ?? null;
+  } catch (e) {
+    askedPurposes.delete(key);
+    throw e;
+  }
+}
 
 /** Asks for the names of a file once; again where that failed. */
 export async function needNames(of: number): Promise<void> {

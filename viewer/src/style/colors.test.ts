@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Names } from '../source/source';
+import { CATEGORIES, type Names } from '../source/source';
 import { abgr, categoryColor, css, mix, oklch, parse, poolColor, sizeColor, stackColor, unknownColor } from './colors';
 
 const names = (labels: string[]): Names => ({
@@ -41,7 +41,77 @@ describe('stacks', () => {
 });
 
 test('keys that are none', () => {
-  expect(categoryColor('UNKNOWN', false)).toBe(categoryColor(null, false));
   expect(poolColor(null, false)).not.toBe(poolColor([0, 0], false));
   expect(sizeColor(0, false)).toBe(sizeColor(512, false));
+});
+
+/** What people with each kind of colour blindness see: matrices of linear sRGB (Machado, Oliveira, Fernandes 2009, severity 1). */
+const SIGHTS: Record<string, number[][]> = {
+  full: [
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+  ],
+  protanopia: [
+    [0.152286, 1.052583, -0.204868],
+    [0.114503, 0.786281, 0.099216],
+    [-0.003882, -0.048116, 1.051998],
+  ],
+  deuteranopia: [
+    [0.367322, 0.860646, -0.227968],
+    [0.280085, 0.672501, 0.047413],
+    [-0.01182, 0.04294, 0.968881],
+  ],
+  tritanopia: [
+    [1.255528, -0.076749, -0.178779],
+    [-0.078411, 0.930809, 0.147602],
+    [0.004733, 0.691367, 0.3039],
+  ],
+};
+
+const linear = (color: number) =>
+  [16, 8, 0].map((shift) => {
+    const x = ((color >>> shift) & 255) / 255;
+    return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  });
+const times = (matrix: number[][], v: number[]) => matrix.map((row) => row.reduce((sum, a, i) => sum + a * v[i]!, 0));
+
+/** A colour in Oklab, where distances are as people see them. */
+function oklab(rgb: number[]): number[] {
+  const lms = times(
+    [
+      [0.4122214708, 0.5363325363, 0.0514459929],
+      [0.2119034982, 0.6806995451, 0.1073969566],
+      [0.0883024619, 0.2817188376, 0.6299787005],
+    ],
+    rgb.map((x) => Math.min(Math.max(x, 0), 1)),
+  );
+  return times(
+    [
+      [0.2104542553, 0.793617785, -0.0040720468],
+      [1.9779984951, -2.428592205, 0.4505937099],
+      [0.0259040371, 0.7827717662, -0.808675766],
+    ],
+    lms.map(Math.cbrt),
+  );
+}
+
+describe.each([false, true])('categories, dark: %s', (dark) => {
+  test.each(Object.keys(SIGHTS))('all can be told from each other with %s sight, those of a training step at once', (sight) => {
+    const seen = CATEGORIES.map((category) => oklab(times(SIGHTS[sight]!, linear(categoryColor(category, dark)))));
+    const often = ['parameter', 'gradient', 'optimizer_state', 'activation', 'temporary'];
+    CATEGORIES.forEach((a, i) => {
+      CATEGORIES.slice(0, i).forEach((b, j) => {
+        const distance = Math.hypot(...seen[i]!.map((x, k) => x - seen[j]![k]!));
+        expect(distance, `${a} and ${b}`).toBeGreaterThan(often.includes(a) && often.includes(b) ? 0.11 : 0.05);
+      });
+    });
+  });
+
+  test('none is lost on the ground', () => {
+    const ground = oklab(linear(dark ? 0x14161a : 0xffffff))[0]!;
+    for (const category of CATEGORIES) {
+      expect(Math.abs(oklab(linear(categoryColor(category, dark)))[0]! - ground), category).toBeGreaterThan(0.15);
+    }
+  });
 });

@@ -4,7 +4,7 @@
 // lightness, so that no meaning rests on hue alone. A colour is a number, 0xRRGGBB.
 
 import { entryAt, numberAt } from '../numbers/at';
-import { NONE, type Names, type Tags } from '../source/source';
+import { NONE, type Category, type Names, type Tags } from '../source/source';
 
 export type Rgb = number;
 
@@ -130,13 +130,30 @@ export function sizeColor(bytes: number, dark: boolean): Rgb {
     : oklch(0.9 - 0.5 * step, 0.06 + 0.07 * step, 100 + 175 * step);
 }
 
-/** The categories of PyTorch's memory profiler. */
-const CATEGORIES = ['parameter', 'activation', 'optimizer_state', 'gradient', 'input', 'autograd_detail', 'temporary'];
+/**
+ * Oklch colours of categories on a light background. They were chosen so that with any kind of colour blindness, too, all can be told
+ * from each other and from the line of reserved bytes, those best that hold most of the memory of a training step.
+ */
+const CATEGORY_COLORS: Record<Category, readonly [hue: number, lightness: number, chroma: number]> = {
+  parameter: [231, 0.812, 0.104],
+  buffer: [210, 0.72, 0.084],
+  gradient: [82, 0.805, 0.16],
+  optimizer_state: [267, 0.567, 0.159],
+  activation: [127, 0.659, 0.1],
+  input: [35, 0.57, 0.127],
+  temporary: [333, 0.52, 0.132],
+  communication: [222, 0.636, 0.1],
+  kv_cache: [304, 0.747, 0.16],
+  workspace: [145, 0.756, 0.092],
+  preexisting: [260, 0.56, 0.008],
+  unknown: [260, 0.81, 0.008],
+};
 
-export function categoryColor(category: string | null, dark: boolean): Rgb {
-  if (category === null || category.toLowerCase() === 'unknown') return unknownColor(dark);
-  const known = CATEGORIES.indexOf(category.toLowerCase());
-  return known >= 0 ? swatch(known, dark) : textColor(category, dark);
+/** The colour of a category; null is what has none. */
+export function categoryColor(category: Category | null, dark: boolean): Rgb {
+  if (category === null) return unknownColor(dark);
+  const [hue, lightness, chroma] = CATEGORY_COLORS[category];
+  return oklch(lightness - (dark ? DARKER : 0), chroma, hue);
 }
 
 export const streamColor = (stream: number, dark: boolean): Rgb =>

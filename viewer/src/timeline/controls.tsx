@@ -5,7 +5,8 @@ import { Select } from '../parts/controls';
 import { SaveMenu } from '../save/menu';
 import { drawingItems } from '../save/picture';
 import { KINDS, type Axis } from '../source/source';
-import { COLORS, colorBy } from '../state/grouping';
+import { itemsBy } from '../draw/item-colors';
+import { COLORS, chosenColor } from '../state/grouping';
 import { fit } from '../state/moves';
 import { current } from '../state/recordings';
 import { axis, range, byteRange, stacked, withReserved } from '../state/window';
@@ -42,7 +43,7 @@ export function TimelineControls() {
           })
         }
       />
-      <Select label="Colour" choices={COLORED} value={colorBy.value} choose={(by) => (colorBy.value = by)} />
+      <Select label="Colour" choices={COLORED} value={itemsBy.value} choose={(by) => (chosenColor.value = by)} />
       <button
         type="button"
         class="button"

@@ -1,6 +1,6 @@
 // Everything about the selected allocation.
 
-import { tagFacts } from '../live/tag-facts';
+import { purposeFacts, tagFacts } from '../live/tag-facts';
 import { StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import type { Allocation, Device } from '../source/source';
@@ -25,6 +25,7 @@ function when(event: number, us: number | null): string {
 function factsOf(allocation: Allocation, device: Device): Fact[] {
   const tags = device.tags[allocation.tags];
   const facts: Fact[] = [
+    ...purposeFacts(device.purposes?.[allocation.purpose]),
     ['block', `${bytes(allocation.bytes)}${allocation.size_inferred ? ' (inferred)' : ''}`, exactly(allocation.bytes)],
     ['requested', bytes(allocation.requested), exactly(allocation.requested)],
     ['lost to rounding', bytes(allocation.bytes - allocation.requested), exactly(allocation.bytes - allocation.requested)],

@@ -1,12 +1,13 @@
 // The legend: the lines of the picture, and its largest groups, each with the query that finds it.
 
-import { largest } from '../draw/color-keys';
+import { categoryOf, largest, type Share } from '../draw/color-keys';
 import { areas, linesOf } from '../draw/hit';
-import { colorKeys } from '../draw/item-colors';
+import { itemKeys, itemsBy } from '../draw/item-colors';
 import { restedPicture } from '../draw/shown';
-import { poolName, streamName } from '../live/group';
+import { categoryText, poolName, streamName } from '../live/group';
 import { readableFrames } from '../live/stacks';
-import { colorBy } from '../state/grouping';
+import { chosenCategories, toggleHidden, toggleOnly } from '../search/categories';
+import type { Category } from '../source/source';
 import { current, currentNames } from '../state/recordings';
 import { overlay } from '../state/replay';
 import { search } from '../state/search';
@@ -23,11 +24,11 @@ interface Find {
   title: string;
 }
 
-/** The query that finds a group; null where the language has none. */
+/** The query that finds a group; null where the language has none. That of a category is made of what the box holds. */
 function findOf(key: number): Find | null {
   const known = currentNames.value;
   const tags = current.value?.tags[key];
-  switch (colorBy.value) {
+  switch (itemsBy.value) {
     case 'stack': {
       const frame = known && readableFrames(known, key)[0];
       const label = frame === undefined ? '' : (known?.label[frame] ?? '');
@@ -36,11 +37,7 @@ function findOf(key: number): Find | null {
     case 'size':
       return { query: `>=${2 ** key} <${2 ** (key + 1)}`, title: 'all blocks of these sizes' };
     case 'category':
-      if (!tags) return null;
-      if (tags.category === null) return { query: 'category:unknown', title: 'all without a known category' };
-      return quotable(tags.category)
-        ? { query: `category:"${tags.category}"`, title: `all categories with ${tags.category} in their names` }
-        : null;
+      return null;
     case 'stream':
       return tags ? { query: `stream:${tags.stream}`, title: `all of ${streamName(tags.stream)}` } : null;
     case 'pool':
@@ -53,7 +50,10 @@ const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
 
 export function Legend() {
   const picture = restedPicture.value?.picture;
-  const groups = picture ? largest(colorKeys.value, picture.items, areas(picture), MOST) : [];
+  const groups = picture ? largest(itemKeys.value, picture.items, areas(picture), MOST) : [];
+  const byCategory = itemsBy.value === 'category';
+  // Categories stand in one order in every picture.
+  if (byCategory) groups.sort((a, b) => a.key - b.key);
   return (
     <ul class="legend" aria-label="Legend">
       {picture &&
@@ -78,14 +78,10 @@ export function Legend() {
         </li>
       )}
       {groups.map(({ key, share: part }) => {
+        const category = byCategory ? categoryOf(key) : null;
+        if (category) return <CategoryEntry key={category} category={category} of={{ key, share: part }} />;
         const find = findOf(key);
-        const text = (
-          <>
-            <span class="legend-color" style={{ background: css(colorKeys.value.color(key)) }} />
-            <span class="legend-name">{colorKeys.value.label(key)}</span>
-            <span class="quiet">{share(part, 1)}</span>
-          </>
-        );
+        const text = <EntryText of={{ key, share: part }} />;
         return (
           <li key={`group ${key}`}>
             {find === null ? (
@@ -105,5 +101,50 @@ export function Legend() {
         );
       })}
     </ul>
+  );
+}
+
+/** Colour, name and share of a group. */
+function EntryText({ of: { key, share: part } }: { of: Share }) {
+  return (
+    <>
+      <span class="legend-color" style={{ background: css(itemKeys.value.color(key)) }} />
+      <span class="legend-name">{itemKeys.value.label(key)}</span>
+      <span class="quiet">{share(part, 1)}</span>
+    </>
+  );
+}
+
+/** A category: its name shows it alone, the button behind it hides it. Both are words of the search, whose other words stay. */
+function CategoryEntry({ category, of }: { category: Category; of: Share }) {
+  const { only, hidden } = chosenCategories(search.value);
+  const isHidden = hidden.includes(category);
+  const name = categoryText(category);
+  return (
+    <li class={isHidden ? 'legend-hidden' : undefined} data-category={category}>
+      <button
+        type="button"
+        class="legend-button"
+        title={only === category ? 'Show every category' : `Show only ${name}`}
+        aria-pressed={only === category}
+        onClick={() => (search.value = toggleOnly(search.value, category))}
+      >
+        <EntryText of={of} />
+      </button>
+      <button
+        type="button"
+        class="legend-hide"
+        aria-label={`Hide ${name}`}
+        title={isHidden ? `Show ${name} again` : `Hide ${name}`}
+        aria-pressed={isHidden}
+        onClick={() => (search.value = toggleHidden(search.value, category))}
+      >
+        <svg viewBox="0 0 16 16" aria-hidden="true">
+          <path d="M1.5 8C3 5.2 5.3 3.8 8 3.8s5 1.4 6.5 4.2C13 10.8 10.7 12.2 8 12.2S3 10.8 1.5 8Z" />
+          <circle cx="8" cy="8" r="2" />
+          {isHidden && <path d="M3 13 13 3" />}
+        </svg>
+      </button>
+    </li>
   );
 }

@@ -1,18 +1,20 @@
 // A small picture of the whole recording, with a brush over the part that the timeline shows.
 
 import { effect, signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { currentPaints } from '../draw/item-colors';
 import { paintLine, paintStack } from '../draw/paint';
 import { clamped, type Range } from '../numbers/scale';
 import { useSize } from '../parts/size';
 import { asked } from '../state/asked';
 import { show, showSelected } from '../state/moves';
+import { tellsCategories } from '../state/grouping';
 import { device, file } from '../state/place';
 import { current, source } from '../state/recordings';
 import { axis, shownRange, stacked, whole } from '../state/window';
 import { abgr, parse } from '../style/colors';
 import { inks } from '../style/theme';
+import { CategoryBands, type BandsHover } from './bands';
 
 const size = signal({ width: 0, height: 0 });
 
@@ -46,6 +48,7 @@ const CLICK = 3;
 export function Minimap() {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
+  const [hover, setHover] = useState<BandsHover | null>(null);
   useEffect(() => {
     size.value = { width: Math.round(width * devicePixelRatio), height: Math.round(height * devicePixelRatio) };
   }, [width, height]);
@@ -68,14 +71,22 @@ export function Minimap() {
     [],
   );
 
+  const move = (e: PointerEvent) => {
+    const bounds = (e.currentTarget as HTMLElement).getBoundingClientRect();
+    // While the brush is moved the pointer asks for nothing.
+    setHover(e.buttons === 0 ? { x: e.clientX - bounds.left, clientX: e.clientX, clientY: e.clientY } : null);
+  };
   const [from, to] = whole.value;
   const place = (at: number) => ((at - from) / (to - from)) * width;
   const left = place(shownRange.value[0]);
   const right = Math.max(place(shownRange.value[1]), left + 2);
 
   return (
-    <div ref={box} class="minimap" onPointerDown={(e) => grab(e, width)}>
-      <canvas ref={canvas} role="img" aria-label="The whole recording. Drag to choose the part that the timeline shows." />
+    <div class="minimap" onPointerDown={(e) => grab(e, width)} onPointerMove={move} onPointerLeave={() => setHover(null)}>
+      {tellsCategories(current.value) && <CategoryBands hover={hover} />}
+      <div ref={box} class="minimap-stack">
+        <canvas ref={canvas} role="img" aria-label="The whole recording. Drag to choose the part that the timeline shows." />
+      </div>
       <div class="minimap-hidden" style={{ left: 0, width: `${Math.max(left, 0)}px` }} />
       <div class="minimap-hidden" style={{ left: `${right}px`, width: `${Math.max(width - right, 0)}px` }} />
       <div class="minimap-brush" style={{ left: `${left}px`, width: `${right - left}px` }} />

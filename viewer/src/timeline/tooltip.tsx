@@ -2,7 +2,7 @@
 
 import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../live/stacks';
-import { tagFacts } from '../live/tag-facts';
+import { purposeFacts, tagFacts } from '../live/tag-facts';
 import { numberAt } from '../numbers/at';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
@@ -75,6 +75,7 @@ function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
   if (asked?.id === id && !reserved && asked.from_us !== null && asked.to_us !== null) {
     facts.push(['for', duration(asked.to_us - asked.from_us)]);
   }
+  facts.push(...purposeFacts(device?.purposes?.[items.purpose[item] ?? NONE]));
   if (tags) facts.push(...tagFacts(tags));
   const frames = known ? readableFrames(known, stack) : [];
   return (

@@ -175,8 +175,8 @@ function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number
   const changes = useMemo(() => {
     if (!liveA.value || !liveB.value || !a.names || !b.names) return null;
     const grouped = (side: Side, live: Live) => {
-      const matches = matchingEntries(compile(searched, side.names!, side.recording.tags), live);
-      return group(live, by, side.names!, side.recording.tags, matches);
+      const matches = matchingEntries(compile(searched, side.names!, side.recording), live);
+      return group(live, by, side.names!, side.recording, matches);
     };
     return difference(grouped(a, liveA.value), grouped(b, liveB.value));
   }, [liveA.value, liveB.value, a.names, b.names, by, searched]);

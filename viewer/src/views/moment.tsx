@@ -1,12 +1,14 @@
 // What is live at a moment and who allocated it, or what changed between two moments.
 
 import { useMemo, useState } from 'preact/hooks';
+import { byCategory } from '../live/categories';
 import { difference, type Change } from '../live/difference';
 import { group, sum, type Group } from '../live/group';
 import { matchingEntries } from '../live/match';
 import { tree } from '../live/tree';
 import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
+import { CategoryBar } from '../parts/category-bar';
 import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
@@ -16,7 +18,7 @@ import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { query } from '../search/found';
 import { NONE, type Live } from '../source/source';
-import { groupBy, type GroupBy } from '../state/grouping';
+import { groupBy, tellsCategories, type GroupBy } from '../state/grouping';
 import { against, moment, shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
 import { bytes, count, signedBytes } from '../text/units';
@@ -45,12 +47,12 @@ function Moment(shown: Current) {
   const searchQuery = query.value;
   const matches = useMemo(() => live && matchingEntries(searchQuery, live), [searchQuery, live]);
   const groups = useMemo(
-    () => (live && names ? group(live, by, names, recording.tags, matches) : []),
+    () => (live && names ? group(live, by, names, recording, matches) : []),
     [live, by, names, recording, matches],
   );
   const changes = useMemo(() => {
     if (!before || !names) return null;
-    return difference(group(before, by, names, recording.tags, matchingEntries(searchQuery, before)), groups);
+    return difference(group(before, by, names, recording, matchingEntries(searchQuery, before)), groups);
   }, [before, groups]);
   const root = useMemo(
     () => (live && names ? tree(live, names, allFrames, before, matches) : null),
@@ -139,6 +141,7 @@ function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps
         )}
       </div>
       <CounterRow counters={live.counters} />
+      {tellsCategories(recording) && <CategoryBar sums={byCategory(live, recording)} />}
       <div class="toolbar">
         <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
         <Check label="All frames" checked={allFrames} set={setAllFrames} />

@@ -5,6 +5,7 @@ import { useCurrent, type Current } from '../parts/current';
 import type { Recording } from '../source/source';
 import { once } from '../state/asked';
 import { recording, source } from '../state/recordings';
+import { CategoriesCard } from './overview/categories';
 import { FactsCard } from './overview/facts';
 import { FragmentationCard } from './overview/fragmentation';
 import { HoldersCard } from './overview/holders';
@@ -37,6 +38,13 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {found && <TrustCard trust={recording.trust} />}
       </div>
       <div class="overview-column">
+        {found && (
+          <CategoriesCard
+            categories={found.categories_at_peak ?? []}
+            reasons={found.category_reasons}
+            peak={recording.peaks.allocated}
+          />
+        )}
         {found ? (
           <HoldersCard holders={found.holders_at_peak ?? []} peak={recording.peaks.allocated} />
         ) : (

@@ -1,7 +1,8 @@
 // The state of the allocator at any moment: its segments and blocks, the event before it, and the list of all events.
 
 import { useMemo, useRef } from 'preact/hooks';
-import { tagFacts } from '../live/tag-facts';
+import { layerText } from '../live/group';
+import { purposeFacts, tagFacts } from '../live/tag-facts';
 import { numberAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';
@@ -14,7 +15,7 @@ import { useEventPages, type EventAt } from '../parts/pages';
 import { StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import { stepOf } from '../parts/virtual';
-import { NONE, type Layout, type Tags } from '../source/source';
+import { NONE, type Layout, type Tables, type Tags } from '../source/source';
 import { selection } from '../state/allocation';
 import { shownMoment } from '../state/moment';
 import { chooseMoment } from '../state/moves';
@@ -85,14 +86,14 @@ function State(shown: Current) {
         {(shownEvent || selected.value !== null) && (
           <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
             {shownEvent && <EventDetails file={file} event={event!} at={shownEvent} tags={recording.tags} />}
-            <SelectedDetails file={file} />
+            <SelectedDetails file={file} tables={recording} />
           </div>
         )}
       </div>
       {layout.value ? (
         <SegmentMap
           layout={layout.value}
-          tags={recording.tags}
+          tables={recording}
           names={names}
           peakReserved={recording.peaks.reserved.bytes}
           outlined={outlines(layout.value, shownEvent)}
@@ -156,10 +157,13 @@ function EventDetails({ file, event, at: { page, at }, tags }: EventDetailsProps
   );
 }
 
-function SelectedDetails({ file }: { file: number }) {
+function SelectedDetails({ file, tables }: { file: number; tables: Tables }) {
   const allocation = selection.value;
   if (!allocation || selected.value !== allocation.id) return null;
+  const layer = tables.tags[allocation.tags]?.layer ?? null;
   const facts: [string, string, string?][] = [
+    ...purposeFacts(tables.purposes?.[allocation.purpose]),
+    ...(layer === null ? [] : [['layer', layerText(layer)] as [string, string]]),
     ['address', address(allocation.address)],
     ['size', bytes(allocation.bytes), `${count(allocation.bytes)} bytes`],
     ['requested', bytes(allocation.requested), `${count(allocation.requested)} bytes`],

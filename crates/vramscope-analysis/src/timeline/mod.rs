@@ -1,12 +1,14 @@
 //! The timeline: stacked live memory over events or real time, drawn at any zoom in time that depends on the window
 //! and not on how long the recording is.
 
+mod bands;
 mod clock;
 mod lifetimes;
 mod picture;
 
 use std::sync::{Arc, OnceLock};
 
+pub use bands::{Bands, Span};
 pub use picture::{NO_COLUMN, Picture};
 use vramscope_trace::Events;
 
@@ -98,6 +100,32 @@ pub struct View {
 impl View {
     fn nothing() -> Self {
         Self { picture: Picture::default(), highest: Default::default() }
+    }
+}
+
+/// The moments that pixel columns show.
+struct Shown {
+    /// The position in `moment` of each pixel column; [`NO_COLUMN`] where there is none.
+    column: Vec<u32>,
+    /// The moments, which rise.
+    moment: Vec<u32>,
+}
+
+impl Shown {
+    /// In each range of moments the first at which `counter` is highest.
+    fn highest(counter: &RangeMax, ranges: &[Option<(usize, usize)>]) -> Self {
+        let mut moment: Vec<u32> = Vec::new();
+        let mut column = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            column.push(range.map_or(NO_COLUMN, |(a, b)| {
+                let shown = counter.position(a, b) as u32;
+                if moment.last() != Some(&shown) {
+                    moment.push(shown);
+                }
+                (moment.len() - 1) as u32
+            }));
+        }
+        Self { column, moment }
     }
 }
 
@@ -218,35 +246,19 @@ impl Timeline {
 
     /// Draws a window; `None` where the picture is no longer wanted.
     pub fn view_unless(&self, window: &Window, cancel: &Cancel) -> Option<View> {
-        let width = window.width.clamp(1, LARGEST_SIDE);
-        // Neighbours share an edge to the last bit, and the last edge is the window's.
-        let edge = |column: u16| match column {
-            c if c == width => window.to,
-            c => window.from + f64::from(c) * (window.to - window.from) / f64::from(width),
-        };
-        let ranges: Vec<Option<(usize, usize)>> =
-            (0..width).map(|c| self.moments_between(window.axis, edge(c), edge(c + 1))).collect();
-        let highest: [Vec<u64>; 4] = std::array::from_fn(|kind| {
-            let of = |r: &Option<(usize, usize)>| r.map_or(0, |(a, b)| self.counters[kind].highest(a, b));
-            ranges.iter().map(of).collect()
-        });
+        let span = Span { axis: window.axis, from: window.from, to: window.to, width: window.width };
         let (lifetimes, counter) = match window.stacked {
             ByteKind::Requested => (self.active(), &self.counters[0]),
             ByteKind::Allocated => (&self.allocated, &self.counters[1]),
             ByteKind::Active => (self.active(), &self.counters[2]),
             ByteKind::Reserved => (&self.reserved, &self.counters[3]),
         };
-        let mut moment: Vec<u32> = Vec::new();
-        let mut column = Vec::with_capacity(ranges.len());
-        for range in &ranges {
-            column.push(range.map_or(NO_COLUMN, |(a, b)| {
-                let shown = counter.position(a, b) as u32;
-                if moment.last() != Some(&shown) {
-                    moment.push(shown);
-                }
-                (moment.len() - 1) as u32
-            }));
-        }
+        let ranges = self.ranges(&span);
+        let highest: [Vec<u64>; 4] = std::array::from_fn(|kind| {
+            let of = |r: &Option<(usize, usize)>| r.map_or(0, |(a, b)| self.counters[kind].highest(a, b));
+            ranges.iter().map(of).collect()
+        });
+        let Shown { column, moment } = Shown::highest(counter, &ranges);
         let top = |kind: usize| highest[kind].iter().copied().max().unwrap_or(0);
         let fitted = || {
             let stacked = top(window.stacked as usize);
@@ -263,6 +275,17 @@ impl Timeline {
         let height = window.height.clamp(1, LARGEST_SIDE);
         let picture = Picture::paint(&Stack { lifetimes, bytes }, moment, window.low, high, height, cancel);
         (!cancel.is_cancelled()).then_some(View { picture: Picture { column, ..picture }, highest })
+    }
+
+    /// The first and last moment of each pixel column; `None` outside of the recording.
+    fn ranges(&self, span: &Span) -> Vec<Option<(usize, usize)>> {
+        let width = span.width.clamp(1, LARGEST_SIDE);
+        // Neighbours share an edge to the last bit, and the last edge is the window's.
+        let edge = |column: u16| match column {
+            c if c == width => span.to,
+            c => span.from + f64::from(c) * (span.to - span.from) / f64::from(width),
+        };
+        (0..width).map(|c| self.moments_between(span.axis, edge(c), edge(c + 1))).collect()
     }
 
     /// The first and last moment between `from` and `to` on the axis; `None` outside of the recording.

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use vramscope_analysis::{Allocation, Axis, ByteKind, History, Moment, NO_COLUMN, Timeline, Window};
+use vramscope_analysis::{
+    Allocation, Axis, ByteKind, Cancel, History, Moment, NO_COLUMN, Span, Timeline, Window,
+};
+use vramscope_trace::Category;
 
 use crate::counters::{end_state, simulate, step};
-use crate::{defaults, recording};
+use crate::{defaults, event, recording};
 
 /// Moments that a pixel column covers, found by asking each.
 fn covered(history: &History, axis: Axis, from: f64, to: f64) -> Vec<usize> {
@@ -135,4 +138,86 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn bands_are_what_is_allocated_where_most_is(
+        steps in proptest::collection::vec(step(), 2..90), cut in 0usize..40, at in -0.2f64..1.0,
+        share in 0.01f64..1.3, width in 1u16..40,
+    ) {
+        let (mut events, states) = simulate(&steps);
+        events.drain(..cut.min(events.len() / 2));
+        prop_assume!(!events.is_empty());
+        let trace = recording(events, end_state(states.last().unwrap()), defaults());
+        let history = Arc::new(History::of(&trace, 0));
+        let timeline = Timeline::of(Arc::clone(&history));
+        let whole = timeline.moments() as f64;
+        let (from, to) = (at * whole, (at + share) * whole);
+        let category = |id: u32| Category::ALL[id as usize % 5];
+        let span = Span { axis: Axis::Events, from, to, width };
+        let bands = timeline.bands_unless(&span, category, &Cancel::default()).unwrap();
+        let edge = |column: usize| {
+            if column == usize::from(width) { to } else { from + column as f64 * (to - from) / f64::from(width) }
+        };
+        for x in 0..usize::from(width) {
+            let moments = covered(&history, Axis::Events, edge(x), edge(x + 1));
+            let Some(most) = moments.iter().map(|&m| value(&history, ByteKind::Allocated, m)).max() else {
+                prop_assert_eq!(bands.column[x], NO_COLUMN);
+                continue;
+            };
+            let column = bands.column[x] as usize;
+            let moment = Moment::from_index(bands.moment[column] as usize);
+            prop_assert!(moments.contains(&moment.index()));
+            prop_assert_eq!(bands.bytes.iter().map(|(_, bytes)| bytes[column]).sum::<u64>(), most);
+            for of in Category::ALL {
+                let live = (0u32..).zip(&history.allocations).filter(|&(id, a)| category(id) == of && a.is_allocated_at(moment));
+                let band = bands.bytes.iter().find(|(category, _)| *category == of);
+                prop_assert_eq!(band.map_or(0, |(_, bytes)| bytes[column]), live.map(|(_, a)| a.size).sum::<u64>());
+            }
+        }
+    }
+}
+
+/// A parameter that stays, and two activations, of which the second comes when the first has gone.
+#[test]
+fn bands_by_hand() {
+    const MIB: u64 = 1 << 20;
+    let at = |mib: u64| 0x1000_0000 + mib * MIB;
+    let events = vec![
+        event("segment_alloc", at(0), 32 * MIB),
+        event("alloc", at(0), 4 * MIB),
+        event("alloc", at(4), 8 * MIB),
+        event("free_requested", at(4), 8 * MIB),
+        event("free_completed", at(4), 8 * MIB),
+        event("alloc", at(4), 2 * MIB),
+    ];
+    let trace = recording(events, Vec::new(), defaults());
+    let timeline = Timeline::of(Arc::new(History::of(&trace, 0)));
+    let category = |id: u32| if id == 0 { Category::Parameter } else { Category::Activation };
+    let bands = |from: f64, to: f64, width| {
+        let span = Span { axis: Axis::Events, from, to, width };
+        let bands = timeline.bands_unless(&span, category, &Cancel::default()).unwrap();
+        (bands.column, bands.moment, bands.bytes)
+    };
+    // A column for each moment: before the first event, and after each of the six.
+    let mib = |of: [u64; 7]| of.map(|n| n * MIB).to_vec();
+    assert_eq!(
+        bands(0.0, 7.0, 7),
+        (
+            (0..7).collect(),
+            (0..7).collect(),
+            vec![
+                (Category::Parameter, mib([0, 0, 4, 4, 4, 4, 4])),
+                (Category::Activation, mib([0, 0, 0, 8, 0, 0, 2])),
+            ]
+        )
+    );
+    // One column for all of them shows the peak, and one beyond the end nothing.
+    assert_eq!(
+        bands(0.0, 14.0, 2),
+        (
+            vec![0, NO_COLUMN],
+            vec![3],
+            vec![(Category::Parameter, vec![4 * MIB]), (Category::Activation, vec![8 * MIB])]
+        )
+    );
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::recording::ByKind;
 
-/// What is allocated at a moment, added up by stack, tags and origin.
+/// What is allocated at a moment, added up by stack, tags, origin and purpose.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Live {
@@ -15,6 +15,8 @@ pub(crate) struct Live {
     pub(crate) tags: U32s,
     /// How the allocations are known: a position in `ORIGINS`.
     pub(crate) origin: U8s,
+    /// A position in the device's `purposes`.
+    pub(crate) purpose: U8s,
     pub(crate) bytes: F64s,
     pub(crate) requested: F64s,
     /// The number of blocks.
@@ -58,6 +60,8 @@ pub(crate) struct LayoutBlocks {
     pub(crate) pending: U8s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
+    /// Positions in the device's `purposes`.
+    pub(crate) purpose: U8s,
     pub(crate) from: U32s,
 }
 
@@ -102,6 +106,8 @@ pub(crate) struct Allocation {
     pub(crate) stack: Option<usize>,
     pub(crate) free_stack: Option<usize>,
     pub(crate) tags: u32,
+    /// A position in the device's `purposes`.
+    pub(crate) purpose: u8,
     /// A position in `ORIGINS`.
     pub(crate) origin: u8,
     pub(crate) size_inferred: bool,
@@ -115,6 +121,8 @@ pub(crate) struct Allocation {
 pub(crate) struct SearchQuery {
     pub(crate) stacks: Option<Vec<u32>>,
     pub(crate) tags: Option<Vec<u32>>,
+    /// Positions in the device's `purposes`.
+    pub(crate) purposes: Option<Vec<u8>>,
     /// An address inside of the block.
     pub(crate) address: Option<f64>,
     /// Which of the allocations that begin at `address`, from 0.

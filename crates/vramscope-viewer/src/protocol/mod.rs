@@ -17,8 +17,8 @@ pub(crate) use contents::{
     Segments,
 };
 pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
-pub(crate) use recording::{ByKind, Device, Mark, MarkKind, Names, Peak, Recording, Tags, Trust};
-pub(crate) use timeline::{Axis, ByteKind, Items, Picture, WindowQuery};
+pub(crate) use recording::{ByKind, Device, Mark, MarkKind, Names, Peak, Purpose, Recording, Tags, Trust};
+pub(crate) use timeline::{Axis, Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};
 
 /// Stands for "no such thing" in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;

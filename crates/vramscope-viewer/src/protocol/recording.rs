@@ -57,6 +57,8 @@ pub(crate) struct Device<'r> {
     pub(crate) tags: &'r [Tags],
     /// The texts of `tags`, each once.
     pub(crate) tag_texts: Vec<&'r str>,
+    /// What allocations are for; they name theirs by its position here. Null of a long recording of which nobody asked it yet.
+    pub(crate) purposes: Option<&'r [Purpose]>,
     pub(crate) trust: Trust,
 }
 
@@ -103,6 +105,16 @@ pub(crate) enum MarkKind {
     Snapshot,
 }
 
+/// What an allocation is for, and why that is said.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Purpose {
+    /// A position in `CATEGORIES`.
+    pub(crate) category: u8,
+    /// Half a sentence about "it".
+    pub(crate) because: String,
+}
+
 /// What is recorded with an allocation or event besides numbers and a stack. Texts are positions in the device's `tag_texts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -110,7 +122,10 @@ pub(crate) struct Tags {
     pub(crate) stream: u64,
     /// Null where the recording has no ids of pools; 0, 0 is the default pool.
     pub(crate) pool: Option<[u64; 2]>,
-    pub(crate) category: Option<u32>,
+    /// The path of the module that made it; that of the outermost is empty.
+    pub(crate) layer: Option<u32>,
+    /// What PyTorch's profiler said that it is for, in its words.
+    pub(crate) recorded_category: Option<u32>,
     pub(crate) compile_context: Option<u32>,
     pub(crate) user_metadata: Option<u32>,
 }

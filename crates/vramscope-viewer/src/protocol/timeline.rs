@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::columns::{F64s, U16s, U32s};
+use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::recording::ByKind;
 
 /// What part of the timeline is drawn, and how large.
@@ -86,4 +86,39 @@ pub(crate) struct Items {
     pub(crate) to: U32s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
+    /// Positions in the device's `purposes`; empty of ranges, and where the device has none yet.
+    pub(crate) purpose: U8s,
+}
+
+/// What part of the axis is drawn, in how many pixel columns.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Span"))]
+pub(crate) struct SpanQuery {
+    pub(crate) axis: Axis,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    pub(crate) width: u16,
+}
+
+/// Allocated bytes by category: each pixel column shows the first moment in it at which most was allocated, and there all
+/// categories sum to what is allocated.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Bands {
+    /// The column of each pixel column; `NONE` where the span reaches beyond the recording.
+    pub(crate) column: U32s,
+    /// The moment that a column shows.
+    pub(crate) moment: U32s,
+    /// Categories that have bytes, in the order of `CATEGORIES`.
+    pub(crate) bands: Vec<Band>,
+}
+
+/// One category over time.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Band {
+    /// A position in `CATEGORIES`.
+    pub(crate) category: u8,
+    /// Its bytes in each column.
+    pub(crate) bytes: F64s,
 }

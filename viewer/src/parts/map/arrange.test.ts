@@ -16,8 +16,8 @@ import { joinExpandable } from './join';
 
 const MIB = 1 << 20;
 const tags: Tags[] = [
-  { stream: 0, pool: [0, 0], category: null, compile_context: null, user_metadata: null },
-  { stream: 3, pool: [0, 1], category: null, compile_context: null, user_metadata: null },
+  { stream: 0, pool: [0, 0], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
+  { stream: 3, pool: [0, 1], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
 ];
 
 /** Segments as [address, bytes, tags], blocks as [address, bytes, requested, pending], in MiB. */
@@ -43,6 +43,7 @@ function layoutOf(segments: number[][], blocks: number[][]): Layout {
       requested: f64(blocks, 2),
       pending: Uint8Array.from(blocks, (b) => b[3] ?? 0),
       stack: zeros(blocks.length),
+      purpose: new Uint8Array(),
       tags: zeros(blocks.length),
       from: zeros(blocks.length),
     },

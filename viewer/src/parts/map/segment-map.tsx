@@ -4,13 +4,14 @@ import { stackTitle } from '../../draw/color-keys';
 import { colorKeys } from '../../draw/item-colors';
 import type { Pen } from '../../draw/pen';
 import { itemsOf, kindText, poolText } from '../../live/ranges';
+import { purposeFacts } from '../../live/tag-facts';
 import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
 import { found as answered, query } from '../../search/found';
 import { matching } from '../../search/query';
-import { NONE, type Layout, type Names, type Tags } from '../../source/source';
+import { NONE, type Layout, type Names, type Tables } from '../../source/source';
 import { selected } from '../../state/selection';
 import { FADED, mix, parse } from '../../style/colors';
 import { inks, type Token } from '../../style/theme';
@@ -34,7 +35,7 @@ export interface Outline {
 
 export interface SegmentMapProps {
   layout: Layout;
-  tags: readonly Tags[];
+  tables: Tables;
   names: Names | null;
   /** The highest reserved bytes of the recording, so that the scale is the same at all moments. */
   peakReserved: number;
@@ -68,7 +69,7 @@ export function SegmentMap(p: SegmentMapProps) {
   const [order, setOrder] = useState<Order>('address');
   /** How often the bytes of a line were halved, from the scale at which all fits. */
   const [zoom, setZoom] = useState(0);
-  const { tags } = p;
+  const { tags } = p.tables;
   const width = Math.max(size.width - 2 * MARGIN, 0);
   const bytesPerLine = fittingLine(p.peakReserved, size.height) / 2 ** zoom;
   const arrangement = useMemo(
@@ -239,12 +240,12 @@ interface PlaceDescription {
   facts: [string, string][];
 }
 
-function describePlace(place: Place, { segments, blocks }: Layout, { tags, names }: SegmentMapProps): PlaceDescription {
+function describePlace(place: Place, { segments, blocks }: Layout, { tables, names }: SegmentMapProps): PlaceDescription {
   const s = place.segment;
   const segment: [string, string][] = [
     ['segment', `${address(numberAt(segments.address, s))}, ${bytes(numberAt(segments.bytes, s))}`],
     ['kind', kindText(segments, s)],
-    ['pool', poolText(tags[numberAt(segments.tags, s)])],
+    ['pool', poolText(tables.tags[numberAt(segments.tags, s)])],
   ];
   const b = place.block;
   if (b === null)
@@ -260,6 +261,7 @@ function describePlace(place: Place, { segments, blocks }: Layout, { tags, names
         : bytes(numberAt(blocks.requested, b)),
     ],
   ];
+  facts.unshift(...purposeFacts(tables.purposes?.[numberAt(blocks.purpose, b)]));
   if (blocks.pending[b]) facts.push(['state', 'freed, waiting for another stream']);
   return { title: names ? stackTitle(names, numberAt(blocks.stack, b)) : 'Block', facts: [...facts, ...segment] };
 }

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { geometryIn } from '../../draw/geometry';
 import { momentAt, placeOf } from '../../draw/hit';
-import { colorKeys } from '../../draw/item-colors';
+import { rangeKeys } from '../../draw/item-colors';
 import { rimColor } from '../../draw/paints';
 import type { Pen } from '../../draw/pen';
 import { shownPicture } from '../../draw/shown';
@@ -67,7 +67,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
 
   const drawAll = (pen: Pen, top: number, bottom: number) => {
     const ink = inks.value;
-    const colors = colorKeys.value;
+    const colors = rangeKeys.value;
     const rim = rimColor(dark.value);
     const ground = parse(ink.ground);
     const cursor = toX(shownMoment.value + (axis.value === 'events' ? 0.5 : 0));

@@ -5,8 +5,8 @@ import { HEADING, barsBetween, layTracks } from './tracks';
 
 const MIB = 1 << 20;
 const tags: Tags[] = [
-  { stream: 0, pool: [0, 0], category: null, compile_context: null, user_metadata: null },
-  { stream: 0, pool: [0, 1], category: null, compile_context: null, user_metadata: null },
+  { stream: 0, pool: [0, 0], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
+  { stream: 0, pool: [0, 1], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
 ];
 
 /** Rows: address and bytes in MiB, from, to, tags, expandable. */

@@ -44,6 +44,22 @@ export const SEGMENT_KINDS = [
   'unknown',
 ] as const;
 
+/** What memory is for. */
+export const CATEGORIES = [
+  'parameter',
+  'buffer',
+  'gradient',
+  'optimizer_state',
+  'activation',
+  'input',
+  'temporary',
+  'communication',
+  'kv_cache',
+  'workspace',
+  'preexisting',
+  'unknown',
+] as const;
+
 /**
  * A column of `u8`.
  */
@@ -115,6 +131,8 @@ export type Device = {
   tags: Array<Tags>;
   /** The texts of `tags`, each once. */
   tag_texts: Array<string>;
+  /** What allocations are for; they name theirs by its position here. Null of a long recording of which nobody asked it yet. */
+  purposes: Array<Purpose> | null;
   trust: Trust;
 };
 
@@ -164,9 +182,22 @@ export type Tags = {
   stream: number;
   /** Null where the recording has no ids of pools; 0, 0 is the default pool. */
   pool: [number, number] | null;
-  category: number | null;
+  /** The path of the module that made it; that of the outermost is empty. */
+  layer: number | null;
+  /** What PyTorch's profiler said that it is for, in its words. */
+  recorded_category: number | null;
   compile_context: number | null;
   user_metadata: number | null;
+};
+
+/**
+ * What an allocation is for, and why that is said.
+ */
+export type Purpose = {
+  /** A position in `CATEGORIES`. */
+  category: number;
+  /** Half a sentence about "it". */
+  because: string;
 };
 
 /**
@@ -260,10 +291,45 @@ export type Items = {
   to: U32s;
   stack: U32s;
   tags: U32s;
+  /** Positions in the device's `purposes`; empty of ranges, and where the device has none yet. */
+  purpose: U8s;
 };
 
 /**
- * What is allocated at a moment, added up by stack, tags and origin.
+ * What part of the axis is drawn, in how many pixel columns.
+ */
+export type Span = {
+  axis: Axis;
+  from: number;
+  to: number;
+  width: number;
+};
+
+/**
+ * Allocated bytes by category: each pixel column shows the first moment in it at which most was allocated, and there all
+ * categories sum to what is allocated.
+ */
+export type Bands = {
+  /** The column of each pixel column; `NONE` where the span reaches beyond the recording. */
+  column: U32s;
+  /** The moment that a column shows. */
+  moment: U32s;
+  /** Categories that have bytes, in the order of `CATEGORIES`. */
+  bands: Array<Band>;
+};
+
+/**
+ * One category over time.
+ */
+export type Band = {
+  /** A position in `CATEGORIES`. */
+  category: number;
+  /** Its bytes in each column. */
+  bytes: F64s;
+};
+
+/**
+ * What is allocated at a moment, added up by stack, tags, origin and purpose.
  */
 export type Live = {
   moment: number;
@@ -272,6 +338,8 @@ export type Live = {
   tags: U32s;
   /** How the allocations are known: a position in `ORIGINS`. */
   origin: U8s;
+  /** A position in the device's `purposes`. */
+  purpose: U8s;
   bytes: F64s;
   requested: F64s;
   /** The number of blocks. */
@@ -315,6 +383,8 @@ export type LayoutBlocks = {
   pending: U8s;
   stack: U32s;
   tags: U32s;
+  /** Positions in the device's `purposes`. */
+  purpose: U8s;
   from: U32s;
 };
 
@@ -359,6 +429,8 @@ export type Allocation = {
   stack: number | null;
   free_stack: number | null;
   tags: number;
+  /** A position in the device's `purposes`. */
+  purpose: number;
   /** A position in `ORIGINS`. */
   origin: number;
   size_inferred: boolean;
@@ -372,6 +444,8 @@ export type Allocation = {
 export type Query = {
   stacks: Array<number> | null;
   tags: Array<number> | null;
+  /** Positions in the device's `purposes`. */
+  purposes: Array<number> | null;
   /** An address inside of the block. */
   address: number | null;
   /** Which of the allocations that begin at `address`, from 0. */
@@ -541,6 +615,8 @@ export type PackedAllocations = {
   /** 0 is none, other numbers are one more than that of the stack. */
   stack: U8s;
   tags: U8s;
+  /** A byte each. */
+  purpose: U8s;
   /** A byte each: the position in `ORIGINS`, and 4 where the size is inferred. */
   origin: U8s;
 };

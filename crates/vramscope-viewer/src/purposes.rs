@@ -1,0 +1,55 @@
+//! What the allocations of one device are for: a byte for each.
+
+use std::collections::HashMap;
+
+use vramscope_analysis::{CATEGORY_RULES, History, Purposes, Reason};
+use vramscope_report::because;
+use vramscope_trace::Category;
+
+use crate::protocol::Purpose;
+use crate::tables::category;
+
+/// What allocations are for, and why that is said.
+#[derive(Debug)]
+pub(crate) struct PurposesOfDevice {
+    /// Each purpose that occurs, once.
+    pub(crate) table: Vec<Purpose>,
+    /// The position in `table` of each allocation of the history.
+    pub(crate) allocations: Vec<u8>,
+}
+
+// What is recorded has a category and one reason; each rule decides by itself, and on others that are like.
+const _: () = assert!(Category::ALL.len() + 1 + 2 * CATEGORY_RULES.len() <= 1 + u8::MAX as usize);
+
+impl PurposesOfDevice {
+    pub(crate) fn of(history: &History) -> Self {
+        let purposes = Purposes::of(history);
+        let mut table = Vec::new();
+        let mut numbers: HashMap<(Category, usize, bool), u8> = HashMap::new();
+        let mut last = None;
+        let allocations = history.allocations.iter().map(|a| {
+            let (of, reason) = (purposes.category(a), purposes.reason(a));
+            let key = match reason {
+                Reason::Said => (of, 0, false),
+                Reason::Preexisting => (of, 1, false),
+                Reason::Inferred { rule, like_others } => (of, std::ptr::from_ref(rule).addr(), like_others),
+            };
+            if let Some((_, number)) = last.filter(|(before, _)| *before == key) {
+                return number;
+            }
+            let number = *numbers.entry(key).or_insert_with(|| {
+                table.push(Purpose { category: category(of), because: because(reason) });
+                (table.len() - 1) as u8
+            });
+            last = Some((key, number));
+            number
+        });
+        let allocations = allocations.collect();
+        Self { table, allocations }
+    }
+
+    /// What an allocation is for.
+    pub(crate) fn category(&self, id: u32) -> Category {
+        Category::ALL[usize::from(self.table[usize::from(self.allocations[id as usize])].category)]
+    }
+}

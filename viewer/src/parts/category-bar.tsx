@@ -1,0 +1,43 @@
+import type { CategorySum } from '../live/categories';
+import { categoryText } from '../live/group';
+import { parsed } from '../search/found';
+import { chosenCategories, toggleOnly } from '../search/categories';
+import { findsCategory } from '../search/query';
+import { search } from '../state/search';
+import { categoryColor, css } from '../style/colors';
+import { dark } from '../style/theme';
+import { bytes, count, share } from '../text/units';
+
+/** What memory is for, as one bar and in words; a click shows a category alone, everywhere. */
+export function CategoryBar({ sums }: { sums: readonly CategorySum[] }) {
+  const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);
+  const color = ({ category }: CategorySum) => css(categoryColor(category, dark.value));
+  const fade = ({ category }: CategorySum) => (findsCategory(parsed.value, category) ? '' : 'category-faded');
+  return (
+    <section class="category-bar" aria-label="Allocated by category" data-total={total}>
+      <div class="category-bar-whole" aria-hidden="true">
+        {sums.map((one) => (
+          <span key={one.category} class={fade(one)} style={{ flexGrow: one.bytes, background: color(one) }} />
+        ))}
+      </div>
+      <ul>
+        {sums.map((one) => (
+          <li key={one.category} data-category={one.category} data-bytes={one.bytes}>
+            <button
+              type="button"
+              class="legend-button"
+              title={`${count(one.bytes)} bytes`}
+              aria-pressed={chosenCategories(search.value).only === one.category}
+              onClick={() => (search.value = toggleOnly(search.value, one.category))}
+            >
+              <span class="legend-color" style={{ background: color(one) }} />
+              <span class="legend-name">{categoryText(one.category)}</span>
+              <span>{bytes(one.bytes)}</span>
+              <span class="quiet">{share(one.bytes, total)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { chosenCategories, toggleHidden, toggleOnly } from './categories';
+
+test('one category is shown alone, and all again', () => {
+  expect(toggleOnly('', 'gradient')).toBe('category:gradient');
+  expect(toggleOnly('category:gradient', 'gradient')).toBe('');
+  expect(toggleOnly('category:gradient', 'kv_cache')).toBe('category:kv_cache');
+  expect(toggleOnly('-category:gradient -category:unknown', 'gradient')).toBe('category:gradient');
+});
+
+test('several are hidden, and shown again', () => {
+  expect(toggleHidden('', 'gradient')).toBe('-category:gradient');
+  expect(toggleHidden('-category:gradient', 'unknown')).toBe('-category:gradient -category:unknown');
+  expect(toggleHidden('-category:gradient -category:unknown', 'gradient')).toBe('-category:unknown');
+  expect(toggleHidden('category:gradient', 'unknown')).toBe('-category:unknown');
+});
+
+test('other words stay, quoted ones too', () => {
+  const others = '"two words" >= 10 MiB file:"my model.py" category:grad -stream:3 attention';
+  expect(toggleOnly(others, 'gradient')).toBe(`${others} category:gradient`);
+  expect(toggleOnly(`${others} category:gradient`, 'gradient')).toBe(others);
+  expect(toggleHidden(`${others} -category:unknown`, 'unknown')).toBe(others);
+});
+
+test('what the words ask for', () => {
+  expect(chosenCategories('a category:"gradient" b')).toEqual({ only: 'gradient', hidden: [] });
+  expect(chosenCategories('-CATEGORY:kv_cache -category:unknown')).toEqual({ only: null, hidden: ['kv_cache', 'unknown'] });
+  expect(chosenCategories('category:grad gradient')).toEqual({ only: null, hidden: [] });
+});

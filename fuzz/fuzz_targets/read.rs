@@ -4,15 +4,19 @@
 
 #[path = "../questions/mod.rs"]
 mod questions;
+#[path = "../questions/samples.rs"]
+mod samples;
 
 use libfuzzer_sys::fuzz_target;
-use vramscope::trace::formats;
+use vramscope::trace::formats::{self, Opened, ReadOptions};
 
 fuzz_target!(|bytes: &[u8]| check(bytes));
 
-/// Reads `bytes` and, where they are a recording, asks everything of it.
+/// Reads `bytes` and asks everything of the recording or the log that they are.
 fn check(bytes: &[u8]) {
-    if let Ok(recording) = formats::read(bytes, &mut |_| {}) {
-        questions::ask(&recording);
+    match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
+        Ok(Opened::Recording(recording)) => questions::ask(&recording),
+        Ok(Opened::Samples { log, .. }) => samples::ask(&log),
+        Err(_) => {}
     }
 }

@@ -179,12 +179,24 @@ pub(crate) fn tally(history: &History, last: usize) -> Tallies {
 /// Active bytes fall again and again up to event `last`, and all those falls together are no less than the whole rise, from the
 /// lowest to the highest of `active`.
 pub(crate) fn repeats(history: &History, last: usize, active: ActiveRange) -> bool {
-    let rise = active.highest.saturating_sub(active.lowest);
+    fall_by(history.walk().take(last + 2).map(|(_, c)| c.active), active)
+}
+
+/// The same of any values, one behind the other.
+pub(crate) fn falls_back(values: impl Iterator<Item = u64> + Clone) -> bool {
+    let mut range = ActiveRange::default();
+    values.clone().for_each(|value| range.see(value));
+    fall_by(values, range)
+}
+
+/// Whether values between these fall again and again, and all those falls together are no less than the whole rise.
+fn fall_by(values: impl Iterator<Item = u64>, range: ActiveRange) -> bool {
+    let rise = range.highest.saturating_sub(range.lowest);
     let mut falls: [Falls; SMALLEST_FALL] =
         std::array::from_fn(|halvings| Falls::of((rise >> (halvings + 1)).max(1)));
-    for (_, c) in history.walk().take(last + 2) {
+    for value in values {
         for f in &mut falls {
-            f.see(c.active);
+            f.see(value);
         }
     }
     falls.iter().any(|f| f.count >= FEWEST_FALLS && f.count.saturating_mul(f.depth) >= rise)

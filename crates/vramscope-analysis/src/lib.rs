@@ -36,6 +36,7 @@ mod region_runs;
 mod regions;
 mod replay;
 mod replayed;
+mod samples;
 mod segment_events;
 mod segments;
 mod skipped;
@@ -80,6 +81,7 @@ pub use replay::{
     MemoryEvent, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
     useful_settings,
 };
+pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use segments::ReservedRange;
 pub use skipped::SkippedActions;
 pub use summary::{EndState, Options, Summary};

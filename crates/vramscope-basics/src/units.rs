@@ -40,14 +40,18 @@ pub fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`.
+/// `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`, `3 h 5 min`, `2 days 4 h`.
 pub fn duration(us: i64) -> String {
     let us = us.max(0);
     match us {
         0..1_000 => format!("{us} us"),
         1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
         1_000_000..120_000_000 => format!("{:.1} s", us as f64 / 1e6),
-        _ => format!("{} min {} s", us / 60_000_000, us / 1_000_000 % 60),
+        120_000_000..7_200_000_000 => format!("{} min {} s", us / 60_000_000, us / 1_000_000 % 60),
+        7_200_000_000..172_800_000_000 => {
+            format!("{} h {} min", us / 3_600_000_000, us / 60_000_000 % 60)
+        }
+        _ => format!("{} days {} h", us / 86_400_000_000, us / 3_600_000_000 % 24),
     }
 }
 
@@ -89,6 +93,20 @@ mod tests {
             [(0, "0.00B"), (512, "512.00B"), (1024, "1.00KB"), (1 << 40, "1.00TB"), (u64::MAX, "16.00EB")]
         {
             assert_eq!(cupy_bytes(n), text);
+        }
+    }
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        for (us, text) in [
+            (-1, "0 us"),
+            (1_500, "1.5 ms"),
+            (119_900_000, "119.9 s"),
+            (125_000_000, "2 min 5 s"),
+            (7_500_000_000, "2 h 5 min"),
+            (187_200_000_000, "2 days 4 h"),
+        ] {
+            assert_eq!(duration(us), text);
         }
     }
 

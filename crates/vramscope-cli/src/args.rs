@@ -46,7 +46,8 @@ pub(crate) enum Command {
   vramscope report snapshot.pickle --at 1200 --filter 'model\\.py'
   zstdcat big.pickle.zst | vramscope report - --json")]
 pub(crate) struct ReportArgs {
-    /// A snapshot of PyTorch's, as pickle or JSON, also compressed with gzip or zstd; `-` is standard input
+    /// A snapshot of PyTorch's, as pickle or JSON, or a log of `monitor` or a tracker, also compressed with gzip or
+    /// zstd; `-` is standard input
     pub(crate) file: PathBuf,
     /// Only this device
     #[arg(long, value_name = "N")]

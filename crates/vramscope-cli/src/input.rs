@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use vramscope::trace::ReadError;
-use vramscope::trace::formats::{self, ReadOptions, Recording};
+use vramscope::trace::formats::{self, Opened, ReadOptions, Recording};
 
 use crate::progress::Progress;
 use crate::say::say;
@@ -18,29 +18,71 @@ pub(crate) fn name(file: &Path) -> String {
 
 /// Reads a recording and tells on stderr, once each, what did not reach the trace.
 pub(crate) fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Recording> {
+    let recording = read_by(
+        file,
+        |stdin, progress| formats::read_with(options, stdin, progress),
+        |opened, progress| formats::read_file(options, opened, progress),
+    )?;
+    tell(file, &recording);
+    Ok(recording)
+}
+
+/// As [`read`], where a log of samples will do as well.
+pub(crate) fn read_any(file: &Path, options: ReadOptions) -> anyhow::Result<Opened> {
+    let opened = read_by(
+        file,
+        |stdin, progress| formats::read_any(options, stdin, progress),
+        |opened, progress| formats::read_any_file(options, opened, progress),
+    )?;
+    if let Opened::Recording(recording) = &opened {
+        tell(file, recording);
+    }
+    Ok(opened)
+}
+
+/// Reads standard input or a file.
+fn read_by<T>(
+    file: &Path,
+    stdin: impl FnOnce(io::StdinLock<'static>, &mut dyn FnMut(u64)) -> Result<T, ReadError>,
+    named: impl FnOnce(&File, &mut dyn FnMut(u64)) -> Result<T, ReadError>,
+) -> anyhow::Result<T> {
     let name = name(file);
-    let recording = if file == Path::new("-") {
+    let read = if file == Path::new("-") {
         let mut progress = Progress::new("reading", None);
-        let recording = formats::read_with(options, io::stdin().lock(), &mut |bytes| progress.at(bytes));
+        let read = stdin(io::stdin().lock(), &mut |bytes| progress.at(bytes));
         progress.done();
-        recording
+        read
     } else {
         let opened = File::open(file).with_context(|| name.clone())?;
         let metadata = opened.metadata().with_context(|| name.clone())?;
         if metadata.is_dir() {
-            bail!("{name}: is a directory; name a snapshot in it");
+            bail!("{name}: is a directory; {}", in_folder(file));
         }
         let length = Some(metadata.len()).filter(|_| metadata.is_file());
         let mut progress = Progress::new("reading", length);
-        let recording = formats::read_file(options, &opened, &mut |bytes| progress.at(bytes));
+        let read = named(&opened, &mut |bytes| progress.at(bytes));
         progress.done();
-        recording
+        read
     };
-    let recording = recording.map_err(remedied).with_context(|| name.clone())?;
-    for notice in recording.notices.to_string().lines() {
-        say(&format!("note: {name}: {notice}"));
+    read.map_err(remedied).with_context(|| name)
+}
+
+/// What of a folder can be read: the bundle of an out of memory has its recording and its log.
+fn in_folder(folder: &Path) -> String {
+    let is_there = |name: &&&str| folder.join(name).is_file();
+    let there: Vec<&str> =
+        ["snapshot.pickle", "log.jsonl", "events.json"].iter().filter(is_there).copied().collect();
+    match there.as_slice() {
+        [] => "name a snapshot in it".to_owned(),
+        there => format!("name {} in it", there.join(" or ")),
     }
-    Ok(recording)
+}
+
+/// Tells what did not reach the trace.
+fn tell(file: &Path, recording: &Recording) {
+    for notice in recording.notices.to_string().lines() {
+        say(&format!("note: {}: {notice}", name(file)));
+    }
 }
 
 /// Adds what the command can do about `error`.

@@ -1,10 +1,11 @@
 //! What the forms of a report are made from.
 
 use vramscope_analysis::{
-    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SettingDifference, Summary,
+    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SamplesSummary, SettingDifference, Summary,
 };
 use vramscope_trace::Event;
-use vramscope_trace::formats::Recording;
+use vramscope_trace::formats::{Compression, Recording};
+use vramscope_trace::samples::SampleLog;
 
 use crate::advice::Advice;
 use crate::names::Names;
@@ -26,6 +27,19 @@ pub struct Answers<'r> {
     pub at: Option<usize>,
     /// How its reader does what the report advises.
     pub advice: Advice,
+}
+
+/// A log of samples and the answers about its devices.
+#[derive(Debug, Clone)]
+pub struct SampleAnswers<'r> {
+    /// The file's name, as the user gave it.
+    pub file: &'r str,
+    /// The log.
+    pub log: &'r SampleLog,
+    /// How the file was compressed.
+    pub compression: Compression,
+    /// One summary for each device asked for.
+    pub devices: Vec<SamplesSummary>,
 }
 
 /// A recording and what its replay answers.

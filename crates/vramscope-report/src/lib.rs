@@ -11,6 +11,7 @@ mod json;
 mod junit;
 mod names;
 mod purposes;
+mod samples;
 mod shown;
 mod spreadsheet;
 mod text;
@@ -18,17 +19,17 @@ mod trust;
 mod verdicts;
 
 pub use advice::Advice;
-pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers};
+pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers, SampleAnswers};
 pub use fit::{fit, fit_end};
 pub use json::{
     CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson,
-    write_json, write_json_line,
+    SamplesJson, write_json, write_json_line,
 };
 pub use junit::junit;
 pub use names::Names;
 pub use purposes::because;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
-pub use text::{OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report};
+pub use text::{OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report, samples_report};
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};

@@ -79,6 +79,9 @@ pub enum ReadError {
     /// The program was built without the feature `zstd` of `vramscope-trace`.
     #[error("zstd data, which this program was built without; unpack it first: zstd -d")]
     WithoutZstd,
+    /// The program was built without the feature `csv` of `vramscope-trace`.
+    #[error("a log of samples as CSV, which this program was built without; log as JSON Lines")]
+    WithoutCsv,
     /// The decompressor brings more than any recording would.
     #[error(
         "the {name} data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it first and read what comes out"
@@ -107,6 +110,17 @@ pub enum ReadError {
     NotASnapshot {
         /// What it holds.
         what: &'static str,
+    },
+    /// A log of samples, where a recording is needed.
+    #[error(
+        "a log of samples, not a recording: it knows no allocations; `vramscope report` explains it, and `vramscope run` or `vramscope.torch.record` makes a recording"
+    )]
+    Samples,
+    /// A log of samples in which nothing can be read.
+    #[error("none of the {rows} rows of this log can be read; copy it again from where it was written")]
+    NoSamples {
+        /// How many rows there are.
+        rows: u64,
     },
     /// More distinct entries than ids can count.
     #[error(transparent)]

@@ -5,6 +5,8 @@
 //! the allocator's settings and the annotated regions. It says what was recorded and concludes
 //! nothing; conclusions live in `vramscope-analysis`.
 //!
+//! [`samples`] are what is known of a program that was only looked at now and then.
+//!
 //! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes them again; and
 //! [`formats::log`] is a recording that grows while the program runs.
 //!
@@ -33,6 +35,7 @@ mod ids;
 mod notices;
 mod purpose;
 mod release;
+pub mod samples;
 mod settings;
 mod stacks;
 mod strings;

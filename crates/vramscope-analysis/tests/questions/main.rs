@@ -8,6 +8,7 @@ mod difference;
 mod explained;
 mod leaks;
 mod names;
+mod samples;
 mod sizes;
 mod skipped;
 mod timeline;

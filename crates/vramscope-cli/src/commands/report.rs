@@ -1,14 +1,65 @@
 //! `vramscope report`
 
-use vramscope::analysis::{Frames, Options, Summary};
-use vramscope::report::{Answers, ReportJson, TextOptions, report};
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use vramscope::analysis::{Frames, Options, SamplesSummary, Summary};
+use vramscope::report::{
+    Answers, ReportJson, SampleAnswers, SamplesJson, TextOptions, report, samples_report,
+};
+use vramscope::trace::formats::{Compression, Opened, Recording};
+use vramscope::trace::samples::{SampleLog, Series};
 
 use crate::advice::ADVICE;
 use crate::args::ReportArgs;
 use crate::input;
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
-    let recording = input::read(&args.file, args.reading.options())?;
+    match input::read_any(&args.file, args.reading.options())? {
+        Opened::Recording(recording) => of_recording(args, &recording),
+        Opened::Samples { log, compression } => of_samples(args, &log, compression),
+    }
+}
+
+/// The report on a log of samples.
+fn of_samples(args: &ReportArgs, log: &SampleLog, compression: Compression) -> anyhow::Result<()> {
+    let name = input::name(&args.file);
+    let asked = [
+        (args.by.is_some(), "--by"),
+        (args.at.is_some(), "--at"),
+        (args.filter.is_some(), "--filter"),
+        (args.full_stacks, "--full-stacks"),
+    ];
+    if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked) {
+        bail!("{name}: {option} asks for allocations, and a log of samples knows none; give a recording");
+    }
+    let is_asked_for = |series: &&Series| args.device.is_none_or(|device| series.device == Some(device));
+    let answers = SampleAnswers {
+        file: &name,
+        log,
+        compression,
+        devices: log.series.iter().filter(is_asked_for).map(|s| SamplesSummary::of(log, s)).collect(),
+    };
+    if let (Some(device), true) = (args.device, answers.devices.is_empty()) {
+        let known: BTreeSet<String> =
+            log.series.iter().filter_map(|s| s.device).map(|device| device.to_string()).collect();
+        if known.is_empty() {
+            bail!("{name}: does not say of which device its samples are; leave --device out");
+        }
+        let known: Vec<String> = known.into_iter().collect();
+        bail!("{name}: has no samples of device {device}; it has {}", known.join(", "));
+    }
+    if args.json {
+        return super::print_json(&SamplesJson::new(&answers, args.top));
+    }
+    super::print_text(&samples_report(&answers, text_options(args)))
+}
+
+fn text_options(args: &ReportArgs) -> TextOptions {
+    TextOptions { width: super::width(), top: args.top.unwrap_or(10).max(1), full_stacks: args.full_stacks }
+}
+
+fn of_recording(args: &ReportArgs, recording: &Recording) -> anyhow::Result<()> {
     let trace = &recording.trace;
     let name = input::name(&args.file);
     let devices = super::devices(&name, trace, args.device)?;
@@ -17,7 +68,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let options = Options { at: args.at, by: args.by.map(Into::into), filter: args.filter.clone() };
     let answers = Answers {
         file: &name,
-        recording: &recording,
+        recording,
         frames: &frames,
         devices: devices.into_iter().map(|d| Summary::of(trace, d, &frames, &options)).collect(),
         by: options.by,
@@ -27,13 +78,5 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.json {
         return super::print_json(&ReportJson::new(&answers, args.top));
     }
-    let text = report(
-        &answers,
-        TextOptions {
-            width: super::width(),
-            top: args.top.unwrap_or(10).max(1),
-            full_stacks: args.full_stacks,
-        },
-    );
-    super::print_text(&text)
+    super::print_text(&report(&answers, text_options(args)))
 }

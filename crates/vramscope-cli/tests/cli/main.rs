@@ -22,6 +22,7 @@ mod outputs;
 mod phantom;
 mod pool;
 mod replay;
+mod samples;
 #[cfg(unix)]
 mod top;
 mod view;

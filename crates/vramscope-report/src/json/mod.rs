@@ -12,6 +12,7 @@ mod quality;
 mod regions;
 mod replay;
 mod report;
+mod samples;
 mod stacks;
 #[cfg(test)]
 mod typescript;
@@ -25,4 +26,5 @@ pub use info::InfoJson;
 pub use leaks::LeaksJson;
 pub use replay::ReplayJson;
 pub use report::ReportJson;
+pub use samples::SamplesJson;
 pub use writer::{write_json, write_json_line};

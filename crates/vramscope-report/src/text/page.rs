@@ -1,16 +1,15 @@
-//! A page of text as it is written: lines, words, headings and styles that all sections share.
+//! A page about a recording as it is written: what all its sections share.
 
 use std::fmt::Write as _;
 
-use anstyle::{AnsiColor, Style};
-use unicode_width::UnicodeWidthStr as _;
+use anstyle::Style;
 use vramscope_analysis::Recorder;
 use vramscope_trace::formats::{Compression, Recording};
 
+use super::lines::Lines;
+pub(super) use super::lines::{BAD, BAR, BOLD, DIM, GOOD};
 use crate::advice::Advice;
-use crate::fit::fit;
 use crate::names::Names;
-use crate::shown::Shown;
 use vramscope_basics::units::counted;
 
 /// How the text is laid out.
@@ -23,12 +22,6 @@ pub struct TextOptions {
     /// Whether every frame of its stack follows each row.
     pub full_stacks: bool,
 }
-
-pub(super) const BOLD: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const BAR: Style = AnsiColor::Cyan.on_default();
 
 /// A page under way. Each section is a file that adds to it.
 pub(super) struct Page<'r> {
@@ -44,32 +37,17 @@ impl<'r> Page<'r> {
         Self { out: String::new(), names, recorder, advice, options }
     }
 
+    pub(super) fn lines(&mut self) -> Lines<'_> {
+        Lines { out: &mut self.out, width: self.options.width }
+    }
+
     pub(super) fn line(&mut self, text: impl AsRef<str>) {
-        self.out.push_str(text.as_ref());
-        self.out.push('\n');
+        self.lines().line(text);
     }
 
     /// Words, wrapped at the width with every row indented.
     pub(super) fn words(&mut self, indent: usize, text: &str) {
-        let width = self.options.width.saturating_sub(indent).max(20);
-        let mut row = String::new();
-        // Columns of the row: measured again for each word, a long row would cost its square.
-        let mut used = 0;
-        for word in text.trim_end().split(' ') {
-            let columns = word.width();
-            if !row.is_empty() && used + 1 + columns > width {
-                let _ = writeln!(self.out, "{:indent$}{row}", "");
-                row.clear();
-                used = 0;
-            }
-            if !row.is_empty() {
-                row.push(' ');
-                used += 1;
-            }
-            row.push_str(word);
-            used += columns;
-        }
-        let _ = writeln!(self.out, "{:indent$}{row}", "");
+        self.lines().words(indent, text);
     }
 
     /// Words behind a prefix, every row indented by its columns, which are as many as its bytes.
@@ -80,15 +58,11 @@ impl<'r> Page<'r> {
     }
 
     pub(super) fn heading(&mut self, text: &str) {
-        let _ = writeln!(self.out, "\n{BOLD}{text}{BOLD:#}");
+        self.lines().heading(text);
     }
 
     pub(super) fn styled_words(&mut self, style: Style, text: &str) {
-        let _ = write!(self.out, "{style}");
-        self.words(0, text);
-        // The style ends before the line does.
-        self.out.pop();
-        let _ = writeln!(self.out, "{style:#}");
+        self.lines().styled_words(style, text);
     }
 
     pub(super) fn file(&mut self, file: &str, recording: &Recording, events: usize, devices: usize) {
@@ -98,9 +72,7 @@ impl<'r> Page<'r> {
             counted(events as u64, "event"),
             counted(devices as u64, "device"),
         );
-        let room = self.options.width.saturating_sub(facts.width() + 2).max(20);
-        let file = fit(&Shown::of(file), room);
-        self.line(format!("{DIM}{file}: {facts}{DIM:#}"));
+        self.lines().title(file, &facts);
     }
 }
 

@@ -8,6 +8,8 @@ mod json;
 mod keys;
 pub mod log;
 mod pickle;
+mod samples;
+mod start;
 mod window;
 
 use std::fs::File;
@@ -25,7 +27,9 @@ use compression::{Expanded, Taken, in_words};
 
 use crate::error::ReadError;
 use crate::notices::Notices;
+use crate::samples::{SampleForm, SampleLog};
 use crate::trace::{DeviceTrace, Trace};
+use start::{FirstObject, other_file, own_json};
 use window::{CHUNK, WhenNeeded};
 
 /// Numbers that devices may have: -1 is the host, and the others are below what the largest machine could have
@@ -48,6 +52,29 @@ pub struct Recording {
     pub notices: Notices,
 }
 
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Opened {
+    /// Every allocation of a program.
+    Recording(Recording),
+    /// What was in use, looked at again and again.
+    Samples {
+        /// What it says.
+        log: SampleLog,
+        /// How it was compressed.
+        compression: Compression,
+    },
+}
+
+/// What is looked for in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// A recording; a log of samples is refused before it is read.
+    Recording,
+    /// Either.
+    Any,
+}
+
 /// The readers of this crate, in the order in which they are asked.
 pub const READERS: &[&dyn FormatReader] = &[&pickle::Pickle, &json::Json, &log::Log];
 
@@ -61,7 +88,8 @@ pub struct ReadOptions {
     pub readers: &'static [&'static dyn FormatReader],
 }
 
-/// Reads a snapshot or a [`log`] of any known form; the first bytes decide which, not a file's name.
+/// Reads a snapshot or a [`log`] of any known form; the first bytes decide which, not a file's name. A log of samples is an
+/// error, which [`read_any`] is not.
 ///
 /// `progress` is told how many bytes of `stream` have been read, now and then. The stream is read when its
 /// bytes are needed, so an error in those that came does not wait for more. For a file on disk
@@ -84,11 +112,53 @@ pub fn read_with(
     stream: impl Read,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recording, ReadError> {
+    recording(read_wanted(Wanted::Recording, options, stream, progress))
+}
+
+/// Reads a recording or a log of samples; the first bytes decide which, not a file's name. Otherwise as [`read_with`].
+///
+/// # Errors
+/// As [`read`].
+pub fn read_any(
+    options: ReadOptions,
+    stream: impl Read,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Opened, ReadError> {
+    read_wanted(Wanted::Any, options, stream, progress)
+}
+
+/// As [`read_any`], for a file, as [`read_file`] reads one.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_any_file(
+    options: ReadOptions,
+    file: &File,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Opened, ReadError> {
+    read_wanted_file(Wanted::Any, options, file, progress)
+}
+
+fn read_wanted(
+    wanted: Wanted,
+    options: ReadOptions,
+    stream: impl Read,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Opened, ReadError> {
     let taken = Taken::default();
     let stream = Expanded::new(stream, &taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let progress = &mut || progress(taken.bytes());
-    in_words(compression, read_plain(options, Window::new(WhenNeeded { stream, progress }), compression))
+    let window = Window::new(WhenNeeded { stream, progress });
+    in_words(compression, read_plain(wanted, options, window, compression))
+}
+
+/// What was read where nothing but a recording was wanted.
+fn recording(read: Result<Opened, ReadError>) -> Result<Recording, ReadError> {
+    match read? {
+        Opened::Recording(recording) => Ok(recording),
+        Opened::Samples { .. } => Err(ReadError::Samples),
+    }
 }
 
 /// As [`read`], for a file: one on disk is [read ahead](read_ahead). Where the file is small or is a pipe, it is read as
@@ -101,10 +171,19 @@ pub fn read_file(
     file: &File,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recording, ReadError> {
+    recording(read_wanted_file(Wanted::Recording, options, file, progress))
+}
+
+fn read_wanted_file(
+    wanted: Wanted,
+    options: ReadOptions,
+    file: &File,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Opened, ReadError> {
     if is_worth_a_thread(file) {
-        read_ahead(options, file, progress)
+        read_wanted_ahead(wanted, options, file, progress)
     } else {
-        read_with(options, file, progress)
+        read_wanted(wanted, options, file, progress)
     }
 }
 
@@ -123,8 +202,17 @@ pub fn read_ahead(
     stream: impl Read + Send,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recording, ReadError> {
+    recording(read_wanted_ahead(Wanted::Recording, options, stream, progress))
+}
+
+fn read_wanted_ahead(
+    wanted: Wanted,
+    options: ReadOptions,
+    stream: impl Read + Send,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Opened, ReadError> {
     if !thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
-        return read_with(options, stream, progress);
+        return read_wanted(wanted, options, stream, progress);
     }
     let taken = Taken::default();
     let mut stream = Expanded::new(stream, &taken, options.expanded_bytes)?;
@@ -132,19 +220,21 @@ pub fn read_ahead(
     let progress = &mut || progress(taken.bytes());
     let read = thread::scope(|scope| {
         let ahead = Ahead::start(scope, &mut stream, progress)?;
-        io::Result::Ok(read_plain(options, Window::new(ahead), compression))
+        io::Result::Ok(read_plain(wanted, options, Window::new(ahead), compression))
     });
     // Without a thread nothing was read yet.
-    let read = read
-        .unwrap_or_else(|_| read_plain(options, Window::new(WhenNeeded { stream, progress }), compression));
+    let read = read.unwrap_or_else(|_| {
+        read_plain(wanted, options, Window::new(WhenNeeded { stream, progress }), compression)
+    });
     in_words(compression, read)
 }
 
 fn read_plain(
+    wanted: Wanted,
     options: ReadOptions,
     mut window: Window<'_>,
     compression: Compression,
-) -> Result<Recording, ReadError> {
+) -> Result<Opened, ReadError> {
     let reader = |start: &[u8]| {
         let mut all = options.readers.iter().chain(READERS).filter(|_| !start.is_empty());
         all.find(|reader| reader.takes(start)).copied()
@@ -156,10 +246,67 @@ fn read_plain(
         window.fill(64)?;
         found = reader(window.here());
     }
-    let Some(found) = found else { return Err(other_file(window.here())) };
+    let form = match window.here() {
+        // No JSON, though it begins with the end of a line.
+        [b'\n', 1..=8, ..] => {
+            found = None;
+            None
+        }
+        [b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t' | 0xef, ..] => form_of_json(&mut window)?,
+        here if found.is_none() && here.contains(&b',') => {
+            window.fill(SHORT)?;
+            samples::form_of_table(window.here())
+        }
+        _ => None,
+    };
+    match (form, wanted) {
+        (Some(_), Wanted::Recording) => return Err(ReadError::Samples),
+        (Some(form), Wanted::Any) => {
+            let log = samples::read(form, window)?;
+            return Ok(Opened::Samples { log, compression });
+        }
+        (None, _) => {}
+    }
+    let Some(found) = found else {
+        window.fill(SHORT)?;
+        return Err(other_file(window.here()));
+    };
     let Contents { trace, notices, format } = found.read(window)?;
     check_sizes(trace.devices.iter().chain(&trace.host))?;
-    Ok(Recording { trace: Arc::new(trace), format, compression, notices })
+    Ok(Opened::Recording(Recording { trace: Arc::new(trace), format, compression, notices }))
+}
+
+/// Whether a snapshot of PyTorch's may begin with this key.
+fn is_of_a_snapshot(key: &str) -> bool {
+    // A row of a log may begin with its time, and the list of cards with a name.
+    !matches!(key, "time_us" | "name") && keys::KEYS.contains(&key)
+}
+
+/// The bytes in which a table says what its columns are.
+const SHORT: usize = 4 << 10;
+
+/// The form of a log of samples in JSON; an error that names it where it is another file of ours. It asks for no more bytes once the
+/// first key says that it is neither.
+fn form_of_json(window: &mut Window<'_>) -> Result<Option<SampleForm>, ReadError> {
+    const MOST: usize = 64 << 10;
+    loop {
+        let here = window.here();
+        let length = here.len();
+        let Some(object) = FirstObject::of(here) else { return Ok(None) };
+        if object.keys.first().is_some_and(|key| is_of_a_snapshot(key)) {
+            return Ok(None);
+        }
+        if let Some(form) = samples::form_of_json(&object) {
+            return Ok(Some(form));
+        }
+        let is_all = object.is_whole || length >= MOST;
+        if !is_all {
+            window.fill(length + 1)?;
+        }
+        if is_all || window.here().len() == length {
+            return own_json(&object).map_or(Ok(None), Err);
+        }
+    }
 }
 
 /// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
@@ -175,44 +322,4 @@ fn check_sizes<'d>(devices: impl Iterator<Item = &'d DeviceTrace>) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// Names a file of another kind by how it begins.
-fn other_file(start: &[u8]) -> ReadError {
-    const DUMP: &str = "give the file that `torch.cuda.memory._dump_snapshot` wrote";
-    let (what, remedy) = match start {
-        [] => return ReadError::Empty,
-        [b'P', b'K', 3 | 5, ..] => ("a zip archive, as `torch.save` writes".to_owned(), DUMP),
-        [b'(' | b']' | b'}', ..] => {
-            ("a pickle of protocol 0 or 1".to_owned(), "write it again with `pickle.dump(.., protocol=4)`")
-        }
-        s if s.starts_with(b"version https://git-lfs") => {
-            ("a Git LFS pointer".to_owned(), "fetch the file itself with `git lfs pull`")
-        }
-        s if s.starts_with(b"SQLite format 3") => ("an SQLite database".to_owned(), DUMP),
-        s => match text_start(s) {
-            Some(text) if text.starts_with('<') => (
-                "a web page".to_owned(),
-                "give the snapshot that it was made from; pages of `_memory_viz.py` are not read",
-            ),
-            Some(text) => (format!("text that begins \"{text}\""), DUMP),
-            None => {
-                let hex: Vec<String> = s.iter().take(4).map(|b| format!("{b:02x}")).collect();
-                (format!("an unknown kind of file that begins with bytes {}", hex.join(" ")), DUMP)
-            }
-        },
-    };
-    ReadError::OtherFile { what, remedy }
-}
-
-/// The beginning of `start` where it is printable text.
-fn text_start(start: &[u8]) -> Option<String> {
-    let text = match std::str::from_utf8(start) {
-        Ok(text) => text,
-        // The last character may be cut.
-        Err(e) if e.valid_up_to() + 4 > start.len() => std::str::from_utf8(&start[..e.valid_up_to()]).ok()?,
-        Err(_) => return None,
-    };
-    let printable = |c: &char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
-    text.chars().all(|c| printable(&c)).then(|| text.chars().take(24).flat_map(char::escape_debug).collect())
 }

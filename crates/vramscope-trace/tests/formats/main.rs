@@ -9,6 +9,7 @@ mod log;
 mod log_versions;
 mod python;
 mod roundtrip;
+mod samples;
 mod schema;
 
 use vramscope_trace::ReadError;

@@ -7,6 +7,8 @@ mod mutate;
 mod pickle;
 #[path = "../../../../fuzz/questions/mod.rs"]
 mod questions;
+#[path = "../../../../fuzz/questions/samples.rs"]
+mod samples;
 mod tree;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +20,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tree::Tree;
 use vramscope::trace::Notices;
-use vramscope::trace::formats::{self, Recording};
+use vramscope::trace::formats::{self, Opened, ReadOptions, Recording};
 
 /// How many snapshots are tried, where `PROPTEST_CASES` does not say.
 const CASES: u32 = 3000;
@@ -53,6 +55,42 @@ fn mutated_snapshots_are_read_alike_from_json_and_pickle_or_refused() {
     }
     let read = read.into_inner().unwrap();
     assert!(read > cases / 10, "of {cases} snapshots only {read} were read: the questions went unasked");
+}
+
+/// The fuzzer's logs of samples, with bytes changed by chance: each is refused or read, and everything is asked of it.
+#[test]
+fn mutated_logs_of_samples_are_read_or_refused() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
+    let log = |form: &str| std::fs::read(format!("{corpus}/samples-{form}")).unwrap();
+    let logs = ["jsonl", "csv", "json", "results"].map(log);
+    let ask = |bytes: &[u8]| match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
+        Ok(Opened::Samples { log, .. }) => {
+            samples::ask(&log);
+            true
+        }
+        _ => false,
+    };
+    assert!(logs.iter().all(|log| ask(log)));
+    let change = (
+        any::<prop::sample::Index>(),
+        prop_oneof![any::<u8>(), prop::sample::select(&b"0123456789-.e,\":{}[]\n"[..])],
+    );
+    let changes = prop::collection::vec(change, 1..30);
+    let config = ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() };
+    let read = Mutex::new(0);
+    let outcome = TestRunner::new(config).run(&(0..logs.len(), changes), |(log, changes)| {
+        let mut bytes = logs[log].clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        *read.lock().unwrap() += u32::from(ask(&bytes));
+        Ok(())
+    });
+    if let Err(e) = outcome {
+        panic!("{e}");
+    }
+    assert!(read.into_inner().unwrap() > 300, "most logs were refused: the questions went unasked");
 }
 
 /// Each base is a recording, in every style.

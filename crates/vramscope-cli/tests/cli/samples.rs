@@ -1,0 +1,178 @@
+//! `vramscope report` on logs of samples, and on every other file that our own programs write.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use insta_cmd::assert_cmd_snapshot;
+
+use crate::{json, root, run, vramscope};
+
+const MIB: u64 = 1 << 20;
+
+/// A log of the tracker for Rust, ten looks a second: what stays grows, and the device fills up.
+fn leak() -> String {
+    let mut text = "{\"time_us\":0,\"event\":\"start\",\"message\":\"pool on device 0\"}\n".to_owned();
+    for n in 0..300u64 {
+        let now = 4000 + [0, 300, 900, 1400, 600, 100][n as usize % 6] + 4 * n;
+        let [now, high, reserved, used] = [now, 5600 + 4 * n, 7000, 7600].map(|mib| mib * MIB);
+        let time = n * 100_000;
+        writeln!(text, "{{\"time_us\":{time},\"event\":\"sample\",\"requested_bytes\":{},\"allocated_bytes\":{now},\"active_bytes\":{now},\"reserved_bytes\":{reserved},\"device_used_bytes\":{used},\"device_total_bytes\":{},\"process_used_bytes\":{},\"high_allocated_bytes\":{high},\"high_is_exact\":true,\"num_alloc_retries\":{},\"num_ooms\":{}}}", now - 777, 8192 * MIB, 7400 * MIB, n / 100, n / 299).unwrap();
+    }
+    text += "{\"time_us\":29900000,\"event\":\"oom\",\"message\":\"a request failed for want of memory\"}\n";
+    text += "{\"time_us\":29950000,\"event\":\"gone\",\"message\":\"training is gone\"}\n";
+    text
+}
+
+/// `report` on a file of these bytes.
+fn report_on(name: &str, bytes: &[u8], args: &[&str]) -> Command {
+    let directory = tempfile::tempdir().unwrap().keep();
+    std::fs::write(directory.join(name), bytes).unwrap();
+    let mut command = vramscope(&[&["report", name], args].concat());
+    command.current_dir(directory);
+    command
+}
+
+#[test]
+fn a_leak_that_ends_out_of_memory() {
+    assert_cmd_snapshot!(report_on("run.jsonl", leak().as_bytes(), &[]));
+}
+
+/// Written by `MemoryTracker` of the Python package.
+#[test]
+fn a_log_of_the_python_tracker() {
+    assert_cmd_snapshot!(vramscope(&["report", "examples/tracker.csv.zst", "--device", "0"]));
+    assert_cmd_snapshot!(vramscope(&["report", "examples/tracker.csv.zst", "--json", "--top", "2"]));
+}
+
+/// A log whose writer was killed is read up to there.
+#[test]
+fn a_log_that_is_cut_off() {
+    let log = leak();
+    assert_cmd_snapshot!(report_on("run.jsonl", &log.as_bytes()[..log.len() / 8], &["--top", "1"]));
+}
+
+#[test]
+fn options_that_ask_for_allocations_are_refused() {
+    for option in [&["--by", "line"][..], &["--at", "3"], &["--filter", "x"], &["--full-stacks"]] {
+        let output = run(&[&["report", "examples/tracker.csv.zst"], option].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let expected = format!(
+            "error: examples/tracker.csv.zst: {} asks for allocations, and a log of samples knows none; give a recording\n",
+            option[0]
+        );
+        assert_eq!((output.status.code(), said), (Some(2), expected));
+    }
+    assert_cmd_snapshot!(vramscope(&["report", "examples/tracker.csv.zst", "--device", "3"]));
+    assert_cmd_snapshot!(report_on("run.jsonl", leak().as_bytes(), &["--device", "0"]));
+}
+
+#[test]
+fn other_commands_name_it() {
+    let log = "examples/tracker.csv.zst";
+    let expected = format!(
+        "error: {log}: a log of samples, not a recording: it knows no allocations; `vramscope report` explains it, and `vramscope run` or `vramscope.torch.record` makes a recording\n"
+    );
+    for args in [
+        &["replay", log][..],
+        &["check", log, "--max-peak", "1GiB"],
+        &["export", log, "--format", "csv"],
+        &["info", log],
+        &["diff", log, log],
+    ] {
+        let output = run(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said), (Some(2), expected.clone()), "{args:?}");
+    }
+}
+
+/// Each answer, page and table that is no recording is named, with what to do instead.
+#[test]
+fn every_file_of_ours_is_read_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let answers: [(&str, &[&str]); 9] = [
+        ("report", &["report", "examples/leak.pickle"]),
+        ("check", &["check", "examples/leak.pickle", "--max-peak", "1"]),
+        ("replay", &["replay", "examples/leak.pickle"]),
+        ("diff", &["diff", "examples/oom.pickle", "examples/leak.pickle"]),
+        ("info", &["info", "examples/leak.pickle"]),
+        ("top", &["top"]),
+        ("cards", &["phantom", "list"]),
+        ("completions", &["completions", "bash"]),
+        ("samples", &["report", "examples/tracker.csv.zst"]),
+    ];
+    let mut names = Vec::new();
+    for (name, args) in answers {
+        let output = run(&[args, &["--json"]].concat());
+        std::fs::write(at(name), output.stdout).unwrap();
+        names.push(name);
+    }
+    std::fs::write(at("text"), run(&["report", "examples/leak.pickle"]).stdout).unwrap();
+    for format in ["csv", "parquet", "pprof", "folded", "flamegraph", "chrome"] {
+        let output = run(&["export", "examples/leak.pickle", "--format", format, "--output", &at(format)]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        names.push(format);
+    }
+    run(&["view", "--html", &at("page"), "examples/leak.pickle"]);
+    run(&["check", "examples/leak.pickle", "--max-peak", "1", "--junit", &at("junit")]);
+    names.extend(["text", "page", "junit"]);
+    for (name, text) in [
+        ("manifest.json", r#"{"schema_version": 1, "bundle_name": "b", "reason": "r", "files": []}"#),
+        ("rust-manifest.json", r#"{"version": 1, "time_us": 5, "reason": "r", "files": []}"#),
+        ("metadata.json", r#"{"reason": "r", "custom_metadata": {}}"#),
+        ("environment.json", r#"{"pid": 1, "variables": {}}"#),
+        ("hook.json", r#"{"total_used_bytes": 1, "call_history": []}"#),
+        ("lines.json", r#"{"nodes": [], "threads": [], "device_ids": []}"#),
+        ("tests.json", r#"{"tests": {}}"#),
+        ("monitor.json", r#"{"source": "s", "output": null, "ended": "gone", "samples": 1}"#),
+        ("phantom.json", r#"{"command": [], "gpu": "a100", "fits": true}"#),
+    ] {
+        std::fs::write(at(name), text).unwrap();
+        names.push(name);
+    }
+    let mut said = String::new();
+    for name in names {
+        let output = run(&["report", &at(name)]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        said += &String::from_utf8(output.stderr).unwrap().replace(&at(name), name);
+    }
+    insta::assert_snapshot!(said);
+}
+
+/// The folder that an out of memory leaves.
+#[test]
+fn a_bundle_is_named_with_what_to_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("oom_dump_1");
+    std::fs::create_dir(&bundle).unwrap();
+    std::fs::copy(root().join("examples/oom.pickle"), bundle.join("snapshot.pickle")).unwrap();
+    std::fs::write(bundle.join("log.jsonl"), leak()).unwrap();
+    let mut command = vramscope(&["report", "oom_dump_1"]);
+    assert_cmd_snapshot!(command.current_dir(folder.path()));
+    let log = bundle.join("log.jsonl");
+    assert_eq!(json(&["report", log.to_str().unwrap()])["format"], "samples_jsonl");
+}
+
+/// What `vramscope monitor` writes about this very process is read.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_the_monitor_writes_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["run.csv", "run.jsonl"] {
+        let log = folder.path().join(name);
+        let pid = std::process::id().to_string();
+        let args =
+            ["monitor", &pid, "--interval", "0.01", "--duration", "0.3", "--output", log.to_str().unwrap()];
+        assert!(run(&args).status.success());
+        let answer = json(&["report", log.to_str().unwrap()]);
+        let device = &answer["devices"][0];
+        assert!(device["samples"].as_u64().unwrap() >= 2, "{answer}");
+        assert_eq!(
+            (&device["main"], &answer["ended"], &answer["cut_off"]),
+            (&"cpu".into(), &"stopped".into(), &false.into())
+        );
+        assert_eq!(answer["bad_rows"], 0);
+    }
+    assert!(!Path::new("run.csv").exists());
+}

@@ -1,0 +1,226 @@
+//! Logs of samples, as `vramscope monitor` and trackers write them: CSV, JSON Lines, JSON.
+//!
+//! A log may be of days, or of a writer that was killed: rows are read one at a time, what is kept of them is bounded, and
+//! what makes no sense is left out and counted.
+
+mod fields;
+mod gather;
+mod guard;
+mod json;
+mod row;
+#[cfg(feature = "csv")]
+mod table;
+
+use std::fmt;
+use std::io::{self, BufReader};
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::start::FirstObject;
+use super::window::Window;
+use crate::error::ReadError;
+use crate::samples::{SampleForm, SampleLog};
+use fields::Field;
+use gather::Gather;
+use guard::{Ends, Guard};
+use json::Cell;
+use row::Row;
+#[cfg(feature = "csv")]
+use table::read_table;
+
+/// Bytes of a row, or of a text in it, that is believed.
+const LONGEST_ROW: usize = 1 << 20;
+
+/// The form of the log whose first object this is; `None` where it is no log, or not yet known to be one.
+pub(super) fn form_of_json(object: &FirstObject) -> Option<SampleForm> {
+    if !object.in_list && object.has("summary") && object.has("results") {
+        return Some(SampleForm::SavedResults);
+    }
+    let is_row = object.keys.iter().any(|key| is_time(key));
+    let is_of_a_bundle = object.has("version") && object.has("files");
+    (is_row && !is_of_a_bundle).then_some(if object.in_list {
+        SampleForm::Json
+    } else {
+        SampleForm::JsonLines
+    })
+}
+
+/// The same for a table that begins with these bytes.
+pub(super) fn form_of_table(start: &[u8]) -> Option<SampleForm> {
+    let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
+    let names: Vec<&str> =
+        line.split(|&b| b == b',').map(text).map(|name| name.trim().trim_matches('"')).collect();
+    let in_use = |name: &&str| matches!(Field::of_row(name), Some(Field::Now(_)));
+    // Exported events have times, too, and an action each.
+    let is_log =
+        names.iter().any(|name| is_time(name)) && names.iter().any(in_use) && !names.contains(&"action");
+    is_log.then_some(SampleForm::Csv)
+}
+
+/// Whether a value of this name is the time of a row. Nothing else in a snapshot of PyTorch's has such a name at the top.
+fn is_time(name: &str) -> bool {
+    matches!(Field::of_row(name), Some(Field::TimeUs | Field::TimeNs | Field::TimeSeconds))
+}
+
+/// Reads a log of this form, from the first byte on.
+pub(super) fn read(form: SampleForm, window: Window<'_>) -> Result<SampleLog, ReadError> {
+    let mut gather = Gather::new(form);
+    let cut_off = match form {
+        SampleForm::JsonLines => read_lines(window, &mut gather),
+        SampleForm::Csv => read_table(window, &mut gather),
+        SampleForm::Json | SampleForm::SavedResults => read_json(window, &mut gather),
+    }?;
+    let rows = gather.rows();
+    let log = gather.finish(cut_off);
+    if log.series.is_empty() && log.calls.is_empty() && log.events.is_empty() && log.damage.bad_rows == rows {
+        return Err(ReadError::NoSamples { rows });
+    }
+    Ok(log)
+}
+
+/// A stream that stops in the middle ends the log: whoever wrote it was killed. Other errors are errors.
+fn stopped(error: io::Error) -> Result<bool, ReadError> {
+    if error.kind() == io::ErrorKind::UnexpectedEof { Ok(true) } else { Err(error.into()) }
+}
+
+fn read_lines(mut window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError> {
+    // Whether the line is too long, and what of it was stepped over.
+    let mut too_long = false;
+    loop {
+        let mut searched = 0;
+        let end = loop {
+            if let Err(e) = window.fill(searched + 1) {
+                return stopped(e);
+            }
+            let here = window.here();
+            match here[searched..].iter().position(|&b| b == b'\n') {
+                Some(at) => break Some(searched + at),
+                None if here.len() == searched => break None,
+                None => searched = here.len(),
+            }
+            if searched > LONGEST_ROW {
+                too_long = true;
+                window.advance(searched);
+                searched = 0;
+            }
+        };
+        let line = &window.here()[..end.unwrap_or(searched)];
+        let is_empty = line.trim_ascii().is_empty();
+        let row = if too_long || is_empty { None } else { json::row(line) };
+        let Some(end) = end else {
+            // The last line has no end: it is whole, or its writer was killed.
+            let is_cut = row.is_none() && (too_long || !is_empty);
+            row.into_iter().for_each(|row| gather.push(Some(row)));
+            return Ok(is_cut);
+        };
+        if too_long || !is_empty {
+            gather.push(row);
+        }
+        too_long = false;
+        window.advance(end + 1);
+    }
+}
+
+#[cfg(not(feature = "csv"))]
+fn read_table(_: Window<'_>, _: &mut Gather) -> Result<bool, ReadError> {
+    Err(ReadError::WithoutCsv)
+}
+
+/// Reads a list of rows, or an object that has one among saved results. What comes behind something that is no JSON is not read.
+fn read_json(window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError> {
+    let stream = Guard::new(window, Ends::Strings);
+    let mut text = serde_json::Deserializer::from_reader(BufReader::new(stream));
+    let read = Whole(gather).deserialize(&mut text).and_then(|()| text.end());
+    match read {
+        Ok(()) => Ok(false),
+        Err(e) if e.is_io() => stopped(e.into()),
+        Err(e) if gather.rows() == 0 => Err(ReadError::Json(e.to_string())),
+        Err(_) => Ok(true),
+    }
+}
+
+/// The whole of a log in JSON.
+struct Whole<'g>(&'g mut Gather);
+
+impl<'de> DeserializeSeed<'de> for Whole<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Whole<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of samples, or saved results")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        loop {
+            let mut row = Row::default();
+            let next = list.next_element_seed(Cell { field: Some(Field::Row), row: &mut row })?;
+            if next.is_none() {
+                return Ok(());
+            }
+            self.0.push(Some(row));
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "snapshots" => map.next_value_seed(Whole(self.0))?,
+                "results" => map.next_value_seed(Results(self.0))?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A list of results of profiled functions.
+struct Results<'g>(&'g mut Gather);
+
+/// What is read of a result.
+#[derive(Deserialize)]
+struct CallResult {
+    #[serde(default)]
+    function_name: String,
+    #[serde(default)]
+    peak_memory_usage: Option<u64>,
+    #[serde(default)]
+    memory_diff: Option<i64>,
+}
+
+impl<'de> DeserializeSeed<'de> for Results<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Results<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of results")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(call) = list.next_element::<CallResult>()? {
+            self.0.call(call.function_name, call.peak_memory_usage, call.memory_diff.unwrap_or(0));
+        }
+        Ok(())
+    }
+}
+
+/// A cell of a table; nothing where it is not UTF-8.
+fn text(cell: &[u8]) -> &str {
+    std::str::from_utf8(cell).unwrap_or_default()
+}

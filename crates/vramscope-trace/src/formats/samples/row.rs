@@ -1,0 +1,26 @@
+//! A row of a log of samples.
+
+use crate::samples::Values;
+
+/// A row: a sample, or something that happened. What it does not say is nothing.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    pub(super) time_us: Option<i64>,
+    /// Empty where each row is a sample.
+    pub(super) event: String,
+    pub(super) message: String,
+    pub(super) collector: String,
+    pub(super) device: Option<i64>,
+    pub(super) rank: Option<i64>,
+    pub(super) now: Values,
+    pub(super) high: Values,
+    pub(super) high_is_exact: bool,
+    pub(super) device_total: Option<u64>,
+    /// Counts since the pool was made.
+    pub(super) ooms: Option<u64>,
+    pub(super) retries: Option<u64>,
+    pub(super) missed: u64,
+    pub(super) phases: Vec<String>,
+    /// The event says that memory ran out.
+    pub(super) is_out_of_memory: bool,
+}

@@ -1,0 +1,259 @@
+//! What a file is, by how it begins: the keys of its first object of JSON, and names of files of other kinds.
+
+use crate::error::ReadError;
+
+/// The first object of a text of JSON: the text itself, or the first in its list.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FirstObject {
+    /// The text is a list of objects.
+    pub(super) in_list: bool,
+    /// Its keys, as far as they were seen.
+    pub(super) keys: Vec<String>,
+    /// There are no more: the object has ended, or is none.
+    pub(super) is_whole: bool,
+}
+
+impl FirstObject {
+    /// The first object of a text that begins so; `None` where it does not begin like one.
+    pub(super) fn of(start: &[u8]) -> Option<Self> {
+        let mut rest = Scan(start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start));
+        let in_list = rest.take(b'[');
+        let mut keys = Vec::new();
+        if !rest.take(b'{') {
+            // More of it may tell.
+            return rest.0.is_empty().then_some(Self { in_list, keys, is_whole: false });
+        }
+        let is_whole = loop {
+            match rest.next() {
+                None => break false,
+                Some(b'"') => {}
+                Some(_) => break true,
+            }
+            let Some(key) = rest.string() else { break false };
+            keys.push(String::from_utf8_lossy(&key[..key.len().min(LONGEST_KEY)]).into_owned());
+            match (rest.next(), keys.len() < MOST_KEYS) {
+                (Some(b':'), true) => {}
+                (next, _) => break next.is_some(),
+            }
+            match rest.value() {
+                None => break false,
+                Some(b',') => {}
+                Some(_) => break true,
+            }
+        };
+        Some(Self { in_list, keys, is_whole })
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
+    }
+}
+
+/// Rows of logs have some thirty.
+const MOST_KEYS: usize = 100;
+const LONGEST_KEY: usize = 100;
+
+/// What of a text is left.
+struct Scan<'t>(&'t [u8]);
+
+impl<'t> Scan<'t> {
+    /// The next byte that is no space.
+    fn next(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.trim_ascii_start().split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    /// Steps over this byte, where it is the next that is no space.
+    fn take(&mut self, byte: u8) -> bool {
+        let text = self.0.trim_ascii_start();
+        let rest = text.split_first().filter(|&(&next, _)| next == byte).map(|(_, rest)| rest);
+        self.0 = rest.unwrap_or(text);
+        rest.is_some()
+    }
+
+    /// The rest of a string, behind its first quote; `None` where it has no end.
+    fn string(&mut self) -> Option<&'t [u8]> {
+        let mut escaped = false;
+        let end = self.0.iter().position(|&byte| {
+            let is_end = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            is_end
+        })?;
+        let (string, rest) = (&self.0[..end], &self.0[end + 1..]);
+        self.0 = rest;
+        Some(string)
+    }
+
+    /// Steps over a value and returns the byte behind it, which ends it; `None` where it has no end.
+    fn value(&mut self) -> Option<u8> {
+        let mut depth = 0u32;
+        loop {
+            match self.next()? {
+                b'"' => {
+                    self.string()?;
+                }
+                b'{' | b'[' => depth += 1,
+                end @ (b'}' | b']' | b',') if depth == 0 => return Some(end),
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Names a file of another kind by how it begins.
+pub(super) fn other_file(start: &[u8]) -> ReadError {
+    let (what, remedy) = match start {
+        [] => return ReadError::Empty,
+        [b'P', b'K', 3 | 5, ..] => ("a zip archive, as `torch.save` writes".to_owned(), DUMP),
+        [b'(' | b']' | b'}', ..] => {
+            ("a pickle of protocol 0 or 1".to_owned(), "write it again with `pickle.dump(.., protocol=4)`")
+        }
+        s if s.starts_with(b"version https://git-lfs") => {
+            ("a Git LFS pointer".to_owned(), "fetch the file itself with `git lfs pull`")
+        }
+        s if s.starts_with(b"SQLite format 3") => ("an SQLite database".to_owned(), DUMP),
+        // A profile begins with the kinds of its values, which are short messages of protobuf.
+        [b'\n', 1..=8, 8, ..] => ("a profile for pprof".to_owned(), EXPORTED),
+        s if s.starts_with(b"PAR1") => ("a table of `vramscope export`".to_owned(), EXPORTED),
+        s => match text_start(s) {
+            Some(text) => match own_text(s) {
+                Some((what, remedy)) => (what.to_owned(), remedy),
+                None if text.starts_with('<') => (
+                    "a web page".to_owned(),
+                    "give the snapshot that it was made from; pages of `_memory_viz.py` are not read",
+                ),
+                None => (format!("text that begins \"{text}\""), DUMP),
+            },
+            None => {
+                let hex: Vec<String> = s.iter().take(4).map(|b| format!("{b:02x}")).collect();
+                (format!("an unknown kind of file that begins with bytes {}", hex.join(" ")), DUMP)
+            }
+        },
+    };
+    ReadError::OtherFile { what, remedy }
+}
+
+const DUMP: &str = "give the file that `torch.cuda.memory._dump_snapshot` wrote";
+const ANSWERED: &str = "it is an answer already: give the recording that it was made from";
+const EXPORTED: &str = "give the recording that it was made from";
+const SEEN: &str = "`vramscope monitor PID --output FILE` keeps a log that is read";
+const BUNDLED: &str = "name `snapshot.pickle`, or the events or the log, in the same folder";
+
+/// Names a text that vramscope itself writes, and that is neither a recording nor a log.
+fn own_text(start: &[u8]) -> Option<(&'static str, &'static str)> {
+    let text = String::from_utf8_lossy(&start[..start.len().min(4096)]);
+    let line = text.lines().next().unwrap_or_default();
+    let has = |part: &str| text.contains(part);
+    Some(match line {
+        _ if line.starts_with("device,") && has("event") => ("a table of `vramscope export`", EXPORTED),
+        _ if line.starts_with("<!doctype html>") && has("<title>vramscope") => (
+            "a page of `vramscope view --html`",
+            "open it in a browser, or give the recording that it was made from",
+        ),
+        _ if line.starts_with("<?xml") && has("<testsuites name=\"vramscope") => {
+            ("the verdicts of `vramscope check --junit`", ANSWERED)
+        }
+        _ if line.starts_with("<?xml") && has("<svg") => {
+            ("a flame graph", "open it in a browser, or give the recording that it was made from")
+        }
+        _ if [": pickle, protocol ", ": JSON, ", ": log, version "]
+            .iter()
+            .any(|form| line.contains(form)) =>
+        {
+            ("a report of `vramscope` as text", ANSWERED)
+        }
+        _ if line.starts_with("_vramscope") || line.starts_with("#compdef vramscope") => {
+            ("completions of `vramscope` for a shell", EXPORTED)
+        }
+        _ if is_folded(line) => ("folded stacks of `vramscope export`", EXPORTED),
+        _ if line.starts_with("# HELP ") || line.starts_with("# TYPE ") => ("metrics for Prometheus", SEEN),
+        _ => return None,
+    })
+}
+
+/// `outermost;...;innermost bytes`.
+fn is_folded(line: &str) -> bool {
+    let bytes = line.rsplit_once(' ').filter(|(stack, _)| stack.contains(';')).map(|(_, bytes)| bytes);
+    bytes.is_some_and(|bytes| bytes.parse::<u64>().is_ok())
+}
+
+/// Names JSON that vramscope itself writes, and that is neither a recording nor a log, by the keys of its first object.
+pub(super) fn own_json(object: &FirstObject) -> Option<ReadError> {
+    let all = |keys: &[&str]| keys.iter().all(|key| object.has(key));
+    let (what, remedy) = match object.in_list {
+        true if all(&["name", "driver_name"]) => ("the cards of `vramscope phantom list --json`", EXPORTED),
+        true => return None,
+        false if all(&["file", "kept"]) => ("the answer of `vramscope check --json`", ANSWERED),
+        false if all(&["file", "collector"]) => ("the answer of `vramscope report --json`", ANSWERED),
+        false if all(&["file", "compression"]) => ("the answer of `vramscope info --json`", ANSWERED),
+        false if all(&["file", "format", "output"]) => ("the answer of `vramscope export --json`", EXPORTED),
+        false if all(&["file", "format", "devices"]) => ("the answer of `vramscope report --json`", ANSWERED),
+        false if all(&["file", "devices"]) => ("the answer of `vramscope replay --json`", ANSWERED),
+        false if all(&["files", "same"]) => ("the answer of `vramscope diff --json`", ANSWERED),
+        false if all(&["source", "samples", "ended"]) => ("the summary of `vramscope monitor --json`", SEEN),
+        false if all(&["gpus", "programs"]) => ("the look of `vramscope top --json`", SEEN),
+        false if all(&["command", "gpu", "fits"]) => (
+            "the answer of `vramscope phantom run --json`",
+            "give one of the recordings that it names, which `--record FILE` keeps",
+        ),
+        false if all(&["shell", "script"]) || all(&["url"]) || all(&["page", "bytes"]) => {
+            ("an answer of `vramscope` about no run", EXPORTED)
+        }
+        false if all(&["displayTimeUnit"]) || all(&["traceEvents"]) => (
+            "a trace for Chrome and Perfetto",
+            "open it at ui.perfetto.dev, or give the recording that it was made from",
+        ),
+        false if all(&["reason", "files"]) || all(&["reason", "custom_metadata"]) => {
+            ("a part of the bundle of an out of memory", BUNDLED)
+        }
+        false if all(&["pid", "variables"]) => ("a part of the bundle of an out of memory", BUNDLED),
+        false if all(&["total_used_bytes", "call_history"]) => {
+            ("what `CupyMemoryProfileHook` counted by function", "it is read as it is; a recording says more")
+        }
+        false if all(&["nodes", "threads", "device_ids"]) => {
+            ("what `LineProfileHook` counted by line", "it is read as it is; a recording says more")
+        }
+        false if object.keys.first().is_some_and(|key| key == "tests") => {
+            ("a baseline of the tests' memory", "`pytest --vramscope-baseline FILE` reads it")
+        }
+        false => return None,
+    };
+    Some(ReadError::OtherFile { what: what.to_owned(), remedy })
+}
+
+/// The beginning of `start` where it is printable text.
+fn text_start(start: &[u8]) -> Option<String> {
+    let text = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        // The last character may be cut.
+        Err(e) if e.valid_up_to() + 4 > start.len() => std::str::from_utf8(&start[..e.valid_up_to()]).ok()?,
+        Err(_) => return None,
+    };
+    let printable = |c: &char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    text.chars().all(|c| printable(&c)).then(|| text.chars().take(24).flat_map(char::escape_debug).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_the_first_object() {
+        let keys =
+            |text: &str| FirstObject::of(text.as_bytes()).map(|o| (o.in_list, o.keys.join(" "), o.is_whole));
+        let found = |in_list, keys: &str, is_whole| Some((in_list, keys.to_owned(), is_whole));
+        assert_eq!(keys(r#" {"a": 1, "b": {"c": ["}\"", 2]}, "d": "x"} tail"#), found(false, "a b d", true));
+        assert_eq!(keys("[\n  {\"a\": [1, 2], \"b\": null}"), found(true, "a b", true));
+        assert_eq!(keys(r#"{"a": 1, "b"#), found(false, "a", false));
+        assert_eq!(keys(r#"{"a": {"#), found(false, "a", false));
+        assert_eq!(keys("{"), found(false, "", false));
+        assert_eq!(keys("{}"), found(false, "", true));
+        assert_eq!(keys(r#"{"a"]"#), found(false, "a", true));
+        assert_eq!((keys("[1]"), keys("text")), (None, None));
+        assert_eq!((keys(" "), keys("[ ")), (found(false, "", false), found(true, "", false)));
+        let many = format!("{{{}}}", r#""k":1,"#.repeat(1000));
+        assert_eq!(FirstObject::of(many.as_bytes()).map(|o| o.keys.len()), Some(MOST_KEYS));
+    }
+}

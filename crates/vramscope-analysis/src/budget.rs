@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use vramscope_trace::{Action, Trace};
+use vramscope_trace::{Action, Category, Trace};
 
 use crate::counters::{Peak, Peaks};
 use crate::frames::Frames;
 use crate::growth::{Grown, HistoryAt, grown};
 use crate::history::{History, Origin, Quality};
-use crate::holders::{By, Holder, holders_at};
+use crate::holders::{By, Holder, group, holders_at};
 use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::ooms::ooms;
 use crate::out_of_memory::OutOfMemory;
+use crate::purposes::Purposes;
 use crate::timeline::ByteKind;
 
 /// A limit that each device of a recording must keep.
@@ -21,6 +22,8 @@ pub enum Budget {
     Peak(ByteKind, u64),
     /// The peak of this kind of bytes exceeds the baseline's by no more than this.
     Growth(ByteKind, Growth),
+    /// What is for this is at most this many bytes at any moment.
+    Category(Category, u64),
     /// No line is suspected of a leak; see [`leak_suspects`].
     NoLeaks,
     /// No request for memory failed.
@@ -107,6 +110,8 @@ pub enum Unknown {
     NoBaselineHistory,
     /// The oldest events were probably dropped ([`Quality::probably_overflowed`]): what they did is not known.
     EventsDropped,
+    /// Nothing tells what memory was for; see [`Purposes`].
+    NoCategories,
     /// The oldest events of the baseline were probably dropped: its peak may have been higher.
     BaselineEventsDropped,
 }
@@ -137,6 +142,17 @@ pub enum Measured {
         baseline: Option<HighWater>,
         /// Lines that hold more at this peak than at the baseline's, those that grew most first.
         lines: Vec<Grown>,
+    },
+    /// Of [`Budget::Category`].
+    Category {
+        /// What it is for.
+        category: Category,
+        /// The most bytes that keep the budget.
+        limit: u64,
+        /// The most allocated bytes that were for it, and the first moment that had them.
+        peak: Peak,
+        /// Who held them then, by line, most first.
+        holders: Vec<Holder>,
     },
     /// Of [`Budget::NoLeaks`]: lines that leak, most bytes first.
     Leaks(Vec<LeakSuspect>),
@@ -203,6 +219,7 @@ impl<'t> Side<'t> {
         match budget {
             Budget::Peak(kind, limit) => self.peak(kind, limit),
             Budget::Growth(kind, growth) => self.growth(baseline, kind, growth),
+            Budget::Category(category, limit) => self.category(category, limit),
             Budget::NoLeaks => self.leaks(),
             Budget::NoOoms => self.ooms(),
         }
@@ -236,6 +253,25 @@ impl<'t> Side<'t> {
         };
         let lines = grown(self.at(peak), old.at(before));
         Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
+    }
+
+    fn category(&self, category: Category, limit: u64) -> Verdict {
+        let history = &self.history;
+        let purposes = Purposes::of(history);
+        let peak = purposes.peak(history, category);
+        let nothing = history
+            .allocations
+            .iter()
+            .all(|a| matches!(purposes.category(a), Category::Preexisting | Category::Unknown));
+        let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
+        let status = if peak.bytes > limit {
+            Status::Exceeded
+        } else {
+            self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
+        };
+        let held = history.allocated_at(peak.moment).filter(|a| purposes.category(a) == category);
+        let holders = group(history, self.frames, held, None, By::Line);
+        Verdict { status, measured: Measured::Category { category, limit, peak, holders } }
     }
 
     fn leaks(&self) -> Verdict {

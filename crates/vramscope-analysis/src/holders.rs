@@ -11,6 +11,7 @@ use crate::history::{Allocation, History, Origin};
 use crate::layout::Layout;
 use crate::moment::Moment;
 use crate::purposes::Purposes;
+use crate::steps::Steps;
 
 /// What allocations are grouped by. Line, function, file and module are those of the
 /// [own frame](Frames::own_frame) of the stack.
@@ -34,6 +35,8 @@ pub enum By {
     Category,
     /// The `torch.nn.Module` that made it, by its path in the model; see [`Purposes`].
     Layer,
+    /// The step of training or serving in which it was allocated; see [`Steps`].
+    Step,
 }
 
 /// A group of live allocations.
@@ -46,11 +49,11 @@ pub struct Holder {
     /// The number of allocations in the group.
     pub count: u64,
     /// How its allocations are known: what was live before recording began makes groups of its own. `None`
-    /// by pool, stream, category and layer, where it does not.
+    /// by pool, stream, category, layer and step, where it does not.
     pub origin: Option<Origin>,
     /// What all allocations of the group share.
     pub key: HolderKey,
-    /// The stack that holds most of it; none by pool, stream, category and layer. Of [`Origin::FreeOnly`] it is where that
+    /// The stack that holds most of it; none by pool, stream, category, layer and step. Of [`Origin::FreeOnly`] it is where that
     /// memory was freed.
     pub stack: Option<StackId>,
 }
@@ -78,6 +81,8 @@ pub enum HolderKey {
     Category(Category),
     /// The path of a `torch.nn.Module`, empty for the outermost; `None` where no module made it.
     Layer(Option<Arc<str>>),
+    /// The number of a step, from 0; `None` for what was made before the first.
+    Step(Option<usize>),
 }
 
 /// The groups at `moment`, largest first. Their bytes sum to the allocated bytes at that moment.
@@ -107,6 +112,7 @@ pub(crate) fn group<'h>(
             allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Stream(a.stream)) }),
         ),
         By::Category | By::Layer => by_purpose(&Purposes::of(history), allocations, by),
+        By::Step => by_step(&Steps::of(history, &Purposes::of(history)), allocations),
         By::Stack => by_stack(history, allocations),
         // Few stacks stand behind many allocations, and keys are dear: sums come first.
         By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {
@@ -129,6 +135,14 @@ pub(crate) fn by_purpose<'h>(
             _ => HolderKey::Category(purposes.category(a)),
         };
         Holder { stack: None, ..Holder::of(a, None, key) }
+    }))
+}
+
+/// Groups by the step in which allocations were made.
+pub(crate) fn by_step<'h>(steps: &Steps, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
+    gather(allocations.map(|a| {
+        let step = (a.origin == Origin::Recorded).then(|| steps.at(a.from)).flatten();
+        Holder { stack: None, ..Holder::of(a, None, HolderKey::Step(step)) }
     }))
 }
 

@@ -13,7 +13,8 @@ use crate::course::Course;
 use crate::fragmentation::{Fragmentation, largest_request};
 use crate::frames::Frames;
 use crate::history::{Allocation, History, Quality};
-use crate::holders::{By, Holder, by_purpose, group};
+use crate::holders::{By, Holder, by_purpose, by_step, group};
+use crate::layers::{Layer, layers};
 use crate::layout::Layout;
 use crate::leaks::{self, LeakSuspect};
 use crate::moment::Moment;
@@ -22,6 +23,7 @@ use crate::out_of_memory::OutOfMemory;
 use crate::purposes::{Purposes, Told};
 use crate::regions::Region;
 use crate::replay::BestSetting;
+use crate::steps::Steps;
 use crate::tree::{CallTree, call_tree};
 
 /// Which moment a summary looks at, and how it groups and filters holders.
@@ -62,6 +64,10 @@ pub struct Summary {
     pub categories: Vec<Holder>,
     /// Why it is said of each that it was for that, most bytes first.
     pub told: Vec<Told>,
+    /// What each module held, where the recording says which made what.
+    pub layers: Vec<Layer>,
+    /// The steps of training or serving, where the program repeats itself.
+    pub steps: Steps,
     /// Bytes the filter left out of `holders` and `tree`.
     pub filtered_out: u64,
     /// Allocated bytes before the first event.
@@ -148,11 +154,18 @@ impl Summary {
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
-        let ((ooms, more_ooms), (request, purposes)) =
-            join(history, || ooms(history, frames), || (largest_request(history), Purposes::of(history)));
+        let ((ooms, more_ooms), (request, steps, purposes)) = join(
+            history,
+            || ooms(history, frames),
+            || {
+                let purposes = Purposes::of(history);
+                (largest_request(history), Steps::of(history, &purposes), purposes)
+            },
+        );
         let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };
         let [layout, start, end] = Layout::at_each(history, [moment, Moment::START, history.end()]);
         let held = |by| match by {
+            By::Step => by_step(&steps, layout.allocated().filter(takes)),
             By::Category | By::Layer => by_purpose(&purposes, layout.allocated().filter(takes), by),
             by => group(history, frames, layout.allocated().filter(takes), Some(&layout), by),
         };
@@ -179,6 +192,8 @@ impl Summary {
             streams: all(By::Stream),
             categories: by_purpose(&purposes, layout.allocated(), By::Category),
             told: purposes.told(layout.allocated()),
+            layers: layers(&purposes, layout.allocated().filter(takes)),
+            steps,
             filtered_out,
             preexisting: start.counters().allocated,
             churn,

@@ -11,6 +11,7 @@ use vramscope::analysis::{By, Growth};
 use vramscope::export::{Format, Table};
 use vramscope::gpus::{self, Gpu};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
+use vramscope::trace::Category;
 use vramscope::trace::formats::ReadOptions;
 
 /// See, explain and fix GPU memory.
@@ -86,6 +87,7 @@ pub(crate) enum ByArg {
     Stream,
     Category,
     Layer,
+    Step,
 }
 
 impl From<ByArg> for By {
@@ -100,6 +102,7 @@ impl From<ByArg> for By {
             ByArg::Stream => Self::Stream,
             ByArg::Category => Self::Category,
             ByArg::Layer => Self::Layer,
+            ByArg::Step => Self::Step,
         }
     }
 }
@@ -141,6 +144,9 @@ pub(crate) struct CheckArgs {
     /// The most reserved bytes at any moment, of each device
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) max_reserved: Option<u64>,
+    /// The most bytes that are for one thing at any moment, as activation=20GiB; may be given several times
+    #[arg(long, value_name = "CATEGORY=SIZE", value_parser = category_limit)]
+    pub(crate) max_category: Vec<(Category, u64)>,
     /// Another recording: the peaks of allocated and of reserved bytes may not be above its own, device by device
     #[arg(long, value_name = "OLD")]
     pub(crate) baseline: Option<PathBuf>,
@@ -173,7 +179,15 @@ pub(crate) struct CheckArgs {
 }
 
 /// The options that set a budget.
-const BUDGETS: [&str; 5] = ["max_peak", "max_reserved", "baseline", "no_leaks", "no_oom"];
+const BUDGETS: [&str; 6] = ["max_peak", "max_reserved", "max_category", "baseline", "no_leaks", "no_oom"];
+
+/// `activation=20GiB`.
+fn category_limit(text: &str) -> Result<(Category, u64), String> {
+    let known = || Category::ALL.map(Category::name).join(", ");
+    let (name, limit) = text.split_once('=').ok_or("a budget of a category is as activation=20GiB")?;
+    let category = Category::named(name).ok_or_else(|| format!("no such category; there are {}", known()))?;
+    Ok((category, size(limit)?))
+}
 
 /// `64MiB`, a number of bytes, or `5%` of what the baseline has.
 fn growth(text: &str) -> Result<Growth, String> {

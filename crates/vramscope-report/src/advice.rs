@@ -100,6 +100,10 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> Strin
             Recorder::Torch => "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and enough `max_entries` for the run.".to_owned(),
             Recorder::Pool => format!("To have them, {}.", stacks(recorder)),
         },
+        Unknown::NoCategories => match recorder {
+            Recorder::Torch => "Record with stacks, or with `vramscope.torch.record`, which notes what each block is for.".to_owned(),
+            Recorder::Pool => "The pool does not note it.".to_owned(),
+        },
         Unknown::NoBaseline => {
             format!("Record a baseline on the same devices, or choose one with {}.", advice.device)
         }

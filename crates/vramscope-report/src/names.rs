@@ -134,6 +134,8 @@ impl Names<'_> {
             HolderKey::Pool(pool) => Shown::of(&self.pool(*pool)),
             HolderKey::Stream(stream) => Shown::of(&crate::names::stream(*stream)),
             HolderKey::Category(category) => Shown::of(category.name()),
+            HolderKey::Step(None) => Shown::of("before the first step"),
+            HolderKey::Step(Some(step)) => Shown::joined(&format!("step {}", step + 1)),
             HolderKey::Layer(None) => Shown::of("(no module)"),
             HolderKey::Layer(Some(path)) if path.is_empty() => Shown::of("(the outermost module)"),
             HolderKey::Layer(Some(path)) => Shown::end_of(path),

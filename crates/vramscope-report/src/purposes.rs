@@ -1,6 +1,6 @@
 //! Words for what memory was for, and for why that is said.
 
-use vramscope_analysis::{Evidence, Reason, Told};
+use vramscope_analysis::{Basis, Evidence, Reason, Told};
 use vramscope_basics::units::share;
 
 /// Why an allocation is said to be for something, as half a sentence about "it".
@@ -8,9 +8,12 @@ pub fn because(reason: Reason) -> String {
     match reason {
         Reason::Said => "the recording says so".to_owned(),
         Reason::Preexisting => "it was there before recording began".to_owned(),
-        Reason::Inferred { rule, like_others: false } => rule.because.to_owned(),
-        Reason::Inferred { rule, like_others: true } => {
+        Reason::Inferred { rule, basis: Basis::Itself } => rule.because.to_owned(),
+        Reason::Inferred { rule, basis: Basis::Others } => {
             format!("of others with its stack and its size it is known that {}", rule.because)
+        }
+        Reason::Inferred { rule, basis: Basis::Rhythm } => {
+            format!("as far as the rhythm tells without stacks, {}", rule.because)
         }
     }
 }

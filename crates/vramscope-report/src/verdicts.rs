@@ -17,6 +17,7 @@ pub(crate) fn budget(measured: &Measured) -> &'static str {
         Measured::Peak { kind: ByteKind::Reserved, .. } => "max-reserved",
         Measured::Peak { .. } => "max-peak",
         Measured::Growth { .. } => "max-growth",
+        Measured::Category { .. } => "max-category",
         Measured::Leaks(_) => "no-leaks",
         Measured::Ooms { .. } => "no-oom",
     }
@@ -76,6 +77,17 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
                 format!("{subject}: {}, {change}; {within} {budget}", high(peak))
             }
         },
+        Measured::Category { category, limit, peak, .. } => {
+            let (name, most) = (category.name(), bytes(peak.bytes));
+            let budget = format!("{}{} {name}={}", advice.budget_prefix, budget(measured), bytes(*limit));
+            match why {
+                Some(why) => format!("peak of {name} {subject}: not known, for {why}; {budget}"),
+                None if peak.bytes > *limit => {
+                    format!("peak of {name} {subject}: {most}, {} above {budget}", bytes(peak.bytes - limit))
+                }
+                None => format!("peak of {name} {subject}: {most}, within {budget}"),
+            }
+        }
         Measured::Leaks(suspects) => match (suspects.split_first(), why) {
             (None, Some(why)) => format!("leaks {subject}: not known, for {why}"),
             (None, None) => format!("no leak suspected {subject}"),
@@ -167,6 +179,7 @@ fn unknown(why: Unknown, device: i64, overflowed: bool) -> String {
     match why {
         Unknown::NoHistory => "no history was recorded".to_owned(),
         Unknown::NoStacks => "no allocation was recorded with its stack".to_owned(),
+        Unknown::NoCategories => "nothing in it tells what memory was for".to_owned(),
         Unknown::NoBaseline => format!("the baseline has no device {device}"),
         Unknown::NoBaselineHistory => "no history was recorded in the baseline".to_owned(),
         Unknown::EventsDropped => advice::dropped(overflowed).to_owned(),

@@ -5,13 +5,17 @@ use vramscope_trace::{FrameId, StackId};
 
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
-use crate::purposes::phases::{NEVER, Phase, Phases, Stretch, event, event_before};
-use crate::purposes::rules::{CATEGORY_RULES, CategoryRule, Facts, Fate, decide};
+use crate::purposes::phases::{NEVER, Phase, Phases, Stretch, ToldBy, event, event_before};
+use crate::purposes::rules::{Basis, CATEGORY_RULES, CategoryRule, Facts, Fate, decide};
 use crate::purposes::signs::Signs;
+use crate::purposes::turns::Turns;
 
 /// The verdict on each allocation that was recorded.
 #[derive(Debug, Default)]
 pub(super) struct Inferred {
+    /// What the phases stand on.
+    phases: Option<ToldBy>,
+    turns: Turns,
     /// By the event of the allocation: a number in [`CATEGORY_RULES`], and [`LIKE_OTHERS`].
     of_event: Vec<u8>,
 }
@@ -26,7 +30,11 @@ impl Inferred {
         let signs = Signs::of(history.trace());
         let phases = Phases::of(history, &signs);
         let known = Known::of(history, signs, &phases);
-        let mut this = Self { of_event: vec![0; history.device().events.len()] };
+        let mut this = Self {
+            phases: phases.told_by,
+            turns: phases.turns(),
+            of_event: vec![0; history.device().events.len()],
+        };
         // Those whose fate is open at the end of the recording are told by others like them.
         let mut open: Vec<&Allocation> = Vec::new();
         phases.each(history, |a, stretch| {
@@ -65,11 +73,21 @@ impl Inferred {
         }
     }
 
-    /// The rule that decided on an allocation that was recorded, and whether it decided on others of the same stack and size.
-    pub(super) fn verdict(&self, a: &Allocation) -> Option<(&'static CategoryRule, bool)> {
+    /// How often the program went round.
+    pub(super) fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+
+    /// The rule that decided on an allocation that was recorded, and by what.
+    pub(super) fn verdict(&self, a: &Allocation) -> Option<(&'static CategoryRule, Basis)> {
         let number = self.at(event(a))?;
         let rule = CATEGORY_RULES.get((number & !LIKE_OTHERS) as usize)?;
-        Some((rule, number & LIKE_OTHERS != 0))
+        let basis = match self.phases {
+            Some(ToldBy::Rhythm) => Basis::Rhythm,
+            _ if number & LIKE_OTHERS != 0 => Basis::Others,
+            _ => Basis::Itself,
+        };
+        Some((rule, basis))
     }
 }
 
@@ -134,7 +152,7 @@ impl Known {
             signs,
             parameters,
             gradients,
-            phases_are_known: phases.are_known,
+            phases_are_known: phases.told_by.is_some(),
             keeping,
         }
     }

@@ -13,14 +13,18 @@ mod phases;
 mod rules;
 mod signs;
 mod tags;
+mod turns;
 
 use std::sync::Arc;
 
-use vramscope_trace::Category;
+use vramscope_trace::{Category, Phase};
 
+use crate::counters::Peak;
 use crate::history::{Allocation, History, Origin};
+use crate::moment::Moment;
 
-pub use rules::{CATEGORY_RULES, CategoryRule, Evidence};
+pub use rules::{Basis, CATEGORY_RULES, CategoryRule, Evidence};
+pub(crate) use turns::Turns;
 
 use inferred::Inferred;
 use tags::Tags;
@@ -43,8 +47,8 @@ pub enum Reason {
     Inferred {
         /// The rule.
         rule: &'static CategoryRule,
-        /// It was not known when this one is given back: the rule is that of others of the same stack and size.
-        like_others: bool,
+        /// What it decided by.
+        basis: Basis,
     },
 }
 
@@ -75,8 +79,10 @@ impl Reason {
     pub fn evidence(self) -> Evidence {
         match self {
             Self::Said | Self::Preexisting => Evidence::Said,
-            Self::Inferred { rule, like_others: true } => rule.evidence.min(Evidence::Likeness),
-            Self::Inferred { rule, .. } => rule.evidence,
+            Self::Inferred { rule, basis: Basis::Itself } => rule.evidence,
+            Self::Inferred { rule, basis: Basis::Others | Basis::Rhythm } => {
+                rule.evidence.min(Evidence::Likeness)
+            }
         }
     }
 }
@@ -110,7 +116,7 @@ impl Purposes {
         match (self.tags.category(allocation), self.verdict(allocation)) {
             (Some(_), _) => Reason::Said,
             (None, None) => Reason::Preexisting,
-            (None, Some((rule, like_others))) => Reason::Inferred { rule, like_others },
+            (None, Some((rule, basis))) => Reason::Inferred { rule, basis },
         }
     }
 
@@ -137,7 +143,39 @@ impl Purposes {
         told
     }
 
-    fn verdict(&self, allocation: &Allocation) -> Option<(&'static CategoryRule, bool)> {
+    /// In which part of a training step `allocation` was made, where the recording says it.
+    #[must_use]
+    pub fn phase(&self, allocation: &Allocation) -> Option<Phase> {
+        self.tags.phase(allocation)
+    }
+
+    /// The most allocated bytes that were for `category` at any moment, and the first such moment.
+    #[must_use]
+    pub fn peak(&self, history: &History, category: Category) -> Peak {
+        let mut changes: Vec<(Moment, bool, u64)> = Vec::new();
+        for a in history.allocations.iter().filter(|a| a.from < a.freed && self.category(a) == category) {
+            changes.push((a.from, true, a.size));
+            changes.push((a.freed, false, a.size));
+        }
+        // What ends at a moment is gone before what begins at it counts.
+        changes.sort_unstable();
+        let mut peak = Peak { bytes: 0, moment: Moment::START };
+        let mut held = 0;
+        for (moment, begins, size) in changes {
+            held = if begins { held + size } else { held - size };
+            if held > peak.bytes {
+                peak = Peak { bytes: held, moment };
+            }
+        }
+        peak
+    }
+
+    /// How often the program went round, as far as stacks tell.
+    pub(crate) fn turns(&self) -> Turns {
+        self.inferred.turns()
+    }
+
+    fn verdict(&self, allocation: &Allocation) -> Option<(&'static CategoryRule, Basis)> {
         match allocation.origin {
             Origin::Recorded => self.inferred.verdict(allocation),
             Origin::EndState | Origin::FreeOnly => None,

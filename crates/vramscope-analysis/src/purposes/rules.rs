@@ -60,6 +60,17 @@ impl Evidence {
     }
 }
 
+/// What a rule decided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Basis {
+    /// The allocation itself.
+    Itself,
+    /// Others of the same stack and size: the recording ends before this one is given back.
+    Others,
+    /// The allocation itself, in phases that only the rhythm of the recording tells: it has no stacks.
+    Rhythm,
+}
+
 /// What is known of an allocation that was recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
@@ -279,6 +290,13 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
                 && f.fate == Fate::Later
                 && f.is_as_large_as_a_gradient
         },
+    ),
+    rule(
+        "parameters made before the first step",
+        C::Parameter,
+        E::Likeness,
+        "it was made before the first step, and stayed",
+        |f| f.is_in(Phase::Setup) && f.is_for_good,
     ),
     rule(
         "batches that stay",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use vramscope_trace::{Category, Purpose, StringId, Trace};
+use vramscope_trace::{Category, Phase, Purpose, StringId, Trace};
 
 use crate::history::{Allocation, History, Origin};
 
@@ -21,6 +21,7 @@ pub(super) struct Tags {
 #[derive(Debug, Clone, Default)]
 struct Known {
     category: Option<Category>,
+    phase: Option<Phase>,
     layer: Option<Arc<str>>,
 }
 
@@ -55,6 +56,11 @@ impl Tags {
         self.known(allocation)?.layer.as_ref()
     }
 
+    /// The part of a training step in which `allocation` was made.
+    pub(super) fn phase(&self, allocation: &Allocation) -> Option<Phase> {
+        self.known(allocation)?.phase
+    }
+
     fn known(&self, allocation: &Allocation) -> Option<&Known> {
         match (allocation.origin, allocation.tags) {
             (Origin::Recorded, Some(tags)) => self.of_tags.get(tags.index()),
@@ -75,6 +81,6 @@ impl Texts<'_> {
         let Some(metadata) = metadata else { return Known::default() };
         let purpose = Purpose::parse(self.trace.strings.get(metadata));
         let layer = purpose.module.map(|path| self.layers.entry(path).or_insert_with(|| path.into()).clone());
-        Known { category: purpose.category, layer }
+        Known { category: purpose.category, phase: purpose.phase, layer }
     }
 }

@@ -83,7 +83,8 @@ fn budgets(args: &CheckArgs) -> Vec<Budget> {
         args.no_leaks.then_some(Budget::NoLeaks),
         args.no_oom.then_some(Budget::NoOoms),
     ];
-    asked.into_iter().flatten().collect()
+    let categories = args.max_category.iter().map(|&(category, limit)| Budget::Category(category, limit));
+    asked.into_iter().flatten().chain(categories).collect()
 }
 
 impl Open {

@@ -5,6 +5,7 @@ mod bad_input;
 #[cfg(unix)]
 mod book;
 mod changed;
+mod categories;
 mod check;
 mod data;
 mod diff;

@@ -1,6 +1,6 @@
 //! The table of allocations, a row for each.
 
-use vramscope_analysis::{History, Layout, Origin};
+use vramscope_analysis::{History, Layout, Origin, Purposes};
 
 use super::{Column, Kind, Sink, Times, Value, event_before};
 use crate::error::ExportError;
@@ -24,7 +24,7 @@ pub(super) const COLUMNS: [Column; 21] = [
     Column::maybe("pool", Kind::Text),
     Column::maybe("compile_context", Kind::Text),
     Column::maybe("user_metadata", Kind::Text),
-    Column::maybe("category", Kind::Text),
+    Column::always("category", Kind::Text),
     Column::maybe("line", Kind::Text),
     Column::maybe("stack", Kind::Text),
 ];
@@ -40,6 +40,7 @@ pub(crate) fn origin(origin: Origin) -> &'static str {
 
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
+    let purposes = Purposes::of(history);
     let end = Layout::at(history, history.end());
     for (number, a) in history.allocations.iter().enumerate() {
         let tags = a.tags.map(|t| history.trace().tags.get(t));
@@ -64,7 +65,7 @@ pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, Export
             Value::or_null(tags.and_then(|t| t.pool).or_else(at_end), Value::Pool),
             Value::or_null(tags.and_then(|t| t.compile_context), Value::Text),
             Value::or_null(tags.and_then(|t| t.user_metadata), Value::Text),
-            Value::or_null(tags.and_then(|t| t.category), Value::Text),
+            Value::Word(purposes.category(a).name()),
             Value::or_null(a.stack, Value::Line),
             Value::or_null(a.stack, Value::Stack),
         ];

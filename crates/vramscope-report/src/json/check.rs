@@ -72,6 +72,15 @@ enum MeasuredJson {
         /// Lines that hold more than at the baseline's peak, those that grew most first.
         grown: Vec<GrownJson>,
     },
+    Category {
+        category: &'static str,
+        limit_bytes: u64,
+        peak_bytes: u64,
+        /// The event after which it was first so high; null before the first.
+        peak_event: Option<usize>,
+        /// Who held it then.
+        holders: Vec<HolderJson>,
+    },
     Leaks {
         leaks: Vec<LeakJson>,
     },
@@ -165,6 +174,13 @@ fn measured(builder: &Builder<'_>, measured: &Measured) -> MeasuredJson {
                 grown: lines.iter().map(|g| grown(&builder.names, g)).collect(),
             }
         }
+        Measured::Category { category, limit, peak, holders } => MeasuredJson::Category {
+            category: category.name(),
+            limit_bytes: *limit,
+            peak_bytes: peak.bytes,
+            peak_event: peak.moment.event(),
+            holders: builder.holders(holders, None),
+        },
         Measured::Leaks(suspects) => {
             MeasuredJson::Leaks { leaks: suspects.iter().map(|l| builder.leak(l)).collect() }
         }
@@ -191,6 +207,7 @@ fn because(why: Unknown) -> &'static str {
     match why {
         Unknown::NoHistory => "no_history",
         Unknown::NoStacks => "no_stacks",
+        Unknown::NoCategories => "no_categories",
         Unknown::NoBaseline => "no_baseline",
         Unknown::NoBaselineHistory => "no_baseline_history",
         Unknown::EventsDropped => "events_dropped",

@@ -14,6 +14,7 @@ mod replay;
 mod report;
 mod samples;
 mod stacks;
+mod steps;
 #[cfg(test)]
 mod typescript;
 mod writer;

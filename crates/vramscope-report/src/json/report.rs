@@ -10,6 +10,7 @@ use super::oom::OomJson;
 use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
 use super::stacks::Builder;
+use super::steps::StepsJson;
 use crate::answers::Answers;
 use crate::names::Names;
 
@@ -55,6 +56,10 @@ pub(super) struct DeviceJson {
     at: Option<AtJson>,
     /// Why it is said what the allocated bytes were for, at the moment of the holders.
     category_reasons: Vec<ReasonJson>,
+    /// The steps of training or serving, where the program repeats itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    steps: Option<StepsJson>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
     /// What `--filter` left out of the holders.
@@ -155,6 +160,7 @@ impl Builder<'_> {
             categories_at_peak,
             at,
             category_reasons: s.told.iter().map(ReasonJson::of).collect(),
+            steps: StepsJson::of(&s.steps),
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,

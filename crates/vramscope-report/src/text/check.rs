@@ -120,6 +120,13 @@ impl<'r> Page<'r> {
                 );
                 self.holder_rows(holders, peak.allocated, top);
             }
+            Measured::Category { peak, holders, .. } => {
+                let when = peak.moment.event().map_or("before the first event".to_owned(), |event| {
+                    format!("after event {}", count(event as u64))
+                });
+                self.words(2, &format!("held {when} by"));
+                self.holder_rows(holders, peak.bytes, top);
+            }
             Measured::Growth { kind, peak, baseline, lines, .. } => {
                 if *kind != ByteKind::Allocated {
                     let before = bytes(baseline.map_or(0, |b| b.allocated));

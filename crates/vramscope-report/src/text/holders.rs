@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
-use vramscope_analysis::{By, CallTree, Holder, HolderKey, Node, NodeKind, Origin, Recorder, Summary, Told};
+use vramscope_analysis::{
+    By, CallTree, Holder, HolderKey, Layer, Node, NodeKind, Origin, Recorder, Summary, Told,
+};
 use vramscope_trace::PoolId;
 
 use super::page::{DIM, Page};
@@ -11,6 +13,7 @@ use crate::advice;
 use crate::answers::Answers;
 use crate::fit::fit;
 use crate::purposes::{because, told_by};
+use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count};
 
 impl Page<'_> {
@@ -40,6 +43,9 @@ impl Page<'_> {
                 roots => self.tree(&s.tree, roots, total, 0),
             },
             Some(_) => self.holder_rows(&s.holders, total, self.options.top),
+        }
+        if answers.by == Some(By::Layer) {
+            self.layers(&s.layers, total);
         }
         if answers.by == Some(By::Category) {
             self.reasons(&s.told, total);
@@ -74,6 +80,22 @@ impl Page<'_> {
         if s.streams.len() > 1 {
             self.line(format!("{DIM}  by stream{DIM:#}"));
             self.holder_rows(&s.streams, total, self.options.top);
+        }
+    }
+
+    /// Modules as a tree: each with all that is inside it.
+    fn layers(&mut self, layers: &[Layer], total: u64) {
+        if layers.is_empty() {
+            return;
+        }
+        self.line(format!("{DIM}  with the modules inside them{DIM:#}"));
+        // Rows below one percent say little and push the rest off the screen.
+        let shown = layers.iter().filter(|l| l.bytes.saturating_mul(100) >= total);
+        for l in shown.take(self.options.top.saturating_mul(4)) {
+            let name = Shown::end_of(l.path.rsplit('.').next().unwrap_or_default());
+            let name = if l.path.is_empty() { "the outermost module".to_owned() } else { name.to_string() };
+            let label = format!("{name} (forward {}, backward {})", bytes(l.forward), bytes(l.backward));
+            self.row(l.bytes, total, l.depth * 2, &label, l.count);
         }
     }
 

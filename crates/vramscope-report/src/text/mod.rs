@@ -21,6 +21,7 @@ mod replay;
 mod report;
 mod rows;
 mod samples;
+mod steps;
 
 pub use brief::{OomInBrief, oom_in_brief};
 pub use check::check;

@@ -63,6 +63,7 @@ impl Page<'_> {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
             self.words(2, &format!("... and {more}; {} shows any moment.", self.advice.any_moment));
         }
+        self.steps(s);
         self.regions(s);
         self.churn(s);
         self.trust(s);

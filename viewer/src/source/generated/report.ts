@@ -29,6 +29,8 @@ export type ReportDevice = {
   at?: ReportMoment;
   /** Why it is said what the allocated bytes were for, at the moment of the holders. */
   category_reasons: Array<CategoryReason>;
+  /** The steps of training or serving, where the program repeats itself. */
+  steps?: Steps;
   pools: Array<Holder>;
   streams: Array<Holder>;
   /** What `--filter` left out of the holders. */

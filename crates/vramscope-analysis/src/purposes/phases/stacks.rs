@@ -1,0 +1,41 @@
+//! Phases as stacks tell them.
+
+use super::run::{Phase, Run, event, recorded};
+use crate::history::History;
+use crate::purposes::signs::{Runs, Signs};
+
+/// The runs of phases that the stacks of all allocations tell; nothing where no stack tells any.
+pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut phase = Phase::Between;
+    let mut are_known = false;
+    // The program's own code ran since the last module.
+    let mut left_modules = false;
+    for a in recorded(history) {
+        let has_stack = a.stack.is_some_and(|s| !history.trace().stacks.get(s).is_empty());
+        let next = match (signs.get(a.stack).runs, phase) {
+            (Some(Runs::Forward), _) => Phase::Forward,
+            (Some(Runs::Recompute), _) => Phase::Recompute,
+            (Some(Runs::Backward), _) => Phase::Backward,
+            (Some(Runs::Optimizer), _) => Phase::Optimizer,
+            (Some(Runs::Setup), _) => Phase::Setup,
+            // A loss is often worked out in the program's own code, after the modules.
+            (None, Phase::Forward) if has_stack => Phase::Forward,
+            (None, _) if has_stack => Phase::Between,
+            // The thread of the backward pass has no frames of Python, and others that have none are rare.
+            (None, Phase::Setup) => Phase::Setup,
+            (None, Phase::Recompute | Phase::Backward | Phase::Forward | Phase::Between) => Phase::Backward,
+            (None, Phase::Optimizer) => Phase::Optimizer,
+        };
+        let told = signs.get(a.stack).runs.is_some();
+        are_known |= told;
+        let is_another_pass = told && next == Phase::Forward && left_modules;
+        left_modules = !told;
+        match runs.last_mut() {
+            Some(run) if run.phase == next && !is_another_pass => run.last = event(a),
+            _ => runs.push(Run { phase: next, from: event(a), last: event(a) }),
+        }
+        phase = next;
+    }
+    if are_known { runs } else { Vec::new() }
+}

@@ -1,0 +1,194 @@
+//! The steps of a program that repeats itself: iterations of training, or of serving.
+
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashMap};
+
+use crate::history::{History, Origin};
+use crate::moment::Moment;
+use crate::purposes::Purposes;
+use crate::region_runs::region_runs;
+use crate::rhythm::rounds;
+use crate::times::rising_times;
+
+/// One step, from the moment before its first allocation to the moment before the next step's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The moment right before its first event.
+    pub from: Moment,
+    /// The last moment of it.
+    pub to: Moment,
+    /// The highest allocated bytes in it.
+    pub peak: u64,
+    /// The first moment of that peak.
+    pub peak_moment: Moment,
+    /// Bytes of all blocks that were handed out in it.
+    pub allocated: u64,
+    /// How many these are.
+    pub allocations: u64,
+    /// Allocated bytes after it minus those before.
+    pub kept: i64,
+    /// It makes the same allocations as most, as many of each size at each stack; true of all where no two do.
+    pub is_usual: bool,
+}
+
+/// The steps of a device's recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// In order; empty where nothing repeats.
+    pub steps: Vec<Step>,
+    /// What tells where they begin.
+    pub told_by: StepsFrom,
+    /// How many make exactly the same allocations as most; 0 where no two do.
+    pub usual: usize,
+}
+
+/// What tells where steps begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StepsFrom {
+    /// `ProfilerStep#` of PyTorch's profiler, or of the program itself.
+    Annotations,
+    /// Each step of the optimizer ends one.
+    Optimizer,
+    /// The allocations that come back.
+    #[default]
+    Rhythm,
+}
+
+impl Steps {
+    /// The steps of the device of `history`, for whose allocations `purposes` speak.
+    #[must_use]
+    pub fn of(history: &History, purposes: &Purposes) -> Self {
+        let (told_by, starts) = starts(history, purposes);
+        if starts.len() < 2 {
+            return Self::default();
+        }
+        let mut steps = measured(history, &starts);
+        let usual = tell_usual(history, &mut steps);
+        Self { steps, told_by, usual }
+    }
+
+    /// The number of the step in which something was allocated at `moment`, from 0; `None` before the first.
+    #[must_use]
+    pub fn at(&self, moment: Moment) -> Option<usize> {
+        // A step's moments are those after its events.
+        self.steps.partition_point(|s| s.from < moment).checked_sub(1)
+    }
+
+    /// The first step after the first that makes other allocations than most, the last left out: the recording may end within it.
+    #[must_use]
+    pub fn first_unusual(&self) -> Option<usize> {
+        let whole = self.steps.len().saturating_sub(1);
+        (1..whole).find(|&n| !self.steps[n].is_usual)
+    }
+
+    /// Of the steps after the first the one with the peak in the middle.
+    #[must_use]
+    pub fn typical(&self) -> Option<Step> {
+        let mut later: Vec<Step> = self.steps.iter().skip(1).copied().collect();
+        later.sort_unstable_by_key(|s| s.peak);
+        later.get(later.len().saturating_sub(1) / 2).copied()
+    }
+}
+
+/// The numbers of the events that begin steps.
+fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
+    let annotated = annotated(history);
+    if annotated.len() >= 2 {
+        return (StepsFrom::Annotations, annotated);
+    }
+    let turns = purposes.turns();
+    let rounds = rounds(history, turns.forward_passes.unwrap_or(u32::MAX), |_| true);
+    // An optimizer that steps more often than the rounds come back is one of several.
+    if turns.steps.len() >= 2 && (rounds.is_empty() || turns.steps.len() <= rounds.len() + 1) {
+        return (StepsFrom::Optimizer, turns.steps);
+    }
+    (StepsFrom::Rhythm, rounds)
+}
+
+/// The first events in the runs of regions that are called steps.
+fn annotated(history: &History) -> Vec<usize> {
+    let trace = history.trace();
+    let is_step = |name| trace.strings.get(name).starts_with("ProfilerStep#");
+    let mut begins: Vec<i64> =
+        region_runs(trace, history.device()).iter().filter(|r| is_step(r.name)).map(|r| r.start_us).collect();
+    begins.sort_unstable();
+    let Some(times) = rising_times(history.device()).collect::<Option<Vec<i64>>>() else { return Vec::new() };
+    let mut starts: Vec<usize> = begins.iter().map(|&begin| times.partition_point(|&t| t < begin)).collect();
+    starts.dedup();
+    starts.retain(|&start| start < times.len());
+    starts
+}
+
+/// What each step needs.
+fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
+    let events = history.device().events.len();
+    let ends = starts.iter().skip(1).copied().chain([events]);
+    let empty = |(from, to): (&usize, usize)| Step {
+        from: Moment::from_index(*from),
+        to: Moment::from_index(to),
+        peak: 0,
+        peak_moment: Moment::from_index(*from),
+        allocated: 0,
+        allocations: 0,
+        kept: 0,
+        is_usual: true,
+    };
+    let mut steps: Vec<Step> = starts.iter().zip(ends).map(empty).collect();
+    let mut number = 0;
+    for (moment, counters) in history.walk() {
+        while steps.get(number).is_some_and(|s| s.to < moment) {
+            number += 1;
+        }
+        // The last moment of a step is the first of the next.
+        for step in steps.iter_mut().skip(number).take(2).filter(|s| s.from <= moment) {
+            if counters.allocated > step.peak {
+                step.peak = counters.allocated;
+                step.peak_moment = moment;
+            }
+            if moment == step.from {
+                step.kept -= counters.allocated as i64;
+            }
+            if moment == step.to {
+                step.kept += counters.allocated as i64;
+            }
+        }
+    }
+    let mut number = 0;
+    for a in history.allocations.iter().filter(|a| a.origin == Origin::Recorded) {
+        while steps.get(number).is_some_and(|s| s.to < a.from) {
+            number += 1;
+        }
+        if let Some(step) = steps.get_mut(number).filter(|s| s.from < a.from) {
+            step.allocated += a.size;
+            step.allocations += 1;
+        }
+    }
+    steps
+}
+
+/// Tells which steps make the same allocations as most, and how many these are.
+fn tell_usual(history: &History, steps: &mut [Step]) -> usize {
+    let hasher = DefaultHashBuilder::default();
+    let mut made = vec![0_u64; steps.len()];
+    let mut number = 0;
+    for a in history.allocations.iter().filter(|a| a.origin == Origin::Recorded) {
+        while steps.get(number).is_some_and(|s| s.to < a.from) {
+            number += 1;
+        }
+        if let Some(sum) = made.get_mut(number).filter(|_| steps[number].from < a.from) {
+            // A sum of hashes does not depend on the order.
+            *sum = sum.wrapping_add(hasher.hash_one((a.stack, a.requested)));
+        }
+    }
+    let mut counts: HashMap<u64, usize> = HashMap::new();
+    for &sum in &made {
+        *counts.entry(sum).or_default() += 1;
+    }
+    // Where no two are alike, none is unusual.
+    let usual = counts.into_iter().filter(|&(_, count)| count > 1).max_by_key(|&(_, count)| count);
+    for (step, sum) in steps.iter_mut().zip(made) {
+        step.is_usual = usual.is_none_or(|(usual, _)| sum == usual);
+    }
+    usual.map_or(0, |(_, count)| count)
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{CATEGORY_RULES, History, Purposes, Reason};
+use vramscope_analysis::{Basis, CATEGORY_RULES, History, Purposes, Reason};
 use vramscope_report::because;
 use vramscope_trace::Category;
 
@@ -25,14 +25,14 @@ impl PurposesOfDevice {
     pub(crate) fn of(history: &History) -> Self {
         let purposes = Purposes::of(history);
         let mut table = Vec::new();
-        let mut numbers: HashMap<(Category, usize, bool), u8> = HashMap::new();
+        let mut numbers: HashMap<(Category, usize, Option<Basis>), u8> = HashMap::new();
         let mut last = None;
         let allocations = history.allocations.iter().map(|a| {
             let (of, reason) = (purposes.category(a), purposes.reason(a));
             let key = match reason {
-                Reason::Said => (of, 0, false),
-                Reason::Preexisting => (of, 1, false),
-                Reason::Inferred { rule, like_others } => (of, std::ptr::from_ref(rule).addr(), like_others),
+                Reason::Said => (of, 0, None),
+                Reason::Preexisting => (of, 1, None),
+                Reason::Inferred { rule, basis } => (of, std::ptr::from_ref(rule).addr(), Some(basis)),
             };
             if let Some((_, number)) = last.filter(|(before, _)| *before == key) {
                 return number;

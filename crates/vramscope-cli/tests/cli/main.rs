@@ -4,8 +4,8 @@
 mod bad_input;
 #[cfg(unix)]
 mod book;
-mod changed;
 mod categories;
+mod changed;
 mod check;
 mod data;
 mod diff;

@@ -24,7 +24,7 @@ interface Find {
   title: string;
 }
 
-/** The query that finds a group; null where the language has none. That of a category is made of what the box holds. */
+/** The query that finds a group; null where the language has none. Categories have entries of their own. */
 function findOf(key: number): Find | null {
   const known = currentNames.value;
   const tags = current.value?.tags[key];

@@ -85,6 +85,24 @@ test('the bands are those of the report at the peak, and the pointer tells them'
   await expect.poll(() => tip.textContent()).toMatch(/^Moment [\d,]+allocated/);
 });
 
+test('of a long recording it is found out after the first picture', async ({ open }) => {
+  const url = await serving(told(270_000).file);
+  const source = asking(url);
+  const before = (await source.recordings())[0]!.devices[0]!;
+  expect(before.purposes).toBeNull();
+  const window = { axis: 'events', from: 0, to: 8, width: 8 } as const;
+  const picture = () =>
+    source.picture(0, 0, { ...window, stacked: 'allocated', height: 8, low: 0, high: null, fit_reserved: false });
+  expect((await picture()).items.purpose).toHaveLength(0);
+  const page = await open(`${url}#view=timeline&range=0~8`, canvas);
+  await expect.poll(() => page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('category');
+  await legend(page)
+    .getByRole('button', { name: /^activation / })
+    .waitFor();
+  await expect.poll(() => pixels(page, PLOT, 2.5 / 8)).toContain(ofCategory('parameter', false)[0]);
+  expect((await picture()).items.purpose).not.toHaveLength(0);
+});
+
 test('a self-contained page has the same colours and bands', async ({ open }) => {
   const page = await open(`file://${writePage(told().file)}#view=timeline`, canvas);
   expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('category');

@@ -83,8 +83,8 @@ export function known(count: number, { times = true, stacks = true } = {}): { fi
   return { file: write('known.json', { segments, device_traces: [trace] }), made };
 }
 
-/** A step of training whose allocations say what they are for, as the Python package writes it. */
-export function told(): { file: string; bytes: Record<'parameter' | 'activation' | 'gradient', number> } {
+/** A step of training whose allocations say what they are for, as the Python package writes it, and so many more events behind it. */
+export function told(more = 0): { file: string; bytes: Record<'parameter' | 'activation' | 'gradient', number> } {
   const trace: Entry[] = [];
   const put = (action: string, address: number, size: number, metadata: string) =>
     trace.push({ action, addr: BASE + address * MIB, size: size * MIB, stream: 0, user_metadata: metadata });
@@ -98,6 +98,8 @@ export function told(): { file: string; bytes: Record<'parameter' | 'activation'
   put('free_requested', 16, 64, activation);
   put('free_completed', 16, 64, activation);
   put('alloc', 16, 32, activation);
+  for (let i = 0; i < more; i += 1)
+    put(i % 3 === 0 ? 'alloc' : i % 3 === 1 ? 'free_requested' : 'free_completed', 100, 2, gradient);
   return {
     file: write('told.json', { segments: [], device_traces: [trace] }),
     bytes: { parameter: 16 * MIB, activation: 64 * MIB, gradient: 16 * MIB },

@@ -58,4 +58,6 @@ function answer(...words: string[]): any {
 
 export const report = (file: string, ...words: string[]): any => answer('report', file, ...words);
 
+export const diff = (a: string, b: string): any => answer('diff', a, b);
+
 export const replay = (file: string): any => answer('replay', file);

@@ -12,6 +12,7 @@
 mod advice;
 mod answers;
 mod columns;
+mod comparison;
 mod device;
 mod error;
 mod guard;

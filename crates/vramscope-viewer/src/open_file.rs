@@ -27,7 +27,7 @@ pub(crate) enum Pace {
 /// How many threads answer questions of each pace.
 const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];
 
-type Job = Box<dyn FnOnce(&OpenRecording) + Send>;
+type Job = Box<dyn FnOnce(&Arc<OpenRecording>) + Send>;
 
 /// An open recording. It is closed, and its memory given back, when it is dropped; questions under way are finished before.
 #[derive(Debug)]
@@ -69,6 +69,18 @@ impl OpenFile {
         Ok(Self { quick, slow, closed })
     }
 
+    /// The recording, to be held for as long as a question takes that is not about it alone.
+    ///
+    /// # Errors
+    /// [`ViewError::Failed`] where the file is closed.
+    pub(crate) async fn recording(&self) -> Result<Arc<OpenRecording>, ViewError> {
+        let (send, answered) = oneshot::channel();
+        // This fails where the caller has gone.
+        let job: Job = Box::new(move |open| drop(send.send(Arc::clone(open))));
+        self.quick.send(job).map_err(|_| ViewError::Failed)?;
+        answered.await.map_err(|_| ViewError::Failed)
+    }
+
     /// Asks a question, which is answered on a thread of the file. Dropping the future cancels the question.
     ///
     /// # Errors
@@ -106,7 +118,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// Answers questions until the file is closed.
-fn answer(open: &OpenRecording, jobs: &Mutex<Receiver<Job>>) {
+fn answer(open: &Arc<OpenRecording>, jobs: &Mutex<Receiver<Job>>) {
     loop {
         // One thread waits for the next question and holds the lock; the others wait for the lock.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

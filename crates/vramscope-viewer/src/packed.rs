@@ -13,12 +13,14 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use vramscope_analysis::{Cancel, Moment};
+use vramscope_analysis::{Both, Cancel, Moment};
 
+use crate::ViewError;
 use crate::answers::stack;
 use crate::columns::{Answer, Columns, U8s};
+use crate::comparison::compare;
 use crate::device::OpenDevice;
-use crate::protocol::{Names, PoolPeaks, Recording, Regions, Replay, Report};
+use crate::protocol::{Comparison, Names, PoolPeaks, Recording, Regions, Replay, Report};
 use crate::recording::OpenRecording;
 use crate::tables::{action, kind, origin};
 
@@ -28,7 +30,20 @@ use crate::tables::{action, kind, origin};
 pub(crate) struct Packed<'r> {
     recordings: Vec<Recording<'r>>,
     files: Vec<PackedFile<'r>>,
+    comparisons: Vec<PackedComparison>,
 }
+
+/// What changed from one device to another; each is the position of its file and its own.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PackedComparison {
+    a: [usize; 2],
+    b: [usize; 2],
+    comparison: Comparison,
+}
+
+/// The most comparisons in a page.
+const MOST_COMPARISONS: usize = 64;
 
 /// The names and devices of a file.
 #[derive(Debug, Serialize)]
@@ -141,8 +156,24 @@ pub(crate) fn pack(recordings: &[OpenRecording]) -> Answer {
         }
         files.push(PackedFile { names, devices });
     }
+    let comparisons = comparisons(recordings)?;
     let recordings = recordings.iter().map(OpenRecording::overview).collect();
-    columns.behind(&Packed { recordings, files })
+    columns.behind(&Packed { recordings, files, comparisons })
+}
+
+/// Of each device with each other one, those of the same number first, as many as a page has.
+fn comparisons(recordings: &[OpenRecording]) -> Result<Vec<PackedComparison>, ViewError> {
+    let devices = |file: usize| (0..recordings[file].devices.len()).map(move |device| [file, device]);
+    let all: Vec<[usize; 2]> = (0..recordings.len()).flat_map(devices).collect();
+    let number = |[file, device]: [usize; 2]| recordings[file].devices[device].history().device().device;
+    let mut pairs: Vec<([usize; 2], [usize; 2])> =
+        all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b))).filter(|(a, b)| a != b).collect();
+    pairs.sort_by_key(|&(a, b)| number(a) != number(b));
+    let packed = pairs.into_iter().take(MOST_COMPARISONS).map(|(a, b)| {
+        let of = |[file, device]: [usize; 2]| (&recordings[file], device);
+        Ok(PackedComparison { a, b, comparison: compare(Both { a: of(a), b: of(b) })? })
+    });
+    packed.collect()
 }
 
 /// A column of variable-length numbers (LEB128).

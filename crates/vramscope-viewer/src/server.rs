@@ -19,16 +19,17 @@ use hyper_util::service::TowerToHyperService;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use vramscope_analysis::Cancel;
+use vramscope_analysis::{Both, Cancel};
 use vramscope_http::{Guard, Limits};
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
+use crate::comparison::compare;
 use crate::device::OpenDevice;
 use crate::guard::guard;
 use crate::library::Library;
 use crate::open_file::{OpenFile, Pace};
-use crate::protocol::SearchQuery;
+use crate::protocol::{OtherDevice, SearchQuery};
 use crate::recording::OpenRecording;
 use crate::{page, upload};
 
@@ -150,6 +151,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
         .route("/segments", of_device(|d, _: NoParameters, _| d.segments()))
         .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
         .route("/report", of_file(|file, device, cancel| json(&file.report(device, cancel)?)))
+        .route("/comparison", get(comparison))
         .route("/replay", of_file(|file, device, cancel| json(&file.replay(device, cancel)?)));
     let api = Router::new()
         .route("/recordings", get(recordings))
@@ -212,6 +214,19 @@ fn of_file(answer: fn(&OpenRecording, usize, &Cancel) -> Answer) -> MethodRouter
         let file = library.file(file).await?;
         file.ask(Pace::Slow, move |f, cancel| answer(f, device, cancel)).await.map(bytes)
     })
+}
+
+/// What changed from a device to another, of whatever file.
+async fn comparison(
+    State(library): State<Arc<Library>>,
+    Path((file, device)): Path<(usize, usize)>,
+    Query(OtherDevice { other_file, other_device }): Query<OtherDevice>,
+) -> Result<Response, ViewError> {
+    let other = library.file(other_file).await?.recording().await?;
+    let file = library.file(file).await?;
+    let compared =
+        file.ask(Pace::Slow, move |a, _| json(&compare(Both { a: (a, device), b: (&other, other_device) })?));
+    compared.await.map(bytes)
 }
 
 /// A list of what the page asks for first of each file; null stands for a file that was closed.

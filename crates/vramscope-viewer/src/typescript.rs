@@ -5,12 +5,14 @@ use vramscope_testing::{committed, typescript};
 use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
-use crate::packed::{Packed, PackedAllocations, PackedDevice, PackedEvents, PackedFile, PackedRanges};
+use crate::packed::{
+    Packed, PackedAllocations, PackedComparison, PackedDevice, PackedEvents, PackedFile, PackedRanges,
+};
 use crate::protocol::{
-    Allocation, Axis, Band, Bands, ByKind, ByteKind, Device, Events, Found, Items, Layout, LayoutBlocks,
-    LayoutSegments, Live, Mark, MarkKind, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose,
-    Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Tags, Trust,
-    WindowQuery,
+    Allocation, Axis, Band, Bands, ByKind, ByteKind, Comparison, Device, Events, Found, Held, Items, Layout,
+    LayoutBlocks, LayoutSegments, Live, Mark, MarkKind, NONE, Names, OomFinding, Peak, Picture, PoolPeaks,
+    Purpose, Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Tags, Trust,
+    WhatChanged, WindowQuery,
 };
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -79,7 +81,11 @@ fn the_page_reads_what_is_answered() {
         declared::<OomFinding>(),
         declared::<Replay>(),
         declared::<ReplayTrust>(),
+        declared::<Comparison>(),
+        declared::<WhatChanged>(),
+        declared::<Held>(),
         declared::<Packed<'_>>(),
+        declared::<PackedComparison>(),
         declared::<PackedFile<'_>>(),
         declared::<PackedDevice<'_>>(),
         declared::<PackedAllocations>(),

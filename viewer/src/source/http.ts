@@ -6,6 +6,7 @@ import type * as sent from './generated/view';
 import type {
   Allocation,
   Bands,
+  Comparison,
   Events,
   Found,
   Layout,
@@ -90,6 +91,8 @@ export function http(): Source {
     segments: (file, device) => columns<Segments>(at(file, device, 'segments')),
     report: (file, device, unwanted) => json<Report>(at(file, device, 'report'), {}, until(unwanted)),
     replay: (file, device, unwanted) => json<Replay>(at(file, device, 'replay'), {}, until(unwanted)),
+    comparison: (a, b, unwanted) =>
+      json<Comparison>(at(a.file, a.device, 'comparison'), { other_file: b.file, other_device: b.device }, until(unwanted)),
     open: async (file) => {
       const response = await answer('api/open', { name: file.name }, { method: 'POST', body: file });
       return ((await response.json()) as { file: number }).file;

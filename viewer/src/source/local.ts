@@ -65,6 +65,7 @@ export async function local(base64: string): Promise<Source> {
       if (!replay) throw new Error('This recording cannot be replayed.');
       return replay;
     },
+    comparison: async (a, b) => packed.comparison(a, b),
     open: null,
     close: null,
   };

@@ -4,7 +4,16 @@
 import { toNames, toPurposes, toRecording } from './answers';
 import { decode } from './columns';
 import type * as sent from './generated/view';
-import { NONE, type Events, type Names, type Purpose, type Recording, type Regions, type Segments } from './source';
+import {
+  NONE,
+  type DeviceAt,
+  type Events,
+  type Names,
+  type Purpose,
+  type Recording,
+  type Regions,
+  type Segments,
+} from './source';
 
 /** Every allocation of a device, in columns by its number. A moment that is `NONE` never comes. */
 export interface Allocations {
@@ -90,6 +99,13 @@ export class Packed {
   /** A device as it was sent: its report, its replay, the peaks of its pools. */
   device(file: number, device: number): sent.PackedDevice {
     return known(this.file(file).devices[device], 'device');
+  }
+
+  comparison(a: DeviceAt, b: DeviceAt): sent.Comparison {
+    const is = (at: number[], of: DeviceAt) => at[0] === of.file && at[1] === of.device;
+    const found = this.sent.comparisons.find((one) => is(one.a, a) && is(one.b, b));
+    if (!found) throw new Error('this page does not hold what changed between these two; vramscope diff tells');
+    return found.comparison;
   }
 
   unpacked(file: number, device: number): Unpacked {

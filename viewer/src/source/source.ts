@@ -14,6 +14,7 @@ import type {
   ByteKind,
   CATEGORIES,
   CODES,
+  Comparison,
   Events,
   Found,
   Layout,
@@ -75,6 +76,12 @@ export interface Names {
 /** A picture together with the window that was asked for. */
 export type Picture = sent.Picture & { window: Window };
 
+/** A device by the positions of its file and its own. */
+export interface DeviceAt {
+  file: number;
+  device: number;
+}
+
 /**
  * Where answers come from. `file` and `device` are positions in `recordings()` and in its `devices`. What may take seconds
  * ends, on the server too, when its signal says that the answer is no longer wanted; it fails then.
@@ -96,6 +103,8 @@ export interface Source {
   segments(file: number, device: number): Promise<Segments>;
   report(file: number, device: number, unwanted?: AbortSignal): Promise<Report>;
   replay(file: number, device: number, unwanted?: AbortSignal): Promise<Replay>;
+  /** What changed from a device to another, at their peaks. */
+  comparison(a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal): Promise<Comparison>;
   /** Adds a file from the disk; gives its position. Null where this source cannot (the self-contained page). */
   open: ((file: File) => Promise<number>) | null;
   /** Closes a file, so that its memory is free. Null where this source cannot. */

@@ -15,7 +15,7 @@ import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { parsed } from '../search/found';
 import { compile } from '../search/query';
-import { KINDS, NONE, type Device, type Live, type Recording } from '../source/source';
+import { KINDS, NONE, type Device, type Held, type Live, type Recording } from '../source/source';
 import { other, otherMoment } from '../state/compared';
 import { groupBy, type GroupBy } from '../state/grouping';
 import { moment, shownMoment } from '../state/moment';
@@ -145,6 +145,7 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
       <div class="compare-body">
         <Growth a={a} b={b} atA={atA} atB={atB} />
         <div class="compare-side">
+          <WhatChanged a={a} b={b} />
           <Peaks a={a.recording} b={b.recording} />
           <Settings a={a.of} b={b.of} />
         </div>
@@ -211,6 +212,50 @@ function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number
         />
       )}
     </div>
+  );
+}
+
+const CATEGORY_COLUMNS: Column<Held>[] = [
+  textColumn('category', 'Category', (r) => r.name, true),
+  bytesColumn('a_bytes', 'A', (r) => r.a),
+  bytesColumn('b_bytes', 'B', (r) => r.b),
+  changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
+];
+
+/** What made the difference at the peaks, as `vramscope diff` tells it. */
+function WhatChanged({ a, b }: { a: Side; b: Side }) {
+  const at = ({ file, device }: Side) => ({ file, device });
+  const { value, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
+  if (!value) return <Waiting error={error} what="Looking for what changed." />;
+  const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
+  return (
+    <section class="what-changed" aria-label="What changed">
+      <h3>What changed</h3>
+      <p>{value.verdict}</p>
+      <ol>
+        {told.map((c, i) => (
+          <li key={i} data-kind={c.kind} data-bytes={c.b - c.a}>
+            {c.a !== c.b && <b class="number">{signedBytes(c.b - c.a)}</b>} {c.text}
+            <ul>
+              {c.lines.map((line, n) => (
+                <li key={n}>
+                  <span class="number">{signedBytes(line.b - line.a)}</span> {line.name}
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ol>
+      {value.categories.length > 0 && (
+        <Table
+          name="compare-categories"
+          caption="Categories at the peaks"
+          columns={CATEGORY_COLUMNS}
+          rows={value.categories}
+          rowKey={(r) => r.name}
+        />
+      )}
+    </section>
   );
 }
 

@@ -1,4 +1,4 @@
-//! What changed between two recordings of a device: for `vramscope diff --json` and for the page.
+//! What changed between two recordings of a device: for `vramscope diff --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{
@@ -12,7 +12,6 @@ use crate::names::Names;
 
 /// The same of each of two recordings.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Both"))]
 pub(super) struct BothJson<T> {
     pub(super) a: T,
     pub(super) b: T,
@@ -26,7 +25,6 @@ impl<T> From<Both<T>> for BothJson<T> {
 
 /// What changed between two recordings of a device, at a moment of each.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Difference"))]
 pub struct DifferenceJson {
     /// The event right before the moment; null before the first.
     at_event: BothJson<Option<usize>>,
@@ -49,7 +47,6 @@ pub struct DifferenceJson {
 
 /// One thing that changed.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Finding"))]
 struct FindingJson {
     /// The rule that found it, see [`Cause::name`].
     kind: &'static str,
@@ -65,16 +62,13 @@ struct FindingJson {
     lines: Vec<LineDifferenceJson>,
     /// Of `leak`: the lines that pile up.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, ts(optional))]
     leaks: Option<BothJson<Vec<SuspectJson>>>,
     /// Of `scaled` and `type`: how many times as large.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, ts(optional))]
     factor: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "DifferenceLeak"))]
 struct SuspectJson {
     key: String,
     allocations: u64,
@@ -83,7 +77,6 @@ struct SuspectJson {
 }
 
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryDifference"))]
 struct CategoryDifferenceJson {
     category: String,
     bytes: BothJson<u64>,
@@ -92,7 +85,6 @@ struct CategoryDifferenceJson {
 }
 
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "LineDifference"))]
 struct LineDifferenceJson {
     /// The line, named as in the recording that has it, in B if both have.
     key: String,
@@ -106,7 +98,6 @@ struct LineDifferenceJson {
 }
 
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "StackDifference"))]
 struct StackDifferenceJson {
     /// Innermost frame first, in B if both have it.
     stack: Vec<FrameJson>,

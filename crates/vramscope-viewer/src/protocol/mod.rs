@@ -7,11 +7,13 @@
 //! event n - 1, so there is one moment more than there are events. Times of a device are microseconds after its first
 //! event. Columns of numbers say [`NONE`] where there is no such thing.
 
+mod comparison;
 mod contents;
 mod findings;
 mod recording;
 mod timeline;
 
+pub(crate) use comparison::{Comparison, Held, OtherDevice, WhatChanged};
 pub(crate) use contents::{
     Allocation, Events, Found, Layout, LayoutBlocks, LayoutSegments, Live, PoolPeaks, Regions, SearchQuery,
     Segments,

@@ -566,11 +566,58 @@ export type ReplayTrust = {
 };
 
 /**
+ * What changed from one recording to another at the peaks of their allocated bytes, in the words of `vramscope diff`.
+ */
+export type Comparison = {
+  /** By how much the peaks differ, in a sentence. */
+  verdict: string;
+  /** Most telling first. */
+  changes: Array<WhatChanged>;
+  /** Empty where one of the two does not tell categories. */
+  categories: Array<Held>;
+};
+
+/**
+ * One thing that changed.
+ */
+export type WhatChanged = {
+  /** The rule that found it, as `vramscope diff --json` names it. */
+  kind: string;
+  text: string;
+  /** Bytes that it holds in the first recording, and in the second. */
+  a: number;
+  b: number;
+  /** It is more than one percent of all that differs. */
+  counts: boolean;
+  /** The lines of it that differ most. */
+  lines: Array<Held>;
+};
+
+/**
+ * What a line or a category holds in both.
+ */
+export type Held = {
+  name: string;
+  a: number;
+  b: number;
+};
+
+/**
  * What a self-contained page carries.
  */
 export type Packed = {
   recordings: Array<Recording>;
   files: Array<PackedFile>;
+  comparisons: Array<PackedComparison>;
+};
+
+/**
+ * What changed from one device to another; each is the position of its file and its own.
+ */
+export type PackedComparison = {
+  a: [number, number];
+  b: [number, number];
+  comparison: Comparison;
 };
 
 /**

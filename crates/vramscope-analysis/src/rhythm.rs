@@ -134,7 +134,8 @@ struct Kind {
 /// Whether most of the rounds that begin at these, of so many allocations in `all`, are about as long as each other. The first may be
 /// longer, for much is made then that stays, and the last may be cut off.
 fn is_regular(marks: &[usize], all: usize) -> bool {
-    let mut lengths: Vec<usize> = marks.array_windows().map(|[a, b]| b - a).skip(1).collect();
+    let mut lengths: Vec<usize> =
+        marks.array_windows().map(|[a, b]| b - a).skip(usize::from(marks.len() > 3)).collect();
     if let &[first, second] = marks {
         lengths = vec![second - first, all - second];
     }

@@ -334,3 +334,110 @@ pub(super) fn decide(facts: &Facts) -> u8 {
     let found = CATEGORY_RULES.iter().position(|r| (r.holds)(facts)).unwrap_or(CATEGORY_RULES.len() - 1);
     u8::try_from(found).unwrap_or(u8::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known of an allocation that nothing speaks of.
+    fn facts(phase: Phase, fate: Fate) -> Facts {
+        Facts {
+            signs: StackSigns::default(),
+            phase,
+            fate,
+            backward_follows: true,
+            is_as_large_as_a_parameter: Some(false),
+            is_as_large_as_a_gradient: false,
+            is_moved_as_buffer: false,
+            is_as_large_as_a_workspace: false,
+            is_for_good: false,
+            phases_are_known: true,
+            pass_keeps: false,
+        }
+    }
+
+    fn with(sign: Sign, facts: Facts) -> Facts {
+        Facts { signs: StackSigns::with(sign), ..facts }
+    }
+
+    /// An example of each rule, in their order.
+    fn examples() -> Vec<(&'static str, Facts)> {
+        let (forward, backward) = (Phase::Forward, Phase::Backward);
+        let parameter = |facts| Facts { is_as_large_as_a_parameter: Some(true), ..facts };
+        let moved = with(Sign::Moved, facts(Phase::Setup, Fate::Later));
+        let made = |fate| with(Sign::Made, facts(Phase::Setup, fate));
+        vec![
+            ("workspace of a library", with(Sign::Workspace, facts(forward, Fate::Later))),
+            (
+                "workspace of cuBLAS by its size",
+                Facts { is_as_large_as_a_workspace: true, is_for_good: true, ..facts(forward, Fate::Later) },
+            ),
+            ("buffers that were moved", Facts { is_moved_as_buffer: true, ..moved }),
+            ("parameters that were moved", moved),
+            ("parameters that were made", made(Fate::Later)),
+            ("what a module needs while it is made", made(Fate::Within)),
+            (
+                "state that the optimizer makes",
+                with(Sign::OptimizerState, facts(Phase::Optimizer, Fate::Later)),
+            ),
+            ("buffers of collectives", with(Sign::Communication, facts(backward, Fate::Later))),
+            (
+                "keys and values",
+                Facts { backward_follows: false, ..with(Sign::KvCache, facts(forward, Fate::Open)) },
+            ),
+            ("what the optimizer keeps", facts(Phase::Optimizer, Fate::Later)),
+            ("what the optimizer needs in its step", facts(Phase::Optimizer, Fate::AtEnd)),
+            ("gradients that are put in place", with(Sign::Accumulate, facts(backward, Fate::Open))),
+            ("what the backward pass leaves for parameters", parameter(facts(backward, Fate::Later))),
+            ("what one backward pass leaves for another", facts(backward, Fate::InBackward)),
+            ("what the backward pass leaves", facts(backward, Fate::Later)),
+            ("what the backward pass needs", facts(backward, Fate::Within)),
+            (
+                "what a checkpoint makes again for the backward pass",
+                facts(Phase::Recompute, Fate::InBackward),
+            ),
+            ("what a checkpoint needs to make others again", facts(Phase::Recompute, Fate::Within)),
+            ("batches", facts(Phase::Between, Fate::InBackward)),
+            ("what is kept for the backward pass", facts(forward, Fate::InBackward)),
+            ("results that outlive the backward pass", facts(forward, Fate::Later)),
+            (
+                "parameters outside of modules",
+                Facts { is_as_large_as_a_gradient: true, ..facts(Phase::Between, Fate::Later) },
+            ),
+            (
+                "parameters made before the first step",
+                Facts { is_for_good: true, ..facts(Phase::Setup, Fate::Later) },
+            ),
+            ("batches that stay", facts(Phase::Between, Fate::Later)),
+            (
+                "copies of parameters",
+                Facts {
+                    backward_follows: false,
+                    ..with(Sign::Copied, parameter(facts(Phase::Between, Fate::Later)))
+                },
+            ),
+            ("what a forward pass piles up", Facts { pass_keeps: true, ..facts(forward, Fate::Open) }),
+            ("what is soon given back", facts(forward, Fate::BeforeBackward)),
+            ("what cannot be told", facts(forward, Fate::Open)),
+        ]
+    }
+
+    #[test]
+    fn each_rule_decides_on_its_example() {
+        let examples = examples();
+        let names: Vec<&str> = examples.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, CATEGORY_RULES.iter().map(|r| r.name).collect::<Vec<_>>(), "one example a rule");
+        for (name, facts) in examples {
+            assert_eq!(CATEGORY_RULES[usize::from(decide(&facts))].name, name, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn where_no_phase_is_known_nothing_is_guessed() {
+        for fate in [Fate::Within, Fate::AtEnd, Fate::BeforeBackward, Fate::Open] {
+            let facts =
+                Facts { phases_are_known: false, backward_follows: false, ..facts(Phase::Between, fate) };
+            assert_eq!(CATEGORY_RULES[usize::from(decide(&facts))].category, Category::Unknown, "{fate:?}");
+        }
+    }
+}

@@ -285,6 +285,13 @@ pub(super) enum Runs {
 }
 
 impl StackSigns {
+    /// Those of a stack with one frame that is this sign.
+    #[cfg(test)]
+    pub(super) fn with(sign: Sign) -> Self {
+        let number = SIGNS.iter().position(|r| r.sign == sign);
+        Self { rules: number.map_or(0, |number| 1 << number), ..Self::default() }
+    }
+
     /// The first rule for `sign` that a frame of the stack matches.
     pub(super) fn rule(self, sign: Sign) -> Option<&'static SignRule> {
         let matched = |(number, rule): (usize, &'static SignRule)| {

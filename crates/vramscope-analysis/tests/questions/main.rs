@@ -8,6 +8,7 @@ mod difference;
 mod explained;
 mod leaks;
 mod names;
+mod purposes;
 mod samples;
 mod sizes;
 mod skipped;

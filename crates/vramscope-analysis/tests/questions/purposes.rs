@@ -1,0 +1,203 @@
+//! What memory was for, and the steps of a program: a training loop by hand, with stacks and without.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use vramscope_analysis::{Frames, History, Moment, Options, Origin, Purposes, Steps, StepsFrom, Summary};
+use vramscope_trace::{Category, Trace};
+
+use crate::{defaults, recording};
+
+const KIB: u64 = 1 << 10;
+
+/// Where an allocation of the loop below is made.
+#[derive(Clone, Copy)]
+enum Made {
+    Setup,
+    Batch,
+    Forward,
+    Backward,
+    Optimizer,
+}
+
+/// A training loop in which each allocation is known by what it is for.
+#[derive(Default)]
+struct Loop {
+    events: Vec<Value>,
+    /// Whether events have stacks.
+    with_stacks: bool,
+    next: u64,
+    /// What each allocation is for, in their order.
+    truth: Vec<Category>,
+    /// The events that begin steps.
+    starts: Vec<usize>,
+}
+
+impl Loop {
+    fn alloc(&mut self, size: u64, made: Made, category: Category) -> (u64, u64) {
+        let (torch, user) = ("/env/site-packages/torch", "/home/user/train.py");
+        let frame =
+            |file: String, name: &str, line: u32| json!({"filename": file, "name": name, "line": line});
+        let frames = match made {
+            _ if !self.with_stacks => vec![],
+            Made::Setup => vec![frame(format!("{torch}/nn/modules/module.py"), "_apply", 930)],
+            Made::Batch => vec![frame(user.to_owned(), "main", 10)],
+            Made::Forward => vec![frame(user.to_owned(), "forward", 20)],
+            Made::Backward => vec![frame(String::new(), "torch::autograd::Engine::thread_main()", 0)],
+            Made::Optimizer => vec![frame(format!("{torch}/optim/adam.py"), "step", 40)],
+        };
+        let address = (1 << 30) + self.next;
+        self.next += size.next_multiple_of(512);
+        self.events
+            .push(json!({"action": "alloc", "addr": address, "size": size, "stream": 0, "frames": frames}));
+        self.truth.push(category);
+        (address, size)
+    }
+
+    fn free(&mut self, (address, size): (u64, u64)) {
+        for action in ["free_requested", "free_completed"] {
+            self.events
+                .push(json!({"action": action, "addr": address, "size": size, "stream": 0, "frames": []}));
+        }
+    }
+
+    /// A model of layers of different sizes, trained with Adam; `leak` is kept with every step.
+    fn trained(layers: u64, steps: usize, with_stacks: bool, leak: u64) -> Self {
+        let mut this = Self { with_stacks, ..Self::default() };
+        let size = |layer| (64 + layer) * 4 * KIB;
+        for layer in 0..layers {
+            this.alloc(size(layer), Made::Setup, Category::Parameter);
+        }
+        for step in 0..steps {
+            this.starts.push(this.events.len());
+            let batch = this.alloc(48 * KIB, Made::Batch, Category::Input);
+            if leak > 0 {
+                this.alloc(leak, Made::Batch, Category::Input);
+            }
+            let mut kept = Vec::new();
+            for layer in 0..layers {
+                let scratch = this.alloc(20 * KIB, Made::Forward, Category::Temporary);
+                kept.push(this.alloc(100 * KIB + layer * KIB, Made::Forward, Category::Activation));
+                this.free(scratch);
+            }
+            let mut flowing = this.alloc(52 * KIB, Made::Backward, Category::Temporary);
+            let mut gradients = Vec::new();
+            for layer in (0..layers).rev() {
+                gradients.push(this.alloc(size(layer), Made::Backward, Category::Gradient));
+                let next = this.alloc(52 * KIB, Made::Backward, Category::Temporary);
+                this.free(std::mem::replace(&mut flowing, next));
+                this.free(kept.pop().unwrap());
+            }
+            this.free(flowing);
+            this.free(batch);
+            if step == 0 {
+                for layer in 0..layers * 2 {
+                    this.alloc(size(layer / 2), Made::Optimizer, Category::OptimizerState);
+                }
+            }
+            let temporaries: Vec<_> = (0..layers)
+                .map(|layer| this.alloc(size(layer), Made::Optimizer, Category::Temporary))
+                .collect();
+            temporaries.into_iter().rev().for_each(|t| this.free(t));
+            gradients.into_iter().for_each(|g| this.free(g));
+        }
+        this
+    }
+
+    fn trace(&self) -> Arc<Trace> {
+        recording(self.events.clone(), Vec::new(), defaults())
+    }
+}
+
+/// How many allocations are told to be for something else than they are.
+fn wrong(program: &Loop, history: &History) -> Vec<(Category, Category, usize)> {
+    let purposes = Purposes::of(history);
+    let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded);
+    let told = recorded.zip(&program.truth).enumerate();
+    told.map(|(number, (a, &truth))| (truth, purposes.category(a), number))
+        .filter(|(truth, told, _)| truth != told)
+        .collect()
+}
+
+#[test]
+fn a_training_loop_with_stacks_is_told_exactly() {
+    for (layers, steps) in [(1, 2), (3, 2), (12, 3), (40, 5)] {
+        let program = Loop::trained(layers, steps, true, 0);
+        let trace = program.trace();
+        let history = History::of(&trace, 0);
+        assert_eq!(wrong(&program, &history), [], "{layers} layers, {steps} steps");
+        let found = Steps::of(&history, &Purposes::of(&history));
+        let starts: Vec<usize> = found.steps.iter().map(|s| s.from.index()).collect();
+        assert_eq!(
+            (starts, found.told_by),
+            (program.starts.clone(), StepsFrom::Optimizer),
+            "{layers}, {steps}"
+        );
+    }
+}
+
+#[test]
+fn a_training_loop_without_stacks_is_told_by_its_rhythm() {
+    for (layers, steps) in [(12, 3), (20, 4), (40, 6)] {
+        let program = Loop::trained(layers, steps, false, 0);
+        let trace = program.trace();
+        let history = History::of(&trace, 0);
+        let found = Steps::of(&history, &Purposes::of(&history));
+        let starts: Vec<usize> = found.steps.iter().map(|s| s.from.index()).collect();
+        assert_eq!((starts, found.told_by), (program.starts.clone(), StepsFrom::Rhythm), "{layers}, {steps}");
+        // A batch is like any other result without a stack, and where exactly a pass turns cannot be seen.
+        let mut wrong = wrong(&program, &history);
+        wrong.retain(|&(truth, ..)| truth != Category::Input);
+        assert!(wrong.len() <= 3 * steps, "{layers} layers, {steps} steps: {wrong:?}");
+    }
+}
+
+#[test]
+fn a_pass_that_the_recording_ends_in_is_told_by_those_before() {
+    let program = Loop::trained(8, 3, true, 0);
+    for cut in [program.starts[2] + 12, program.starts[2] + 30, program.events.len() - 40] {
+        let trace = recording(program.events[..cut].to_vec(), Vec::new(), defaults());
+        let history = History::of(&trace, 0);
+        let purposes = Purposes::of(&history);
+        for (a, &truth) in history.allocations.iter().zip(&program.truth) {
+            assert_eq!(purposes.category(a), truth, "cut at {cut}: {:?} {:?}", a.from, purposes.reason(a));
+        }
+    }
+}
+
+#[test]
+fn what_is_alike_and_what_each_step_needs() {
+    let program = Loop::trained(6, 5, true, 24 * KIB);
+    let trace = program.trace();
+    let summary = Summary::of(&trace, 0, &Frames::of(&trace), &Options::default());
+    let steps = &summary.steps;
+    assert_eq!((steps.steps.len(), steps.usual, steps.first_unusual()), (5, 4, None));
+    let kept: Vec<i64> = steps.steps.iter().skip(1).map(|s| s.kept).collect();
+    assert_eq!(kept, [24 * KIB as i64; 4]);
+    let highest = steps.steps.iter().max_by_key(|s| s.peak).unwrap();
+    assert_eq!(
+        (highest.peak, highest.peak_moment),
+        (summary.peaks.allocated.bytes, summary.peaks.allocated.moment)
+    );
+    assert_eq!(steps.at(Moment::START), None);
+    assert_eq!(steps.at(Moment::after(program.starts[3])), Some(3));
+    let all: u64 = steps.steps.iter().map(|s| s.allocations).sum();
+    assert_eq!(all + 6, program.truth.len() as u64, "the parameters come before the first step");
+}
+
+#[test]
+fn programs_without_phases_have_neither_categories_nor_steps() {
+    let mut program = Loop { with_stacks: true, ..Loop::default() };
+    let mut state = 1_u64;
+    for i in 0..200 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let a = program.alloc((1 + (state >> 33) % 91) * KIB, Made::Batch, Category::Unknown);
+        if i % 3 > 0 {
+            program.free(a);
+        }
+    }
+    let trace = program.trace();
+    let history = History::of(&trace, 0);
+    assert_eq!(wrong(&program, &history), []);
+    assert_eq!(Steps::of(&history, &Purposes::of(&history)), Steps::default());
+}

@@ -741,6 +741,9 @@ pub(crate) struct DiffArgs {
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
+    /// Compare at the peak of step number N of each, from 1, instead of at the peak of all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) at_step: Option<u32>,
     /// Rows of each list [default: 10; with --json all]
     #[arg(long, value_name = "N", conflicts_with = "json")]
     pub(crate) top: Option<usize>,

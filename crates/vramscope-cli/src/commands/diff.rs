@@ -1,7 +1,7 @@
 //! `vramscope diff`
 
 use anyhow::bail;
-use vramscope::analysis::{Both, Devices, changed_settings, diff_devices};
+use vramscope::analysis::{Both, Devices, History, Moment, Purposes, Steps, changed_settings, diff_devices};
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
 
 use super::{Open, devices, is_stream};
@@ -23,13 +23,18 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
         bail!("{} and {}: nothing was recorded; there is nothing to compare", a.name, b.name);
     }
     let compared = Both { a: a.devices(&used.a), b: b.devices(&used.b) };
-    let (devices, only) = diff_devices(compared, &|_| None);
+    let in_step = |history: &History| args.at_step.and_then(|step| peak_of_step(history, step));
+    if let Some(step) = args.at_step {
+        a.has_step(&used.a, step)?;
+        b.has_step(&used.b, step)?;
+    }
+    let (devices, only) = diff_devices(compared, &in_step);
     let answers = DiffAnswers {
         recordings: Both { a: a.compared(), b: b.compared() },
         devices,
         only,
         settings: changed_settings(compared.map(|of| &**of.trace)),
-        at: None,
+        at: args.at_step.map(|step| format!("At the peak of step {step}")),
         advice: ADVICE,
     };
     if args.json {
@@ -42,7 +47,32 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     Ok(if answers.is_same() { Found::Nothing } else { Found::Something })
 }
 
+/// Where the allocated bytes of step number `step`, from 1, are highest.
+fn peak_of_step(history: &History, step: u32) -> Option<Moment> {
+    let steps = Steps::of(history, &Purposes::of(history)).steps;
+    steps.get(step as usize - 1).map(|step| step.peak_moment)
+}
+
 impl Open {
+    /// # Errors
+    /// Where a device has fewer steps than `step`.
+    fn has_step(&self, positions: &[usize], step: u32) -> anyhow::Result<()> {
+        let trace = &self.recording.trace;
+        for &position in positions {
+            let history = History::replayed(trace, position);
+            let steps = Steps::of(&history, &Purposes::of(&history)).steps.len();
+            let device = trace.devices[position].device;
+            match steps {
+                0 => bail!("{}: no steps were found on device {device}; leave --at-step out", self.name),
+                _ if step as usize > steps => {
+                    bail!("{}: device {device} has {steps} steps; there is no step {step}", self.name)
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// The positions of the devices asked for that were used.
     fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
         let trace = &self.recording.trace;

@@ -108,3 +108,26 @@ fn what_a_user_sees() {
     let [a, b] = ["tagged-base", "tagged-batch"].map(|name| format!("{folder}/{name}.pickle.zst"));
     insta_cmd::assert_cmd_snapshot!(crate::vramscope(&["diff", &a, &b, "--top", "4"]));
 }
+
+#[test]
+fn one_step_of_each() {
+    let file = |name: &str| {
+        let path = root().join(format!("crates/vramscope-cli/tests/cli/diff/{name}.pickle.zst"));
+        path.to_str().unwrap().to_owned()
+    };
+    let (a, b) = (file("plain-base"), file("plain-leak"));
+    // What a leak holds grows from step to step.
+    let grown = |step: &str| {
+        let run = run(&["diff", &a, &b, "--json", "--at-step", step]);
+        let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let (a, b) = amount(&answer["devices"][0]["allocated_bytes"]);
+        b as i64 - a as i64
+    };
+    assert!(grown("2") < grown("4"), "{} {}", grown("2"), grown("4"));
+    let text = run(&["diff", &a, &b, "--at-step", "3"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("At the peak of step 3"));
+    let none = run(&["diff", &a, &b, "--at-step", "4000000000"]);
+    let error = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert_eq!((none.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    assert!(error.contains("there is no step 4000000000"), "{error}");
+}

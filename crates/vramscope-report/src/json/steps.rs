@@ -18,7 +18,7 @@ pub(super) struct StepsJson {
 /// One step.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Step"))]
-struct StepJson {
+pub(super) struct StepJson {
     /// The number of its first event, and of the first behind it.
     first_event: usize,
     end_event: usize,

@@ -15,6 +15,7 @@ use super::replay::{
 };
 use super::report::{AtJson, BestSettingJson, DeviceJson};
 use super::stacks::FrameJson;
+use super::steps::{StepJson, StepsJson};
 
 const HEAD: &str = "// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
 // vramscope-report`. docs/json.md tells what each key means.
@@ -42,6 +43,8 @@ fn the_page_reads_what_is_written() {
         declared::<LeakJson>(),
         declared::<FragmentationsJson>(),
         declared::<FragmentationJson>(),
+        declared::<StepsJson>(),
+        declared::<StepJson>(),
         declared::<RegionJson>(),
         declared::<RunJson>(),
         declared::<ChurnJson>(),

@@ -187,6 +187,37 @@ export type Fragmentation = {
   unusable: Array<Unusable>;
 };
 
+/**
+ * What is known of steps.
+ */
+export type Steps = {
+  /** `annotations`, `optimizer` or `rhythm`. */
+  told_by: string;
+  /** The number of the first step after the first that makes other allocations than most, from 0. */
+  first_unusual: number | null;
+  /** In order. */
+  steps: Array<Step>;
+};
+
+/**
+ * One step.
+ */
+export type Step = {
+  /** The number of its first event, and of the first behind it. */
+  first_event: number;
+  end_event: number;
+  peak_allocated_bytes: number;
+  /** The last event before that peak; null before the first event. */
+  peak_event: number | null;
+  /** Bytes of all blocks that were handed out in it, and how many. */
+  allocated_bytes: number;
+  allocations: number;
+  /** Allocated bytes after it minus those before. */
+  kept_bytes: number;
+  /** Most steps make the same allocations. */
+  is_usual: boolean;
+};
+
 export type Region = {
   name: string;
   count: number;

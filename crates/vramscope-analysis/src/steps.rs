@@ -64,7 +64,7 @@ impl Steps {
             return Self::default();
         }
         let mut steps = measured(history, &starts);
-        let usual = tell_usual(history, &mut steps);
+        let usual = count_allocations(history, &mut steps);
         Self { steps, told_by, usual }
     }
 
@@ -98,6 +98,9 @@ fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
         return (StepsFrom::Annotations, annotated);
     }
     let turns = purposes.turns();
+    if turns.steps.len() >= 3 && turns.one_optimizer {
+        return (StepsFrom::Optimizer, turns.steps);
+    }
     let rounds = rounds(history, turns.forward_passes.unwrap_or(u32::MAX), |_| true);
     // An optimizer that steps more often than the rounds come back is one of several.
     if turns.steps.len() >= 2 && (rounds.is_empty() || turns.steps.len() <= rounds.len() + 1) {
@@ -112,11 +115,20 @@ fn annotated(history: &History) -> Vec<usize> {
     let is_step = |name| trace.strings.get(name).starts_with("ProfilerStep#");
     let mut begins: Vec<i64> =
         region_runs(trace, history.device()).iter().filter(|r| is_step(r.name)).map(|r| r.start_us).collect();
+    if begins.len() < 2 {
+        return Vec::new();
+    }
     begins.sort_unstable();
-    let Some(times) = rising_times(history.device()).collect::<Option<Vec<i64>>>() else { return Vec::new() };
-    let mut starts: Vec<usize> = begins.iter().map(|&begin| times.partition_point(|&t| t < begin)).collect();
-    starts.dedup();
-    starts.retain(|&start| start < times.len());
+    let mut starts = Vec::with_capacity(begins.len());
+    let mut begins = begins.into_iter().peekable();
+    for (event, time) in rising_times(history.device()).enumerate() {
+        let Some(time) = time else { return Vec::new() };
+        if begins.next_if(|&begin| begin <= time).is_some() {
+            starts.push(event);
+            // Regions without an event of their own are one with the next.
+            while begins.next_if(|&begin| begin <= time).is_some() {}
+        }
+    }
     starts
 }
 
@@ -154,21 +166,11 @@ fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
             }
         }
     }
-    let mut number = 0;
-    for a in history.allocations.iter().filter(|a| a.origin == Origin::Recorded) {
-        while steps.get(number).is_some_and(|s| s.to < a.from) {
-            number += 1;
-        }
-        if let Some(step) = steps.get_mut(number).filter(|s| s.from < a.from) {
-            step.allocated += a.size;
-            step.allocations += 1;
-        }
-    }
     steps
 }
 
-/// Tells which steps make the same allocations as most, and how many these are.
-fn tell_usual(history: &History, steps: &mut [Step]) -> usize {
+/// Counts what each step allocates, and tells which make the same allocations as most, and how many these are.
+fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
     let hasher = DefaultHashBuilder::default();
     let mut made = vec![0_u64; steps.len()];
     let mut number = 0;
@@ -176,10 +178,11 @@ fn tell_usual(history: &History, steps: &mut [Step]) -> usize {
         while steps.get(number).is_some_and(|s| s.to < a.from) {
             number += 1;
         }
-        if let Some(sum) = made.get_mut(number).filter(|_| steps[number].from < a.from) {
-            // A sum of hashes does not depend on the order.
-            *sum = sum.wrapping_add(hasher.hash_one((a.stack, a.requested)));
-        }
+        let Some(step) = steps.get_mut(number).filter(|s| s.from < a.from) else { continue };
+        step.allocated += a.size;
+        step.allocations += 1;
+        // A sum of hashes does not depend on the order.
+        made[number] = made[number].wrapping_add(hasher.hash_one((a.stack, a.requested)));
     }
     let mut counts: HashMap<u64, usize> = HashMap::new();
     for &sum in &made {

@@ -154,16 +154,21 @@ impl Summary {
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
-        let ((ooms, more_ooms), (request, steps, purposes)) = join(
+        let ((ooms, more_ooms, request, layouts), (purposes, steps)) = join(
             history,
-            || ooms(history, frames),
+            || {
+                let (ooms, more_ooms) = ooms(history, frames);
+                let layouts = Layout::at_each(history, [moment, Moment::START, history.end()]);
+                (ooms, more_ooms, largest_request(history), layouts)
+            },
             || {
                 let purposes = Purposes::of(history);
-                (largest_request(history), Steps::of(history, &purposes), purposes)
+                let steps = Steps::of(history, &purposes);
+                (purposes, steps)
             },
         );
+        let [layout, start, end] = layouts;
         let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };
-        let [layout, start, end] = Layout::at_each(history, [moment, Moment::START, history.end()]);
         let held = |by| match by {
             By::Step => by_step(&steps, layout.allocated().filter(takes)),
             By::Category | By::Layer => by_purpose(&purposes, layout.allocated().filter(takes), by),

@@ -32,7 +32,7 @@ impl Inferred {
         let known = Known::of(history, signs, &phases);
         let mut this = Self {
             phases: phases.told_by,
-            turns: phases.turns(),
+            turns: phases.turns(history),
             of_event: vec![0; history.device().events.len()],
         };
         // Those whose fate is open at the end of the recording are told by others like them.

@@ -7,4 +7,6 @@ pub(crate) struct Turns {
     pub(crate) forward_passes: Option<u32>,
     /// The first event of all but the model's making, and the first event after each step of an optimizer.
     pub(crate) steps: Vec<usize>,
+    /// All steps of an optimizer but the first begin at one stack: there is one optimizer.
+    pub(crate) one_optimizer: bool,
 }

@@ -64,24 +64,36 @@ impl Phases {
     }
 
     /// How often the program went round.
-    pub(super) fn turns(&self) -> Turns {
+    pub(super) fn turns(&self, history: &History) -> Turns {
         if self.told_by != Some(ToldBy::Stacks) {
             return Turns::default();
         }
-        let is_forward = |s: &&Stretch| s.phase == Phase::Forward;
-        let passes = self.stretches.iter().filter(is_forward).count();
+        let passes = self.stretches.iter().filter(|s| s.phase == Phase::Forward).count();
         let first = self.stretches.iter().find(|s| s.phase != Phase::Setup);
-        let mut steps: Vec<usize> = first.map(|s| s.from as usize).into_iter().collect();
+        let mut turns = Turns {
+            forward_passes: u32::try_from(passes).ok().filter(|&passes| passes > 0),
+            steps: first.map(|s| s.from as usize).into_iter().collect(),
+            one_optimizer: true,
+        };
         let mut stepped = false;
+        let (mut first_step, mut stack) = (true, None);
         for stretch in &self.stretches {
             match stretch.phase {
-                Phase::Optimizer => stepped = true,
+                Phase::Optimizer if !stepped => {
+                    stepped = true;
+                    // Its first step makes what it keeps, which others do not.
+                    let here = history.device().events.get(stretch.from as usize).stack;
+                    if !std::mem::take(&mut first_step) {
+                        turns.one_optimizer &= *stack.get_or_insert(here) == here;
+                    }
+                }
+                Phase::Optimizer => {}
                 // The next step begins with its batch, or with its forward pass.
-                _ if std::mem::take(&mut stepped) => steps.push(stretch.from as usize),
+                _ if std::mem::take(&mut stepped) => turns.steps.push(stretch.from as usize),
                 _ => {}
             }
         }
-        Turns { forward_passes: u32::try_from(passes).ok().filter(|&passes| passes > 0), steps }
+        turns
     }
 
     /// Tells each allocation that was recorded, in the order of their events, with the stretch in which it was made.

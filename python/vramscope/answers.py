@@ -37,9 +37,11 @@ class Device(TypedDict):
     holders_at_peak: NotRequired[list[Holder]]
     """Who held `peak_allocated_bytes`, most first. With `at=` it is left out."""
     categories_at_peak: NotRequired[list[CategoryBytes]]
-    """What `peak_allocated_bytes` was for, most first, where the recording says it. With `at=` it is left out."""
+    """What `peak_allocated_bytes` was for, most first. With `at=` it is left out."""
     at: NotRequired[Moment]
     """With `at=`: the event, the counters after it, and who held `allocated_bytes` then."""
+    category_reasons: list[CategoryReason]
+    steps: NotRequired[Steps]
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
@@ -65,7 +67,7 @@ class Moment(TypedDict):
     active_bytes: int
     reserved_bytes: int
     holders: list[Holder]
-    categories: NotRequired[list[CategoryBytes]]
+    categories: list[CategoryBytes]
 
 
 class Holder(TypedDict):
@@ -156,6 +158,47 @@ class CategoryBytes(TypedDict):
     category: str
     bytes: int
     count: int
+
+
+class CategoryReason(TypedDict):
+    """Why it is said of some memory what it was for."""
+
+    category: str
+    bytes: int
+    count: int
+    evidence: str
+    """What it stands on: said, frames, lifetime, likeness, nothing."""
+    rule: str | None
+    """The name of the rule; None where the recording says it, or that it was there before."""
+    because: str
+    """The reason, as half a sentence about "it"."""
+
+
+class Steps(TypedDict):
+    """The steps of a program that repeats itself."""
+
+    told_by: str
+    """annotations, optimizer or rhythm."""
+    first_unusual: int | None
+    """The number of the first step after the first that makes other allocations than most, from 0."""
+    steps: list[Step]
+
+
+class Step(TypedDict):
+    """One step of training or serving."""
+
+    first_event: int
+    end_event: int
+    """The first event behind it."""
+    peak_allocated_bytes: int
+    peak_event: int | None
+    allocated_bytes: int
+    """Bytes of all blocks that were handed out in it."""
+    allocations: int
+    kept_bytes: int
+    """Allocated bytes after it minus those before."""
+    is_usual: bool
+    """It makes the same allocations as most."""
 
 
 class Leak(TypedDict):

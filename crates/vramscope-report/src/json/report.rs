@@ -47,9 +47,9 @@ pub(super) struct DeviceJson {
     #[cfg_attr(test, ts(optional))]
     holders_at_peak: Option<Vec<HolderJson>>,
     /// What `peak_allocated_bytes` was for, most first. With `--at` it is left out.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
-    categories_at_peak: Vec<CategoryJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    categories_at_peak: Option<Vec<CategoryJson>>,
     /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
@@ -85,8 +85,6 @@ pub(super) struct AtJson {
     active_bytes: u64,
     reserved_bytes: u64,
     holders: Vec<HolderJson>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     categories: Vec<CategoryJson>,
 }
 
@@ -126,7 +124,7 @@ impl Builder<'_> {
         } = s.counters;
         let categories = self.categories(&s.categories);
         let (holders_at_peak, categories_at_peak, at) = match at {
-            None => (Some(holders), categories, None),
+            None => (Some(holders), Some(categories), None),
             Some(event) => {
                 let at = AtJson {
                     event,
@@ -137,7 +135,7 @@ impl Builder<'_> {
                     holders,
                     categories,
                 };
-                (None, Vec::new(), Some(at))
+                (None, None, Some(at))
             }
         };
         DeviceJson {

@@ -54,7 +54,7 @@ export type ReportMoment = {
   active_bytes: number;
   reserved_bytes: number;
   holders: Array<Holder>;
-  categories?: Array<CategoryBytes>;
+  categories: Array<CategoryBytes>;
 };
 
 export type Holder = {

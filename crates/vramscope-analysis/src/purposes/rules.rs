@@ -275,9 +275,9 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
     ),
     rule(
         "results that outlive the backward pass",
-        C::Activation,
+        C::Temporary,
         E::Lifetime,
-        "the forward pass made it, and it was still there after the backward pass",
+        "the forward pass made it, and the program kept it beyond the backward pass",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Later && f.backward_follows,
     ),
     rule(

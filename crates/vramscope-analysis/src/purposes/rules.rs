@@ -246,8 +246,9 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         |f| f.is_in(Phase::Backward) && matches!(f.fate, Fate::Within | Fate::AtEnd),
     ),
     rule(
+        // It is there for a moment within the backward pass, which is what checkpoints are for; the Python package says the same.
         "what a checkpoint makes again for the backward pass",
-        C::Activation,
+        C::Temporary,
         E::Lifetime,
         "a checkpoint made it again, and the backward pass took it from there",
         |f| f.is_in(Phase::Recompute) && matches!(f.fate, Fate::InBackward | Fate::Later),

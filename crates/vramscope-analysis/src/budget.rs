@@ -1,5 +1,6 @@
 //! Budgets: whether a recording keeps to what was agreed, or to what an earlier recording took.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use vramscope_trace::{Action, Category, Trace};
@@ -7,7 +8,7 @@ use vramscope_trace::{Action, Category, Trace};
 use crate::counters::{Peak, Peaks};
 use crate::frames::Frames;
 use crate::growth::{Grown, HistoryAt, grown};
-use crate::history::{History, Origin, Quality};
+use crate::history::{History, Quality};
 use crate::holders::{By, Holder, group, holders_at};
 use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::ooms::ooms;
@@ -205,6 +206,8 @@ impl BudgetCheck {
 /// One of the two recordings that are compared.
 struct Side<'t> {
     history: History,
+    /// What its memory was for, once a budget asks.
+    purposes: OnceCell<Purposes>,
     peaks: Peaks,
     frames: &'t Frames,
 }
@@ -212,7 +215,7 @@ struct Side<'t> {
 impl<'t> Side<'t> {
     fn of(device: DeviceRecording<'t>) -> Self {
         let history = History::replayed(device.trace, device.position);
-        Self { peaks: history.peaks(), history, frames: device.frames }
+        Self { peaks: history.peaks(), history, purposes: OnceCell::new(), frames: device.frames }
     }
 
     fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {
@@ -257,12 +260,9 @@ impl<'t> Side<'t> {
 
     fn category(&self, category: Category, limit: u64) -> Verdict {
         let history = &self.history;
-        let purposes = Purposes::of(history);
+        let purposes = self.purposes.get_or_init(|| Purposes::of(history));
         let peak = purposes.peak(history, category);
-        let nothing = history
-            .allocations
-            .iter()
-            .all(|a| matches!(purposes.category(a), Category::Preexisting | Category::Unknown));
+        let nothing = !history.allocations.iter().any(|a| purposes.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
             Status::Exceeded
@@ -312,10 +312,8 @@ impl<'t> Side<'t> {
 
     /// Something was live, and no allocation was recorded with its stack.
     fn lacks_stacks(&self) -> Option<Unknown> {
-        let (trace, allocations) = (self.history.trace(), &self.history.allocations);
-        let mut recorded = allocations.iter().filter(|a| a.origin == Origin::Recorded);
-        let any = recorded.any(|a| a.stack.is_some_and(|s| !trace.stacks.get(s).is_empty()));
-        (!any && !allocations.is_empty()).then_some(Unknown::NoStacks)
+        let any = self.history.recorded().any(|a| self.history.stack_of(a).is_some());
+        (!any && !self.history.allocations.is_empty()).then_some(Unknown::NoStacks)
     }
 
     fn high_water(&self, kind: ByteKind) -> HighWater {

@@ -1,7 +1,7 @@
 //! What was allocated over the whole recording, freed or not.
 
 use crate::frames::Frames;
-use crate::history::{Allocation, History, Origin};
+use crate::history::{Allocation, History};
 use crate::holders::{By, Holder, group};
 
 /// Recorded allocations of the whole run that `takes` accepts, by group, most bytes first: `bytes`, `requested`
@@ -12,6 +12,6 @@ pub fn churn(
     by: By,
     takes: impl Fn(&&Allocation) -> bool,
 ) -> Vec<Holder> {
-    let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded).filter(takes);
+    let recorded = history.recorded().filter(takes);
     group(history, frames, recorded, None, by)
 }

@@ -277,6 +277,16 @@ impl History {
         std::iter::once(subject).filter(|&id| id != NOTHING).chain(others)
     }
 
+    /// The allocations that were recorded, in the order of their events.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = &Allocation> {
+        self.allocations.iter().filter(|a| a.origin == Origin::Recorded)
+    }
+
+    /// The stack of `a`, where one with frames was captured.
+    pub(crate) fn stack_of(&self, a: &Allocation) -> Option<StackId> {
+        a.stack.filter(|&stack| !self.trace.stacks.get(stack).is_empty())
+    }
+
     /// The last moment of the recording.
     pub fn end(&self) -> Moment {
         match self.device().events.len() {

@@ -185,7 +185,7 @@ fn module(history: &History, frames: &Frames, id: FrameId) -> String {
 
 fn by_stack<'h>(history: &'h History, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
     gather(allocations.map(|a| {
-        let stack = a.stack.filter(|&s| !history.trace().stacks.get(s).is_empty());
+        let stack = history.stack_of(a);
         let key = stack.map_or(HolderKey::NoStack, HolderKey::Stack);
         Holder { stack, ..Holder::of(a, Some(a.origin), key) }
     }))

@@ -228,7 +228,7 @@ impl Falls {
 
 /// The stack that allocated it, where that was recorded.
 fn alloc_stack(history: &History, a: &Allocation) -> Option<StackId> {
-    a.stack.filter(|&s| !a.is_preexisting() && !history.trace().stacks.get(s).is_empty())
+    history.stack_of(a).filter(|_| !a.is_preexisting())
 }
 
 fn floor(t: &Tally) -> [u64; WINDOWS] {

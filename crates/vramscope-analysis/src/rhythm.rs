@@ -9,7 +9,7 @@ use std::hash::BuildHasher as _;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use crate::counters::Counters;
-use crate::history::{Allocation, History, Origin};
+use crate::history::History;
 use crate::moment::Moment;
 
 /// How many numbers of rounds are tried, those that most kinds share first.
@@ -30,29 +30,27 @@ const REGULAR: f64 = 0.8;
 /// Without stacks a kind of allocation is its size and those of as many before it: sizes alone repeat within a round, too.
 const SIZES_BEFORE: usize = 8;
 
-/// The events of the allocations that begin each round, in order; empty where no rhythm is found. Of all allocations only those
-/// that `takes` takes are looked at; `most` is how many rounds there can be.
-pub(crate) fn rounds(history: &History, most: u32, takes: impl Fn(&Allocation) -> bool) -> Vec<usize> {
-    let recorded = || history.allocations.iter().filter(|a| a.origin == Origin::Recorded && takes(a));
+/// The events of the allocations that begin each round, in order; empty where no rhythm is found. `most` is how many rounds there
+/// can be.
+pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
     let hasher = &DefaultHashBuilder::default();
-    let stacks = &history.trace().stacks;
     let kinds_in_order = || {
         let mut sizes = [0; SIZES_BEFORE];
-        recorded().enumerate().map(move |(number, a)| {
-            let kind = match a.stack.filter(|&s| !stacks.get(s).is_empty()) {
-                Some(_) => hasher.hash_one((a.stack, a.requested)),
+        history.recorded().enumerate().map(move |(number, a)| {
+            let kind = match history.stack_of(a) {
+                Some(stack) => hasher.hash_one((stack, a.requested)),
                 None => {
                     sizes[number % SIZES_BEFORE] = a.requested;
                     let before = (0..SIZES_BEFORE).map(|n| sizes[(number + SIZES_BEFORE - n) % SIZES_BEFORE]);
                     before.fold(0, |hash: u64, size| hasher.hash_one((hash, size)))
                 }
             };
-            (kind, number, a)
+            (kind, number)
         })
     };
     let mut kinds: HashMap<u64, Kind> = HashMap::new();
     let mut all = 0;
-    for (key, number, _) in kinds_in_order() {
+    for (key, number) in kinds_in_order() {
         let kind = kinds.entry(key).or_insert(Kind { count: 0, first: number, last: number });
         kind.count += 1;
         kind.last = number;
@@ -67,20 +65,21 @@ pub(crate) fn rounds(history: &History, most: u32, takes: impl Fn(&Allocation) -
     let mut shared: Vec<(u32, usize)> =
         shared.into_iter().filter(|&(_, kinds)| kinds >= FEWEST_KINDS).collect();
     shared.sort_unstable_by_key(|&(count, kinds)| (std::cmp::Reverse(kinds), count));
+    let events = || history.recorded().filter_map(|a| a.from.event());
     let mut held = Vec::new();
     for (count, _) in shared.into_iter().take(TRIED) {
         let first = kinds.iter().filter(|(_, k)| k.count == count).min_by_key(|(_, k)| k.first);
         let Some((&begins, _)) = first else { continue };
         let marks: Vec<usize> =
-            kinds_in_order().filter(|&(kind, ..)| kind == begins).map(|(_, number, _)| number).collect();
-        if !(is_regular(&marks, all) && are_alike(&marks, kinds_in_order().map(|(kind, ..)| kind))) {
+            kinds_in_order().filter(|&(kind, _)| kind == begins).map(|(_, number)| number).collect();
+        if !(is_regular(&marks, all) && are_alike(&marks, kinds_in_order().map(|(kind, _)| kind))) {
             continue;
         }
         if held.is_empty() {
-            held = held_before(history, recorded().filter_map(|a| a.from.event()));
+            held = held_before(history, events());
         }
         if let Some(starts) = from_troughs(&held, &marks) {
-            let mut events = recorded().filter_map(|a| a.from.event()).enumerate();
+            let mut events = events().enumerate();
             let event = |start| events.find(|&(number, _)| number == start).map(|(_, event)| event);
             return starts.into_iter().filter_map(event).collect();
         }
@@ -98,8 +97,7 @@ fn held_before(history: &History, events: impl Iterator<Item = usize>) -> Vec<u6
 
 /// Where the rounds with these marks begin: as many allocations before each as it takes to come to where, over all rounds, the least is
 /// held. `None` where rounds do not begin with the least that they hold: what repeats is then a part of a round, as the layers of a
-/// model are. Marks are
-/// numbers of allocations.
+/// model are. Marks are numbers of allocations.
 fn from_troughs(held: &[u64], marks: &[usize]) -> Option<Vec<usize>> {
     // The first round has less than all others, for much is made in it that stays.
     let later = if marks.len() > 2 { &marks[2..] } else { &marks[1..] };

@@ -4,7 +4,7 @@ use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use crate::history::{History, Origin};
+use crate::history::History;
 use crate::moment::Moment;
 use crate::purposes::Purposes;
 use crate::region_runs::region_runs;
@@ -99,12 +99,12 @@ fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
     }
     let turns = purposes.turns();
     if turns.steps.len() >= 3 && turns.one_optimizer {
-        return (StepsFrom::Optimizer, turns.steps);
+        return (StepsFrom::Optimizer, turns.steps.clone());
     }
-    let rounds = rounds(history, turns.forward_passes.unwrap_or(u32::MAX), |_| true);
+    let rounds = rounds(history, turns.forward_passes.unwrap_or(u32::MAX));
     // An optimizer that steps more often than the rounds come back is one of several.
     if turns.steps.len() >= 2 && (rounds.is_empty() || turns.steps.len() <= rounds.len() + 1) {
-        return (StepsFrom::Optimizer, turns.steps);
+        return (StepsFrom::Optimizer, turns.steps.clone());
     }
     (StepsFrom::Rhythm, rounds)
 }
@@ -174,7 +174,7 @@ fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
     let hasher = DefaultHashBuilder::default();
     let mut made = vec![0_u64; steps.len()];
     let mut number = 0;
-    for a in history.allocations.iter().filter(|a| a.origin == Origin::Recorded) {
+    for a in history.recorded() {
         while steps.get(number).is_some_and(|s| s.to < a.from) {
             number += 1;
         }

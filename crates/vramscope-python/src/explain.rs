@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use vramscope::analysis::{BestSetting, By, Frames, History, Holder, HolderKey, Moment, holders_at, ooms};
 use vramscope::report::{OomInBrief, oom_in_brief};
-use vramscope::trace::Category;
 use vramscope::trace::formats::{self, ReadOptions};
 
 use crate::error::{ReadError, VramscopeError};
@@ -28,8 +27,7 @@ pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) 
         let (ooms, _) = ooms(&history, &frames);
         let Some(oom) = ooms.last() else { return Ok(None) };
         let mut categories = holders_at(&history, &frames, Moment::after(oom.event), By::Category);
-        let is_told =
-            |h: &Holder| !matches!(h.key, HolderKey::Category(Category::Preexisting | Category::Unknown));
+        let is_told = |h: &Holder| matches!(h.key, HolderKey::Category(category) if category.is_told());
         if !categories.iter().any(is_told) {
             categories.clear();
         }

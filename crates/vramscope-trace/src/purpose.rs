@@ -67,6 +67,12 @@ impl Category {
         }
     }
 
+    /// It says what memory is for, and not only that it was there before, or that nobody can tell.
+    #[must_use]
+    pub fn is_told(self) -> bool {
+        !matches!(self, Self::Preexisting | Self::Unknown)
+    }
+
     /// The category of this name, in any case: PyTorch's memory profiler writes capitals.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -254,9 +254,7 @@ impl Evidence {
 /// What most of the bytes are for is known.
 fn tells_categories(at: &SideAt<'_>) -> bool {
     let held = || at.history.allocated_at(at.moment);
-    let is_told = |allocation: &&Allocation| {
-        !matches!(at.purposes.category(allocation), Category::Preexisting | Category::Unknown)
-    };
+    let is_told = |allocation: &&Allocation| at.purposes.category(allocation).is_told();
     let told: u64 = held().filter(is_told).map(|a| a.size).sum();
     let all: u64 = held().map(|a| a.size).sum();
     told > all / 2
@@ -273,11 +271,10 @@ struct Sum {
 
 /// Every sum, in an order that repeats.
 fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
-    let trace = at.history.trace();
     let mut sums: HashMap<Key, Sum> = HashMap::new();
     for allocation in &at.history.allocations {
         let Allocation { size: bytes, requested, .. } = *allocation;
-        let stack = allocation.stack.filter(|&stack| !trace.stacks.get(stack).is_empty());
+        let stack = at.history.stack_of(allocation);
         let category = has_categories.then(|| at.purposes.category(allocation));
         let sum = sums.entry((stack, allocation.origin == Origin::FreeOnly, category)).or_default();
         let amount = Amount { bytes, requested, count: 1 };

@@ -74,8 +74,8 @@ impl Inferred {
     }
 
     /// How often the program went round.
-    pub(super) fn turns(&self) -> Turns {
-        self.turns.clone()
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// The rule that decided on an allocation that was recorded, and by what.

@@ -65,14 +65,6 @@ pub struct Told {
     pub count: u64,
 }
 
-impl Told {
-    /// It says what memory was for, and not only that it was there before or that nobody can tell.
-    #[must_use]
-    pub fn says_something(&self) -> bool {
-        !matches!(self.category, Category::Preexisting | Category::Unknown)
-    }
-}
-
 impl Reason {
     /// What it stands on.
     #[must_use]
@@ -171,7 +163,7 @@ impl Purposes {
     }
 
     /// How often the program went round, as far as stacks tell.
-    pub(crate) fn turns(&self) -> Turns {
+    pub(crate) fn turns(&self) -> &Turns {
         self.inferred.turns()
     }
 

@@ -29,7 +29,7 @@ impl Page<'_> {
         if s.filtered_out > 0 {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
-        if s.told.iter().any(Told::says_something) && answers.by.is_none() {
+        if s.told.iter().any(|t| t.category.is_told()) && answers.by.is_none() {
             self.line(format!("{DIM}  by category{DIM:#}"));
             self.holder_rows(&s.categories, total, self.options.top);
             self.words(2, &told_by(&s.told));

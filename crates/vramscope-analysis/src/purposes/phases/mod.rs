@@ -10,7 +10,7 @@ use crate::purposes::turns::Turns;
 
 pub(super) use run::{NEVER, Phase, event, event_before};
 
-use run::{Run, recorded};
+use run::Run;
 
 /// A run of events of one phase, and what comes after it. Events are counted from 0; `u32::MAX` stands for one that never comes.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(super) struct Stretch {
     pub(super) end: u32,
     /// The last allocation of what it is part of.
     pub(super) last: u32,
-    /// The first event of the next stretch that is no recomputation, for [`Phase::Recompute`].
+    /// The first event of the next stretch.
     pub(super) next: u32,
     /// The first event of the next backward pass, and the first event behind it.
     pub(super) backward: (u32, u32),
@@ -50,8 +50,7 @@ pub(super) enum ToldBy {
 impl Phases {
     /// As stacks tell them; where there is no stack at all, as the rhythm does.
     pub(super) fn of(history: &History, signs: &Signs) -> Self {
-        let has_stack = |a: &Allocation| a.stack.is_some_and(|s| !history.trace().stacks.get(s).is_empty());
-        let (told_by, mut runs) = if recorded(history).any(has_stack) {
+        let (told_by, mut runs) = if history.recorded().any(|a| history.stack_of(a).is_some()) {
             (ToldBy::Stacks, stacks::runs(history, signs))
         } else {
             (ToldBy::Rhythm, rhythm::runs(history))
@@ -99,7 +98,7 @@ impl Phases {
     /// Tells each allocation that was recorded, in the order of their events, with the stretch in which it was made.
     pub(super) fn each<'h>(&self, history: &'h History, mut tell: impl FnMut(&'h Allocation, Stretch)) {
         let mut at = 0;
-        for a in recorded(history) {
+        for a in history.recorded() {
             while self.stretches.get(at + 1).is_some_and(|s| s.from <= event(a)) {
                 at += 1;
             }

@@ -14,17 +14,17 @@
 
 use hashbrown::HashSet;
 
-use super::run::{NEVER, Phase, Run, event, event_before, recorded};
+use super::run::{NEVER, Phase, Run, event, event_before};
 use crate::history::{Allocation, History};
 use crate::rhythm::rounds;
 
 /// The runs of phases that the rhythm tells; nothing where there is none.
 pub(super) fn runs(history: &History) -> Vec<Run> {
-    let starts = rounds(history, u32::MAX, |_| true);
+    let starts = rounds(history, u32::MAX);
     if starts.len() < 2 {
         return Vec::new();
     }
-    let all: Vec<&Allocation> = recorded(history).collect();
+    let all: Vec<&Allocation> = history.recorded().collect();
     let number = |start: &usize| all.partition_point(|a| (event(a) as usize) < *start);
     let mut borders: Vec<usize> = starts.iter().map(number).collect();
     borders.push(all.len());

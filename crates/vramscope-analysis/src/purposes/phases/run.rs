@@ -1,6 +1,6 @@
 //! Allocations that were made one after the other while the program did one thing.
 
-use crate::history::{Allocation, History, Origin};
+use crate::history::Allocation;
 use crate::moment::Moment;
 
 /// What a program is doing.
@@ -37,17 +37,12 @@ pub(in crate::purposes) struct Run {
 /// No such event.
 pub(in crate::purposes) const NEVER: u32 = u32::MAX;
 
-/// The allocations that were recorded, in the order of their events.
-pub(super) fn recorded(history: &History) -> impl Iterator<Item = &Allocation> {
-    history.allocations.iter().filter(|a| a.origin == Origin::Recorded)
-}
-
 /// The number of the event that made a recorded allocation.
 pub(in crate::purposes) fn event(a: &Allocation) -> u32 {
     event_before(a.from)
 }
 
-/// The number of the event before a moment; [`NEVER`] where there is none.
+/// The number of the event before a moment: 0 for the first moment, too, and [`NEVER`] for the one that never comes.
 pub(in crate::purposes) fn event_before(moment: Moment) -> u32 {
     match moment {
         Moment::NEVER => NEVER,

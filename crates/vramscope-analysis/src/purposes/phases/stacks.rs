@@ -1,6 +1,6 @@
 //! Phases as stacks tell them.
 
-use super::run::{Phase, Run, event, recorded};
+use super::run::{Phase, Run, event};
 use crate::history::History;
 use crate::purposes::signs::{Runs, Signs};
 
@@ -11,8 +11,8 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
     let mut are_known = false;
     // The program's own code ran since the last module.
     let mut left_modules = false;
-    for a in recorded(history) {
-        let has_stack = a.stack.is_some_and(|s| !history.trace().stacks.get(s).is_empty());
+    for a in history.recorded() {
+        let has_stack = history.stack_of(a).is_some();
         let next = match (signs.get(a.stack).runs, phase) {
             (Some(Runs::Forward), _) => Phase::Forward,
             (Some(Runs::Recompute), _) => Phase::Recompute,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use vramscope::analysis::{
-    Axis, Both, Budget, BudgetCheck, ByteKind, Capacity, DeviceDiff, DeviceRecording, DeviceReplay, Facts,
-    Frames, Growth, Options, ReplayOptions, Status, Summary, Timeline, Window, changed_settings,
+    Axis, Both, Budget, BudgetCheck, By, ByteKind, Capacity, DeviceDiff, DeviceRecording, DeviceReplay,
+    Facts, Frames, Growth, Options, ReplayOptions, Status, Summary, Timeline, Window, changed_settings,
 };
 use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
@@ -13,7 +13,7 @@ use vramscope::report::{
     Advice, Answers, CheckAnswers, CheckJson, Compared, DiffAnswers, DiffJson, InfoJson, ReplayAnswers,
     ReplayJson, ReportJson,
 };
-use vramscope::trace::Events;
+use vramscope::trace::{Category, Events};
 
 /// Asks everything of `recording`.
 pub(crate) fn ask(recording: &Recording) {
@@ -41,17 +41,15 @@ pub(crate) fn ask(recording: &Recording) {
         assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
     }
     export(trace, &frames, devices.iter().map(|s| s.counters.allocated).sum());
-    let answers = Answers {
-        file: "fuzz",
-        recording,
-        frames: &frames,
-        devices,
-        by: None,
-        at: None,
-        advice: Advice::default(),
-    };
-    vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
-    is_json(&ReportJson::new(&answers, None));
+    for s in &devices {
+        purposes(s);
+    }
+    report(recording, &frames, devices, None);
+    for by in [By::Category, By::Layer, By::Step] {
+        let options = Options { by: Some(by), ..Options::default() };
+        let of = |position| Summary::of(trace, position, &frames, &options);
+        report(recording, &frames, (0..trace.devices.len()).map(of).collect(), Some(by));
+    }
     let facts = Facts::of(trace);
     vramscope::report::info("fuzz", recording, &facts);
     is_json(&InfoJson::new("fuzz", recording, &facts));
@@ -78,6 +76,27 @@ pub(crate) fn ask(recording: &Recording) {
     };
     vramscope::report::replay(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
     is_json(&ReplayJson::new(&answers));
+}
+
+/// Reports in every form.
+fn report(recording: &Recording, frames: &Frames, devices: Vec<Summary>, by: Option<By>) {
+    let answers =
+        Answers { file: "fuzz", recording, frames, devices, by, at: None, advice: Advice::default() };
+    vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
+    is_json(&ReportJson::new(&answers, None));
+}
+
+/// What is for something sums to what there is; steps follow each other.
+fn purposes(s: &Summary) {
+    let held: u64 = s.categories.iter().map(|h| h.bytes).sum();
+    assert_eq!(held, s.counters.allocated, "categories sum to what is allocated");
+    let told: u64 = s.told.iter().map(|t| t.bytes).sum();
+    assert_eq!(told, held, "each category is told by something");
+    for step in &s.steps.steps {
+        assert!(step.from <= step.peak_moment && step.peak_moment <= step.to, "{step:?}");
+        assert!(step.peak <= s.peaks.allocated.bytes, "no step needs more than the run: {step:?}");
+    }
+    assert!(s.steps.steps.windows(2).all(|two| two[0].to == two[1].from), "steps follow each other");
 }
 
 /// A recording beside itself, and its first half.
@@ -132,6 +151,7 @@ fn budgets(recording: &Recording, frames: &Frames) {
     for kind in ByteKind::ALL {
         budgets.extend([Budget::Peak(kind, 0), Budget::Growth(kind, Growth::Bytes(0))]);
     }
+    budgets.extend(Category::ALL.map(|category| Budget::Category(category, 0)));
     let check = |position| {
         let recorded = DeviceRecording { trace, position, frames };
         let check = BudgetCheck::of(recorded, Some(recorded), &budgets);

@@ -106,6 +106,37 @@ export function told(more = 0): { file: string; bytes: Record<'parameter' | 'act
   };
 }
 
+/**
+ * A program of annotated steps of six events: 16 MiB are allocated, then 32 MiB, and all is given back. The step of number `large` (from
+ * 0) asks for 64 MiB instead of 32.
+ */
+export function stepping(count: number, large: number | null = null): string {
+  const trace: Entry[] = [];
+  const annotations: Entry[] = [];
+  let time = 1_700_000_000_000_000;
+  const put = (action: string, address: number, size: number, name: string) =>
+    trace.push({ action, addr: BASE + address * MIB, size: size * MIB, stream: 0, time_us: (time += 10), frames: [frame(name)] });
+  const annotate = (stage: string, step: number) =>
+    annotations.push({ device: 0, stage, name: `ProfilerStep#${step}`, time_us: (time += 10) });
+  put('segment_alloc', 0, 128, 'main');
+  put('alloc', 100, 8, 'prepare');
+  for (let step = 0; step < count; step += 1) {
+    const size = step === large ? 64 : 32;
+    annotate('START', step);
+    put('alloc', 0, 16, 'forward');
+    put('alloc', 16, size, 'backward');
+    for (const [address, bytes] of [
+      [0, 16],
+      [16, size],
+    ] as const) {
+      put('free_requested', address, bytes, 'backward');
+      put('free_completed', address, bytes, 'backward');
+    }
+    annotate('END', step);
+  }
+  return write('steps.json', { segments: [], device_traces: [trace], external_annotations: annotations });
+}
+
 /** Not even a device. */
 export const empty = () => write('empty.json', { segments: [], device_traces: [[]] });
 

@@ -75,7 +75,7 @@ describe.each(files)('%s', (file) => {
       await same((s) => s.search(0, d, query));
       await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
       await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));
-      await same((s) => s.purposes(0, d));
+      await same((s) => s.meaning(0, d));
       await same((s) => s.search(0, d, { ...query, purposes: [0, 2] }));
       if (device.allocations > 0) {
         const { address, version } = await a.allocation(0, d, random(device.allocations));

@@ -18,7 +18,7 @@ const NOTHING = JSON.stringify({ stacks: null, tags: null, address: null, versio
 
 /** Which type is whose; `Read` lets constants be read by it. */
 const HEAD = `
-import type { Allocation, Found, Layout, Live, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
+import type { Allocation, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
 type Read<T> = { readonly [K in keyof T]: Read<T[K]> };
 `;
 
@@ -51,6 +51,7 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
     for (const [file, { devices }] of recordings.entries()) {
       for (const [device, { allocations }] of devices.entries()) {
         const at = `${file}/${device}`;
+        is('Meaning', await json(`${at}/meaning`));
         is('Report', await json(`${at}/report`));
         const replay = await json(`${at}/replay`);
         // Long ones say nothing that short ones do not.

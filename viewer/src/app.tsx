@@ -7,7 +7,7 @@ import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
 import { device, file, scope, view } from './state/place';
-import { current, needNames, needPurposes, recording, recordings } from './state/recordings';
+import { current, needNames, needMeaning, recording, recordings } from './state/recordings';
 import { trouble } from './state/trouble';
 import { reason } from './text/reason';
 import { TimelineControls } from './timeline/controls';
@@ -46,7 +46,7 @@ export function App() {
   const position = device.value;
   const drawn = shownPicture.value !== null;
   useEffect(() => {
-    if (open && drawn) needPurposes(number, position).catch((e: unknown) => (trouble.value = reason(e)));
+    if (open && drawn) needMeaning(number, position).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, position, open, drawn]);
   const Panel = PANELS[shown];
   return (

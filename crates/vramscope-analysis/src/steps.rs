@@ -1,5 +1,6 @@
 //! The steps of a program that repeats itself: iterations of training, or of serving.
 
+use std::cmp::Reverse;
 use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
@@ -28,7 +29,7 @@ pub struct Step {
     pub allocations: u64,
     /// Allocated bytes after it minus those before.
     pub kept: i64,
-    /// It makes the same allocations as most, as many of each size at each stack; true of all where no two do.
+    /// It makes the same allocations as most, as many of each size at each stack; true of all where fewer than half do.
     pub is_usual: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct Steps {
     pub steps: Vec<Step>,
     /// What tells where they begin.
     pub told_by: StepsFrom,
-    /// How many make exactly the same allocations as most; 0 where no two do.
+    /// How many make exactly the same allocations, of the most that do; 0 where no two do.
     pub usual: usize,
 }
 
@@ -84,10 +85,16 @@ impl Steps {
 
     /// Of the steps after the first the one with the peak in the middle.
     #[must_use]
-    pub fn typical(&self) -> Option<Step> {
-        let mut later: Vec<Step> = self.steps.iter().skip(1).copied().collect();
-        later.sort_unstable_by_key(|s| s.peak);
+    pub fn typical(&self) -> Option<usize> {
+        let mut later: Vec<usize> = (1..self.steps.len()).collect();
+        later.sort_unstable_by_key(|&n| (self.steps[n].peak, n));
         later.get(later.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// The step with the highest peak, the first of several.
+    #[must_use]
+    pub fn highest(&self) -> Option<usize> {
+        (0..self.steps.len()).max_by_key(|&n| (self.steps[n].peak, Reverse(n)))
     }
 }
 
@@ -188,10 +195,11 @@ fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
     for &sum in &made {
         *counts.entry(sum).or_default() += 1;
     }
-    // Where no two are alike, none is unusual.
     let usual = counts.into_iter().filter(|&(_, count)| count > 1).max_by_key(|&(_, count)| count);
+    // Where most differ from each other, none is unusual.
+    let rule = usual.filter(|&(_, count)| 2 * count >= steps.len());
     for (step, sum) in steps.iter_mut().zip(made) {
-        step.is_usual = usual.is_none_or(|(usual, _)| sum == usual);
+        step.is_usual = rule.is_none_or(|(usual, _)| sum == usual);
     }
     usual.map_or(0, |(_, count)| count)
 }

@@ -1,14 +1,15 @@
 //! Findings in words: the sentences that the text and the page both show.
 
 use vramscope_analysis::{
-    BestSetting, CapacityFrom, DeviceReplay, Doubt, OutOfMemory, Setting, Tried, UnusableBlocks,
+    BestSetting, CapacityFrom, DeviceReplay, Doubt, OutOfMemory, Setting, Steps, StepsFrom, Tried,
+    UnusableBlocks,
 };
 use vramscope_trace::Trace;
 
 use crate::advice::Advice;
 use crate::names::{kind, stream, unusable};
 use crate::shown::Shown;
-use vramscope_basics::units::{bytes, counted};
+use vramscope_basics::units::{bytes, count, counted};
 
 /// Whether free pieces could still be made to join: the recorded settings do not say that segments were expandable.
 pub fn could_expand(trace: &Trace) -> bool {
@@ -138,4 +139,18 @@ pub fn floors(d: &DeviceReplay) -> [String; 2] {
             )
         },
     ]
+}
+
+/// What tells where steps begin, and how many of them are alike, in sentences.
+pub fn steps_told(steps: &Steps) -> String {
+    let from = match steps.told_by {
+        StepsFrom::Annotations => "A step is a run of ProfilerStep#",
+        StepsFrom::Optimizer => "A step ends with that of the optimizer",
+        StepsFrom::Rhythm => "Steps are told by the allocations that come back",
+    };
+    let alike = match steps.usual {
+        0 => "No two made the same allocations".to_owned(),
+        usual => format!("{} made the same allocations", count(usual as u64)),
+    };
+    format!("{from}. {alike}.")
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use vramscope_analysis::{Change, Changes, Counters, History, Moment, Peak, Recorder, Timeline};
+use vramscope_analysis::{Change, Changes, Counters, History, Moment, Peak, Recorder, Steps, Timeline};
 use vramscope_report::Trust;
+use vramscope_report::findings::steps_told;
 use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
-use crate::protocol::{self, ByKind, Mark, MarkKind, PoolPeaks};
+use crate::protocol::{self, ByKind, Mark, MarkKind, Meaning, PoolPeaks};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
@@ -133,6 +134,7 @@ impl OpenDevice {
             tags: &self.tags.table,
             tag_texts: self.tags.texts.iter().map(|text| text.get(history)).collect(),
             purposes: self.purposes_so_far().map(|p| p.table.as_slice()),
+            steps: self.purposes_so_far().and_then(|p| self.steps(&p.steps)),
             trust: protocol::Trust {
                 is_exact: trust.is_exact,
                 title: trust.title,
@@ -141,6 +143,36 @@ impl OpenDevice {
                 dropped: trust.dropped,
             },
         }
+    }
+
+    /// What its memory is for, found out now where nobody asked for it before.
+    pub(crate) fn meaning(&self) -> Meaning<'_> {
+        let purposes = self.purposes();
+        Meaning { purposes: &purposes.table, steps: self.steps(&purposes.steps) }
+    }
+
+    /// Steps in the form in which they are sent; `None` where there are none.
+    fn steps(&self, found: &Steps) -> Option<protocol::Steps> {
+        let steps = &found.steps;
+        let (highest, typical) = (found.highest()?, found.typical()?);
+        // A step's moments are those after its events.
+        let begins = || steps.iter().map(|s| Moment::after(s.from.index()));
+        let end = steps.last().map(|s| Moment::after(s.to.index()));
+        let begins_us = begins().filter_map(|begin| self.timeline.time_of(begin));
+        Some(protocol::Steps {
+            told: steps_told(found),
+            highest,
+            typical,
+            unusual: (0..steps.len()).filter(|&n| !steps[n].is_usual).collect(),
+            first_unusual: found.first_unusual(),
+            bounds: begins().chain(end).map(Moment::index).collect(),
+            bounds_us: begins_us.chain(self.timeline.duration()).collect(),
+            peak: steps.iter().map(|s| s.peak).collect(),
+            peak_moment: steps.iter().map(|s| s.peak_moment.index()).collect(),
+            allocated: steps.iter().map(|s| s.allocated).collect(),
+            allocations: steps.iter().map(|s| s.allocations).collect(),
+            kept: steps.iter().map(|s| s.kept).collect(),
+        })
     }
 
     fn marks(&self) -> Vec<Mark> {

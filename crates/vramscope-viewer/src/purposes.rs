@@ -1,21 +1,22 @@
-//! What the allocations of one device are for: a byte for each.
+//! What the allocations of one device are for, a byte for each, and the steps that follow from it.
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Basis, CATEGORY_RULES, History, Purposes, Reason};
+use vramscope_analysis::{Basis, CATEGORY_RULES, History, Purposes, Reason, Steps};
 use vramscope_report::because;
 use vramscope_trace::Category;
 
 use crate::protocol::Purpose;
 use crate::tables::category;
 
-/// What allocations are for, and why that is said.
+/// What allocations are for, why that is said, and the steps of the program.
 #[derive(Debug)]
 pub(crate) struct PurposesOfDevice {
     /// Each purpose that occurs, once.
     pub(crate) table: Vec<Purpose>,
     /// The position in `table` of each allocation of the history.
     pub(crate) allocations: Vec<u8>,
+    pub(crate) steps: Steps,
 }
 
 // What is recorded has a category and one reason; each rule decides by itself, and on others that are like.
@@ -45,7 +46,7 @@ impl PurposesOfDevice {
             number
         });
         let allocations = allocations.collect();
-        Self { table, allocations }
+        Self { table, allocations, steps: Steps::of(history, &purposes) }
     }
 
     /// What an allocation is for.

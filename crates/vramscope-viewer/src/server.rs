@@ -135,7 +135,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
     let device = Router::new()
         .route("/picture", of_device(|d, window, cancel| d.picture(window, cancel)))
         .route("/bands", of_device(|d, span, cancel| d.bands(span, cancel)))
-        .route("/purposes", of_device(|d, _: NoParameters, _| json(&d.purposes().table)))
+        .route("/meaning", of_device(|d, _: NoParameters, _| json(&d.meaning())))
         .route("/live", of_device(|d, at: AtMoment, _| d.live(at.moment)))
         .route("/layout", of_device(|d, at: AtMoment, _| d.layout(at.moment)))
         .route("/events", of_device(|d, some: SomeEvents, _| d.events(some.first, some.count)))

@@ -10,9 +10,9 @@ use crate::packed::{
 };
 use crate::protocol::{
     Allocation, Axis, Band, Bands, ByKind, ByteKind, Comparison, Device, Events, Found, Held, Items, Layout,
-    LayoutBlocks, LayoutSegments, Live, Mark, MarkKind, NONE, Names, OomFinding, Peak, Picture, PoolPeaks,
-    Purpose, Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Tags, Trust,
-    WhatChanged, WindowQuery,
+    LayoutBlocks, LayoutSegments, Live, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture,
+    PoolPeaks, Purpose, Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery,
+    Steps, Tags, Trust, WhatChanged, WindowQuery,
 };
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -51,6 +51,8 @@ fn the_page_reads_what_is_answered() {
         declared::<ByKind<u64>>(),
         declared::<Recording<'_>>(),
         declared::<Device<'_>>(),
+        declared::<Meaning<'_>>(),
+        declared::<Steps>(),
         declared::<Trust>(),
         declared::<Peak>(),
         declared::<Mark>(),

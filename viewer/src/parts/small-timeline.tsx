@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { colorKeysBy, type ColorKeys } from '../draw/color-keys';
-import { geometryIn } from '../draw/geometry';
+import { NOTHING_ABOVE, geometryIn } from '../draw/geometry';
 import { momentAt, placeOf } from '../draw/hit';
 import { paintLine, paintStack } from '../draw/paint';
 import { paintsOf } from '../draw/paints';
@@ -8,7 +8,7 @@ import { SaveMenu } from '../save/menu';
 import { toPng } from '../save/picture';
 import type { Device, Names, Picture } from '../source/source';
 import { colorOf } from '../state/grouping';
-import { needPurposes, source } from '../state/recordings';
+import { needMeaning, source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { axis } from '../state/window';
 import { abgr, parse } from '../style/colors';
@@ -39,7 +39,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
   const [box, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const scale = window.devicePixelRatio || 1;
-  const left = geometryIn(size.width, size.height, 0, scale).left;
+  const left = geometryIn(size.width, size.height, NOTHING_ABOVE, scale).left;
   const [width, height] = [Math.floor((size.width - left) * scale), Math.floor(size.height * scale)];
   const over = axis.value === 'time' && p.recording.duration_us !== null ? 'time' : 'events';
   const to = over === 'time' ? Math.max(p.recording.duration_us!, 1) : p.recording.events + 1;
@@ -80,7 +80,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
 
   const isDrawn = picture !== null;
   useEffect(() => {
-    if (isDrawn) needPurposes(p.file, p.device).catch((e: unknown) => (trouble.value = reason(e)));
+    if (isDrawn) needMeaning(p.file, p.device).catch((e: unknown) => (trouble.value = reason(e)));
   }, [isDrawn, p.file, p.device]);
 
   const cursor = picture && left + (placeInWhole(picture, p.moment) / to) * (size.width - left);

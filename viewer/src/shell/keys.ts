@@ -5,6 +5,7 @@ import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
+import { nextStep } from '../state/steps';
 
 export const helpShown = signal(false);
 
@@ -47,6 +48,12 @@ export const BINDINGS: Binding[] = [
     shown: '[ ]',
     does: 'The mark before, the next: out of memory, snapshot',
     act: (e) => jumpToMark(e.key === '[' ? -1 : 1),
+  },
+  {
+    keys: ['s', 'S'],
+    shown: 's',
+    does: 'The step with the chosen moment, then the next; with Shift the one before',
+    act: (e) => nextStep(e.key === 'S' ? -1 : 1),
   },
   {
     keys: VIEW_NAMES.map((_, i) => String(i + 1)),

@@ -1,17 +1,18 @@
 // From answers as they are sent to what the page works with.
 
 import type * as sent from './generated/view';
-import { CATEGORIES, CODES, type Names, type Purpose, type Recording } from './source';
+import { CATEGORIES, CODES, type Meaning, type Names, type Purpose, type Recording, type Steps } from './source';
 
 /** A recording whose tags hold their texts; they are sent as positions in a list, each text once. */
 export function toRecording({ devices, ...recording }: sent.Recording): Recording {
   return {
     ...recording,
-    devices: devices.map(({ tags, tag_texts: texts, purposes, ...device }) => {
+    devices: devices.map(({ tags, tag_texts: texts, purposes, steps, ...device }) => {
       const text = (at: number | null) => (at === null ? null : (texts[at] ?? null));
       return {
         ...device,
         purposes: purposes && toPurposes(purposes),
+        steps: steps && toSteps(steps),
         tags: tags.map((t) => ({
           stream: t.stream,
           pool: t.pool,
@@ -25,8 +26,26 @@ export function toRecording({ devices, ...recording }: sent.Recording): Recordin
   };
 }
 
-export const toPurposes = (purposes: readonly sent.Purpose[]): Purpose[] =>
+export const toMeaning = ({ purposes, steps }: sent.Meaning): Meaning => ({
+  purposes: toPurposes(purposes),
+  steps: steps && toSteps(steps),
+});
+
+const toPurposes = (purposes: readonly sent.Purpose[]): Purpose[] =>
   purposes.map(({ category, because }) => ({ category: CATEGORIES[category] ?? 'unknown', because }));
+
+/** Steps with both ends of each; they are sent with their bounds, for one begins where the one before ends. */
+function toSteps({ bounds, bounds_us, ...steps }: sent.Steps): Steps {
+  const places = Uint32Array.from(bounds);
+  const times = Float64Array.from(bounds_us);
+  return {
+    ...steps,
+    from: places.subarray(0, -1),
+    to: places.subarray(1),
+    from_us: times.subarray(0, -1),
+    to_us: times.subarray(1),
+  };
+}
 
 /** Labels are cut to so many characters: a file may give one name of any length to any number of frames. */
 const LONGEST_LABEL = 500;

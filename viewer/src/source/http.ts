@@ -1,6 +1,6 @@
 // The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
 
-import { toNames, toPurposes, toRecording } from './answers';
+import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
 import type * as sent from './generated/view';
 import type {
@@ -73,7 +73,7 @@ export function http(): Source {
       window,
     }),
     bands: (file, device, span, unwanted) => columns<Bands>(at(file, device, 'bands'), { ...span }, until(unwanted)),
-    purposes: async (file, device) => toPurposes(await json<sent.Purpose[]>(at(file, device, 'purposes'))),
+    meaning: async (file, device) => toMeaning(await json<sent.Meaning>(at(file, device, 'meaning'))),
     live: (file, device, moment, unwanted) => columns<Live>(at(file, device, 'live'), { moment }, until(unwanted)),
     layout: (file, device, moment, unwanted) => columns<Layout>(at(file, device, 'layout'), { moment }, until(unwanted)),
     events: (file, device, first, count) => columns<Events>(at(file, device, 'events'), { first, count }),

@@ -22,7 +22,7 @@ export async function local(base64: string): Promise<Source> {
     names: async (file) => packed.names(file),
     picture: async (file, device, window) => at(file, device).timeline.picture(window),
     bands: async (file, device, span) => at(file, device).timeline.bands(span, packed.categories(file, device)),
-    purposes: async (file, device) => packed.purposes(file, device),
+    meaning: async (file, device) => packed.meaning(file, device),
     live: async (file, device, moment) => at(file, device).live(moment),
     layout: async (file, device, moment) => at(file, device).layout(moment),
     events: async (file, device, first, count) => {

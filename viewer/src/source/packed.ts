@@ -1,15 +1,15 @@
 // The data inside a self-contained page, deflated. What its columns mean is described where they are written, in
 // crates/vramscope-viewer/src/packed.rs.
 
-import { toNames, toPurposes, toRecording } from './answers';
+import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
 import type * as sent from './generated/view';
 import {
   NONE,
   type DeviceAt,
   type Events,
+  type Meaning,
   type Names,
-  type Purpose,
   type Recording,
   type Regions,
   type Segments,
@@ -83,17 +83,18 @@ export class Packed {
     return toNames(this.file(file).names);
   }
 
-  purposes(file: number, device: number): Purpose[] {
-    return toPurposes(this.sentPurposes(file, device));
+  meaning(file: number, device: number): Meaning {
+    return toMeaning(this.sentMeaning(file, device));
   }
 
   /** The category of each purpose, as a position in `CATEGORIES`. */
   categories(file: number, device: number): number[] {
-    return this.sentPurposes(file, device).map((purpose) => purpose.category);
+    return this.sentMeaning(file, device).purposes.map((purpose) => purpose.category);
   }
 
-  private sentPurposes(file: number, device: number): sent.Purpose[] {
-    return known(this.sent.recordings[file]?.devices[device], 'device').purposes ?? [];
+  private sentMeaning(file: number, device: number): sent.Meaning {
+    const { purposes, steps } = known(this.sent.recordings[file]?.devices[device], 'device');
+    return { purposes: purposes ?? [], steps };
   }
 
   /** A device as it was sent: its report, its replay, the peaks of its pools. */

@@ -6,6 +6,7 @@
 // event n - 1, so there is one moment more than there are events. Bytes are bytes; times are microseconds after the
 // device's first event. NONE stands for "no such thing" in columns of numbers.
 
+import type { Spans } from '../numbers/spans';
 import type * as sent from './generated/view';
 import type {
   Allocation,
@@ -46,8 +47,21 @@ export type Category = (typeof CATEGORIES)[number];
 /** What an allocation is for, and why that is said, as half a sentence about "it". */
 export type Purpose = Omit<sent.Purpose, 'category'> & { category: Category };
 
-/** One device of a file. Its purposes are null until they are known. */
-export type Device = Omit<sent.Device, 'tags' | 'tag_texts' | 'purposes'> & { tags: Tags[]; purposes: Purpose[] | null };
+/** The steps of a program, by their numbers from 0: what each needed, and where it lies on the axis. */
+export type Steps = Omit<sent.Steps, 'bounds' | 'bounds_us'> & Spans;
+
+/** What memory is for, and the steps that follow from it. */
+export interface Meaning {
+  purposes: Purpose[];
+  steps: Steps | null;
+}
+
+/** One device of a file. Its purposes are null until they are known, and its steps, too, where there are any. */
+export type Device = Omit<sent.Device, 'tags' | 'tag_texts' | 'purposes' | 'steps'> & {
+  tags: Tags[];
+  purposes: Purpose[] | null;
+  steps: Steps | null;
+};
 
 /** What positions in the columns of answers stand for. */
 export type Tables = Pick<Device, 'tags' | 'purposes'>;
@@ -92,8 +106,8 @@ export interface Source {
   names(file: number): Promise<Names>;
   picture(file: number, device: number, window: Window, unwanted?: AbortSignal): Promise<Picture>;
   bands(file: number, device: number, span: Span, unwanted?: AbortSignal): Promise<Bands>;
-  /** What allocations are for, of a device whose purposes are null: it is found out now. */
-  purposes(file: number, device: number): Promise<Purpose[]>;
+  /** What memory is for, of a device whose purposes are null: it is found out now. */
+  meaning(file: number, device: number): Promise<Meaning>;
   live(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Live>;
   layout(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Layout>;
   events(file: number, device: number, first: number, count: number): Promise<Events>;

@@ -12,7 +12,7 @@ import { trouble } from './trouble';
 import { axis, range, shownRange, byteRange, whole } from './window';
 
 /** The smallest part of the axis that is shown: microseconds, or events. */
-const least = () => (axis.value === 'time' ? 2 : 4);
+export const least = () => (axis.value === 'time' ? 2 : 4);
 
 /** Shows a part of the axis. */
 export function show(to: Range): void {

@@ -25,21 +25,21 @@ export const ofCurrent = <T extends { scope: string }>(held: ReadonlySignal<T | 
   computed(() => (held.value?.scope === scope.value ? held.value : null));
 
 const asked = new Set<number>();
-const askedPurposes = new Set<string>();
+const askedMeaning = new Set<string>();
 
-/** Asks once what the allocations of a device are for, where that is not known yet; again where that failed. */
-export async function needPurposes(of: number, at: number): Promise<void> {
+/** Asks once what the memory of a device is for, where that is not known yet; again where that failed. */
+export async function needMeaning(of: number, at: number): Promise<void> {
   const key = `${of}.${at}`;
   const device = recordings.value?.[of]?.devices[at];
-  if (!device || device.purposes || askedPurposes.has(key)) return;
-  askedPurposes.add(key);
+  if (!device || device.purposes || askedMeaning.has(key)) return;
+  askedMeaning.add(key);
   try {
-    const purposes = await source.purposes(of, at);
-    const told = (one: Device, i: number) => (i === at ? { ...one, purposes } : one);
+    const meaning = await source.meaning(of, at);
+    const told = (one: Device, i: number) => (i === at ? { ...one, ...meaning } : one);
     const changed = (one: Recording | null, i: number) => (one && i === of ? { ...one, devices: one.devices.map(told) } : one);
     recordings.value = recordings.value?.map(changed) ?? null;
   } catch (e) {
-    askedPurposes.delete(key);
+    askedMeaning.delete(key);
     throw e;
   }
 }

@@ -46,3 +46,6 @@ export const deviceName = (device: number) => (device < 0 ? 'Host' : `GPU ${devi
 export function address(n: number): string {
   return `0x${n.toString(16)}`;
 }
+
+/** The number of a step, which people count from 1. */
+export const stepNumber = (step: number) => count(step + 1);

@@ -1,14 +1,16 @@
 // Draws what lies around and over the painted stack: axes, regions, marks, the selection, the chosen moment. A pen draws it (see
 // draw/pen.ts), so that saved pictures show what the screen shows.
 
-import { BAND_ROW, STRIP, visibleRegions, type Geometry } from '../draw/geometry';
+import { BAND_ROW, STEP_ROW, STRIP, regionRow, type Geometry } from '../draw/geometry';
 import { edges } from '../draw/outline';
+import { stepLabels, stepRows } from '../draw/step-row';
 import type { Pen } from '../draw/pen';
 import { textWidth } from '../draw/text-width';
 import { byteTicks, countTicks, timeTicks } from '../draw/ticks';
 import { entryAt, numberAt } from '../numbers/at';
 import { xOf, yOf, type Viewport } from '../numbers/scale';
-import type { Axis, Mark, Picture, Regions } from '../source/source';
+import { visibleSpans } from '../numbers/spans';
+import type { Axis, Mark, Picture, Regions, Steps } from '../source/source';
 import { momentOf } from '../state/moves';
 import { css, mix, parse, textColor } from '../style/colors';
 import type { Token } from '../style/theme';
@@ -22,6 +24,7 @@ export interface Scene {
   inks: Record<Token, string>;
   dark: boolean;
   regions: Regions | null;
+  steps: Steps | null;
   marks: readonly Mark[];
   /** Where the chosen moment is on the axis, and its label; null where the picture does not show it. */
   moment: { at: number; label: string } | null;
@@ -53,6 +56,8 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawMarks(pen, scene);
   drawAgainst(pen, scene);
   drawMoment(pen, scene);
+  // Last, for the line of the peak goes through the number of the highest step.
+  drawSteps(pen, scene);
 }
 
 function drawAxes(pen: Pen, { geometry: g, viewport, axis, inks }: Scene): void {
@@ -85,14 +90,40 @@ function drawRegions(pen: Pen, { geometry: g, viewport, axis, inks, dark, region
   const ground = parse(inks.ground);
   for (let row = 0; row < g.bandRows; row += 1) {
     const y = g.bandTop + row * BAND_ROW;
-    for (const { region, left, right } of visibleRegions(regions, axis, viewport, row)) {
-      const name = entryAt(regions.names, numberAt(regions.name, region));
+    const spans = regionRow(regions, axis, row);
+    for (const { number, left, right } of spans ? visibleSpans(spans, viewport) : []) {
+      const name = entryAt(regions.names, numberAt(regions.name, number));
       const gap = right - left > 3 ? 1 : 0;
       pen.fill(g.left + left, y, right - left - gap, BAND_ROW - 1, css(mix(textColor(name, dark), ground, 0.62)));
       if (right - left > 24) {
         pen.text(g.left + left + 5, y + BAND_ROW / 2, name, { color: inks.text, size: SMALL, room: right - left - 10 });
       }
     }
+  }
+}
+
+/** The least width in CSS pixels of a step that makes other allocations than most: it is seen among thousands. */
+const UNUSUAL_LEAST = 3;
+
+/** The steps as a quiet row of numbers; those that make other allocations than most have a bar above and bold numbers. */
+function drawSteps(pen: Pen, { geometry: g, viewport, axis, inks, steps }: Scene): void {
+  if (!steps || g.stepTop === null) return;
+  const [top, height] = [g.stepTop, STEP_ROW - 1];
+  const ground = parse(inks.ground);
+  const rows = stepRows(steps, axis);
+  pen.text(g.left - 8, top + height / 2, 'step', { color: inks.quiet, align: 'right', size: SMALL });
+  for (const { left, right } of visibleSpans(rows.all, viewport)) {
+    const gap = right - left > 3 ? 1 : 0;
+    pen.fill(g.left + left, top, right - left - gap, height, css(mix(parse(inks.quiet), ground, 0.84)));
+  }
+  for (const { left, right } of visibleSpans(rows.unusual, viewport)) {
+    const begin = Math.min(left, viewport.width - UNUSUAL_LEAST);
+    const width = Math.max(right - left - 1, UNUSUAL_LEAST);
+    pen.fill(g.left + begin, top, width, height, css(mix(parse(inks.warn), ground, 0.7)));
+    pen.fill(g.left + begin, top, width, 2, inks.warn);
+  }
+  for (const { x, text, isUnusual } of stepLabels(rows, viewport, (text, bold) => textWidth(text, { ...FONT, bold }))) {
+    pen.text(g.left + x, top + height / 2 + 0.5, text, { color: inks.text, align: 'center', size: SMALL, bold: isUnusual });
   }
 }
 

@@ -1,6 +1,6 @@
 // The timeline as a drawing to save. It shows what the screen shows; neighbouring columns of one item become one rectangle.
 
-import { bandRowsOf, geometryAround, type Geometry } from '../draw/geometry';
+import { geometryAround, type Geometry } from '../draw/geometry';
 import { linesOf } from '../draw/hit';
 import { itemColors } from '../draw/item-colors';
 import { dashed, steps } from '../draw/paint';
@@ -14,7 +14,7 @@ import type { Picture } from '../source/source';
 import { css } from '../style/colors';
 import { inks } from '../style/theme';
 import { drawChart } from './chart';
-import { overlayLine, regions } from './model';
+import { overlayLine, rowsAbove } from './model';
 import { sceneOf } from './scene';
 
 /** The most rows of regions. */
@@ -24,7 +24,7 @@ export function timelineDrawing(): Drawing {
   const picture = shownPicture.value?.picture;
   if (!picture) throw new Error('nothing is drawn yet');
   const [width, height] = [picture.window.width / devicePixelRatio, picture.window.height / devicePixelRatio];
-  const around = geometryAround(width, height, bandRowsOf(regions.value, BAND_ROWS));
+  const around = geometryAround(width, height, rowsAbove(BAND_ROWS));
   return { width: around.width, height: around.height, ground: inks.value.ground, draw: (pen) => draw(pen, picture, around) };
 }
 

@@ -1,21 +1,25 @@
 // What the pointer and the wheel do on the timeline.
 
-import { BAND_ROW, regionAt, regionEnds, type Geometry } from '../draw/geometry';
+import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt } from '../draw/hit';
 import { shownPicture } from '../draw/shown';
+import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Viewport } from '../numbers/scale';
+import { spanAt, spanEnds } from '../numbers/spans';
 import { NONE, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
 import { selected } from '../state/selection';
+import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
 import { regions } from './model';
 
-/** What lies under the pointer: a place of the plot, a region, the axis of bytes, or nothing. */
+/** What lies under the pointer: a place of the plot, a region, a step, the axis of bytes, or nothing. */
 export type PointerTarget =
   | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
   | { kind: 'region'; region: number }
+  | { kind: 'step'; step: number }
   | { kind: 'bytes' }
   | null;
 
@@ -39,6 +43,8 @@ export interface Surface {
 
 /** A press that moves fewer CSS pixels than this is a click. */
 const CLICK_DISTANCE = 4;
+/** How the pointer looks on each kind of target. */
+const CURSORS = { plot: '', region: 'pointer', step: 'pointer', bytes: 'ns-resize' } as const;
 /** CSS pixels that stand for a line, for mice that scroll by lines. */
 const LINE_HEIGHT = 16;
 
@@ -52,9 +58,13 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
   if (x < g.left && down >= 0 && down < g.plotHeight) return { kind: 'bytes' };
   if (!inX) return null;
   const at = atOf(viewport, x - g.left);
+  if (g.stepTop !== null && y >= g.stepTop && down < 0) {
+    const step = steps.value && stepAt(steps.value, axis.value, viewport, at);
+    return step === null ? null : { kind: 'step', step };
+  }
   if (y >= g.bandTop && down < 0) {
-    const row = Math.floor((y - g.bandTop) / BAND_ROW);
-    const region = regions.value && regionAt(regions.value, axis.value, viewport, at, row);
+    const row = regions.value && regionRow(regions.value, axis.value, Math.floor((y - g.bandTop) / BAND_ROW));
+    const region = row && spanAt(row, viewport, at);
     return region === null ? null : { kind: 'region', region };
   }
   if (down < 0 || down >= g.plotHeight) return null;
@@ -106,7 +116,7 @@ export function listen(surface: Surface): () => void {
       const viewport = surface.viewport();
       if (!drag || !viewport) {
         const target = targetAt(surface, x, y);
-        canvas.style.cursor = target?.kind === 'bytes' ? 'ns-resize' : target?.kind === 'region' ? 'pointer' : '';
+        canvas.style.cursor = target ? CURSORS[target.kind] : '';
         surface.hovered(target && { target, x, clientX: e.clientX, clientY: e.clientY });
         return;
       }
@@ -215,7 +225,9 @@ export function listen(surface: Surface): () => void {
 
 function click(target: PointerTarget): void {
   if (target?.kind === 'region' && regions.value) {
-    showSelected(regionEnds(regions.value, target.region, axis.value));
+    showSelected(spanEnds(regions.value, target.region, axis.value));
+  } else if (target?.kind === 'step') {
+    showStep(target.step);
   } else if (target?.kind === 'plot') {
     chooseMoment(target.moment);
     const { picture } = target;

@@ -1,6 +1,7 @@
 // The window whose picture the timeline asks for, and what it asks for besides: regions, and the bytes at the chosen moment.
 
 import { computed } from '@preact/signals';
+import { bandRowsOf, type RowsAbove } from '../draw/geometry';
 import { momentAt, overlayValues } from '../draw/hit';
 import { numberAt } from '../numbers/at';
 import type { Picture, Regions, Window } from '../source/source';
@@ -9,6 +10,7 @@ import { shownMoment } from '../state/moment';
 import { device, file, view } from '../state/place';
 import { current, source } from '../state/recordings';
 import { overlay } from '../state/replay';
+import { steps } from '../state/steps';
 import { trouble } from '../state/trouble';
 import { axis, shownRange, byteRange, stacked, whole, withReserved } from '../state/window';
 import { reason } from '../text/reason';
@@ -34,6 +36,12 @@ const NO_REGIONS: Regions = {
   from_us: new Float64Array(),
   to_us: new Float64Array(),
 };
+
+/** The rows above the plot: those of regions, at most `most`, and that of the steps. */
+export const rowsAbove = (most: number): RowsAbove => ({
+  regions: bandRowsOf(regions.value, most),
+  steps: steps.value !== null,
+});
 
 const restedMoment = rested(shownMoment, 80);
 

@@ -8,6 +8,7 @@ import { selection } from '../state/allocation';
 import { against, shownMoment } from '../state/moment';
 import { current } from '../state/recordings';
 import { selected } from '../state/selection';
+import { steps } from '../state/steps';
 import { axis } from '../state/window';
 import { dark, inks } from '../style/theme';
 import { bytes, count } from '../text/units';
@@ -54,6 +55,7 @@ export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture
     inks: inks.value,
     dark: dark.value,
     regions: regions.value,
+    steps: steps.value,
     marks: current.value?.marks ?? [],
     moment: at === null ? null : { at, label: momentLabel(shownMoment.value) },
     against: against.value === null ? null : placeOf(picture, against.value),

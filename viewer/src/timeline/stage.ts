@@ -2,7 +2,7 @@
 // that it follows the pointer.
 
 import { computed, effect, signal, untracked, type ReadonlySignal } from '@preact/signals';
-import { bandRowsOf, geometryIn, type Geometry } from '../draw/geometry';
+import { geometryIn, type Geometry } from '../draw/geometry';
 import { linesOf } from '../draw/hit';
 import { currentPaints } from '../draw/item-colors';
 import { paintLine, paintStack } from '../draw/paint';
@@ -18,7 +18,7 @@ import { abgr, parse } from '../style/colors';
 import { inks, type Token } from '../style/theme';
 import { reason } from '../text/reason';
 import { description, drawChart } from './chart';
-import { overlayLine, regions, tall, windowOf } from './model';
+import { overlayLine, regions, rowsAbove, tall, windowOf } from './model';
 import { sceneOf } from './scene';
 
 interface PictureRequest {
@@ -60,7 +60,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
 
   const places = computed(() => {
     const { width, height, scale } = size.value;
-    return geometryIn(width, height, bandRowsOf(regions.value, tall.value ? ROWS_TALL : 1), scale);
+    return geometryIn(width, height, rowsAbove(tall.value ? ROWS_TALL : 1), scale);
   });
 
   const wanted = computed<PictureRequest | null>(() => {

@@ -4,10 +4,12 @@ import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../live/stacks';
 import { purposeFacts, tagFacts } from '../live/tag-facts';
 import { numberAt } from '../numbers/at';
+import { StepFacts } from '../parts/step-facts';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { current, currentNames } from '../state/recordings';
+import { steps } from '../state/steps';
 import { address, bytes, count, duration } from '../text/units';
 import type { Hover } from './gestures';
 import { regions } from './model';
@@ -22,6 +24,13 @@ export function TimelineTooltip({ target, clientX: x, clientY: y }: Hover) {
     return (
       <Tooltip x={x} y={y}>
         <RegionFacts region={target.region} />
+      </Tooltip>
+    );
+  if (target.kind === 'step')
+    return (
+      <Tooltip x={x} y={y}>
+        {steps.value && <StepFacts steps={steps.value} step={target.step} />}
+        <p class="quiet">Click to show only this step, at its peak.</p>
       </Tooltip>
     );
   if (target.kind !== 'plot') return null;

@@ -13,6 +13,7 @@ import { LeaksCard } from './overview/leaks';
 import { MemoryCard } from './overview/memory';
 import { OutOfMemoryCards } from './overview/out-of-memory';
 import { RegionsCard } from './overview/regions';
+import { StepsCard } from './overview/steps';
 import { TrustCard } from './overview/trust';
 
 const reportOf = once((file, device, unwanted) => source.report(file, device, unwanted));
@@ -34,6 +35,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {report && <OutOfMemoryCards report={report} />}
         {found && <LeaksCard leaks={found.leaks} />}
         <MemoryCard device={recording} />
+        {recording.steps && <StepsCard steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} />}
         {found && <TrustCard trust={recording.trust} />}
       </div>

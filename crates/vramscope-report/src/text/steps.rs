@@ -1,13 +1,14 @@
 //! The steps of a program that repeats itself: what each needed, and the first that differs.
 
-use vramscope_analysis::{Step, Steps, StepsFrom, Summary};
+use vramscope_analysis::{Step, Summary};
 
 use super::page::{DIM, Page};
+use crate::findings::steps_told;
 use vramscope_basics::units::{bytes, count, signed_bytes};
 
 impl Page<'_> {
     pub(super) fn steps(&mut self, s: &Summary) {
-        let Steps { steps, told_by, .. } = &s.steps;
+        let steps = &s.steps.steps;
         let (Some(first), Some(typical)) = (steps.first(), s.steps.typical()) else { return };
         self.heading(&format!(
             "{:<26}{:>13}{:>13}{:>13}{:>10}",
@@ -18,24 +19,14 @@ impl Page<'_> {
             "blocks"
         ));
         self.step("the first", first);
-        self.step("one in the middle", &typical);
-        let highest = (0..steps.len()).max_by_key(|&n| (steps[n].peak, std::cmp::Reverse(n)));
-        let others = [("highest peak", highest), ("first that differs", s.steps.first_unusual())];
+        self.step("one in the middle", &steps[typical]);
+        let others = [("highest peak", s.steps.highest()), ("first that differs", s.steps.first_unusual())];
         for (what, number) in others {
             if let Some(number) = number.filter(|&n| n > 0) {
                 self.step(&format!("{what}: step {}", count(number as u64 + 1)), &steps[number]);
             }
         }
-        let alike = match s.steps.usual {
-            0 => "No two made the same allocations".to_owned(),
-            usual => format!("{} made the same allocations", count(usual as u64)),
-        };
-        let from = match told_by {
-            StepsFrom::Annotations => "A step is a run of ProfilerStep#",
-            StepsFrom::Optimizer => "A step ends with that of the optimizer",
-            StepsFrom::Rhythm => "Steps are told by the allocations that come back",
-        };
-        self.words(2, &format!("{from}. {alike}."));
+        self.words(2, &steps_told(&s.steps));
     }
 
     fn step(&mut self, what: &str, step: &Step) {

@@ -19,7 +19,9 @@ pub(crate) use contents::{
     Segments,
 };
 pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
-pub(crate) use recording::{ByKind, Device, Mark, MarkKind, Names, Peak, Purpose, Recording, Tags, Trust};
+pub(crate) use recording::{
+    ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
+};
 pub(crate) use timeline::{Axis, Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};
 
 /// Stands for "no such thing" in columns of numbers.

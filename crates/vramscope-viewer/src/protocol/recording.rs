@@ -59,7 +59,44 @@ pub(crate) struct Device<'r> {
     pub(crate) tag_texts: Vec<&'r str>,
     /// What allocations are for; they name theirs by its position here. Null of a long recording of which nobody asked it yet.
     pub(crate) purposes: Option<&'r [Purpose]>,
+    /// The steps of the program. Null where it does not repeat itself, and as long as `purposes` is null.
+    pub(crate) steps: Option<Steps>,
     pub(crate) trust: Trust,
+}
+
+/// What a device's memory is for, and what follows from it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Meaning<'r> {
+    pub(crate) purposes: &'r [Purpose],
+    pub(crate) steps: Option<Steps>,
+}
+
+/// The steps of a program that repeats itself, by their numbers from 0. Lists have an entry for each.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Steps {
+    /// What tells where they begin, and how many are alike, in sentences.
+    pub(crate) told: String,
+    /// The one with the highest peak, and of those after the first the one with the peak in the middle.
+    pub(crate) highest: usize,
+    pub(crate) typical: usize,
+    /// Those that make other allocations than most, in order.
+    pub(crate) unusual: Vec<usize>,
+    /// The first of `unusual` that is neither the first step nor the last, within which the recording may end.
+    pub(crate) first_unusual: Option<usize>,
+    /// Where they lie on the axis: a step has the moments from its entry up to the next one's. One entry more than there are steps.
+    pub(crate) bounds: Vec<usize>,
+    /// The same in microseconds; empty where the recording has no times.
+    pub(crate) bounds_us: Vec<i64>,
+    /// The highest allocated bytes, those right before its first event included, and the first moment at which they were reached.
+    pub(crate) peak: Vec<u64>,
+    pub(crate) peak_moment: Vec<usize>,
+    /// Bytes of all blocks that were handed out in it, and how many these are.
+    pub(crate) allocated: Vec<u64>,
+    pub(crate) allocations: Vec<u64>,
+    /// Allocated bytes after it minus those before.
+    pub(crate) kept: Vec<i64>,
 }
 
 /// How far the numbers of a device can be trusted, in the words of the report.

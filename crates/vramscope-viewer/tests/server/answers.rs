@@ -44,6 +44,36 @@ fn the_peak_is_that_of_the_report() {
 }
 
 #[test]
+fn steps_are_those_of_the_report() {
+    let recordings: Value = serde_json::from_slice(&server().get("api/recordings").body).unwrap();
+    let report: Value = serde_json::from_slice(&server().get("api/0/0/report").body).unwrap();
+    let told = &report["device"]["steps"];
+    let each = told["steps"].as_array().unwrap();
+    let column = |key: &str| each.iter().map(|step| step[key].clone()).collect::<Value>();
+    let after = |event: &Value| json!(event.as_u64().unwrap() + 1);
+
+    let steps = &recordings[0]["devices"][0]["steps"];
+    assert_eq!(each.len(), 2);
+    assert_eq!(steps["peak"], column("peak_allocated_bytes"));
+    assert_eq!(steps["peak_moment"], each.iter().map(|step| after(&step["peak_event"])).collect::<Value>());
+    assert_eq!(steps["allocated"], column("allocated_bytes"));
+    assert_eq!(steps["allocations"], column("allocations"));
+    assert_eq!(steps["kept"], column("kept_bytes"));
+    assert_eq!(steps["first_unusual"], told["first_unusual"]);
+    let first_events = each.iter().map(|step| &step["first_event"]);
+    let bounds = first_events.chain([&each[1]["end_event"]]).map(after).collect::<Value>();
+    assert_eq!(steps["bounds"], bounds);
+    assert_eq!(steps["bounds_us"].as_array().unwrap().len(), 3);
+    assert_eq!((&steps["highest"], &steps["typical"], &steps["unusual"]), (&json!(1), &json!(1), &json!([])));
+
+    // What a page asks that was told no purposes.
+    let meaning: Value = serde_json::from_slice(&server().get("api/0/0/meaning").body).unwrap();
+    assert_eq!((&meaning["steps"], &meaning["purposes"]), (steps, &recordings[0]["devices"][0]["purposes"]));
+    // Where nothing repeats there are none.
+    assert_eq!(recordings[1]["devices"][0]["steps"], Value::Null);
+}
+
+#[test]
 fn a_replay_brings_its_lines() {
     let replay: Value = serde_json::from_slice(&server().get("api/1/0/replay").body).unwrap();
     let (rows, lines) =

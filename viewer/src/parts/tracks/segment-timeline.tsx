@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
-import { geometryIn } from '../../draw/geometry';
+import { NOTHING_ABOVE, geometryIn } from '../../draw/geometry';
 import { momentAt, placeOf } from '../../draw/hit';
 import { rangeKeys } from '../../draw/item-colors';
 import { rimColor } from '../../draw/paints';
@@ -56,7 +56,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
   const { segments, tags } = p;
   const laid = useMemo(() => layTracks(segments, tags), [segments, tags]);
   const items = useMemo(() => itemsOf(segments), [segments]);
-  const g = geometryIn(size.width, 100, 0, window.devicePixelRatio || 1);
+  const g = geometryIn(size.width, 100, NOTHING_ABOVE, window.devicePixelRatio || 1);
   const toX = momentToX(g.plotWidth);
   const ends = (i: number): [number, number] => {
     const clip = (x: number) => Math.min(Math.max(x, 0), g.plotWidth);

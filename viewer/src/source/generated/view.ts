@@ -133,7 +133,44 @@ export type Device = {
   tag_texts: Array<string>;
   /** What allocations are for; they name theirs by its position here. Null of a long recording of which nobody asked it yet. */
   purposes: Array<Purpose> | null;
+  /** The steps of the program. Null where it does not repeat itself, and as long as `purposes` is null. */
+  steps: Steps | null;
   trust: Trust;
+};
+
+/**
+ * What a device's memory is for, and what follows from it.
+ */
+export type Meaning = {
+  purposes: Array<Purpose>;
+  steps: Steps | null;
+};
+
+/**
+ * The steps of a program that repeats itself, by their numbers from 0. Lists have an entry for each.
+ */
+export type Steps = {
+  /** What tells where they begin, and how many are alike, in sentences. */
+  told: string;
+  /** The one with the highest peak, and of those after the first the one with the peak in the middle. */
+  highest: number;
+  typical: number;
+  /** Those that make other allocations than most, in order. */
+  unusual: Array<number>;
+  /** The first of `unusual` that is neither the first step nor the last, within which the recording may end. */
+  first_unusual: number | null;
+  /** Where they lie on the axis: a step has the moments from its entry up to the next one's. One entry more than there are steps. */
+  bounds: Array<number>;
+  /** The same in microseconds; empty where the recording has no times. */
+  bounds_us: Array<number>;
+  /** The highest allocated bytes, those right before its first event included, and the first moment at which they were reached. */
+  peak: Array<number>;
+  peak_moment: Array<number>;
+  /** Bytes of all blocks that were handed out in it, and how many these are. */
+  allocated: Array<number>;
+  allocations: Array<number>;
+  /** Allocated bytes after it minus those before. */
+  kept: Array<number>;
 };
 
 /**

@@ -1,0 +1,142 @@
+// The steps of the program: their row above the plot, their card, the key that walks them. From the server, and in a self-contained page.
+
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { example, report, writePage } from './command';
+import { exact, pair, plotBox, ready, serving, show, state, test } from './page';
+import { segmentsOnly, stepping } from './recordings';
+import { bytes } from '../src/text/units';
+
+const MIB = 1 << 20;
+const STEPS = 300;
+const LARGE = 137;
+/** A step has six events; two lie before the first. */
+const ends = (step: number): [number, number] => [3 + 6 * step, 9 + 6 * step];
+
+const file = stepping(STEPS, LARGE);
+const TRAINING = example('training.pickle.zst');
+
+/** The colours in the row of steps, at a share of the plot's width. */
+const colorsAt = (page: Page, right: number): Promise<string[]> =>
+  page.locator('.timeline-over').evaluate((over: HTMLCanvasElement, right) => {
+    const plot = document.querySelector<HTMLElement>('.timeline-plot')!;
+    const x = Math.round((plot.offsetLeft + right * plot.offsetWidth) * devicePixelRatio);
+    const { data } = over.getContext('2d')!.getImageData(x, (plot.offsetTop - 16) * devicePixelRatio, 1, 14 * devicePixelRatio);
+    return Array.from({ length: data.length / 4 }, (_, i) => data.slice(4 * i, 4 * i + 4).join());
+  }, right);
+
+const place = (step: number) => (3 + 6 * step + 3) / (3 + 6 * STEPS);
+const canvas = { expected: /getImageData/ } as const;
+const tooltip = (page: Page) => page.locator('.part-tooltip');
+
+describe.each([
+  ['served', () => serving(file)],
+  ['self-contained', async () => `file://${writePage(file)}`],
+] as const)('%s', (_, address) => {
+  test('the card has the steps of the report, and leads to them', async ({ open }) => {
+    const told = report(file).devices[0].steps;
+    const page = await open(`${await address()}#view=overview`);
+    await ready(page, 'overview');
+    const card = page.locator('.card').filter({ has: page.getByRole('heading', { name: `${STEPS} steps` }) });
+    await card.getByText('A step is a run of ProfilerStep#. 299 made the same allocations.').waitFor();
+    await card.getByRole('img', { name: `the highest is ${bytes(88 * MIB)}, in step ${LARGE + 1} of ${STEPS}` }).waitFor();
+    const rows = await card
+      .locator('tbody tr')
+      .evaluateAll((all) =>
+        all.map((row) => [row.querySelector('th')!.textContent, ...[...row.querySelectorAll('td')].map((cell) => cell.title)]),
+      );
+    const step = (name: string, n: number) => [
+      `${n + 1}, ${name}`,
+      told.steps[n].peak_allocated_bytes,
+      told.steps[n].allocated_bytes,
+      told.steps[n].kept_bytes,
+    ];
+    expect(rows.map(([name, ...figures]) => [name, ...figures.slice(0, 3).map((n) => exact(n!))])).toEqual([
+      step('the first', 0),
+      step('one in the middle', 151),
+      step('the highest peak, the first that differs', LARGE),
+    ]);
+    expect(told.first_unusual).toBe(LARGE);
+    await card
+      .getByRole('button', { name: String(LARGE + 1) })
+      .first()
+      .press('Enter');
+    await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
+    expect(await state(page)).toMatchObject({ view: 'timeline', moment: String(told.steps[LARGE].peak_event + 1) });
+    // What the worst step holds at its peak, in two clicks.
+    await show(page, 'moment');
+    await page.locator(`.moment-view[data-total="${88 * MIB}"]`).waitFor();
+  });
+
+  test('a bar of the card leads to its step', async ({ open }) => {
+    const page = await open(`${await address()}#view=overview`);
+    await ready(page, 'overview');
+    const chart = page.locator('.step-bars svg');
+    const box = (await chart.boundingBox())!;
+    const x = ((LARGE + 0.5) / STEPS) * box.width;
+    await chart.hover({ position: { x, y: 20 } });
+    await expect.poll(() => tooltip(page).textContent()).toContain(`Step ${LARGE + 1}`);
+    await chart.click({ position: { x, y: 20 } });
+    await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
+  });
+
+  test('the row marks the unusual step, tells of each, and a click shows it', async ({ open }) => {
+    const page = await open(`${await address()}#view=timeline`, canvas);
+    const usual = new Set(await colorsAt(page, place(LARGE + 20)));
+    const marked = await colorsAt(page, place(LARGE));
+    expect(marked.some((color) => !usual.has(color))).toBe(true);
+    const plot = await plotBox(page);
+    const at = (step: number) => [plot.x + place(step) * plot.width, plot.y - 8] as const;
+    await page.mouse.move(...at(LARGE));
+    await expect
+      .poll(() => tooltip(page).textContent())
+      .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*It makes other allocations/);
+    await page.mouse.click(...at(LARGE));
+    await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
+    // The address keeps it.
+    await page.reload();
+    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
+    await page.mouse.move(plot.x + plot.width / 2, plot.y - 8);
+    await expect.poll(() => tooltip(page).textContent()).toContain('Step 138');
+  });
+
+  test('the key walks from step to step, from the peak on, along time too', async ({ open }) => {
+    const page = await open(`${await address()}#view=timeline`);
+    const shows = (step: number) => expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(step));
+    await page.keyboard.press('s');
+    await shows(LARGE);
+    await page.keyboard.press('s');
+    await shows(LARGE + 1);
+    await page.keyboard.press('Shift+S');
+    await shows(LARGE);
+    await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
+    await page.keyboard.press('0');
+    await page.keyboard.press('s');
+    // Six events, each 10 us after the one before; two annotations lie between two steps.
+    await expect
+      .poll(async () => {
+        const [from, to] = pair((await state(page))['range']);
+        return to - from;
+      })
+      .toBe(80);
+  });
+});
+
+test('other recordings have the steps of the report', async ({ open }) => {
+  const { steps } = report(TRAINING).devices[0].steps;
+  const page = await open(`${await serving(TRAINING)}#view=overview`);
+  await ready(page, 'overview');
+  await page.getByRole('heading', { name: `${steps.length} steps` }).waitFor();
+});
+
+test('where nothing repeats there is no card, and no row', async ({ open }) => {
+  const page = await open(`${await serving(segmentsOnly(), example('leak.pickle'))}#view=overview`);
+  for (const hash of ['view=overview', 'view=overview&file=1']) {
+    await page.evaluate((to) => (location.hash = to), hash);
+    await ready(page, 'overview');
+    expect(await page.getByRole('heading', { name: /steps$/ }).count()).toBe(0);
+    await page.keyboard.press('s');
+    expect((await state(page))['range']).toBeUndefined();
+  }
+});

@@ -1,0 +1,72 @@
+// The row of steps above the plot: which steps it shows, which of them have a number, and which one lies at a place.
+
+import { entryAt } from '../numbers/at';
+import { firstThat } from '../numbers/bisect';
+import { xOf, type Viewport } from '../numbers/scale';
+import { rowOf, spanAt, visibleSpans, type Row } from '../numbers/spans';
+import type { Axis, Steps } from '../source/source';
+import { stepNumber } from '../text/units';
+
+/** All steps, and those that make other allocations than most. */
+export interface StepRows {
+  all: Row;
+  unusual: Row;
+}
+
+const rows = new WeakMap<Steps, Partial<Record<Axis, StepRows>>>();
+
+export function stepRows(steps: Steps, axis: Axis): StepRows {
+  const known = rows.get(steps) ?? {};
+  rows.set(steps, known);
+  const row = (numbers: number[]) => rowOf(steps, numbers, axis);
+  return (known[axis] ??= { all: row(steps.peak.map((_, step) => step)), unusual: row(steps.unusual) });
+}
+
+/** The step at a place on the axis; an unusual one before its neighbours, over which it is drawn. Null: none. */
+export function stepAt(steps: Steps, axis: Axis, viewport: Viewport, at: number): number | null {
+  const { all, unusual } = stepRows(steps, axis);
+  return spanAt(unusual, viewport, at) ?? spanAt(all, viewport, at);
+}
+
+/** The number of a step, and where its middle lies in pixels. */
+export interface StepLabel {
+  text: string;
+  x: number;
+  isUnusual: boolean;
+}
+
+/** The least room between two numbers, in pixels. */
+const APART = 6;
+
+/**
+ * The numbers that have room in a viewport: those of unusual steps first, and of the others each, or every second, fifth, tenth and so
+ * on. `widthOf` measures a text, in pixels.
+ */
+export function stepLabels(rows: StepRows, viewport: Viewport, widthOf: (text: string, bold: boolean) => number): StepLabel[] {
+  const labels: (StepLabel & { left: number; right: number })[] = [];
+  const place = (step: number, [from, to]: readonly [number, number], isUnusual: boolean) => {
+    const text = stepNumber(step);
+    const half = widthOf(text, isUnusual) / 2;
+    const middle = (Math.max(xOf(viewport, from), 0) + Math.min(xOf(viewport, to), viewport.width)) / 2;
+    const x = Math.min(Math.max(middle, half), viewport.width - half);
+    const [left, right] = [x - half - APART / 2, x + half + APART / 2];
+    const isFree = labels.every((other) => right <= other.left || left >= other.right);
+    if (isFree) labels.push({ text, x, isUnusual, left, right });
+  };
+  const { ends } = rows.all;
+  for (const { number } of visibleSpans(rows.unusual, viewport)) place(number, entryAt(ends, number), true);
+  const first = firstThat(0, ends.length, (step) => entryAt(ends, step)[1] > viewport.from);
+  const last = firstThat(first, ends.length, (step) => entryAt(ends, step)[0] >= viewport.to);
+  const most = viewport.width / (widthOf(stepNumber(last), false) + APART);
+  const every = roundFrom((last - first) / most);
+  for (let step = Math.ceil((first + 1) / every) * every - 1; step < last; step += every) {
+    place(step, entryAt(ends, step), false);
+  }
+  return labels;
+}
+
+/** The first of 1, 2, 5, 10, 20 ... that is not below `least`. */
+function roundFrom(least: number): number {
+  const power = 10 ** Math.max(Math.floor(Math.log10(least)), 0);
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least) ?? power;
+}

@@ -1,0 +1,25 @@
+// What a step needed, for tooltips.
+
+import { entryAt, numberAt } from '../numbers/at';
+import type { Steps } from '../source/source';
+import { bytes, count, duration, signedBytes, stepNumber } from '../text/units';
+import { Facts } from './tooltip';
+
+export function StepFacts({ steps, step }: { steps: Steps; step: number }) {
+  const [from, to] = [numberAt(steps.from, step), numberAt(steps.to, step)];
+  const facts: [string, string][] = [
+    ['peak', bytes(entryAt(steps.peak, step))],
+    ['allocated', `${bytes(entryAt(steps.allocated, step))} in ${count(entryAt(steps.allocations, step))} blocks`],
+    ['kept', signedBytes(entryAt(steps.kept, step))],
+    // A moment lies after its event.
+    ['events', `${count(from - 1)} to ${count(to - 2)}`],
+  ];
+  if (steps.from_us.length > 0) facts.push(['took', duration(numberAt(steps.to_us, step) - numberAt(steps.from_us, step))]);
+  return (
+    <>
+      <p class="tooltip-title">Step {stepNumber(step)}</p>
+      <Facts facts={facts} />
+      {steps.unusual.includes(step) && <p>It makes other allocations than most steps.</p>}
+    </>
+  );
+}

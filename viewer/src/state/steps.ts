@@ -1,0 +1,43 @@
+// The steps of the program, and moving from one to another.
+
+import { batch, computed } from '@preact/signals';
+import { entryAt, numberAt } from '../numbers/at';
+import { firstThat } from '../numbers/bisect';
+import type { Range } from '../numbers/scale';
+import { spanEnds } from '../numbers/spans';
+import type { Steps } from '../source/source';
+import { moment, shownMoment } from './moment';
+import { least, showSelected } from './moves';
+import { current } from './recordings';
+import { axis, range } from './window';
+
+/** The steps of the shown device; null where the program does not repeat itself, and until they are known. */
+export const steps = computed(() => current.value?.steps ?? null);
+
+/** Shows one step alone, and chooses the moment of its peak. */
+export function showStep(step: number): void {
+  const all = steps.value;
+  if (!all) return;
+  batch(() => {
+    moment.value = entryAt(all.peak_moment, step);
+    showSelected(spanEnds(all, step, axis.value));
+  });
+}
+
+/** Shows the step with the chosen moment; where one step is shown, the next, or the one before. */
+export function nextStep(by: 1 | -1): void {
+  const all = steps.value;
+  if (!all) return;
+  const last = all.peak.length - 1;
+  const shown = range.value && shownStep(all, range.value);
+  if (shown !== null) showStep(Math.min(Math.max(shown + by, 0), last));
+  else showStep(firstThat(0, last, (step) => numberAt(all.to, step) > shownMoment.value));
+}
+
+/** The step in the middle of a part of the axis that holds little else; null: it holds several. */
+function shownStep(all: Steps, [from, to]: Range): number | null {
+  const middle = (from + to) / 2;
+  const step = firstThat(0, all.peak.length - 1, (step) => spanEnds(all, step, axis.value)[1] > middle);
+  const [begin, end] = spanEnds(all, step, axis.value);
+  return to - from <= Math.max(1.5 * (end - begin), least()) ? step : null;
+}

@@ -1,0 +1,63 @@
+// The steps of the program: the peak of each, and what the first, a usual and the highest needed.
+
+import { batch } from '@preact/signals';
+import { entryAt } from '../../numbers/at';
+import type { Steps } from '../../source/source';
+import { view } from '../../state/place';
+import { showStep } from '../../state/steps';
+import { count, signedBytes, stepNumber } from '../../text/units';
+import { BytesCell, Card, TableHead, ViewLink, exactBytes } from './card';
+import { StepBars } from './step-bars';
+
+/** Shows a step alone in the timeline. */
+function go(step: number): void {
+  batch(() => {
+    view.value = 'timeline';
+    showStep(step);
+  });
+}
+
+export function StepsCard({ steps }: { steps: Steps }) {
+  const { highest, typical, first_unusual: unusual } = steps;
+  const told: [name: string, step: number | null][] = [
+    ['the first', 0],
+    ['one in the middle', typical],
+    ['the highest peak', highest],
+    ['the first that differs', unusual],
+  ];
+  // A step that is several of these has one row.
+  const shown = new Map<number, string[]>();
+  for (const [name, step] of told) if (step !== null) shown.set(step, [...(shown.get(step) ?? []), name]);
+  return (
+    <Card title={`${count(steps.peak.length)} steps`}>
+      <StepBars steps={steps} choose={go} />
+      <table class="numbers">
+        <TableHead columns={{ Step: 'words', Peak: 'numeric', Allocated: 'numeric', Kept: 'numeric', Blocks: 'numeric' }} />
+        <tbody>
+          {[...shown].map(([step, names]) => (
+            <tr key={step}>
+              <th scope="row" class="wide">
+                <button type="button" class="link-button" onClick={() => go(step)}>
+                  {stepNumber(step)}
+                </button>
+                , {names.join(', ')}
+              </th>
+              <BytesCell n={entryAt(steps.peak, step)} />
+              <BytesCell n={entryAt(steps.allocated, step)} />
+              <td class="numeric" title={exactBytes(entryAt(steps.kept, step))}>
+                {signedBytes(entryAt(steps.kept, step))}
+              </td>
+              <td class="numeric">{count(entryAt(steps.allocations, step))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p>{steps.told}</p>
+      <p class="finding-links">
+        <ViewLink to="moment" moment={entryAt(steps.peak_moment, highest)}>
+          What the highest held
+        </ViewLink>
+      </p>
+    </Card>
+  );
+}

@@ -38,6 +38,10 @@ test.for(['light', 'dark'] as const)('nothing serious in any view, %s', async (c
     all[view] = await violations(page);
   }
   expect(all).toEqual(Object.fromEntries(VIEWS.map((view) => [view, []])));
+  // Steps, regions and categories.
+  const training = await open(`${await serving(example('training.pickle.zst'))}#view=overview`, { colorScheme, before: axe });
+  await training.getByRole('heading', { name: '2 steps' }).waitFor();
+  expect(await violations(training)).toEqual([]);
 });
 
 test.for(['light', 'dark'] as const)(

@@ -94,6 +94,22 @@ pub(super) struct Facts {
     pub(super) phases_are_known: bool,
     /// The forward pass that made it keeps much of what it makes.
     pub(super) pass_keeps: bool,
+    /// It has a stack, in which no frame that is known tells what ran: code of the program itself made it.
+    pub(super) is_of_own_code: bool,
+    /// The next thing after what it was made in is a forward pass.
+    pub(super) another_forward_follows: bool,
+    /// A backward pass lies before it.
+    pub(super) after_backward: bool,
+    /// A backward pass lies before others of its stack and size.
+    pub(super) comes_again: bool,
+    /// A parameter that a module made, loaded or moved is as large as it.
+    pub(super) is_as_large_as_a_modules: bool,
+    /// Soon after it the same forward pass made something as large, and that was kept for the backward pass: what was made of it.
+    pub(super) is_turned_into_another: bool,
+    /// Its stack makes several as large as gradients after a backward pass, and they are kept.
+    pub(super) is_like_state: bool,
+    /// Its stack makes several in each forward pass, which are kept until the next, and are larger each time.
+    pub(super) grows: bool,
 }
 
 /// When an allocation was given back.
@@ -145,11 +161,12 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         "workspace of cuBLAS by its size",
         C::Temporary,
         E::Likeness,
-        "it has the size of cuBLAS' workspace, and a forward or backward pass made it for good",
+        "it has the size of cuBLAS' workspace, and was made for good, not before the first step",
         |f| {
             f.is_as_large_as_a_workspace
                 && f.is_for_good
-                && matches!(f.phase, Phase::Forward | Phase::Backward)
+                && !f.is_as_large_as_a_gradient
+                && matches!(f.phase, Phase::Between | Phase::Forward | Phase::Backward)
         },
     ),
     rule(
@@ -187,6 +204,13 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         "the optimizer made it for a parameter",
         |f| f.has(Sign::OptimizerState) && !matches!(f.fate, Fate::Within),
     ),
+    rule(
+        "state that is loaded for an optimizer",
+        C::OptimizerState,
+        E::Likeness,
+        "it was read from a file and stayed, as large as a parameter that a module has beside it",
+        |f| f.has(Sign::Read) && matches!(f.fate, Fate::Later | Fate::Open) && f.is_as_large_as_a_modules,
+    ),
     rule("buffers of collectives", C::Communication, E::Frames, "a collective made it", |f| {
         f.has(Sign::Communication)
     }),
@@ -198,11 +222,25 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         |f| f.has(Sign::KvCache) && !f.backward_follows,
     ),
     rule(
+        "what grows from pass to pass",
+        C::KvCache,
+        E::Likeness,
+        "each forward pass makes it anew and larger, several at one place, and keeps it for the next",
+        |f| f.grows && f.is_in(Phase::Forward) && f.fate != Fate::Within && !f.backward_follows,
+    ),
+    rule(
         "what the optimizer keeps",
         C::OptimizerState,
         E::Lifetime,
         "the optimizer made it, and kept it after its step",
         |f| f.is_in(Phase::Optimizer) && f.fate == Fate::Later,
+    ),
+    rule(
+        "what the last step of the optimizer did not give back",
+        C::OptimizerState,
+        E::Likeness,
+        "the optimizer made it, and it was there when the recording ended",
+        |f| f.is_in(Phase::Optimizer) && f.fate == Fate::Open,
     ),
     rule(
         "what the optimizer needs in its step",
@@ -220,7 +258,7 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         E::Lifetime,
         "the backward pass left it behind, as large as a parameter",
         |f| {
-            let is_left = matches!(f.fate, Fate::AtEnd | Fate::InBackward | Fate::Later);
+            let is_left = matches!(f.fate, Fate::AtEnd | Fate::InBackward | Fate::Later | Fate::Open);
             f.is_in(Phase::Backward) && is_left && f.is_as_large_as_a_parameter == Some(true)
         },
     ),
@@ -265,7 +303,10 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         C::Input,
         E::Lifetime,
         "the program made it before the forward pass, which took it",
-        |f| f.is_in(Phase::Between) && f.fate == Fate::InBackward,
+        |f| {
+            f.is_in(Phase::Between)
+                && (f.fate == Fate::InBackward || f.fate == Fate::Open && f.backward_follows)
+        },
     ),
     rule(
         "what is kept for the backward pass",
@@ -275,11 +316,49 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         |f| f.is_in(Phase::Forward) && f.fate == Fate::InBackward,
     ),
     rule(
+        "what the last backward pass did not give back",
+        C::Activation,
+        E::Likeness,
+        "the forward pass made it, and it was there when the recording ended in the backward pass",
+        |f| f.is_in(Phase::Forward) && f.fate == Fate::Open && f.backward_follows,
+    ),
+    rule(
+        "batches for another pass",
+        C::Input,
+        E::Lifetime,
+        "the program made it between two forward passes, and it was there in the second",
+        |f| {
+            f.is_in(Phase::Forward)
+                && f.is_of_own_code
+                && f.another_forward_follows
+                && !matches!(f.fate, Fate::Within | Fate::Open)
+        },
+    ),
+    rule(
         "results that outlive the backward pass",
         C::Temporary,
         E::Lifetime,
-        "the forward pass made it, and the program kept it beyond the backward pass",
+        "the forward pass made it, and the program kept it beyond the backward pass, which needed what was made of it, or for good",
+        |f| {
+            f.is_in(Phase::Forward)
+                && f.fate == Fate::Later
+                && f.backward_follows
+                && (f.is_turned_into_another || f.is_for_good)
+        },
+    ),
+    rule(
+        "results that the backward pass may need",
+        C::Activation,
+        E::Likeness,
+        "the forward pass made it, and the program kept it beyond the backward pass, with nothing else that was made of it",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Later && f.backward_follows,
+    ),
+    rule(
+        "state of an optimizer of the program's own",
+        C::OptimizerState,
+        E::Likeness,
+        "the program made it after a backward pass, with others as large as gradients, and kept it",
+        |f| f.is_in(Phase::Between) && matches!(f.fate, Fate::Later | Fate::Open) && f.is_like_state,
     ),
     rule(
         "parameters outside of modules",
@@ -290,6 +369,8 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
             matches!(f.phase, Phase::Between | Phase::Setup)
                 && f.fate == Fate::Later
                 && f.is_as_large_as_a_gradient
+                && !f.after_backward
+                && !f.comes_again
         },
     ),
     rule(
@@ -327,6 +408,13 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         "it was given back before a backward pass could use it",
         |f| f.phases_are_known && matches!(f.fate, Fate::Within | Fate::AtEnd | Fate::BeforeBackward),
     ),
+    rule(
+        "what is given back behind the last pass",
+        C::Temporary,
+        E::Likeness,
+        "a forward pass made it that kept little, and it was given back after it",
+        |f| f.is_in(Phase::Forward) && f.fate == Fate::Open && !f.is_for_good && !f.backward_follows,
+    ),
     rule("what cannot be told", C::Unknown, E::Nothing, "nothing tells", |_| true),
 ];
 
@@ -354,6 +442,14 @@ mod tests {
             is_for_good: false,
             phases_are_known: true,
             pass_keeps: false,
+            is_of_own_code: false,
+            another_forward_follows: false,
+            after_backward: false,
+            comes_again: false,
+            is_as_large_as_a_modules: false,
+            is_turned_into_another: false,
+            is_like_state: false,
+            grows: false,
         }
     }
 
@@ -381,12 +477,24 @@ mod tests {
                 "state that the optimizer makes",
                 with(Sign::OptimizerState, facts(Phase::Optimizer, Fate::Later)),
             ),
+            (
+                "state that is loaded for an optimizer",
+                Facts {
+                    is_as_large_as_a_modules: true,
+                    ..with(Sign::Read, facts(Phase::Between, Fate::Later))
+                },
+            ),
             ("buffers of collectives", with(Sign::Communication, facts(backward, Fate::Later))),
             (
                 "keys and values",
                 Facts { backward_follows: false, ..with(Sign::KvCache, facts(forward, Fate::Open)) },
             ),
+            (
+                "what grows from pass to pass",
+                Facts { grows: true, backward_follows: false, ..facts(forward, Fate::BeforeBackward) },
+            ),
             ("what the optimizer keeps", facts(Phase::Optimizer, Fate::Later)),
+            ("what the last step of the optimizer did not give back", facts(Phase::Optimizer, Fate::Open)),
             ("what the optimizer needs in its step", facts(Phase::Optimizer, Fate::AtEnd)),
             ("gradients that are put in place", with(Sign::Accumulate, facts(backward, Fate::Open))),
             ("what the backward pass leaves for parameters", parameter(facts(backward, Fate::Later))),
@@ -400,7 +508,20 @@ mod tests {
             ("what a checkpoint needs to make others again", facts(Phase::Recompute, Fate::Within)),
             ("batches", facts(Phase::Between, Fate::InBackward)),
             ("what is kept for the backward pass", facts(forward, Fate::InBackward)),
-            ("results that outlive the backward pass", facts(forward, Fate::Later)),
+            ("what the last backward pass did not give back", facts(forward, Fate::Open)),
+            (
+                "batches for another pass",
+                Facts { is_of_own_code: true, another_forward_follows: true, ..facts(forward, Fate::Later) },
+            ),
+            (
+                "results that outlive the backward pass",
+                Facts { is_turned_into_another: true, ..facts(forward, Fate::Later) },
+            ),
+            ("results that the backward pass may need", facts(forward, Fate::Later)),
+            (
+                "state of an optimizer of the program's own",
+                Facts { is_like_state: true, ..facts(Phase::Between, Fate::Later) },
+            ),
             (
                 "parameters outside of modules",
                 Facts { is_as_large_as_a_gradient: true, ..facts(Phase::Between, Fate::Later) },
@@ -417,9 +538,19 @@ mod tests {
                     ..with(Sign::Copied, parameter(facts(Phase::Between, Fate::Later)))
                 },
             ),
-            ("what a forward pass piles up", Facts { pass_keeps: true, ..facts(forward, Fate::Open) }),
+            (
+                "what a forward pass piles up",
+                Facts { pass_keeps: true, backward_follows: false, ..facts(forward, Fate::Open) },
+            ),
             ("what is soon given back", facts(forward, Fate::BeforeBackward)),
-            ("what cannot be told", facts(forward, Fate::Open)),
+            (
+                "what is given back behind the last pass",
+                Facts { backward_follows: false, ..facts(forward, Fate::Open) },
+            ),
+            (
+                "what cannot be told",
+                Facts { is_for_good: true, backward_follows: false, ..facts(forward, Fate::Open) },
+            ),
         ]
     }
 

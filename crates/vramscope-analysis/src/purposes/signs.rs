@@ -21,6 +21,8 @@ pub(super) enum Sign {
     Moved,
     /// A module or a parameter is made, or filled from a file.
     Made,
+    /// Tensors are read from a file.
+    Read,
     /// A tensor is copied to be kept.
     Copied,
     /// The gradient of a parameter is put in place.
@@ -107,6 +109,13 @@ static SIGNS: &[SignRule] = &[
         Is("reset_parameters"),
         ("torch/nn/modules/linear.py", "reset_parameters"),
     ),
+    rule(
+        Sign::Made,
+        "torch/distributed/fsdp/_fully_shard/_fsdp_param.py",
+        Is("_init_sharded_param"),
+        ("torch/distributed/fsdp/_fully_shard/_fsdp_param.py", "_init_sharded_param"),
+    ),
+    rule(Sign::Read, "torch/serialization.py", Any, ("torch/serialization.py", "load")),
     rule(Sign::Copied, "", Is("__deepcopy__"), ("torch/_tensor.py", "__deepcopy__")),
     // The forward pass.
     rule(
@@ -218,6 +227,12 @@ static SIGNS: &[SignRule] = &[
     ),
     rule(
         Sign::Communication,
+        "torch/distributed/fsdp/_fully_shard/_fsdp_param.py",
+        Is("alloc_storage"),
+        ("torch/distributed/fsdp/_fully_shard/_fsdp_param.py", "alloc_storage"),
+    ),
+    rule(
+        Sign::Communication,
         "torch/nn/parallel/distributed.py",
         Is("_ddp_init_helper"),
         ("torch/nn/parallel/distributed.py", "_ddp_init_helper"),
@@ -243,6 +258,7 @@ static SIGNS: &[SignRule] = &[
         Has("kv_cache"),
         ("vllm/v1/worker/gpu_model_runner.py", "_allocate_kv_cache_tensors"),
     ),
+    rule(Sign::KvCache, "", Has("setup_cache"), ("/home/user/model.py", "setup_caches")),
     rule(Sign::KvCache, "", Has("past_key_value"), ("generate.py", "_expand_past_key_values")),
     // Libraries.
     rule(Sign::Workspace, "", Has("getCurrentCUDABlasHandle"), ("", "at::cuda::getCurrentCUDABlasHandle()")),

@@ -28,12 +28,31 @@ pub(super) struct Stretch {
     pub(super) backward: (u32, u32),
     /// The first event of the forward pass after the next one.
     pub(super) second_forward: u32,
+    /// The next stretch is a forward pass.
+    pub(super) another_forward_follows: bool,
+    /// A backward pass lies before it.
+    pub(super) after_backward: bool,
+}
+
+/// When something was given back, as backward passes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// While one ran.
+    InBackward,
+    /// After its last allocation, and before any other.
+    AtItsEnd,
+    /// At another time, or never.
+    Elsewhere,
 }
 
 /// The phases of a device's recording, one after the other.
 #[derive(Debug)]
 pub(super) struct Phases {
     pub(super) stretches: Vec<Stretch>,
+    /// Of each backward pass the first event, the last allocation, and the first event behind it; in order.
+    passes: Vec<(u32, u32, u32)>,
+    /// The event of the last allocation of the recording.
+    last_allocation: u32,
     /// What tells them; `None` where nothing does, and all is one stretch.
     pub(super) told_by: Option<ToldBy>,
 }
@@ -59,7 +78,40 @@ impl Phases {
         if runs.is_empty() {
             runs.push(Run { phase: Phase::Between, from: 0, last: NEVER });
         }
-        Self { stretches: stretches(&runs), told_by }
+        let stretches = stretches(&runs);
+        let mut passes: Vec<(u32, u32, u32)> = Vec::new();
+        for s in stretches.iter().filter(|s| s.phase.is_backward()) {
+            if passes.last().is_none_or(|&(.., end)| end != s.end) {
+                passes.push((s.from, s.last, s.end));
+            }
+        }
+        let last_allocation = history.recorded().last().map_or(NEVER, event);
+        Self { stretches, passes, last_allocation, told_by }
+    }
+
+    /// How many backward passes there are.
+    pub(super) fn backward_passes(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// When what was given back at event `freed` was given back, as backward passes go.
+    pub(super) fn given(&self, freed: u32) -> Given {
+        let before = self.passes.partition_point(|&(from, ..)| from <= freed);
+        match before.checked_sub(1).and_then(|last| self.passes.get(last)) {
+            Some(&(_, last, _)) if freed < last => Given::InBackward,
+            Some(&(.., end)) if freed < end && end != NEVER => Given::AtItsEnd,
+            _ => Given::Elsewhere,
+        }
+    }
+
+    /// Whether the recording ends before it could tell when `a`, which was made in `stretch`, was given back. Behind its last allocation
+    /// nothing tells when a pass ends.
+    pub(super) fn is_open(&self, a: &Allocation, stretch: Stretch) -> bool {
+        let freed = event_before(a.freed);
+        match stretch.phase {
+            Phase::Forward | Phase::Between => stretch.backward.1 == NEVER && freed > self.last_allocation,
+            _ => stretch.end == NEVER && freed == NEVER,
+        }
     }
 
     /// How often the program went round.
@@ -122,12 +174,21 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
         let next = behind;
         let (last, end) =
             if phase.is_backward() { *open.get_or_insert((last, behind)) } else { (last, behind) };
-        stretches.push(Stretch { from, phase, last, end, next, backward, second_forward: forward.1 });
-        match phase {
-            Phase::Backward | Phase::Recompute => backward = (from, end),
-            // Code of the program may run within the backward pass, in hooks.
-            Phase::Between => {}
-            Phase::Setup | Phase::Forward | Phase::Optimizer => open = None,
+        stretches.push(Stretch {
+            from,
+            phase,
+            last,
+            end,
+            next,
+            backward,
+            second_forward: forward.1,
+            another_forward_follows: forward.0 == next && next != NEVER,
+            after_backward: false,
+        });
+        if phase.is_backward() {
+            backward = (from, end);
+        } else {
+            open = None;
         }
         if phase == Phase::Forward {
             forward = (from, forward.0);
@@ -135,5 +196,10 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
         behind = from;
     }
     stretches.reverse();
+    let mut after_backward = false;
+    for stretch in &mut stretches {
+        stretch.after_backward = after_backward;
+        after_backward |= stretch.phase.is_backward();
+    }
     stretches
 }

@@ -4,7 +4,7 @@ use crate::history::Allocation;
 use crate::moment::Moment;
 
 /// What a program is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::purposes) enum Phase {
     /// It builds, moves or fills its model.
     Setup,

@@ -1,11 +1,18 @@
 //! Phases as stacks tell them.
 
+use hashbrown::HashMap;
+use vramscope_trace::{StackId, StringId, Trace};
+
 use super::run::{Phase, Run, event};
 use crate::history::History;
 use crate::purposes::signs::{Runs, Signs};
 
 /// The runs of phases that the stacks of all allocations tell; nothing where no stack tells any.
 pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
+    let trace = history.trace();
+    let main = main_root(trace, signs);
+    let is_on_another_thread =
+        |stack: Option<StackId>| main.is_some() && stack.and_then(|s| root(trace, s)) != main;
     let mut runs: Vec<Run> = Vec::new();
     let mut phase = Phase::Between;
     let mut are_known = false;
@@ -21,6 +28,8 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
             (Some(Runs::Setup), _) => Phase::Setup,
             // A loss is often worked out in the program's own code, after the modules.
             (None, Phase::Forward) if has_stack => Phase::Forward,
+            // Hooks run on the thread of the backward pass, and are part of it.
+            (None, Phase::Recompute | Phase::Backward) if has_stack && is_on_another_thread(a.stack) => phase,
             (None, _) if has_stack => Phase::Between,
             // The thread of the backward pass has no frames of Python, and others that have none are rare.
             (None, Phase::Setup) => Phase::Setup,
@@ -38,4 +47,23 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
         phase = next;
     }
     if are_known { runs } else { Vec::new() }
+}
+
+/// The outermost function of a stack, with its file.
+fn root(trace: &Trace, stack: StackId) -> Option<(StringId, StringId)> {
+    let frame = trace.frames.get(*trace.stacks.get(stack).last()?);
+    Some((frame.filename, frame.name))
+}
+
+/// The outermost function of most stacks outside of backward passes: where the program's own thread begins.
+fn main_root(trace: &Trace, signs: &Signs) -> Option<(StringId, StringId)> {
+    let mut roots: HashMap<(StringId, StringId), usize> = HashMap::new();
+    for (id, _) in trace.stacks.iter() {
+        if !matches!(signs.get(Some(id)).runs, Some(Runs::Backward | Runs::Recompute))
+            && let Some(root) = root(trace, id)
+        {
+            *roots.entry(root).or_default() += 1;
+        }
+    }
+    roots.into_iter().max_by_key(|&(root, stacks)| (stacks, root)).map(|(root, _)| root)
 }

@@ -10,7 +10,7 @@ import type { Items } from '../source/source';
 import { chosenColor, colorBy, type ColorBy } from '../state/grouping';
 import { current, currentNames } from '../state/recordings';
 import { stacked } from '../state/window';
-import { colorKeysBy } from './color-keys';
+import { colorKeysBy, type ColorKeys } from './color-keys';
 import type { ItemPaints } from './paint';
 import { EDGE, paintsOf } from './paints';
 
@@ -23,10 +23,17 @@ export const colorKeys = computed(() => keysBy(colorBy.value));
 const rangesBy = computed(() => chosenColor.value ?? 'stack');
 export const rangeKeys = computed(() => keysBy(rangesBy.value));
 
-/** What the items of the timeline are coloured by. */
+/** What the items of the timeline are coloured by as soon as that is known of them. */
 export const itemsBy = computed(() => (stacked.value === 'reserved' ? rangesBy.value : colorBy.value));
-/** The keys by which the items of the timeline are coloured. */
-export const itemKeys = computed(() => keysBy(itemsBy.value));
+const itemKeys = computed(() => keysBy(itemsBy.value));
+
+/** Whether a picture is from before it was known what memory is for: it keeps its colours until the next, which is on its way. */
+const isFromBefore = (items: Items) =>
+  itemsBy.value === 'category' && chosenColor.value === null && items.purpose.length < items.id.length;
+
+/** What the items of a picture are coloured by, and the keys of that. */
+export const coloredBy = (items: Items): ColorBy => (isFromBefore(items) ? rangesBy : itemsBy).value;
+export const keysOf = (items: Items): ColorKeys => (isFromBefore(items) ? rangeKeys : itemKeys).value;
 
 /** How much darker the upper edge of an item is that the search does not match. */
 const FADED_EDGE = 0.05;
@@ -40,7 +47,7 @@ interface ItemColors {
 }
 
 export function itemColors(items: Items): ItemColors {
-  const keys = itemKeys.value;
+  const keys = keysOf(items);
   const ground = parseColor(inks.value.ground);
   const matches = query.value && matching(query.value, items, found.value);
   const faded = new Uint8Array(items.id.length);

@@ -1,13 +1,16 @@
 // The legend: the lines of the picture, and its largest groups, each with the query that finds it.
 
-import { categoryOf, largest, type Share } from '../draw/color-keys';
+import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
+import { categoryOf, largest, type ColorKeys, type Share } from '../draw/color-keys';
 import { areas, linesOf } from '../draw/hit';
-import { itemKeys, itemsBy } from '../draw/item-colors';
+import { coloredBy, keysOf } from '../draw/item-colors';
 import { restedPicture } from '../draw/shown';
 import { categoryText, poolName, streamName } from '../live/group';
 import { readableFrames } from '../live/stacks';
 import { chosenCategories, toggleHidden, toggleOnly } from '../search/categories';
 import type { Category } from '../source/source';
+import type { ColorBy } from '../state/grouping';
 import { current, currentNames } from '../state/recordings';
 import { overlay } from '../state/replay';
 import { search } from '../state/search';
@@ -25,10 +28,10 @@ interface Find {
 }
 
 /** The query that finds a group; null where the language has none. Categories have entries of their own. */
-function findOf(key: number): Find | null {
+function findOf(by: ColorBy, key: number): Find | null {
   const known = currentNames.value;
   const tags = current.value?.tags[key];
-  switch (itemsBy.value) {
+  switch (by) {
     case 'stack': {
       const frame = known && readableFrames(known, key)[0];
       const label = frame === undefined ? '' : (known?.label[frame] ?? '');
@@ -50,28 +53,30 @@ const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
 
 export function Legend() {
   const picture = restedPicture.value?.picture;
-  const groups = picture ? largest(itemKeys.value, picture.items, areas(picture), MOST) : [];
-  const byCategory = itemsBy.value === 'category';
+  const area = useMemo(() => picture && areas(picture), [picture]);
+  if (!picture || !area) return <ul class="legend" aria-label="Legend" />;
+  const [by, keys] = [coloredBy(picture.items), keysOf(picture.items)];
+  const groups = largest(keys, picture.items, area, MOST);
+  const byCategory = by === 'category';
   // Categories stand in one order in every picture.
   if (byCategory) groups.sort((a, b) => a.key - b.key);
   return (
     <ul class="legend" aria-label="Legend">
-      {picture &&
-        linesOf(picture)
-          .filter(({ values }) => values.some((v) => !Number.isNaN(v)))
-          .map(({ kind }) => (
-            <li key={kind}>
-              <span class={`legend-line ink-${kind}`} />
-              {kind}
-            </li>
-          ))}
+      {linesOf(picture)
+        .filter(({ values }) => values.some((v) => !Number.isNaN(v)))
+        .map(({ kind }) => (
+          <li key={kind}>
+            <span class={`legend-line ink-${kind}`} />
+            {kind}
+          </li>
+        ))}
       {overlay.value && (
         <li>
           <span class="legend-line legend-dashed" />
           <span class="legend-name">{overlay.value.label}</span>
         </li>
       )}
-      {picture?.items.from.includes(0) && (
+      {picture.items.from.includes(0) && (
         <li>
           <span class="legend-hatch" />
           live before recording
@@ -79,9 +84,9 @@ export function Legend() {
       )}
       {groups.map(({ key, share: part }) => {
         const category = byCategory ? categoryOf(key) : null;
-        if (category) return <CategoryEntry key={category} category={category} of={{ key, share: part }} />;
-        const find = findOf(key);
-        const text = <EntryText of={{ key, share: part }} />;
+        const text = <EntryText keys={keys} of={{ key, share: part }} />;
+        if (category) return <CategoryEntry key={category} category={category} text={text} />;
+        const find = findOf(by, key);
         return (
           <li key={`group ${key}`}>
             {find === null ? (
@@ -105,18 +110,18 @@ export function Legend() {
 }
 
 /** Colour, name and share of a group. */
-function EntryText({ of: { key, share: part } }: { of: Share }) {
+function EntryText({ keys, of: { key, share: part } }: { keys: ColorKeys; of: Share }) {
   return (
     <>
-      <span class="legend-color" style={{ background: css(itemKeys.value.color(key)) }} />
-      <span class="legend-name">{itemKeys.value.label(key)}</span>
+      <span class="legend-color" style={{ background: css(keys.color(key)) }} />
+      <span class="legend-name">{keys.label(key)}</span>
       <span class="quiet">{share(part, 1)}</span>
     </>
   );
 }
 
 /** A category: its name shows it alone, the button behind it hides it. Both are words of the search, whose other words stay. */
-function CategoryEntry({ category, of }: { category: Category; of: Share }) {
+function CategoryEntry({ category, text }: { category: Category; text: ComponentChildren }) {
   const { only, hidden } = chosenCategories(search.value);
   const isHidden = hidden.includes(category);
   const name = categoryText(category);
@@ -129,7 +134,7 @@ function CategoryEntry({ category, of }: { category: Category; of: Share }) {
         aria-pressed={only === category}
         onClick={() => (search.value = toggleOnly(search.value, category))}
       >
-        <EntryText of={of} />
+        {text}
       </button>
       <button
         type="button"

@@ -81,9 +81,10 @@ export function Minimap() {
   const left = place(shownRange.value[0]);
   const right = Math.max(place(shownRange.value[1]), left + 2);
 
+  // Until it is known what memory is for, there is room for the bands: the plot need not move for them.
   return (
     <div class="minimap" onPointerDown={(e) => grab(e, width)} onPointerMove={move} onPointerLeave={() => setHover(null)}>
-      {tellsCategories(current.value) && <CategoryBands hover={hover} />}
+      {(tellsCategories(current.value) || current.value?.purposes === null) && <CategoryBands hover={hover} />}
       <div ref={box} class="minimap-stack">
         <canvas ref={canvas} role="img" aria-label="The whole recording. Drag to choose the part that the timeline shows." />
       </div>

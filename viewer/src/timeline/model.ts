@@ -18,9 +18,12 @@ import { reason } from '../text/reason';
 /** Whether the timeline is the view itself, and not a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
 
+/** How many events the shown device has; null where none is shown. Unlike the device it stays as it is when more is known of that. */
+const events = computed(() => current.value?.events ?? null);
+
 /** The regions of the shown device; null until they are known. The plot waits for them, for it leaves room above for their rows. */
 export const regions = asked(() => {
-  if (!current.value) return null;
+  if (events.value === null) return null;
   return source.regions(file.value, device.value).catch((e: unknown) => {
     trouble.value = reason(e);
     return NO_REGIONS;
@@ -37,19 +40,18 @@ const NO_REGIONS: Regions = {
   to_us: new Float64Array(),
 };
 
-/** The rows above the plot: those of regions, at most `most`, and that of the steps. */
+/** The rows above the plot: those of regions, at most `most`, and that of the steps, for which room is left until they are known. */
 export const rowsAbove = (most: number): RowsAbove => ({
   regions: bandRowsOf(regions.value, most),
-  steps: steps.value !== null,
+  steps: steps.value !== null || current.value?.purposes === null,
 });
 
 const restedMoment = rested(shownMoment, 80);
 
 /** The exact bytes at the chosen moment, for its label: from a picture of that moment alone, one pixel large. */
 export const momentBytes = asked(async () => {
-  const shownDevice = current.value;
-  if (!shownDevice) return null;
-  const at = Math.min(restedMoment.value, shownDevice.events);
+  if (events.value === null) return null;
+  const at = Math.min(restedMoment.value, events.value);
   const { highest } = await source.picture(file.value, device.value, {
     stacked: 'allocated',
     axis: 'events',

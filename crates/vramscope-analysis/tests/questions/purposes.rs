@@ -185,6 +185,43 @@ fn what_is_alike_and_what_each_step_needs() {
     assert_eq!(all + 6, program.truth.len() as u64, "the parameters come before the first step");
 }
 
+/// The steps of a program that allocates and frees one block in each, of these sizes.
+fn annotated(sizes: &[u64]) -> Steps {
+    let mut time = 0;
+    let (mut events, mut annotations) = (Vec::new(), Vec::new());
+    for (number, size) in sizes.iter().enumerate() {
+        let name = format!("ProfilerStep#{number}");
+        let mut annotate = |stage: &str, time_us: i64| {
+            annotations.push(json!({"stage": stage, "name": name, "device": 0, "time_us": time_us}));
+        };
+        annotate("START", time);
+        for action in ["alloc", "free_requested", "free_completed"] {
+            events.push(json!({"action": action, "addr": 4096, "size": size, "stream": 0, "time_us": time}));
+            time += 1;
+        }
+        annotate("END", time - 1);
+    }
+    let snapshot = json!({"segments": [], "device_traces": [events], "external_annotations": annotations});
+    let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let history = History::of(&trace, 0);
+    Steps::of(&history, &Purposes::of(&history))
+}
+
+#[test]
+fn steps_are_unusual_only_where_half_of_them_are_alike() {
+    let unusual = |sizes: &[u64]| {
+        let found = annotated(sizes);
+        assert_eq!((found.steps.len(), found.told_by), (sizes.len(), StepsFrom::Annotations));
+        let unusual: Vec<usize> = (0..sizes.len()).filter(|&n| !found.steps[n].is_usual).collect();
+        (found.usual, unusual, found.first_unusual(), found.highest(), found.typical())
+    };
+    let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|n| n * KIB);
+    assert_eq!(unusual(&[b, a, a, c, a, a, b]), (4, vec![0, 3, 6], Some(3), Some(3), Some(4)));
+    assert_eq!(unusual(&[a, a, c, d]), (2, vec![2, 3], Some(2), Some(3), Some(2)));
+    assert_eq!(unusual(&[a, a, b, c, d, e]), (2, vec![], None, Some(5), Some(3)));
+    assert_eq!(unusual(&[a, b, c]), (0, vec![], None, Some(2), Some(1)));
+}
+
 #[test]
 fn programs_without_phases_have_neither_categories_nor_steps() {
     let mut program = Loop { with_stacks: true, ..Loop::default() };

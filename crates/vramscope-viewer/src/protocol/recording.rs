@@ -81,7 +81,7 @@ pub(crate) struct Steps {
     /// The one with the highest peak, and of those after the first the one with the peak in the middle.
     pub(crate) highest: usize,
     pub(crate) typical: usize,
-    /// Those that make other allocations than most, in order.
+    /// Those that make other allocations than most, in order; empty where fewer than half are alike.
     pub(crate) unusual: Vec<usize>,
     /// The first of `unusual` that is neither the first step nor the last, within which the recording may end.
     pub(crate) first_unusual: Option<usize>,

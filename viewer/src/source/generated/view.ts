@@ -155,7 +155,7 @@ export type Steps = {
   /** The one with the highest peak, and of those after the first the one with the peak in the middle. */
   highest: number;
   typical: number;
-  /** Those that make other allocations than most, in order. */
+  /** Those that make other allocations than most, in order; empty where fewer than half are alike. */
   unusual: Array<number>;
   /** The first of `unusual` that is neither the first step nor the last, within which the recording may end. */
   first_unusual: number | null;

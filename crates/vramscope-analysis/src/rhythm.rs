@@ -27,19 +27,20 @@ const ALIKE: f64 = 0.6;
 /// So many of all rounds are about as long as most, at least: between half and twice as long. They hold as many of all allocations.
 const REGULAR: f64 = 0.8;
 
-/// Without stacks a kind of allocation is its size and those of as many before it: sizes alone repeat within a round, too.
+/// In a recording without stacks a kind of allocation is its size and those of as many before it: sizes alone repeat within a round, too.
 const SIZES_BEFORE: usize = 8;
 
 /// The events of the allocations that begin each round, in order; empty where no rhythm is found. `most` is how many rounds there
 /// can be.
 pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
     let hasher = &DefaultHashBuilder::default();
+    let has_stacks = history.recorded().any(|a| history.stack_of(a).is_some());
     let kinds_in_order = || {
         let mut sizes = [0; SIZES_BEFORE];
         history.recorded().enumerate().map(move |(number, a)| {
             let kind = match history.stack_of(a) {
-                Some(stack) => hasher.hash_one((stack, a.requested)),
-                None => {
+                stack if has_stacks => hasher.hash_one((stack, a.requested)),
+                _ => {
                     sizes[number % SIZES_BEFORE] = a.requested;
                     let before = (0..SIZES_BEFORE).map(|n| sizes[(number + SIZES_BEFORE - n) % SIZES_BEFORE]);
                     before.fold(0, |hash: u64, size| hasher.hash_one((hash, size)))

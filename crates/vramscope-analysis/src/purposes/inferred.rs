@@ -136,8 +136,8 @@ struct Known {
     again: HashSet<Likeness>,
     /// What the forward pass made for the backward pass, in order: event and size.
     kept: Vec<(u32, u64)>,
-    /// Where what is like the state of an optimizer is made.
-    state: HashSet<StackId>,
+    /// Where about one is made for each gradient.
+    for_each_gradient: HashSet<StackId>,
     /// Where forward passes make what grows from pass to pass.
     growing: HashSet<StackId>,
 }
@@ -208,7 +208,7 @@ impl Known {
             modules,
             again,
             kept,
-            state: makes_state(history, phases, &gradients, left_behind),
+            for_each_gradient: for_each_gradient(history, phases, &gradients, left_behind),
             growing,
             moves_buffers: signs.last_move(history.trace()),
             signs,
@@ -242,7 +242,8 @@ impl Known {
             comes_again: self.again.contains(&likeness(a)),
             is_as_large_as_a_modules: self.modules.contains(&a.requested),
             is_turned_into_another: fate == Fate::Later && self.is_turned_into_another(a, stretch),
-            is_like_state: is_at(&self.state),
+            is_one_for_each_gradient: is_at(&self.for_each_gradient),
+            optimizer_follows: stretch.optimizer_follows,
             grows: is_at(&self.growing),
         }
     }
@@ -252,16 +253,20 @@ impl Known {
     fn is_turned_into_another(&self, a: &Allocation, stretch: Stretch) -> bool {
         let after = self.kept.partition_point(|&(made, _)| made <= event(a));
         let soon = self.kept[after..].iter().take(SOON).take_while(|&&(made, _)| made < stretch.backward.0);
-        soon.into_iter().any(|&(_, size)| size == a.requested || size == a.requested * 2)
+        soon.into_iter().any(|&(_, size)| {
+            // A language model leaves out the last token.
+            let about = |whole: u64| size <= whole && size >= whole - whole / 8;
+            about(a.requested) || about(a.requested * 2)
+        })
     }
 }
 
 /// What was made of a result is among so many that were kept after it.
-const SOON: usize = 8;
+const SOON: usize = 3;
 
-/// The stacks that make as much as an optimizer does in one stretch after a backward pass: as large as `gradients`, about as many as a
-/// pass leaves behind of all that were `left_behind`, and all are kept.
-fn makes_state(
+/// The stacks of the program's own code that make in one stretch about one for each gradient, as large as one of `gradients` or in
+/// twice as many bytes, and all are kept: two thirds of what a pass leaves behind of all that were `left_behind`.
+fn for_each_gradient(
     history: &History,
     phases: &Phases,
     gradients: &HashSet<u64>,
@@ -270,8 +275,7 @@ fn makes_state(
     let mut made: HashMap<(StackId, u32), usize> = HashMap::new();
     phases.each(history, |a, stretch| {
         if stretch.phase == Phase::Between
-            && stretch.after_backward
-            && gradients.contains(&a.requested)
+            && (gradients.contains(&a.requested) || gradients.contains(&(a.requested / 2)))
             && matches!(fate(phases, a, stretch), Fate::Later | Fate::Open)
             && let Some(stack) = a.stack
         {
@@ -279,7 +283,7 @@ fn makes_state(
         }
     });
     let in_each = left_behind / phases.backward_passes().max(1);
-    let is_enough = |count: usize| count >= 2 && count * 2 >= in_each;
+    let is_enough = |count: usize| count >= 2 && count * 3 >= in_each * 2;
     made.into_iter().filter(|&(_, count)| is_enough(count)).map(|((stack, _), _)| stack).collect()
 }
 

@@ -106,8 +106,10 @@ pub(super) struct Facts {
     pub(super) is_as_large_as_a_modules: bool,
     /// Soon after it the same forward pass made something as large, and that was kept for the backward pass: what was made of it.
     pub(super) is_turned_into_another: bool,
-    /// Its stack makes several as large as gradients after a backward pass, and they are kept.
-    pub(super) is_like_state: bool,
+    /// Its stack makes about one for each gradient, as large as they are or in twice as many bytes, and all are kept.
+    pub(super) is_one_for_each_gradient: bool,
+    /// A step of the optimizer is next.
+    pub(super) optimizer_follows: bool,
     /// Its stack makes several in each forward pass, which are kept until the next, and are larger each time.
     pub(super) grows: bool,
 }
@@ -136,6 +138,12 @@ impl Facts {
 
     fn is_in(&self, phase: Phase) -> bool {
         self.phase == phase
+    }
+
+    fn is_kept_for_each_gradient(&self) -> bool {
+        self.is_in(Phase::Between)
+            && matches!(self.fate, Fate::Later | Fate::Open)
+            && self.is_one_for_each_gradient
     }
 }
 
@@ -258,7 +266,7 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         E::Lifetime,
         "the backward pass left it behind, as large as a parameter",
         |f| {
-            let is_left = matches!(f.fate, Fate::AtEnd | Fate::InBackward | Fate::Later | Fate::Open);
+            let is_left = matches!(f.fate, Fate::AtEnd | Fate::Later | Fate::Open);
             f.is_in(Phase::Backward) && is_left && f.is_as_large_as_a_parameter == Some(true)
         },
     ),
@@ -354,11 +362,18 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Later && f.backward_follows,
     ),
     rule(
+        "gradients that the program makes for its optimizer",
+        C::Gradient,
+        E::Likeness,
+        "the program made it between the backward pass and the optimizer, one for each gradient, and kept it",
+        |f| f.is_kept_for_each_gradient() && f.after_backward && f.optimizer_follows,
+    ),
+    rule(
         "state of an optimizer of the program's own",
         C::OptimizerState,
         E::Likeness,
-        "the program made it after a backward pass, with others as large as gradients, and kept it",
-        |f| f.is_in(Phase::Between) && matches!(f.fate, Fate::Later | Fate::Open) && f.is_like_state,
+        "the program made it after a backward pass, one for each gradient, and kept it",
+        |f| f.is_kept_for_each_gradient() && f.after_backward,
     ),
     rule(
         "parameters outside of modules",
@@ -372,6 +387,13 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
                 && !f.after_backward
                 && !f.comes_again
         },
+    ),
+    rule(
+        "parameters in another precision",
+        C::Parameter,
+        E::Likeness,
+        "the program made it before the first step, one for each gradient, and kept it",
+        |f| f.is_kept_for_each_gradient(),
     ),
     rule(
         "parameters made before the first step",
@@ -448,7 +470,8 @@ mod tests {
             comes_again: false,
             is_as_large_as_a_modules: false,
             is_turned_into_another: false,
-            is_like_state: false,
+            is_one_for_each_gradient: false,
+            optimizer_follows: false,
             grows: false,
         }
     }
@@ -462,6 +485,11 @@ mod tests {
         let (forward, backward) = (Phase::Forward, Phase::Backward);
         let parameter = |facts| Facts { is_as_large_as_a_parameter: Some(true), ..facts };
         let moved = with(Sign::Moved, facts(Phase::Setup, Fate::Later));
+        let for_each = Facts {
+            is_one_for_each_gradient: true,
+            after_backward: true,
+            ..facts(Phase::Between, Fate::Later)
+        };
         let made = |fate| with(Sign::Made, facts(Phase::Setup, fate));
         vec![
             ("workspace of a library", with(Sign::Workspace, facts(forward, Fate::Later))),
@@ -519,13 +547,15 @@ mod tests {
             ),
             ("results that the backward pass may need", facts(forward, Fate::Later)),
             (
-                "state of an optimizer of the program's own",
-                Facts { is_like_state: true, ..facts(Phase::Between, Fate::Later) },
+                "gradients that the program makes for its optimizer",
+                Facts { optimizer_follows: true, ..for_each },
             ),
+            ("state of an optimizer of the program's own", for_each),
             (
                 "parameters outside of modules",
                 Facts { is_as_large_as_a_gradient: true, ..facts(Phase::Between, Fate::Later) },
             ),
+            ("parameters in another precision", Facts { after_backward: false, ..for_each }),
             (
                 "parameters made before the first step",
                 Facts { is_for_good: true, ..facts(Phase::Setup, Fate::Later) },

@@ -30,6 +30,8 @@ pub(super) struct Stretch {
     pub(super) second_forward: u32,
     /// The next stretch is a forward pass.
     pub(super) another_forward_follows: bool,
+    /// The next stretch is a step of the optimizer.
+    pub(super) optimizer_follows: bool,
     /// A backward pass lies before it.
     pub(super) after_backward: bool,
 }
@@ -76,7 +78,7 @@ impl Phases {
         };
         let told_by = (!runs.is_empty()).then_some(told_by);
         if runs.is_empty() {
-            runs.push(Run { phase: Phase::Between, from: 0, last: NEVER });
+            runs.push(Run { phase: Phase::Between, from: 0, last: NEVER, is_hook: false });
         }
         let stretches = stretches(&runs);
         let mut passes: Vec<(u32, u32, u32)> = Vec::new();
@@ -169,8 +171,8 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
     let mut forward = (NEVER, NEVER);
     // Of the backward pass that is open, seen from behind: its last allocation, and the first behind it.
     let mut open: Option<(u32, u32)> = None;
-    let mut behind = NEVER;
-    for &Run { phase, from, last } in runs.iter().rev() {
+    let (mut behind, mut phase_behind) = (NEVER, None);
+    for &Run { phase, from, last, is_hook } in runs.iter().rev() {
         let next = behind;
         let (last, end) =
             if phase.is_backward() { *open.get_or_insert((last, behind)) } else { (last, behind) };
@@ -182,12 +184,14 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
             next,
             backward,
             second_forward: forward.1,
-            another_forward_follows: forward.0 == next && next != NEVER,
+            another_forward_follows: phase_behind == Some(Phase::Forward),
+            optimizer_follows: phase_behind == Some(Phase::Optimizer),
             after_backward: false,
         });
+        phase_behind = Some(phase);
         if phase.is_backward() {
             backward = (from, end);
-        } else {
+        } else if !is_hook {
             open = None;
         }
         if phase == Phase::Forward {

@@ -31,7 +31,7 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut push = |phase, part: &[&Allocation]| {
         if let (Some(first), Some(last)) = (part.first(), part.last()) {
-            runs.push(Run { phase, from: event(first), last: event(last) });
+            runs.push(Run { phase, from: event(first), last: event(last), is_hook: false });
         }
     };
     let setup = &all[..borders[0]];

@@ -32,6 +32,8 @@ pub(in crate::purposes) struct Run {
     pub(in crate::purposes) phase: Phase,
     pub(in crate::purposes) from: u32,
     pub(in crate::purposes) last: u32,
+    /// It is part of the backward pass before it: a hook runs.
+    pub(in crate::purposes) is_hook: bool,
 }
 
 /// No such event.

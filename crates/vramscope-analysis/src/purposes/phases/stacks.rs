@@ -11,8 +11,10 @@ use crate::purposes::signs::{Runs, Signs};
 pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
     let trace = history.trace();
     let main = main_root(trace, signs);
-    let is_on_another_thread =
-        |stack: Option<StackId>| main.is_some() && stack.and_then(|s| root(trace, s)) != main;
+    let is_on_another_thread = |stack: Option<StackId>| {
+        let root = stack.and_then(|s| root(trace, s));
+        root.is_some() && main.is_some() && root != main
+    };
     let mut runs: Vec<Run> = Vec::new();
     let mut phase = Phase::Between;
     let mut are_known = false;
@@ -20,6 +22,9 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
     let mut left_modules = false;
     for a in history.recorded() {
         let has_stack = history.stack_of(a).is_some();
+        // Hooks run on the thread of the backward pass, and are part of it.
+        let is_in_pass = phase.is_backward() || runs.last().is_some_and(|r| r.is_hook);
+        let is_hook = is_in_pass && has_stack && is_on_another_thread(a.stack);
         let next = match (signs.get(a.stack).runs, phase) {
             (Some(Runs::Forward), _) => Phase::Forward,
             (Some(Runs::Recompute), _) => Phase::Recompute,
@@ -28,12 +33,12 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
             (Some(Runs::Setup), _) => Phase::Setup,
             // A loss is often worked out in the program's own code, after the modules.
             (None, Phase::Forward) if has_stack => Phase::Forward,
-            // Hooks run on the thread of the backward pass, and are part of it.
-            (None, Phase::Recompute | Phase::Backward) if has_stack && is_on_another_thread(a.stack) => phase,
+            (None, _) if is_hook => phase,
             (None, _) if has_stack => Phase::Between,
             // The thread of the backward pass has no frames of Python, and others that have none are rare.
             (None, Phase::Setup) => Phase::Setup,
             (None, Phase::Recompute | Phase::Backward | Phase::Forward | Phase::Between) => Phase::Backward,
+            (None, Phase::Optimizer) if is_in_pass => Phase::Backward,
             (None, Phase::Optimizer) => Phase::Optimizer,
         };
         let told = signs.get(a.stack).runs.is_some();
@@ -42,17 +47,21 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
         left_modules = !told;
         match runs.last_mut() {
             Some(run) if run.phase == next && !is_another_pass => run.last = event(a),
-            _ => runs.push(Run { phase: next, from: event(a), last: event(a) }),
+            _ => {
+                let is_hook = is_hook && next == Phase::Optimizer;
+                runs.push(Run { phase: next, from: event(a), last: event(a), is_hook });
+            }
         }
         phase = next;
     }
     if are_known { runs } else { Vec::new() }
 }
 
-/// The outermost function of a stack, with its file.
+/// The outermost function of a stack, with its file, where it is one of Python. Where C++ is recorded, too, frames of autograd's engine
+/// tell the thread.
 fn root(trace: &Trace, stack: StackId) -> Option<(StringId, StringId)> {
     let frame = trace.frames.get(*trace.stacks.get(stack).last()?);
-    Some((frame.filename, frame.name))
+    trace.strings.get(frame.filename).ends_with(".py").then_some((frame.filename, frame.name))
 }
 
 /// The outermost function of most stacks outside of backward passes: where the program's own thread begins.

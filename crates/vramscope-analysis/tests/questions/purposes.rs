@@ -18,6 +18,10 @@ enum Made {
     Forward,
     Backward,
     Optimizer,
+    /// Code of the program itself, at a line.
+    Own(u32),
+    /// The optimizer, called by a hook on the thread of the backward pass.
+    Hook,
 }
 
 /// A training loop in which each allocation is known by what it is for.
@@ -38,14 +42,21 @@ impl Loop {
         let (torch, user) = ("/env/site-packages/torch", "/home/user/train.py");
         let frame =
             |file: String, name: &str, line: u32| json!({"filename": file, "name": name, "line": line});
-        let frames = match made {
+        let mut frames = match made {
             _ if !self.with_stacks => vec![],
             Made::Setup => vec![frame(format!("{torch}/nn/modules/module.py"), "_apply", 930)],
             Made::Batch => vec![frame(user.to_owned(), "main", 10)],
             Made::Forward => vec![frame(user.to_owned(), "forward", 20)],
             Made::Backward => vec![frame(String::new(), "torch::autograd::Engine::thread_main()", 0)],
             Made::Optimizer => vec![frame(format!("{torch}/optim/adam.py"), "step", 40)],
+            Made::Own(line) => vec![frame(user.to_owned(), "main", line)],
+            Made::Hook => {
+                vec![frame(format!("{torch}/optim/adam.py"), "step", 40), frame(user.to_owned(), "hook", 60)]
+            }
         };
+        if self.with_stacks && !matches!(made, Made::Backward | Made::Hook) {
+            frames.push(frame(user.to_owned(), "<module>", 90));
+        }
         let address = (1 << 30) + self.next;
         self.next += size.next_multiple_of(512);
         self.events
@@ -134,6 +145,91 @@ fn a_training_loop_with_stacks_is_told_exactly() {
             "{layers}, {steps}"
         );
     }
+}
+
+#[test]
+fn a_program_without_modules_is_told_by_its_backward_passes() {
+    let (layers, size) = (6, |layer: u64| (64 + layer) * 4 * KIB);
+    let mut program = Loop { with_stacks: true, ..Loop::default() };
+    // Something must tell phases at all.
+    program.alloc(KIB, Made::Setup, Category::Parameter);
+    for layer in 0..layers {
+        program.alloc(size(layer), Made::Own(1), Category::Parameter);
+    }
+    let mut state: Vec<(u64, u64)> = Vec::new();
+    for _ in 0..4 {
+        let kept: Vec<_> =
+            (0..layers).map(|_| program.alloc(100 * KIB, Made::Own(2), Category::Input)).collect();
+        let gradients: Vec<_> =
+            (0..layers).map(|layer| program.alloc(size(layer), Made::Backward, Category::Gradient)).collect();
+        kept.into_iter().for_each(|k| program.free(k));
+        let flowing = program.alloc(52 * KIB, Made::Backward, Category::Temporary);
+        program.alloc(512, Made::Backward, Category::Gradient);
+        program.free(flowing);
+        // Its optimizer makes its state anew in each step.
+        let new: Vec<_> = (0..layers)
+            .map(|layer| program.alloc(size(layer), Made::Own(3), Category::OptimizerState))
+            .collect();
+        std::mem::replace(&mut state, new).into_iter().for_each(|s| program.free(s));
+        gradients.into_iter().for_each(|g| program.free(g));
+    }
+    let trace = program.trace();
+    assert_eq!(wrong(&program, &History::of(&trace, 0)), []);
+}
+
+#[test]
+fn a_hook_that_steps_the_optimizer_does_not_end_the_backward_pass() {
+    let mut program = Loop { with_stacks: true, ..Loop::default() };
+    let parameters = 6;
+    for _ in 0..parameters {
+        program.alloc(64 * KIB, Made::Setup, Category::Parameter);
+    }
+    for step in 0..3 {
+        let batch = program.alloc(48 * KIB, Made::Batch, Category::Input);
+        let mut kept: Vec<_> =
+            (0..parameters).map(|_| program.alloc(100 * KIB, Made::Forward, Category::Activation)).collect();
+        for _ in 0..parameters {
+            let flowing = program.alloc(52 * KIB, Made::Backward, Category::Temporary);
+            if step == 0 {
+                program.alloc(64 * KIB, Made::Hook, Category::OptimizerState);
+            }
+            let needed = program.alloc(64 * KIB, Made::Hook, Category::Temporary);
+            program.free(needed);
+            program.free(kept.pop().unwrap());
+            program.free(flowing);
+        }
+        program.free(batch);
+    }
+    let trace = program.trace();
+    assert_eq!(wrong(&program, &History::of(&trace, 0)), []);
+}
+
+#[test]
+fn results_that_are_kept_beyond_the_backward_pass_are_told_by_what_was_made_of_them() {
+    let mut program = Loop { with_stacks: true, ..Loop::default() };
+    program.alloc(64 * KIB, Made::Setup, Category::Parameter);
+    let mut held: Vec<(u64, u64)> = Vec::new();
+    for _ in 0..4 {
+        let hidden = program.alloc(100 * KIB, Made::Forward, Category::Activation);
+        // A result that a loss needs, and one of which a softmax is needed; the program holds both until there are others.
+        let result = program.alloc(300 * KIB, Made::Forward, Category::Activation);
+        let logits = program.alloc(200 * KIB, Made::Forward, Category::Temporary);
+        std::mem::replace(&mut held, vec![result, logits]).into_iter().for_each(|h| program.free(h));
+        let softmax = program.alloc(200 * KIB, Made::Forward, Category::Activation);
+        let flowing = program.alloc(52 * KIB, Made::Backward, Category::Temporary);
+        program.free(softmax);
+        program.free(hidden);
+        let gradient = program.alloc(64 * KIB, Made::Backward, Category::Gradient);
+        program.free(flowing);
+        let needed = program.alloc(64 * KIB, Made::Optimizer, Category::Temporary);
+        program.free(needed);
+        program.free(gradient);
+    }
+    let trace = program.trace();
+    let mut wrong = wrong(&program, &History::of(&trace, 0));
+    // What the last step holds is told by those before.
+    wrong.retain(|&(.., number)| number < program.truth.len() - 8);
+    assert_eq!(wrong, []);
 }
 
 #[test]

@@ -174,6 +174,9 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
     let (mut behind, mut phase_behind) = (NEVER, None);
     for &Run { phase, from, last, is_hook } in runs.iter().rev() {
         let next = behind;
+        if is_hook {
+            open.get_or_insert((last, behind));
+        }
         let (last, end) =
             if phase.is_backward() { *open.get_or_insert((last, behind)) } else { (last, behind) };
         stretches.push(Stretch {

@@ -256,7 +256,7 @@ impl Known {
         soon.into_iter().any(|&(_, size)| {
             // A language model leaves out the last token.
             let about = |whole: u64| size <= whole && size >= whole - whole / 8;
-            about(a.requested) || about(a.requested * 2)
+            about(a.requested) || about(a.requested.saturating_mul(2))
         })
     }
 }

@@ -131,7 +131,7 @@ test('other recordings have the steps of the report', async ({ open }) => {
 });
 
 test('where nothing repeats there is no card, and no row', async ({ open }) => {
-  const page = await open(`${await serving(segmentsOnly(), example('leak.pickle'))}#view=overview`);
+  const page = await open(`${await serving(segmentsOnly(), example('oom.pickle'))}#view=overview`);
   for (const hash of ['view=overview', 'view=overview&file=1']) {
     await page.evaluate((to) => (location.hash = to), hash);
     await ready(page, 'overview');

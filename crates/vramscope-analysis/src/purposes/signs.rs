@@ -73,7 +73,7 @@ const fn rule(
 
 /// Every frame that is known. Of a stack with several the innermost says what ran. To add one, write its line with a real frame as its
 /// example; a test holds each rule to its example, and the examples of others against it.
-static SIGNS: &[SignRule] = &[
+const SIGNS: &[SignRule] = &[
     // Modules: `torch.nn.Module.to`, `.cuda` and `.half` all go through `_apply`.
     rule(Sign::Moved, "torch/nn/modules/module.py", Is("_apply"), ("torch/nn/modules/module.py", "_apply")),
     rule(
@@ -277,6 +277,17 @@ type Rules = u64;
 
 const _: () = assert!(SIGNS.len() <= Rules::BITS as usize);
 
+/// The rules for each [`Sign`]: every allocation is asked about many.
+const RULES_FOR: [Rules; Sign::Workspace as usize + 1] = {
+    let mut rules = [0; Sign::Workspace as usize + 1];
+    let mut number = 0;
+    while number < SIGNS.len() {
+        rules[SIGNS[number].sign as usize] |= 1 << number;
+        number += 1;
+    }
+    rules
+};
+
 /// What a stack is a sign of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StackSigns {
@@ -308,17 +319,9 @@ impl StackSigns {
         Self { rules: number.map_or(0, |number| 1 << number), ..Self::default() }
     }
 
-    /// The first rule for `sign` that a frame of the stack matches.
-    pub(super) fn rule(self, sign: Sign) -> Option<&'static SignRule> {
-        let matched = |(number, rule): (usize, &'static SignRule)| {
-            (rule.sign == sign && self.rules & (1 << number) != 0).then_some(rule)
-        };
-        SIGNS.iter().enumerate().find_map(matched)
-    }
-
     /// Whether a frame of the stack is this sign.
     pub(super) fn has(self, sign: Sign) -> bool {
-        self.rule(sign).is_some()
+        self.rules & RULES_FOR[sign as usize] != 0
     }
 }
 

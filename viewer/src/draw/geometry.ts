@@ -1,7 +1,7 @@
 // Where the parts of the timeline lie, in CSS pixels.
 
 import { entryAt } from '../numbers/at';
-import { rowOf, type Row } from '../numbers/spans';
+import { keptByAxis, rowOf, type Row } from '../numbers/spans';
 import type { Axis, Regions } from '../source/source';
 
 export interface Geometry {
@@ -75,19 +75,12 @@ export function bandRowsOf(regions: Regions | null, most: number): number {
   return Math.min(deepest + 1, most);
 }
 
-/** The regions of each depth, by axis. */
-const rows = new WeakMap<Regions, Partial<Record<Axis, Row[]>>>();
-
-/** The regions of one depth; null where there are none. */
-export function regionRow(regions: Regions, axis: Axis, depth: number): Row | null {
-  const known = rows.get(regions) ?? {};
-  rows.set(regions, known);
-  const made = (known[axis] ??= makeRows(regions, axis));
-  return made[depth] ?? null;
-}
-
-function makeRows(regions: Regions, axis: Axis): Row[] {
+/** The regions of each depth. */
+const regionRows = keptByAxis((regions: Regions, axis): Row[] => {
   const made = Array.from({ length: bandRowsOf(regions, Infinity) }, (): number[] => []);
   regions.depth.forEach((depth, i) => void entryAt(made, depth).push(i));
   return made.map((numbers) => rowOf(regions, numbers, axis));
-}
+});
+
+/** The regions of one depth; null where there are none. */
+export const regionRow = (regions: Regions, axis: Axis, depth: number): Row | null => regionRows(regions, axis)[depth] ?? null;

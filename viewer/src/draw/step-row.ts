@@ -3,7 +3,7 @@
 import { entryAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
 import { xOf, type Viewport } from '../numbers/scale';
-import { rowOf, spanAt, visibleSpans, type Row } from '../numbers/spans';
+import { keptByAxis, rowOf, spanAt, visibleSpans, type Row } from '../numbers/spans';
 import type { Axis, Steps } from '../source/source';
 import { stepNumber } from '../text/units';
 
@@ -13,14 +13,10 @@ export interface StepRows {
   unusual: Row;
 }
 
-const rows = new WeakMap<Steps, Partial<Record<Axis, StepRows>>>();
-
-export function stepRows(steps: Steps, axis: Axis): StepRows {
-  const known = rows.get(steps) ?? {};
-  rows.set(steps, known);
+export const stepRows = keptByAxis((steps: Steps, axis): StepRows => {
   const row = (numbers: number[]) => rowOf(steps, numbers, axis);
-  return (known[axis] ??= { all: row(steps.peak.map((_, step) => step)), unusual: row(steps.unusual) });
-}
+  return { all: row(steps.peak.map((_, step) => step)), unusual: row(steps.unusual) };
+});
 
 /** The step at a place on the axis; an unusual one before its neighbours, over which it is drawn. Null: none. */
 export function stepAt(steps: Steps, axis: Axis, viewport: Viewport, at: number): number | null {

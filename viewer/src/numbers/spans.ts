@@ -33,6 +33,16 @@ export function rowOf(spans: Spans, numbers: readonly number[], axis: 'events' |
   return { numbers, ends, reach: ends.map(([, end]) => (reached = Math.max(reached, end))) };
 }
 
+/** What is made of spans for an axis, once as long as they are there. */
+export function keptByAxis<S extends Spans, T>(make: (spans: S, axis: 'events' | 'time') => T): typeof make {
+  const kept = new WeakMap<S, Partial<Record<'events' | 'time', T>>>();
+  return (spans, axis) => {
+    const known = kept.get(spans) ?? {};
+    kept.set(spans, known);
+    return (known[axis] ??= make(spans, axis));
+  };
+}
+
 /** The position of the first span of a row that may reach `at`: all before it end earlier. */
 const firstReaching = ({ reach }: Row, at: number) => firstThat(0, reach.length, (i) => entryAt(reach, i) >= at);
 

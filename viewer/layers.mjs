@@ -20,6 +20,7 @@ const LAYERS = [
   'shell', //    tabs, keys, help, files
   'app', //      everything put together
   'main', //     the beginning
+  'carried', //  the beginning of a page that carries everything
 ];
 
 const src = join(import.meta.dirname, 'src');

@@ -1,13 +1,42 @@
 // What a served recording answers, asked without the page.
 
-import { http } from '../src/source/http';
-import type { Allocation, Names, Source } from '../src/source/source';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Engine, initSync } from '../src/source/generated/vramscope_wasm';
+import { askedOf, type Source } from '../src/source/questions';
+import { server } from '../src/source/server';
+import type { Allocation, Names } from '../src/source/source';
 
 /** A source that asks the server at `url`, until another is made: its questions are relative to the page. */
 export function asking(url: string): Source {
   const plain = globalThis.fetch;
   globalThis.fetch = (path, init) => plain(new URL(String(path), url), init);
-  return http();
+  return askedOf(server());
+}
+
+/** The engine of the page, without its worker: a source of what is in `files`. */
+export function engineOf(...files: string[]): Source {
+  const page = join(import.meta.dirname, '../../crates/vramscope-viewer/page');
+  initSync({ module: readFileSync(join(page, 'engine.wasm')) });
+  const engine = new Engine();
+  for (const [number, file] of files.entries()) {
+    const bytes = readFileSync(file);
+    let at = 0;
+    const read = (into: Uint8Array) => {
+      const next = bytes.subarray(at, at + into.length);
+      into.set(next);
+      at += next.length;
+      return next.length;
+    };
+    engine.open(number, file, { read, progress: () => {} });
+  }
+  const nothing = () => Promise.reject(new Error('it has its files'));
+  return askedOf({
+    recordings: async () => files.map((_, number) => JSON.parse(new TextDecoder().decode(engine.overview(number)))),
+    ask: async ({ file, device }, question) => engine.ask(file, device, JSON.stringify(question)).slice().buffer,
+    open: nothing,
+    close: nothing,
+  });
 }
 
 /** Every allocation of a file's first device: one question each, few at a time, for the server bounds its connections. */

@@ -72,15 +72,16 @@ test('totals are what PyTorch counted', async ({ open, skip }) => {
   }
 });
 
-test('it cannot open other files and says so', async ({ open }) => {
+test('it opens other files, too, and closes them', async ({ open }) => {
   const page = await open(address(example('leak.pickle')), CUT);
-  const transfer = await page.evaluateHandle(() => {
-    const transfer = new DataTransfer();
-    transfer.items.add(new File(['x'], 'x.pickle'));
-    return transfer;
-  });
-  await page.dispatchEvent('body', 'drop', { dataTransfer: transfer });
-  await expect.poll(() => page.getByRole('alert').textContent()).toContain('vramscope view FILE');
-  expect(await page.getByRole('button', { name: 'Open', exact: true }).count()).toBe(0);
+  await page.locator('input[type=file]').setInputFiles(example('oom.pickle'));
+  const files = page.getByRole('combobox', { name: 'File' });
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'oom.pickle']);
+  await show(page, 'overview');
+  const peak = () => numberOf(page, '[data-peak="allocated"]', 'data-bytes');
+  await expect.poll(peak).toBe(report(example('oom.pickle')).devices[0].peak_allocated_bytes);
   for (const view of VIEWS) await show(page, view);
+  await page.getByRole('button', { name: 'Close oom.pickle' }).click();
+  await show(page, 'overview');
+  await expect.poll(peak).toBe(report(example('leak.pickle')).devices[0].peak_allocated_bytes);
 });

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { ready, serving, test, type View } from './page';
+import { asks, onQuestion, ready, serving, test, type View } from './page';
 
 /** Views that draw on canvases of their own, in colours that the names of the file give. */
 const DRAWING: View[] = ['segments', 'state', 'moment', 'compare'];
@@ -29,13 +29,13 @@ async function pixels(page: Page): Promise<string> {
 test.for(DRAWING)('opened by its address, whichever answer is late: %s', { timeout: 90_000 }, async (view, { open }) => {
   const address = `${await serving(example('oom.pickle'), example('leak.pickle'))}#view=${view}`;
   const seen = new Set<string>();
-  for (const late of ['nothing', '/names', `/${view}`, '/segments', '/regions', '/picture']) {
+  for (const late of ['nothing', 'names', view, 'segments', 'regions', 'picture']) {
     const page = await open('about:blank', { draws: false, allowed: address });
-    await page.route(`**/api/**${late}*`, async (route) => {
+    await onQuestion(page, late, async (route) => {
       await new Promise((resolve) => setTimeout(resolve, 700));
       await route.continue();
     });
-    const answered = late === 'nothing' ? null : page.waitForResponse(/\/names/);
+    const answered = late === 'nothing' ? null : page.waitForResponse((response) => asks(response.request(), 'names'));
     await page.goto(address);
     await answered;
     await page.locator('html[data-drawn]').waitFor({ state: 'attached' });

@@ -7,7 +7,7 @@ import { actionWords } from '../src/parts/event-list';
 import { ACTIONS } from '../src/source/source';
 import { example, writePage } from './command';
 import { EVERY_ACTION, everyAction, odd } from './odd';
-import { VIEWS, panel, ready, serving, show, test } from './page';
+import { onQuestion, panel, ready, serving, show, test, VIEWS } from './page';
 
 const recordings = odd();
 const names = Object.keys(recordings);
@@ -62,7 +62,7 @@ test('a file without a device says so, served and inside of a page', async ({ op
 
 test('a view that fails says so, and the others go on', async ({ open }) => {
   const page = await open(`${await serving(example('leak.pickle'))}#view=timeline`, { expected: /TypeError/ });
-  await page.route('**/api/0/0/report', (route) => route.fulfill({ json: {} }));
+  await onQuestion(page, 'report', (route) => route.fulfill({ body: Buffer.from([2, 0, 0, 0, 0x7b, 0x7d, 0, 0]) }));
   await page.getByRole('tab', { name: 'Overview' }).click();
   const failed = panel(page).getByRole('alert');
   await expect.poll(() => failed.textContent()).toMatch(/^This view cannot show this: .*vramscope report FILE/);

@@ -1,6 +1,14 @@
 // The page in a browser. What it complains of, and what it asks of anybody but its own server, fails the test.
 
-import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
+import {
+  chromium,
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  type Page,
+  type Request,
+  type Route,
+} from 'playwright-core';
 import { expect, test as plain } from 'vitest';
 import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
 import { serve, type Served } from './command';
@@ -111,6 +119,15 @@ export function serving(...files: string[]): Promise<string> {
   shared.set(key, address);
   return address;
 }
+
+/** Does something with each question of this kind that the page asks its server. */
+export const onQuestion = (page: Page, kind: string, act: (route: Route) => Promise<void>): Promise<unknown> =>
+  page.route('**/ask', (route) => (asks(route.request(), kind) ? act(route) : route.fallback()));
+
+export const asks = (request: Request, kind: string): boolean => {
+  const question = request.url().endsWith('/ask') ? (request.postDataJSON() as { question: string }) : null;
+  return question?.question === kind;
+};
 
 /** The timeline's drawings so far. */
 export const drawings = (page: Page): Promise<number> =>

@@ -1,12 +1,12 @@
-// The server and the data inside a page give the same answers.
+// The server and the engine in the page give the same answers: the same code answers, on another machine.
 
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { local } from '../src/source/local';
-import type { Axis, ByteKind, Query, Source, Window } from '../src/source/source';
-import { asking } from './asking';
-import { data, example, serve, writePage, type Served } from './command';
+import type { Source } from '../src/source/questions';
+import type { Axis, ByteKind, Query, Window } from '../src/source/source';
+import { asking, engineOf } from './asking';
+import { data, example, serve, type Served } from './command';
 
 /** What lies in a folder of the larger recordings; nothing where there is none. */
 function larger(folder: string, names = /./): string[] {
@@ -27,11 +27,6 @@ const files = [
 const running: Served[] = [];
 afterAll(() => running.forEach((r) => r.stop()));
 
-function inside(page: string): Promise<Source> {
-  const text = readFileSync(page, 'utf8');
-  return local(/id="recording">([^<]*)</.exec(text)![1]!);
-}
-
 let seed = 1;
 const random = (below: number) => {
   seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
@@ -45,7 +40,7 @@ describe.each(files)('%s', (file) => {
   test('answers are the same', async () => {
     const served = await serve(file);
     running.push(served);
-    const [a, b] = [asking(served.url), await inside(writePage(file))];
+    const [a, b] = [asking(served.url), engineOf(file)];
     const recordings = await a.recordings();
     expect(plain(await b.recordings())).toEqual(plain(recordings));
     expect(plain(await b.names(0))).toEqual(plain(await a.names(0)));

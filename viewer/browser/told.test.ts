@@ -13,8 +13,18 @@ const folder = join(viewer, 'node_modules', '.cache');
 const written = join(folder, `told-${process.pid}.ts`);
 afterAll(() => rmSync(written, { force: true }));
 
-const WINDOW = 'stacked=allocated&axis=events&from=0&to=9&width=9&height=9&low=0&fit_reserved=0';
-const NOTHING = JSON.stringify({ stacks: null, tags: null, address: null, version: null, min: null, max: null });
+const WINDOW = {
+  stacked: 'allocated',
+  axis: 'events',
+  from: 0,
+  to: 9,
+  width: 9,
+  height: 9,
+  low: 0,
+  high: null,
+  fit_reserved: false,
+};
+const NOTHING = { stacks: null, tags: null, purposes: null, address: null, version: null, min: null, max: null };
 
 /** Which type is whose; `Read` lets constants be read by it. */
 const HEAD = `
@@ -37,33 +47,29 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
       `export const read${number}: Read<${type}> = told${number};`,
     );
   };
-  const ask = async (question: string, init?: RequestInit) => {
-    const response = await fetch(new URL(`api/${question}`, served.url), init);
+  const ask = async (about: string, question: object) => {
+    const response = await fetch(new URL(`api/${about}/ask`, served.url), { method: 'POST', body: JSON.stringify(question) });
     // Devices without a history cannot be replayed.
-    return response.ok ? response : null;
+    return response.ok ? decode<any>(await response.arrayBuffer()) : null;
   };
-  const json = async (question: string) => ((await ask(question))?.json() ?? null) as any;
-  const head = async (question: string, init?: RequestInit) =>
-    decode((await (await ask(question, init))!.arrayBuffer()) as ArrayBuffer);
   try {
-    const recordings: any[] = await json('recordings');
+    const recordings: any[] = await (await fetch(new URL('api/recordings', served.url))).json();
     is('Recording[]', recordings);
     for (const [file, { devices }] of recordings.entries()) {
       for (const [device, { allocations }] of devices.entries()) {
         const at = `${file}/${device}`;
-        is('Meaning', await json(`${at}/meaning`));
-        is('Report', await json(`${at}/report`));
-        const replay = await json(`${at}/replay`);
+        is('Meaning', await ask(at, { question: 'meaning' }));
+        is('Report', await ask(at, { question: 'report' }));
+        const replay = await ask(at, { question: 'replay' });
         // Long ones say nothing that short ones do not.
         if (replay) is('Replay', { ...replay, lines: replay.lines.map((line: unknown[]) => line.slice(0, 3)) });
-        if (allocations > 0) is('Allocation', await json(`${at}/allocation?id=0`));
-        is(`Pick<Live, 'moment' | 'counters'>`, await head(`${at}/live?moment=0`));
-        is(`Pick<Layout, 'moment' | 'counters'>`, await head(`${at}/layout?moment=0`));
-        is(`Pick<Picture, 'low' | 'high'>`, await head(`${at}/picture?${WINDOW}`));
-        is(`Pick<Regions, 'names'>`, await head(`${at}/regions`));
-        is(`Pick<Segments, 'pools'>`, await head(`${at}/segments`));
-        const search = { method: 'POST', headers: { 'content-type': 'application/json' }, body: NOTHING };
-        is(`Pick<Found, 'count' | 'bytes'>`, await head(`${at}/search`, search));
+        if (allocations > 0) is('Allocation', await ask(at, { question: 'allocation', id: 0 }));
+        is(`Pick<Live, 'moment' | 'counters'>`, await ask(at, { question: 'live', moment: 0 }));
+        is(`Pick<Layout, 'moment' | 'counters'>`, await ask(at, { question: 'layout', moment: 0 }));
+        is(`Pick<Picture, 'low' | 'high'>`, await ask(at, { question: 'picture', ...WINDOW }));
+        is(`Pick<Regions, 'names'>`, await ask(at, { question: 'regions' }));
+        is(`Pick<Segments, 'pools'>`, await ask(at, { question: 'segments' }));
+        is(`Pick<Found, 'count' | 'bytes'>`, await ask(at, { question: 'search', ...NOTHING }));
       }
     }
   } finally {

@@ -2,6 +2,7 @@ import { useEffect } from 'preact/hooks';
 import { shownPicture } from './draw/shown';
 import { Boundary } from './shell/boundary';
 import { DropTarget } from './shell/drop';
+import { Examples } from './shell/examples';
 import { Help } from './shell/help';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
@@ -30,6 +31,7 @@ function Nothing() {
       <p>
         Drop a snapshot here, or choose one with Open: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.
       </p>
+      <Examples />
     </div>
   );
 }

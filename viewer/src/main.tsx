@@ -2,8 +2,10 @@ import { render } from 'preact';
 import { App } from './app';
 import { watchForFaults } from './shell/boundary';
 import { followKeys } from './shell/keys';
-import { http } from './source/http';
-import { local } from './source/local';
+import type { Engine } from './source/engine';
+import { askedOf } from './source/questions';
+import { server } from './source/server';
+import { workers } from './source/worker';
 import { start } from './state/address';
 import { trouble } from './state/trouble';
 import { followTheme } from './style/theme';
@@ -14,14 +16,27 @@ import './style/timeline.css';
 import './style/overview.css';
 import './style/views.css';
 
+/** Who answers: the engine that a page carries, the one beside a page of a site, or the server of `vramscope view`. */
+async function engine(): Promise<Engine> {
+  if (globalThis.carried) return workers(globalThis.carried.parts, globalThis.carried.files);
+  const beside = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".wasm"]');
+  if (!beside) return server();
+  // Not every server of files knows what WebAssembly is called, which compiling it as a stream needs.
+  const code = await (await fetch(beside.href)).arrayBuffer();
+  return workers({ module: await WebAssembly.compile(code), script: 'worker.js' });
+}
+
 async function begin(): Promise<void> {
-  // A self-contained page carries its recording.
-  const carried = document.getElementById('recording');
   try {
-    await start(carried ? await local(carried.textContent) : http());
+    await start(askedOf(await engine()));
   } catch (e) {
     trouble.value = reason(e);
   }
+}
+
+/** A site is kept, so that it opens without a network, too. */
+function keepSite(): void {
+  if (document.querySelector('link[rel="manifest"]')) void navigator.serviceWorker?.register('offline.js');
 }
 
 watchForFaults();
@@ -29,3 +44,4 @@ followTheme();
 followKeys();
 render(<App />, document.getElementById('app')!);
 void begin();
+keepSite();

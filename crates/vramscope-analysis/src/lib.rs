@@ -6,6 +6,7 @@
 //!
 //! Sizes are bytes; positions in a recording are [`Moment`]s.
 
+mod beside;
 mod both;
 mod budget;
 mod cancel;
@@ -49,6 +50,7 @@ mod timeline;
 mod times;
 mod tree;
 
+pub use beside::at_once;
 pub use both::{Both, Side};
 pub use budget::{
     Budget, BudgetCheck, DeviceRecording, Growth, HighWater, Measured, Status, Unknown, Verdict,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::beside::at_once;
 use regex::Regex;
 use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
 
@@ -224,11 +225,8 @@ fn join<A, B: Send>(history: &History, a: impl FnOnce() -> A, b: impl FnOnce() -
     if history.device().events.len() < WORTH_A_THREAD {
         return (a(), b());
     }
-    std::thread::scope(|scope| {
-        let b = scope.spawn(b);
-        let a = a();
-        (a, b.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
+    let (b, a) = at_once(b, a);
+    (a, b)
 }
 
 impl EndState {

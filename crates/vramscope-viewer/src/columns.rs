@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::ViewError;
 
 /// An answer as it is sent.
-pub(crate) type Answer = Result<Vec<u8>, ViewError>;
+pub type Answer = Result<Vec<u8>, ViewError>;
 
 /// The columns of one answer.
 #[derive(Debug, Default)]
@@ -54,6 +54,13 @@ impl Columns {
     /// Adds a column of bytes or addresses. The page's numbers are exact up to 2^53.
     pub(crate) fn sizes(&mut self, values: impl IntoIterator<Item = u64>) -> F64s {
         self.f64(values.into_iter().map(|v| v as f64))
+    }
+
+    /// The answer whose head `made` makes, with the columns that it adds.
+    pub(crate) fn answer<H: Serialize>(made: impl FnOnce(&mut Self) -> H) -> Answer {
+        let mut columns = Self::default();
+        let head = made(&mut columns);
+        columns.behind(&head)
     }
 
     /// The bytes of an answer: `head`, and these columns behind it.

@@ -1,8 +1,5 @@
-//! Errors of the server, and the answers that they become.
+//! Why a question has no answer.
 
-use axum::Json;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use vramscope_analysis::ReplayError;
 use vramscope_trace::ReadError;
 
@@ -48,9 +45,6 @@ pub enum ViewError {
     /// The data of a page cannot be compressed.
     #[error("the page cannot be written: {0}")]
     Io(#[from] std::io::Error),
-    /// The thread that read a dropped file ended before it was done.
-    #[error("the work was stopped: {0}")]
-    Stopped(#[from] tokio::task::JoinError),
     /// The thread that answers has failed, by a fault of vramscope.
     #[error("the question could not be answered; that is a fault of vramscope, and other questions go on")]
     Failed,
@@ -60,23 +54,4 @@ pub enum ViewError {
     /// A dropped file stopped arriving, or came too slowly.
     #[error("the file stopped arriving, or came too slowly; drop it again")]
     Stalled,
-}
-
-impl IntoResponse for ViewError {
-    fn into_response(self) -> Response {
-        let status = match self {
-            Self::NoFile(_) | Self::NoDevice(_) => StatusCode::NOT_FOUND,
-            Self::Question(_) => StatusCode::BAD_REQUEST,
-            Self::Unreadable { .. } | Self::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Stalled => StatusCode::REQUEST_TIMEOUT,
-            Self::TooMuch
-            | Self::Json(_)
-            | Self::Io(_)
-            | Self::Stopped(_)
-            | Self::Failed
-            | Self::Unwanted => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        (status, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
-    }
 }

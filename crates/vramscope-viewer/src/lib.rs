@@ -15,30 +15,32 @@ mod columns;
 mod comparison;
 mod device;
 mod error;
-mod guard;
-mod library;
 mod names;
-mod open_file;
-mod packed;
+#[cfg(feature = "server")]
 mod page;
 mod picture;
 mod protocol;
 mod purposes;
+mod questions;
 mod recording;
 mod search;
+#[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "server")]
+mod seven;
 mod tables;
 mod tags;
 #[cfg(test)]
 mod typescript;
-mod upload;
 
+pub use columns::Answer;
 pub use error::ViewError;
-pub use library::Library;
-pub use open_file::OpenFile;
+#[cfg(feature = "server")]
 pub use page::self_contained;
-pub use server::Server;
-pub use upload::LARGEST_UPLOAD;
+pub use questions::{Pace, Question};
+pub use recording::OpenRecording;
+#[cfg(feature = "server")]
+pub use server::{LARGEST_UPLOAD, Library, OpenFile, Server};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use vramscope_analysis::Cancel;
-use vramscope_trace::formats::Recording;
+use vramscope_trace::formats::{self, Recording};
 
-use crate::ViewError;
-use crate::packed::pack;
-use crate::recording::OpenRecording;
+use crate::columns::{Columns, U8s};
+use crate::recording::facts;
+use crate::{ViewError, seven};
 
 /// A file of the page.
 struct Asset {
@@ -26,27 +26,38 @@ struct Asset {
 }
 
 /// Everything that the page is made of. `viewer/` builds it; its copy is committed so that cargo alone builds the command.
-const ASSETS: [Asset; 3] = [
-    Asset {
-        name: "index.html",
-        kind: "text/html; charset=utf-8",
-        bytes: include_bytes!("../page/index.html"),
-    },
-    Asset {
-        name: "viewer.js",
-        kind: "text/javascript; charset=utf-8",
-        bytes: include_bytes!("../page/viewer.js"),
-    },
-    Asset {
-        name: "viewer.css",
-        kind: "text/css; charset=utf-8",
-        bytes: include_bytes!("../page/viewer.css"),
-    },
-];
+const PAGE: Asset = Asset {
+    name: "index.html",
+    kind: "text/html; charset=utf-8",
+    bytes: include_bytes!("../page/index.html"),
+};
+const SCRIPT: Asset = Asset {
+    name: "viewer.js",
+    kind: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../page/viewer.js"),
+};
+const STYLE: Asset = Asset {
+    name: "viewer.css",
+    kind: "text/css; charset=utf-8",
+    bytes: include_bytes!("../page/viewer.css"),
+};
+// What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
+const ENGINE: Asset =
+    Asset { name: "engine.wasm", kind: "application/wasm", bytes: include_bytes!("../page/engine.wasm") };
+const WORKER: Asset = Asset {
+    name: "worker.js",
+    kind: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../page/worker.js"),
+};
+const UNPACKING: Asset = Asset {
+    name: "carried.js",
+    kind: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../page/carried.js"),
+};
 
 /// The answer that is the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {
-    let asset = ASSETS.iter().find(|a| a.name == name)?;
+    let asset = [PAGE, SCRIPT, STYLE].into_iter().find(|a| a.name == name)?;
     Some(([(header::CONTENT_TYPE, asset.kind)], asset.read()).into_response())
 }
 
@@ -60,30 +71,82 @@ impl Asset {
     }
 }
 
-/// One page with the recordings, each with its name, inside: it opens from disk, without a server and without a network.
+/// What is packed into a page besides its recordings.
+#[derive(Debug, Serialize)]
+struct Packed {
+    script: U8s,
+    style: U8s,
+    worker: U8s,
+    engine: U8s,
+}
+
+/// The recordings of a page.
+#[derive(Debug, Serialize)]
+struct Carried {
+    recordings: Vec<CarriedRecording>,
+}
+
+/// A recording: what is told of its file, which is packed anew, and its bytes, a pickle that is compressed with zstd.
+#[derive(Debug, Serialize)]
+struct CarriedRecording {
+    name: String,
+    format: &'static str,
+    facts: Vec<(&'static str, String)>,
+    bytes: U8s,
+}
+
+/// How hard recordings are compressed: those of fewer bytes than [`SHORT`] as far as it goes; others would take a minute for a tenth less.
+const LEVELS: [i32; 2] = [19, 3];
+const SHORT: usize = 4 << 20;
+
+/// One page with the recordings, each with its name, inside, and the engine that answers questions about them: it opens from disk,
+/// without a server and without a network.
 ///
-/// The recordings are one answer (`packed.rs`), deflated and written in base64, which no name in them can leave. The policy in the page
-/// names its own script and style by their hashes: no other is run, and nobody can be reached.
+/// Everything is text that no name can leave (`seven.rs`). The policy in the page names its own scripts and style by their hashes: no
+/// other is run but the worker's, which the page makes of its own parts, and nobody can be reached.
 ///
 /// # Errors
-/// Where an answer cannot be written out.
+/// Where a recording cannot be written out.
 pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, ViewError> {
-    let open = recordings.into_iter().filter_map(|(name, r)| OpenRecording::of(name, r, &Cancel::default()));
-    let open: Vec<_> = open.collect();
+    let [script, style, worker, engine, unpacking] =
+        [SCRIPT, STYLE, WORKER, ENGINE, UNPACKING].map(|asset| asset.read());
+    let packed = Columns::answer(|columns| Packed {
+        script: columns.u8(script.iter().copied()),
+        style: columns.u8(style.iter().copied()),
+        worker: columns.u8(worker.iter().copied()),
+        engine: columns.u8(engine.iter().copied()),
+    })?;
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
-    deflated.write_all(&pack(&open)?)?;
-    let data = STANDARD.encode(deflated.finish()?);
-    let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(&a.read()).into_owned());
-    let [script_hash, style_hash] = [&script, &style].map(|text| STANDARD.encode(Sha256::digest(text)));
-    // The script does not contain "</script", and the style not "</style": a test checks what is built.
+    deflated.write_all(&packed)?;
+    let packed = seven::text(&deflated.finish()?);
+
+    let mut columns = Columns::default();
+    let mut carried = Vec::new();
+    for (name, recording) in recordings {
+        let mut pickle = Vec::new();
+        formats::write_pickle(&recording.trace, &mut pickle)?;
+        let [short, long] = LEVELS;
+        let level = if pickle.len() < SHORT { short } else { long };
+        let bytes = columns.u8(zstd::encode_all(&pickle[..], level)?);
+        let (format, facts) = (recording.format.name(), facts(&recording));
+        carried.push(CarriedRecording { name, format, facts, bytes });
+    }
+    let carried = seven::text(&columns.behind(&Carried { recordings: carried })?);
+
+    let hash = |text: &[u8]| STANDARD.encode(Sha256::digest(text));
+    let [unpacking_hash, script_hash, style_hash] = [&unpacking, &script, &style].map(|text| hash(text));
+    let unpacking = String::from_utf8_lossy(&unpacking);
+    // The script does not contain "</script": a test checks what is built.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{script_hash}'; \
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         script-src 'sha256-{unpacking_hash}' 'sha256-{script_hash}' 'wasm-unsafe-eval'; worker-src blob:; \
          style-src 'sha256-{style_hash}'; img-src blob: data:; base-uri 'none'; form-action 'none'\">\n\
-         <title>vramscope</title>\n<style>{style}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
-         <script type=\"application/octet-stream\" id=\"recording\">{data}</script>\n\
-         <script type=\"module\">{script}</script>\n</body>\n</html>\n"
+         <title>vramscope</title>\n</head>\n<body>\n<div id=\"app\"></div>\n\
+         <script type=\"text/plain\" id=\"packed\">{packed}</script>\n\
+         <script type=\"text/plain\" id=\"recordings\">{carried}</script>\n\
+         <script>{unpacking}</script>\n</body>\n</html>\n"
     ))
 }
 
@@ -93,9 +156,8 @@ mod tests {
 
     #[test]
     fn the_built_page_can_stand_inside_of_a_page() {
-        let [_, script, style] = ASSETS.map(|a| String::from_utf8_lossy(a.bytes).to_ascii_lowercase());
-        assert!(script.len() > 10_000, "viewer/ was not built");
-        assert!(!script.contains("</script") && !script.contains("<!--"));
-        assert!(!style.contains("</style"));
+        let unpacking = String::from_utf8_lossy(UNPACKING.bytes).to_ascii_lowercase();
+        assert!(SCRIPT.bytes.len() > 10_000 && unpacking.len() > 500, "viewer/ was not built");
+        assert!(!unpacking.contains("</script") && !unpacking.contains("<!--"));
     }
 }

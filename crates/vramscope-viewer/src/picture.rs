@@ -46,7 +46,7 @@ impl TryFrom<WindowQuery> for Window {
             height: q.height,
             low: q.low,
             high: q.high,
-            fit_reserved: q.fit_reserved != 0,
+            fit_reserved: q.fit_reserved,
         })
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Recorder, ReplayOptions, Summary, Timeline,
+    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Recorder, ReplayOptions, Summary,
+    Timeline, at_once,
 };
 use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, count, findings};
 use vramscope_trace::formats::{Compression, Format, Recording};
@@ -18,26 +19,12 @@ use crate::tags::TagsOfDevice;
 
 /// A recording made ready for questions.
 #[derive(Debug)]
-pub(crate) struct OpenRecording {
+pub struct OpenRecording {
     name: String,
     pub(crate) recording: Recording,
     /// Whose code each frame is.
     pub(crate) frames: Frames,
     pub(crate) devices: Vec<OpenDevice>,
-}
-
-/// Runs both at the same time, the first on a thread of its own. Where the system has no thread to give, one after the other.
-fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send + Sync + Copy, second: impl FnOnce() -> B) -> (A, B) {
-    std::thread::scope(|scope| {
-        let other = std::thread::Builder::new().spawn_scoped(scope, first);
-        let second = second();
-        let first = match other.map(|other| other.join()) {
-            Ok(Ok(first)) => first,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(_) => first(),
-        };
-        (first, second)
-    })
 }
 
 /// In recordings of more events it is found out only when the page asks for it what allocations are for: the first picture does not
@@ -47,7 +34,7 @@ const AT_ONCE: usize = 1 << 18;
 impl OpenRecording {
     /// Makes it ready: the history, the lifetimes and the tags of each device; whose code the frames are is found out meanwhile.
     /// `None` where the file was closed before it was ready.
-    pub(crate) fn of(name: String, recording: Recording, closed: &Cancel) -> Option<Self> {
+    pub fn of(name: String, recording: Recording, closed: &Cancel) -> Option<Self> {
         let trace = &recording.trace;
         let was_used = |&position: &usize| trace.devices[position].was_used();
         let devices = || {
@@ -64,7 +51,14 @@ impl OpenRecording {
         Some(Self { frames, devices: devices?, name, recording })
     }
 
-    /// What the page asks for first: facts about the file, and the peaks of its devices.
+    /// What the page asks for first, as JSON: facts about the file, and the peaks of its devices.
+    ///
+    /// # Errors
+    /// Where it cannot be written as JSON.
+    pub fn overview_json(&self) -> Result<Vec<u8>, ViewError> {
+        Ok(serde_json::to_vec(&self.overview())?)
+    }
+
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
         let recorder = Recorder::of(&self.recording);
@@ -149,7 +143,7 @@ fn first_device(mut json: serde_json::Value) -> serde_json::Value {
 }
 
 /// Facts about the file: their names and values.
-fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let facts = Facts::of(&recording.trace);
     let (format, compression) = (recording.format, recording.compression);
     let mut out = vec![("Format", format.to_string())];

@@ -5,19 +5,17 @@ use vramscope_testing::{committed, typescript};
 use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
-use crate::packed::{
-    Packed, PackedAllocations, PackedComparison, PackedDevice, PackedEvents, PackedFile, PackedRanges,
-};
 use crate::protocol::{
     Allocation, Axis, Band, Bands, ByKind, ByteKind, Comparison, Device, Events, Found, Held, Items, Layout,
     LayoutBlocks, LayoutSegments, Live, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture,
     PoolPeaks, Purpose, Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery,
     Steps, Tags, Trust, WhatChanged, WindowQuery,
 };
+use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
-const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol and src/packed.rs and the tables in
-// src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
+const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
+// and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice } from './report';
 
@@ -60,6 +58,7 @@ fn the_page_reads_what_is_answered() {
         declared::<Tags>(),
         declared::<Purpose>(),
         declared::<Names<'_>>(),
+        declared::<Question>(),
         declared::<WindowQuery>(),
         declared::<ByteKind>(),
         declared::<Axis>(),
@@ -86,13 +85,6 @@ fn the_page_reads_what_is_answered() {
         declared::<Comparison>(),
         declared::<WhatChanged>(),
         declared::<Held>(),
-        declared::<Packed<'_>>(),
-        declared::<PackedComparison>(),
-        declared::<PackedFile<'_>>(),
-        declared::<PackedDevice<'_>>(),
-        declared::<PackedAllocations>(),
-        declared::<PackedEvents>(),
-        declared::<PackedRanges>(),
     ];
     committed("viewer/src/source/generated/view.ts", &parts.concat());
 }

@@ -2,7 +2,7 @@
 
 import { choose, closeShown } from '../state/open';
 import { device, file } from '../state/place';
-import { current, recording, recordings, source } from '../state/recordings';
+import { current, recording, recordings } from '../state/recordings';
 import { baseName } from '../text/path';
 import { bytes, deviceName } from '../text/units';
 
@@ -44,7 +44,7 @@ export function Chooser() {
 }
 
 export function CloseButton() {
-  if (!recording.value || !source.close) return null;
+  if (!recording.value) return null;
   return (
     <button
       type="button"

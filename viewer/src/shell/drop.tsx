@@ -8,17 +8,13 @@ import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 const dragged = signal(false);
-/** The name of the file that the server is reading; null: none. */
-const opening = signal<string | null>(null);
+/** The file that is being read, and how many bytes of it were; null: none. */
+const opening = signal<{ file: File; bytes: number } | null>(null);
 
-const CANNOT_OPEN = 'This page holds its own recording and cannot read others. Run "vramscope view FILE" to open a file.';
-
-async function open(files: FileList | null | undefined): Promise<void> {
-  if (!files || files.length === 0) return;
-  if (!source?.open) {
-    trouble.value = CANNOT_OPEN;
-    return;
-  }
+/** Opens files, one after the other, and shows the last that is a recording. */
+export async function openFiles(files: Iterable<File> | null | undefined): Promise<void> {
+  // Files may come before the page knows who answers.
+  if (!files || !source) return;
   const failures: string[] = [];
   const tried = <T,>(promise: Promise<T>): Promise<T | null> =>
     promise.catch((e: unknown) => {
@@ -27,8 +23,9 @@ async function open(files: FileList | null | undefined): Promise<void> {
     });
   let last: number | null = null;
   for (const file of files) {
-    opening.value = file.name;
-    last = (await tried(source.open(file))) ?? last;
+    const read = (bytes: number) => (opening.value = { file, bytes });
+    read(0);
+    last = (await tried(source.open(file, read))) ?? last;
   }
   const all = last === null ? null : await tried(source.recordings());
   batch(() => {
@@ -67,7 +64,7 @@ export function DropTarget() {
         if (!carriesFiles(e)) return;
         e.preventDefault();
         dragged.value = false;
-        void open(e.dataTransfer?.files);
+        void openFiles(e.dataTransfer?.files);
       },
       { signal },
     );
@@ -75,9 +72,11 @@ export function DropTarget() {
   }, []);
 
   if (opening.value !== null) {
+    const { file, bytes } = opening.value;
     return (
       <div class="drop" role="status">
-        <p>Reading {opening.value}</p>
+        <p>Reading {file.name}</p>
+        {bytes > 0 && <progress value={bytes} max={file.size} aria-label="How much is read" />}
       </div>
     );
   }
@@ -85,15 +84,14 @@ export function DropTarget() {
   const opens = recording.value ? 'Drop a snapshot to open it beside the others' : 'Drop a snapshot to open it';
   return (
     <div class="drop">
-      <p>{source?.open ? opens : CANNOT_OPEN}</p>
+      <p>{opens}</p>
     </div>
   );
 }
 
 export function OpenButton() {
   const input = useRef<HTMLInputElement>(null);
-  // The source is set before the recordings are read.
-  if (!recordings.value || !source.open) return null;
+  if (!recordings.value) return null;
   return (
     <>
       <button type="button" class="button" onClick={() => input.current?.click()}>
@@ -107,7 +105,7 @@ export function OpenButton() {
         aria-label="Open a snapshot"
         onChange={(e) => {
           const chosen = e.currentTarget;
-          void open(chosen.files).then(() => (chosen.value = ''));
+          void openFiles(chosen.files).then(() => (chosen.value = ''));
         }}
       />
     </>

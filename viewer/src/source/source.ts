@@ -1,5 +1,4 @@
-// What the page can ask of a recording. Two things answer: the local server (http.ts), and the data inside a
-// self-contained page (local.ts). Most types are those of the answers themselves, written from Rust (generated/); here stand
+// What the page knows of recordings. Most types are those of the answers themselves, written from Rust (generated/); here stand
 // those in which the page has put texts in the places of their positions.
 //
 // An event is numbered from 0. A moment is a position between events: moment 0 lies before the first event, moment n after
@@ -8,26 +7,7 @@
 
 import type { Spans } from '../numbers/spans';
 import type * as sent from './generated/view';
-import type {
-  Allocation,
-  Bands,
-  ByKind,
-  ByteKind,
-  CATEGORIES,
-  CODES,
-  Comparison,
-  Events,
-  Found,
-  Layout,
-  Live,
-  Query,
-  Regions,
-  Replay,
-  Report,
-  Segments,
-  Span,
-  Window,
-} from './generated/view';
+import type { ByKind, ByteKind, CATEGORIES, CODES, Window } from './generated/view';
 
 export * from './generated/view';
 
@@ -89,38 +69,3 @@ export interface Names {
 
 /** A picture together with the window that was asked for. */
 export type Picture = sent.Picture & { window: Window };
-
-/** A device by the positions of its file and its own. */
-export interface DeviceAt {
-  file: number;
-  device: number;
-}
-
-/**
- * Where answers come from. `file` and `device` are positions in `recordings()` and in its `devices`. What may take seconds
- * ends, on the server too, when its signal says that the answer is no longer wanted; it fails then.
- */
-export interface Source {
-  /** Resolves when every file is read. Null stands where a file was closed. */
-  recordings(): Promise<(Recording | null)[]>;
-  names(file: number): Promise<Names>;
-  picture(file: number, device: number, window: Window, unwanted?: AbortSignal): Promise<Picture>;
-  bands(file: number, device: number, span: Span, unwanted?: AbortSignal): Promise<Bands>;
-  /** What memory is for, of a device whose purposes are null: it is found out now. */
-  meaning(file: number, device: number): Promise<Meaning>;
-  live(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Live>;
-  layout(file: number, device: number, moment: number, unwanted?: AbortSignal): Promise<Layout>;
-  events(file: number, device: number, first: number, count: number): Promise<Events>;
-  allocation(file: number, device: number, id: number): Promise<Allocation>;
-  search(file: number, device: number, query: Query, unwanted?: AbortSignal): Promise<Found>;
-  regions(file: number, device: number): Promise<Regions>;
-  segments(file: number, device: number): Promise<Segments>;
-  report(file: number, device: number, unwanted?: AbortSignal): Promise<Report>;
-  replay(file: number, device: number, unwanted?: AbortSignal): Promise<Replay>;
-  /** What changed from a device to another, at their peaks. */
-  comparison(a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal): Promise<Comparison>;
-  /** Adds a file from the disk; gives its position. Null where this source cannot (the self-contained page). */
-  open: ((file: File) => Promise<number>) | null;
-  /** Closes a file, so that its memory is free. Null where this source cannot. */
-  close: ((file: number) => Promise<void>) | null;
-}

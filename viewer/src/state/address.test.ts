@@ -1,5 +1,6 @@
 import { beforeEach, expect, test, vi } from 'vitest';
-import type { Device, Recording, Source } from '../source/source';
+import type { Source } from '../source/questions';
+import type { Device, Recording } from '../source/source';
 
 const device = {
   events: 100,

@@ -1,7 +1,7 @@
 // The page's address follows what is shown, and what is shown follows the address when it is edited or the user goes back.
 
 import { batch, effect } from '@preact/signals';
-import type { Source } from '../source/source';
+import type { Source } from '../source/questions';
 import { reason } from '../text/reason';
 import { readAll, writtenAll } from './kept';
 import { clampToRecordings } from './open';

@@ -32,7 +32,7 @@ export async function closeShown(): Promise<void> {
   if (closed === closing) return;
   closing = closed;
   try {
-    await source.close?.(closed);
+    await source.close(closed);
     forgetFile(closed);
   } catch (e) {
     // Another page may have closed it.

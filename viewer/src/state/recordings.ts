@@ -1,7 +1,8 @@
 // What is open, and who answers questions about it.
 
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
-import type { Device, Names, Recording, Source } from '../source/source';
+import type { Source } from '../source/questions';
+import type { Device, Names, Recording } from '../source/source';
 import { device, file, scope } from './place';
 
 /** Where answers come from; set once, before the page is drawn. */

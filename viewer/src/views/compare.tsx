@@ -68,8 +68,7 @@ export function CompareView() {
     return (
       <Empty title="There is nothing to compare with yet.">
         <p>
-          Give two recordings, as in <code>vramscope view before.pickle after.pickle</code>
-          {source.open ? ', or drop a second one onto this page' : ''}.
+          Give two recordings, as in <code>vramscope view before.pickle after.pickle</code>, or drop a second one onto this page.
         </p>
       </Empty>
     );

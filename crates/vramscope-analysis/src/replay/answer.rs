@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::beside::beside;
 use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, Trace};
 
@@ -128,8 +129,7 @@ impl DeviceReplay {
         let history = History::under(Policy::recorded_by(trace, release), trace, position);
         // Packing follows no allocator's rules, so that it need not wait for a replay.
         std::thread::scope(|scope| {
-            let packing = scope.spawn(|| pack_history(&history, &options.cancel));
-            let packing = || packing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let packing = beside(scope, || pack_history(&history, &options.cancel));
             Self::of_history(&history, frames, options, packing, done)
         })
     }

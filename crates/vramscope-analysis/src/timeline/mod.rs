@@ -8,6 +8,7 @@ mod picture;
 
 use std::sync::{Arc, OnceLock};
 
+use crate::beside::beside;
 pub use bands::{Bands, Span};
 pub use picture::{NO_COLUMN, Picture};
 use vramscope_trace::Events;
@@ -149,7 +150,7 @@ impl Timeline {
         let moments = history.device().events.len() + 1;
         // What lives when on one core, how much on another.
         let (counters, (allocated, reserved, clock)) = std::thread::scope(|scope| {
-            let lifetimes = scope.spawn(|| {
+            let lifetimes = beside(scope, || {
                 let allocations = (0u32..).zip(&history.allocations);
                 let ranges = (0u32..).zip(&history.reserved);
                 let allocated = Lifetimes::of(allocations.map(|(id, a)| (id, a.from, a.freed)), moments);
@@ -166,11 +167,10 @@ impl Timeline {
                 }
             }
             let [requested, allocated, active, reserved] = columns;
-            let first = scope.spawn(|| [requested, allocated].map(RangeMax::new));
+            let first = beside(scope, || [requested, allocated].map(RangeMax::new));
             let [third, fourth] = [active, reserved].map(RangeMax::new);
-            let [first, second] = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let lifetimes = lifetimes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ([first, second, third, fourth], lifetimes)
+            let [first, second] = first();
+            ([first, second, third, fourth], lifetimes())
         });
         Self { history, counters, active: OnceLock::new(), allocated, reserved, clock }
     }

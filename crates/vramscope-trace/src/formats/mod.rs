@@ -4,6 +4,8 @@ mod ahead;
 mod assembler;
 mod compression;
 mod format;
+#[cfg(all(feature = "ruzstd", any(test, not(feature = "zstd"))))]
+mod frames;
 mod json;
 mod keys;
 pub mod log;

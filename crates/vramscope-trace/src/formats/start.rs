@@ -116,6 +116,15 @@ pub(super) fn other_file(start: &[u8]) -> ReadError {
         s if s.starts_with(b"SQLite format 3") => ("an SQLite database".to_owned(), DUMP),
         // A profile begins with the kinds of its values, which are short messages of protobuf.
         [b'\n', 1..=8, 8, ..] => ("a profile for pprof".to_owned(), EXPORTED),
+        // What a page carries is not printable.
+        s if s.starts_with(b"<!doctype html>")
+            && s.windows(PAGE_TITLE.len()).any(|part| part == PAGE_TITLE) =>
+        {
+            (
+                "a page of `vramscope view --html`".to_owned(),
+                "open it in a browser, or give the recording that it was made from",
+            )
+        }
         s if s.starts_with(b"PAR1") => ("a table of `vramscope export`".to_owned(), EXPORTED),
         s => match text_start(s) {
             Some(text) => match own_text(s) {
@@ -135,6 +144,9 @@ pub(super) fn other_file(start: &[u8]) -> ReadError {
     ReadError::OtherFile { what, remedy }
 }
 
+/// Stands in every page of `vramscope view`.
+const PAGE_TITLE: &[u8] = b"<title>vramscope";
+
 const DUMP: &str = "give the file that `torch.cuda.memory._dump_snapshot` wrote";
 const ANSWERED: &str = "it is an answer already: give the recording that it was made from";
 const EXPORTED: &str = "give the recording that it was made from";
@@ -148,10 +160,6 @@ fn own_text(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let has = |part: &str| text.contains(part);
     Some(match line {
         _ if line.starts_with("device,") && has("event") => ("a table of `vramscope export`", EXPORTED),
-        _ if line.starts_with("<!doctype html>") && has("<title>vramscope") => (
-            "a page of `vramscope view --html`",
-            "open it in a browser, or give the recording that it was made from",
-        ),
         _ if line.starts_with("<?xml") && has("<testsuites name=\"vramscope") => {
             ("the verdicts of `vramscope check --junit`", ANSWERED)
         }

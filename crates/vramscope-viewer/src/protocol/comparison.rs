@@ -1,13 +1,6 @@
 //! What changed between two recordings.
 
-use serde::{Deserialize, Serialize};
-
-/// The device that is compared with, by its position in the list of recordings.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) struct OtherDevice {
-    pub(crate) other_file: usize,
-    pub(crate) other_device: usize,
-}
+use serde::Serialize;
 
 /// What changed from one recording to another at the peaks of their allocated bytes, in the words of `vramscope diff`.
 #[derive(Debug, Clone, Serialize)]

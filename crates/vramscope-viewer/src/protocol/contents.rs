@@ -118,7 +118,7 @@ pub(crate) struct Allocation {
 /// A search: it finds the allocations that match every member that is not null.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Query"))]
-pub(crate) struct SearchQuery {
+pub struct SearchQuery {
     pub(crate) stacks: Option<Vec<u32>>,
     pub(crate) tags: Option<Vec<u32>>,
     /// Positions in the device's `purposes`.

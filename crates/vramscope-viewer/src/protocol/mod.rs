@@ -13,7 +13,7 @@ mod findings;
 mod recording;
 mod timeline;
 
-pub(crate) use comparison::{Comparison, Held, OtherDevice, WhatChanged};
+pub(crate) use comparison::{Comparison, Held, WhatChanged};
 pub(crate) use contents::{
     Allocation, Events, Found, Layout, LayoutBlocks, LayoutSegments, Live, PoolPeaks, Regions, SearchQuery,
     Segments,

@@ -8,7 +8,7 @@ use crate::protocol::recording::ByKind;
 /// What part of the timeline is drawn, and how large.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Window"))]
-pub(crate) struct WindowQuery {
+pub struct WindowQuery {
     pub(crate) stacked: ByteKind,
     pub(crate) axis: Axis,
     /// The left and the right end on the axis.
@@ -20,9 +20,8 @@ pub(crate) struct WindowQuery {
     /// Bytes at the bottom and at the top; where the top is null, the picture is fitted to what is there.
     pub(crate) low: f64,
     pub(crate) high: Option<f64>,
-    /// Where `high` is null: whether room is left for reserved bytes, too. 1 is yes in the question.
-    #[cfg_attr(test, ts(type = "boolean"))]
-    pub(crate) fit_reserved: u8,
+    /// Where `high` is null: whether room is left for reserved bytes, too.
+    pub(crate) fit_reserved: bool,
 }
 
 /// A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
@@ -93,7 +92,7 @@ pub(crate) struct Items {
 /// What part of the axis is drawn, in how many pixel columns.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Span"))]
-pub(crate) struct SpanQuery {
+pub struct SpanQuery {
     pub(crate) axis: Axis,
     pub(crate) from: f64,
     pub(crate) to: f64,

@@ -25,17 +25,16 @@ fn sum(answer: &[u8], member: &Value) -> f64 {
 fn the_peak_is_that_of_the_report() {
     let recordings: Value = serde_json::from_slice(&server().get("api/recordings").body).unwrap();
     for file in 0..2 {
-        let answer: Value =
-            serde_json::from_slice(&server().get(&format!("api/{file}/0/report")).body).unwrap();
+        let answer = head(&server().question(file, 0, &json!({"question": "report"})).body);
         let report = &answer["device"];
         let device = &recordings[file]["devices"][0];
         for kind in ["requested", "allocated", "active", "reserved"] {
             assert_eq!(device["peaks"][kind]["bytes"], report[format!("peak_{kind}_bytes")], "{kind}");
         }
         let peak = device["peaks"]["allocated"]["moment"].as_u64().unwrap();
-        let live = server().get(&format!("api/{file}/0/live?moment={peak}")).body;
+        let live = server().question(file, 0, &json!({"question": "live", "moment": peak})).body;
         assert_eq!(sum(&live, &head(&live)["bytes"]), report["peak_allocated_bytes"].as_f64().unwrap());
-        let layout = server().get(&format!("api/{file}/0/layout?moment={peak}")).body;
+        let layout = server().question(file, 0, &json!({"question": "layout", "moment": peak})).body;
         let told = head(&layout);
         let counters = &told["counters"];
         assert_eq!(Some(sum(&layout, &told["segments"]["bytes"])), counters["reserved"].as_f64());
@@ -46,7 +45,7 @@ fn the_peak_is_that_of_the_report() {
 #[test]
 fn steps_are_those_of_the_report() {
     let recordings: Value = serde_json::from_slice(&server().get("api/recordings").body).unwrap();
-    let report: Value = serde_json::from_slice(&server().get("api/0/0/report").body).unwrap();
+    let report = head(&server().question(0, 0, &json!({"question": "report"})).body);
     let told = &report["device"]["steps"];
     let each = told["steps"].as_array().unwrap();
     let column = |key: &str| each.iter().map(|step| step[key].clone()).collect::<Value>();
@@ -67,7 +66,7 @@ fn steps_are_those_of_the_report() {
     assert_eq!((&steps["highest"], &steps["typical"], &steps["unusual"]), (&json!(1), &json!(1), &json!([])));
 
     // What a page asks that was told no purposes.
-    let meaning: Value = serde_json::from_slice(&server().get("api/0/0/meaning").body).unwrap();
+    let meaning = head(&server().question(0, 0, &json!({"question": "meaning"})).body);
     assert_eq!((&meaning["steps"], &meaning["purposes"]), (steps, &recordings[0]["devices"][0]["purposes"]));
     // Where nothing repeats there are none.
     assert_eq!(recordings[1]["devices"][0]["steps"], Value::Null);
@@ -75,7 +74,7 @@ fn steps_are_those_of_the_report() {
 
 #[test]
 fn a_replay_brings_its_lines() {
-    let replay: Value = serde_json::from_slice(&server().get("api/1/0/replay").body).unwrap();
+    let replay = head(&server().question(1, 0, &json!({"question": "replay"})).body);
     let (rows, lines) =
         (replay["device"]["what_if"].as_array().unwrap(), replay["lines"].as_array().unwrap());
     assert_eq!(rows.len(), lines.len());
@@ -98,8 +97,8 @@ fn long_names_are_sent_once() {
         .collect();
     let snapshot = json!({"segments": [], "device_traces": [events]}).to_string();
     let opened = server().ask("POST", &server().path("api/open?name=long"), &[], snapshot.as_bytes());
-    let file = &serde_json::from_slice::<Value>(&opened.body).unwrap()["file"];
-    let names = server().get(&format!("api/{file}/names")).body;
+    let file = serde_json::from_slice::<Value>(&opened.body).unwrap()["file"].as_u64().unwrap();
+    let names = server().question(file as usize, 0, &json!({"question": "names"})).body;
     // Once as recorded, and once cut for a line.
     assert!((LONG..2 * LONG).contains(&names.len()), "{} bytes", names.len());
     let recordings = server().get("api/recordings").text();
@@ -109,10 +108,8 @@ fn long_names_are_sent_once() {
 #[test]
 fn a_search_may_name_every_stack_of_a_long_recording() {
     let stacks: Vec<u32> = (0..600_000).collect();
-    let query =
-        json!({"stacks": stacks, "tags": null, "address": null, "min": null, "max": null}).to_string();
-    let headers = ["content-type: application/json"];
-    let reply = server().ask("POST", &server().path("api/0/0/search"), &headers, query.as_bytes());
+    let question = json!({"question": "search", "stacks": stacks, "tags": null, "address": null, "min": null, "max": null});
+    let reply = server().question(0, 0, &question);
     assert_eq!(reply.status, 200, "{}", reply.text());
     assert!(head(&reply.body)["count"].as_u64().unwrap() > 100);
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use vramscope_viewer::{Library, Server};
 
 use crate::{Address, example};
@@ -103,8 +103,15 @@ fn files_that_stop_arriving_keep_no_question_waiting() {
         stream.write_all(head.as_bytes()).unwrap();
         stalled.push(stream);
     }
-    for question in ["", "api/recordings", "api/0/names", "api/0/0/report", "api/0/0/live?moment=5"] {
-        assert_eq!(server.get(question).status, 200, "{question}");
+    for path in ["", "api/recordings"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    for question in [
+        json!({"question": "names"}),
+        json!({"question": "report"}),
+        json!({"question": "live", "moment": 5}),
+    ] {
+        assert_eq!(server.question(0, 0, &question).status, 200, "{question}");
     }
 }
 
@@ -117,8 +124,9 @@ fn a_file_that_is_closed_is_gone_and_the_others_keep_their_positions() {
     assert_eq!(server.ask("POST", &server.path("api/0/close"), &[], b"").status, 204);
     assert_eq!(server.ask("POST", &server.path("api/0/close"), &[], b"").status, 404);
     assert_eq!(server.ask("POST", &server.path("api/7/close"), &[], b"").status, 404);
-    assert_eq!(server.get("api/0/names").status, 404);
-    assert_eq!(server.get("api/1/names").status, 200);
+    let names = json!({"question": "names"});
+    assert_eq!(server.question(0, 0, &names).status, 404);
+    assert_eq!(server.question(1, 0, &names).status, 200);
     let all: Vec<Value> = serde_json::from_slice(&server.get("api/recordings").body).unwrap();
     assert_eq!((all.len(), &all[0], &all[1]["name"]), (2, &Value::Null, &Value::from("second")));
     assert_eq!(server.ask("POST", &path, &[], &file).text(), r#"{"file":2}"#);

@@ -10,6 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
 use vramscope_trace::formats;
 use vramscope_viewer::{Library, OpenFile, Server};
 
@@ -70,6 +71,12 @@ impl Address {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
         Reply::of(&answer)
+    }
+
+    /// Asks about a device, or where that does not matter, about its file.
+    fn question(&self, file: usize, device: usize, question: &Value) -> Reply {
+        let path = self.path(&format!("api/{file}/{device}/ask"));
+        self.ask("POST", &path, &[], question.to_string().as_bytes())
     }
 
     fn get(&self, question: &str) -> Reply {

@@ -1,5 +1,5 @@
-// Written by the tests of crates/vramscope-viewer from the structs in src/protocol and src/packed.rs and the tables in
-// src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
+// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
+// and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice } from './report';
 
@@ -259,6 +259,53 @@ export type Names = {
 };
 
 /**
+ * What the page asks of one device of a file.
+ */
+export type Question = {
+  "question": "names"
+} | {
+  "question": "picture"
+} & Window | {
+  "question": "bands"
+} & Span | {
+  "question": "meaning"
+} | {
+  "question": "live";
+  /** The moment. */
+  moment: number;
+} | {
+  "question": "layout";
+  /** The moment. */
+  moment: number;
+} | {
+  "question": "events";
+  /** The number of the first. */
+  first: number;
+  /** How many. */
+  count: number;
+} | {
+  "question": "allocation";
+  /** Its number. */
+  id: number;
+} | {
+  "question": "search"
+} & Query | {
+  "question": "regions"
+} | {
+  "question": "segments"
+} | {
+  "question": "report"
+} | {
+  "question": "replay"
+} | {
+  "question": "comparison";
+  /** The position of the other file. */
+  other_file: number;
+  /** The position of the device in it. */
+  other_device: number;
+};
+
+/**
  * What part of the timeline is drawn, and how large.
  */
 export type Window = {
@@ -273,7 +320,7 @@ export type Window = {
   /** Bytes at the bottom and at the top; where the top is null, the picture is fitted to what is there. */
   low: number;
   high: number | null;
-  /** Where `high` is null: whether room is left for reserved bytes, too. 1 is yes in the question. */
+  /** Where `high` is null: whether room is left for reserved bytes, too. */
   fit_reserved: boolean;
 };
 
@@ -637,110 +684,4 @@ export type Held = {
   name: string;
   a: number;
   b: number;
-};
-
-/**
- * What a self-contained page carries.
- */
-export type Packed = {
-  recordings: Array<Recording>;
-  files: Array<PackedFile>;
-  comparisons: Array<PackedComparison>;
-};
-
-/**
- * What changed from one device to another; each is the position of its file and its own.
- */
-export type PackedComparison = {
-  a: [number, number];
-  b: [number, number];
-  comparison: Comparison;
-};
-
-/**
- * The names and devices of a file.
- */
-export type PackedFile = {
-  names: Names;
-  devices: Array<PackedDevice>;
-};
-
-/**
- * One device, packed.
- */
-export type PackedDevice = {
-  report: Report;
-  /** Null where the recording cannot be replayed. */
-  replay: Replay | null;
-  pools: Array<PoolPeaks>;
-  regions: Regions;
-  allocations: PackedAllocations;
-  events: PackedEvents;
-  ranges: PackedRanges;
-};
-
-/**
- * Every allocation. Columns are of variable-length numbers where nothing else is said.
- */
-export type PackedAllocations = {
-  /** Each address once, as signed differences. */
-  addresses: U8s;
-  /** The address of each allocation: a position in `addresses`. */
-  address: U8s;
-  requested: U8s;
-  /** Signed numbers: the bytes of the block less those of the request rounded up to 512 bytes. */
-  beyond: U8s;
-  /** First moments, as signed differences. */
-  from: U8s;
-  /** When each was freed, in moments after `from`: 0 is never, 1 the same moment. */
-  freed: U8s;
-  /** When its memory was available again, in moments after `freed`, likewise. */
-  to: U8s;
-  /** 0 is none, other numbers are one more than that of the stack. */
-  stack: U8s;
-  tags: U8s;
-  /** A byte each. */
-  purpose: U8s;
-  /** A byte each: the position in `ORIGINS`, and 4 where the size is inferred. */
-  origin: U8s;
-};
-
-/**
- * Every event, without what its allocation tells.
- */
-export type PackedEvents = {
-  /** A byte each: the position in `ACTIONS`. */
-  action: U8s;
-  /** The allocation that it is about: 0 is none, 1 a new one, 2 the newest so far, 3 the one before that ... */
-  allocation: U8s;
-  /** Signed differences of microseconds since the Unix epoch; empty where not every event has a time. */
-  time: U8s;
-  /** Events that name another size than their allocation has: their numbers as signed differences, and the sizes in bytes. */
-  odd_event: U8s;
-  odd_bytes: U8s;
-  /** Stacks and tags of the events that free an allocation. */
-  free_stack: U8s;
-  free_tags: U8s;
-  /** The same and addresses and bytes of the events that are about no allocation. */
-  lone_address: U8s;
-  lone_bytes: U8s;
-  lone_stack: U8s;
-  lone_tags: U8s;
-};
-
-/**
- * Ranges of reserved memory.
- */
-export type PackedRanges = {
-  /** Addresses as signed differences. */
-  address: U8s;
-  bytes: U8s;
-  from: U8s;
-  /** When the range was given back, in moments after `from`: 0 is never. */
-  to: U8s;
-  tags: U8s;
-  /** A byte each: the position in `SEGMENT_KINDS`, and 4 where it is expandable. */
-  kind: U8s;
-  /** 0 is none. */
-  stack: U8s;
 };

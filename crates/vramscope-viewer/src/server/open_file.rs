@@ -12,17 +12,7 @@ use tokio::sync::oneshot;
 use vramscope_analysis::Cancel;
 use vramscope_trace::formats::Recording;
 
-use crate::ViewError;
-use crate::recording::OpenRecording;
-
-/// How long a question takes to answer. Slow questions wait for each other and never keep quick ones waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// Pictures, lists, lookups.
-    Quick,
-    /// Reports and replays of the whole.
-    Slow,
-}
+use crate::{OpenRecording, Pace, ViewError};
 
 /// How many threads answer questions of each pace.
 const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::open_file::OpenFile;
 use crate::ViewError;
-use crate::open_file::OpenFile;
 
 /// The open recordings. Files that were named when the command started are complete before the first answer; others
 /// may be dropped onto the page later.

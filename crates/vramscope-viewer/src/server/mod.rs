@@ -1,37 +1,37 @@
 //! The local server.
 
+mod guard;
+mod library;
+mod open_file;
+mod status;
+mod upload;
+
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::service::TowerToHyperService;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::Semaphore;
-use vramscope_analysis::{Both, Cancel};
 use vramscope_http::{Guard, Limits};
 
-use crate::ViewError;
-use crate::columns::{Answer, Columns};
-use crate::comparison::compare;
-use crate::device::OpenDevice;
-use crate::guard::guard;
-use crate::library::Library;
-use crate::open_file::{OpenFile, Pace};
-use crate::protocol::{OtherDevice, SearchQuery};
-use crate::recording::OpenRecording;
-use crate::{page, upload};
+use crate::page;
+use crate::{Pace, Question, ViewError};
+use guard::guard;
+pub use library::Library;
+pub use open_file::OpenFile;
+pub use upload::LARGEST_UPLOAD;
 
 /// A server on this machine alone, under an address with a secret.
 #[derive(Debug)]
@@ -132,33 +132,11 @@ impl FromRef<AppState> for Arc<Library> {
 const LONGEST_QUESTION: usize = 64 << 20;
 
 fn app(state: AppState, secret: &str, admits: Guard) -> Router {
-    let device = Router::new()
-        .route("/picture", of_device(|d, window, cancel| d.picture(window, cancel)))
-        .route("/bands", of_device(|d, span, cancel| d.bands(span, cancel)))
-        .route("/meaning", of_device(|d, _: NoParameters, _| json(&d.meaning())))
-        .route("/live", of_device(|d, at: AtMoment, _| d.live(at.moment)))
-        .route("/layout", of_device(|d, at: AtMoment, _| d.layout(at.moment)))
-        .route("/events", of_device(|d, some: SomeEvents, _| d.events(some.first, some.count)))
-        .route("/allocation", of_device(|d, one: OneAllocation, _| json(&d.allocation(one.id)?)))
-        .route(
-            "/regions",
-            of_device(|d, _: NoParameters, _| {
-                let mut columns = Columns::default();
-                let regions = d.regions(&mut columns);
-                columns.behind(&regions)
-            }),
-        )
-        .route("/segments", of_device(|d, _: NoParameters, _| d.segments()))
-        .route("/search", post(search).layer(DefaultBodyLimit::max(LONGEST_QUESTION)))
-        .route("/report", of_file(|file, device, cancel| json(&file.report(device, cancel)?)))
-        .route("/comparison", get(comparison))
-        .route("/replay", of_file(|file, device, cancel| json(&file.replay(device, cancel)?)));
     let api = Router::new()
         .route("/recordings", get(recordings))
         .route("/open", post(open))
-        .route("/{file}/names", get(names))
         .route("/{file}/close", post(close))
-        .nest("/{file}/{device}", device);
+        .route("/{file}/{device}/ask", post(ask).layer(DefaultBodyLimit::max(LONGEST_QUESTION)));
     let found = |name: &str| page::asset(name).ok_or(StatusCode::NOT_FOUND);
     Router::new()
         .route(&format!("/{secret}/"), get(async move || found("index.html")))
@@ -169,64 +147,25 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
 }
 
 #[derive(Deserialize)]
-struct NoParameters {}
-
-#[derive(Deserialize)]
-struct AtMoment {
-    moment: usize,
-}
-
-#[derive(Deserialize)]
-struct SomeEvents {
-    first: usize,
-    count: usize,
-}
-
-#[derive(Deserialize)]
-struct OneAllocation {
-    id: usize,
-}
-
-#[derive(Deserialize)]
 struct Name {
     name: String,
 }
 
-/// A route that answers a question about one device.
-fn of_device<Q: DeserializeOwned + Send + 'static>(
-    answer: fn(&OpenDevice, Q, &Cancel) -> Answer,
-) -> MethodRouter<AppState> {
-    get(
-        async move |State(library): State<Arc<Library>>,
-                    Path((file, device)): Path<(usize, usize)>,
-                    Query(question): Query<Q>| {
-            let file = library.file(file).await?;
-            file.ask(Pace::Quick, move |f, cancel| answer(f.device(device)?, question, cancel))
-                .await
-                .map(bytes)
-        },
-    )
-}
-
-/// A route that answers a slow question about one device, for which its whole file is needed.
-fn of_file(answer: fn(&OpenRecording, usize, &Cancel) -> Answer) -> MethodRouter<AppState> {
-    get(async move |State(library): State<Arc<Library>>, Path((file, device)): Path<(usize, usize)>| {
-        let file = library.file(file).await?;
-        file.ask(Pace::Slow, move |f, cancel| answer(f, device, cancel)).await.map(bytes)
-    })
-}
-
-/// What changed from a device to another, of whatever file.
-async fn comparison(
+/// Answers a question about one device.
+async fn ask(
     State(library): State<Arc<Library>>,
     Path((file, device)): Path<(usize, usize)>,
-    Query(OtherDevice { other_file, other_device }): Query<OtherDevice>,
+    question: Bytes,
 ) -> Result<Response, ViewError> {
-    let other = library.file(other_file).await?.recording().await?;
+    let question = Question::of_json(&question)?;
+    let other = match question.other_file() {
+        Some(other) => Some(library.file(other).await?.recording().await?),
+        None => None,
+    };
     let file = library.file(file).await?;
-    let compared =
-        file.ask(Pace::Slow, move |a, _| json(&compare(Both { a: (a, device), b: (&other, other_device) })?));
-    compared.await.map(bytes)
+    let answer =
+        file.ask(question.pace(), move |f, cancel| question.answer(f, device, other.as_deref(), cancel));
+    answer.await.map(bytes)
 }
 
 /// A list of what the page asks for first of each file; null stands for a file that was closed.
@@ -234,30 +173,11 @@ async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, Vie
     let mut all = Vec::new();
     for file in library.all().await {
         all.push(match file {
-            Some(file) => file.ask(Pace::Quick, |f, _| json(&f.overview())).await?,
+            Some(file) => file.ask(Pace::Quick, |f, _| f.overview_json()).await?,
             None => b"null".to_vec(),
         });
     }
     Ok(bytes([b"[", all.join(&b","[..]).as_slice(), b"]"].concat()))
-}
-
-async fn names(State(library): State<Arc<Library>>, Path(file): Path<usize>) -> Result<Response, ViewError> {
-    let file = library.file(file).await?;
-    let names = |f: &OpenRecording, _: &Cancel| {
-        let mut columns = Columns::default();
-        let names = f.names(&mut columns);
-        columns.behind(&names)
-    };
-    file.ask(Pace::Quick, names).await.map(bytes)
-}
-
-async fn search(
-    State(library): State<Arc<Library>>,
-    Path((file, device)): Path<(usize, usize)>,
-    Json(query): Json<SearchQuery>,
-) -> Result<Response, ViewError> {
-    let file = library.file(file).await?;
-    file.ask(Pace::Quick, move |f, cancel| f.device(device)?.search(query, cancel)).await.map(bytes)
 }
 
 async fn open(
@@ -292,10 +212,6 @@ fn bytes(answer: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response()
 }
 
-fn json(answer: &impl Serialize) -> Answer {
-    Ok(serde_json::to_vec(answer)?)
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -328,16 +244,21 @@ mod tests {
         library.add(OpenFile::open("empty".to_owned(), recording).unwrap());
         library.complete();
         let server = Server::bind(0).unwrap();
-        let (host, question) =
-            ((Ipv4Addr::LOCALHOST, server.port), format!("/{}/api/0/0/replay", server.secret));
-        let head = format!("GET {question} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n", server.port);
+        let host = (Ipv4Addr::LOCALHOST, server.port);
+        let question = r#"{"question":"replay"}"#;
+        let head = format!(
+            "POST /{}/api/0/0/ask HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-length: {}\r\n\r\n{question}",
+            server.secret,
+            server.port,
+            question.len()
+        );
         std::thread::spawn({
             let library = Arc::clone(&library);
             move || server.serve(library)
         });
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let file = runtime.block_on(library.file(0)).unwrap();
-        // NoParameters is answered: those who could answer wait for us.
+        // Nothing is answered: those who could answer wait for us.
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(std::sync::Mutex::new(wait));
         let busy: Vec<_> = (0..2)

@@ -38,7 +38,7 @@ pub(crate) async fn read(name: &str, length: Option<u64>, body: Body) -> Result<
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
     });
     let passed = pass_on(body, send, LARGEST_UPLOAD, PATIENCE).await;
-    let read = reading.await?;
+    let read = reading.await.map_err(|_| ViewError::Failed)?;
     passed?;
     let unreadable = |why| ViewError::Unreadable { name: name.to_owned(), why };
     read.map_err(unreadable)?.map_err(|e| unreadable(e.into()))

@@ -1,0 +1,60 @@
+//! Work on a second thread, where the system has one to give.
+
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, Scope, scope};
+
+use vramscope_basics::lock;
+
+/// Begins `work` on a thread of its own; what is returned waits for the result. Where the system has no thread to give, as in a
+/// browser, the work is done when it is waited for.
+pub(crate) fn beside<'scope, T: Send + 'scope, W: FnOnce() -> T + Send + 'scope>(
+    within: &'scope Scope<'scope, '_>,
+    work: W,
+) -> impl FnOnce() -> T {
+    let run = |work: &Mutex<Option<W>>| {
+        let work = lock(work).take();
+        work.map(|work| work())
+    };
+    let work = Arc::new(Mutex::new(Some(work)));
+    let taken = Arc::clone(&work);
+    let thread = Builder::new().spawn_scoped(within, move || run(&taken));
+    move || {
+        let done = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => run(&work),
+        };
+        #[expect(clippy::expect_used, reason = "where there is no thread, nobody has taken the work")]
+        done.expect("work is taken once")
+    }
+}
+
+/// Runs both at the same time, the first on a thread of its own; where there is none, one after the other.
+pub fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B) -> (A, B) {
+    scope(|within| {
+        let first = beside(within, first);
+        let second = second();
+        (first(), second)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn both_are_done_once() {
+        let mut counts = [0, 0];
+        let [a, b] = &mut counts;
+        assert_eq!(at_once(move || *a += 1, move || *b += 1), ((), ()));
+        assert_eq!(counts, [1, 1]);
+    }
+
+    #[test]
+    fn a_panic_goes_on_where_the_result_is_waited_for() {
+        let told = catch_unwind(|| at_once(|| panic!("told"), || ())).unwrap_err();
+        assert_eq!(told.downcast_ref::<&str>(), Some(&"told"));
+    }
+}

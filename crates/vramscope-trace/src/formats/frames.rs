@@ -1,0 +1,117 @@
+//! Zstandard without C, for machines that have no library of it: one frame after the other.
+
+use std::io::{self, BufRead, Read};
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// A stream of frames as what was compressed.
+pub(super) struct Frames<R> {
+    stream: R,
+    frame: FrameDecoder,
+    /// A frame has begun, and not all of it is out.
+    is_open: bool,
+}
+
+impl<R: BufRead> Frames<R> {
+    pub(super) fn new(stream: R) -> Self {
+        Self { stream, frame: FrameDecoder::new(), is_open: false }
+    }
+
+    /// Goes to the next frame that holds something; false at the end of the stream.
+    fn open(&mut self) -> io::Result<bool> {
+        while !self.stream.fill_buf()?.is_empty() {
+            match self.frame.reset(&mut self.stream) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let skipped = io::copy(&mut (&mut self.stream).take(length.into()), &mut io::sink())?;
+                    if skipped < u64::from(length) {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(e) => return Err(io::Error::other(e)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the frame says its content sums up to, where it says so, must be what came.
+    fn check(&self) -> io::Result<()> {
+        let (told, is) = (self.frame.get_checksum_from_data(), self.frame.get_calculated_checksum());
+        if told.is_some() && told != is {
+            return Err(io::Error::other("the checksum of a frame is wrong"));
+        }
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.is_open {
+                if !self.open()? {
+                    return Ok(0);
+                }
+                self.is_open = true;
+            }
+            while self.frame.can_collect() == 0 && !self.frame.is_finished() {
+                let some = BlockDecodingStrategy::UptoBlocks(1);
+                self.frame.decode_blocks(&mut self.stream, some).map_err(io::Error::other)?;
+            }
+            let n = self.frame.read(out)?;
+            if n > 0 || out.is_empty() {
+                return Ok(n);
+            }
+            self.check()?;
+            self.is_open = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        Frames::new(bytes).read_to_end(&mut out)?;
+        Ok(out)
+    }
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
+        encoder.include_checksum(true).unwrap();
+        io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Bytes that are neither random nor all alike.
+    fn some(length: usize) -> Vec<u8> {
+        (0..length).map(|i| (i * i / 7 % 251) as u8).collect()
+    }
+
+    #[test]
+    fn frames_follow_each_other_and_some_are_skipped() {
+        let (first, second) = (some(1_000_000), some(300));
+        let skipped = [&0x184d_2a53_u32.to_le_bytes()[..], &5_u32.to_le_bytes(), b"notes"].concat();
+        let all = [&packed(&first)[..], &skipped, &packed(b""), &packed(&second)].concat();
+        assert_eq!(unpacked(&all).unwrap(), [first, second].concat());
+        assert_eq!(unpacked(b"").unwrap(), b"");
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_an_error() {
+        let whole = packed(&some(100_000));
+        for length in (1..whole.len()).step_by(997) {
+            unpacked(&whole[..length]).unwrap_err();
+        }
+        for at in (0..whole.len()).step_by(991) {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            assert!(unpacked(&changed).is_err_and(|e| !e.to_string().is_empty()), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Every question that the page asks of an open recording, and who answers it. A server and the engine in a browser take the same.
+
+use serde::Deserialize;
+use vramscope_analysis::{Both, Cancel};
+
+use crate::ViewError;
+use crate::columns::{Answer, Columns};
+use crate::comparison::compare;
+use crate::protocol::{SearchQuery, SpanQuery, WindowQuery};
+use crate::recording::OpenRecording;
+
+/// What the page asks of one device of a file.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(tag = "question", rename_all = "snake_case")]
+pub enum Question {
+    /// The names of frames, and the stacks, of the whole file.
+    Names,
+    /// The timeline in a window.
+    Picture(WindowQuery),
+    /// Allocated bytes by category over a span.
+    Bands(SpanQuery),
+    /// What allocations are for, and the steps of the program.
+    Meaning,
+    /// What is live at a moment.
+    Live {
+        /// The moment.
+        moment: usize,
+    },
+    /// Segments and blocks at a moment.
+    Layout {
+        /// The moment.
+        moment: usize,
+    },
+    /// Some events, in order.
+    Events {
+        /// The number of the first.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// Everything about one allocation.
+    Allocation {
+        /// Its number.
+        id: usize,
+    },
+    /// The allocations that match.
+    Search(SearchQuery),
+    /// The runs of annotated regions.
+    Regions,
+    /// Every range of memory that was reserved, and the pools.
+    Segments,
+    /// What the report finds.
+    Report,
+    /// What other settings of the allocator would have needed.
+    Replay,
+    /// What changed from this device to another, of whatever file.
+    Comparison {
+        /// The position of the other file.
+        other_file: usize,
+        /// The position of the device in it.
+        other_device: usize,
+    },
+}
+
+/// How long a question takes to answer. Slow questions wait for each other and never keep quick ones waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Pictures, lists, lookups.
+    Quick,
+    /// Reports and replays of the whole.
+    Slow,
+}
+
+impl Question {
+    /// The question that a page asks.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn of_json(json: &[u8]) -> Result<Self, ViewError> {
+        serde_json::from_slice(json).map_err(|e| ViewError::Question(format!("this is no question: {e}")))
+    }
+
+    /// How long its answer takes.
+    pub fn pace(&self) -> Pace {
+        match self {
+            Self::Report | Self::Replay | Self::Comparison { .. } => Pace::Slow,
+            _ => Pace::Quick,
+        }
+    }
+
+    /// The position of the other file that it is about.
+    pub fn other_file(&self) -> Option<usize> {
+        match *self {
+            Self::Comparison { other_file, .. } => Some(other_file),
+            _ => None,
+        }
+    }
+
+    /// The answer about the device at position `device` of `file`: a head in JSON, and columns of numbers behind it. `other` is the
+    /// file of [`Question::other_file`].
+    ///
+    /// # Errors
+    /// Where the question makes no sense, or nobody waits for the answer any more.
+    pub fn answer(
+        self,
+        file: &OpenRecording,
+        device: usize,
+        other: Option<&OpenRecording>,
+        cancel: &Cancel,
+    ) -> Answer {
+        let of = || file.device(device);
+        let plain = Columns::default;
+        match self {
+            Self::Names => Columns::answer(|columns| file.names(columns)),
+            Self::Picture(window) => of()?.picture(window, cancel),
+            Self::Bands(span) => of()?.bands(span, cancel),
+            Self::Meaning => plain().behind(&of()?.meaning()),
+            Self::Live { moment } => of()?.live(moment),
+            Self::Layout { moment } => of()?.layout(moment),
+            Self::Events { first, count } => of()?.events(first, count),
+            Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),
+            Self::Search(query) => of()?.search(query, cancel),
+            Self::Regions => {
+                let device = of()?;
+                Columns::answer(|columns| device.regions(columns))
+            }
+            Self::Segments => of()?.segments(),
+            Self::Report => plain().behind(&file.report(device, cancel)?),
+            Self::Replay => plain().behind(&file.replay(device, cancel)?),
+            Self::Comparison { other_file, other_device } => {
+                let other = other.ok_or(ViewError::NoFile(other_file))?;
+                plain().behind(&compare(Both { a: (file, device), b: (other, other_device) })?)
+            }
+        }
+    }
+}

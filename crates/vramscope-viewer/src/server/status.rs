@@ -1,0 +1,25 @@
+//! Errors as the answers that they become.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::ViewError;
+
+impl IntoResponse for ViewError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            ViewError::NoFile(_) | ViewError::NoDevice(_) => StatusCode::NOT_FOUND,
+            ViewError::Question(_) => StatusCode::BAD_REQUEST,
+            ViewError::Unreadable { .. } | ViewError::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ViewError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            ViewError::Stalled => StatusCode::REQUEST_TIMEOUT,
+            ViewError::TooMuch
+            | ViewError::Json(_)
+            | ViewError::Io(_)
+            | ViewError::Failed
+            | ViewError::Unwanted => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
+    }
+}

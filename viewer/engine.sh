@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code into OUT/engine.wasm (default: where the
+# page lies), and the code that calls it into viewer/src/source/generated. The same sources and the same compiler give the same bytes.
+#
+#   viewer/engine.sh [OUT]
+#
+# Needs Rust's sources of its standard library, which is built along, small. Debian has them with a compiler of their own:
+# apt-get install rustc-web cargo-web rust-web-src lld-19. Elsewhere: rustup component add rust-src.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
+root=$PWD
+glue=$root/viewer/src/source/generated
+
+# The library and the tool must be of one release.
+release=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
+tools=$root/target/tools
+if ! "$tools/bin/wasm-bindgen" --version 2>/dev/null | grep -qF "$release"; then
+    # Unoptimized it is built in a minute, and writes the same bytes.
+    cargo install --quiet --root "$tools" --debug --bin wasm-bindgen --version "$release" wasm-bindgen-cli
+fi
+
+cargo=cargo linker=()
+if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library" ]; then
+    cargo=/usr/bin/cargo
+    export RUSTC=/usr/bin/rustc
+    linker=(--config 'target.wasm32-unknown-unknown.linker="wasm-ld-19"')
+fi
+# What is not of the stable compiler: the standard library built for size, and without the texts of panics.
+export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
+export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+"$cargo" build --quiet --profile wasm -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
+    -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size "${linker[@]}"
+"$tools/bin/wasm-bindgen" --target web --remove-name-section --remove-producers-section \
+    --out-dir target/wasm/bound target/wasm/wasm32-unknown-unknown/wasm/vramscope_wasm.wasm
+mkdir -p "$out"
+cp target/wasm/bound/vramscope_wasm_bg.wasm "$out/engine.wasm"
+cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

@@ -1,0 +1,43 @@
+// Recordings of a site that can be looked at without one of one's own. The site lists them in its page (site/build.mjs).
+
+import { openFiles } from './drop';
+import { trouble } from '../state/trouble';
+import { reason } from '../text/reason';
+
+interface Example {
+  file: string;
+  title: string;
+  text: string;
+}
+
+const listed = document.getElementById('examples')?.textContent;
+const EXAMPLES: Example[] = listed ? (JSON.parse(listed) as Example[]) : [];
+
+async function open({ file }: Example): Promise<void> {
+  try {
+    const response = await fetch(`examples/${file}`);
+    if (!response.ok) throw new Error(`${file}: ${response.status} ${response.statusText}`);
+    await openFiles([new File([await response.blob()], file)]);
+  } catch (e) {
+    trouble.value = reason(e);
+  }
+}
+
+export function Examples() {
+  if (EXAMPLES.length === 0) return null;
+  return (
+    <>
+      <p>What you open never leaves this browser: it is read here, and nothing is sent to anybody.</p>
+      <ul class="examples">
+        {EXAMPLES.map((example) => (
+          <li key={example.file}>
+            <button type="button" class="button" onClick={() => void open(example)}>
+              {example.title}
+            </button>
+            <span>{example.text}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,20 @@
+// Who answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
+
+import type { Question } from './generated/view';
+
+/** A device by the positions of its file and its own. */
+export interface DeviceAt {
+  file: number;
+  device: number;
+}
+
+/** An answer in bytes (columns.ts), for each question of `Question`. A question whose signal says that nobody waits fails. */
+export interface Engine {
+  /** What is open, as JSON; resolves when every file is read. */
+  recordings(): Promise<unknown>;
+  ask(about: DeviceAt, question: Question, unwanted?: AbortSignal): Promise<ArrayBuffer>;
+  /** Reads a file from the disk and gives its position; `read` is told the bytes of it that were read so far. */
+  open(file: File, read: (bytes: number) => void, unwanted?: AbortSignal): Promise<number>;
+  /** Closes a file, so that its memory is free. */
+  close(file: number): Promise<void>;
+}

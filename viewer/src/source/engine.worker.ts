@@ -1,0 +1,58 @@
+// The engine, in a worker of its own: it reads files as streams and answers one question after the other.
+
+import { Engine, initSync } from './generated/vramscope_wasm';
+import type { Reply, Request } from './messages';
+
+/** The page's side; the types of the page itself have no workers. */
+interface Scope {
+  onmessage: ((event: MessageEvent<Request>) => void) | null;
+  postMessage(reply: Reply, transfer?: Transferable[]): void;
+}
+
+/** Reads a file within a worker, without waiting for promises; the types of the page do not have it. */
+declare class FileReaderSync {
+  readAsArrayBuffer(blob: Blob): ArrayBuffer;
+}
+
+const page = self as unknown as Scope;
+let engine: Engine;
+
+/** A file as the engine reads it: from its beginning to its end. */
+function stream(file: File) {
+  const reader = new FileReaderSync();
+  let at = 0;
+  return {
+    read(into: Uint8Array): number {
+      const bytes = new Uint8Array(reader.readAsArrayBuffer(file.slice(at, at + into.length)));
+      into.set(bytes);
+      at += bytes.length;
+      return bytes.length;
+    },
+    progress(read: number): void {
+      page.postMessage({ read });
+    },
+  };
+}
+
+/** The answer to a request; empty where there is nothing to say. */
+function answer(request: Request): Uint8Array {
+  if ('open' in request) engine.open(request.open, request.file.name, stream(request.file));
+  else if ('overview' in request) return engine.overview(request.overview);
+  else if ('ask' in request) return engine.ask(request.about.file, request.about.device, JSON.stringify(request.ask));
+  else if ('close' in request) engine.close(request.close);
+  return new Uint8Array();
+}
+
+page.onmessage = ({ data: request }) => {
+  if ('engine' in request) {
+    initSync({ module: request.engine });
+    engine = new Engine();
+    return;
+  }
+  try {
+    const bytes = answer(request).buffer as ArrayBuffer;
+    page.postMessage({ bytes }, [bytes]);
+  } catch (e) {
+    page.postMessage({ error: e instanceof Error ? e.message : String(e), broken: e instanceof WebAssembly.RuntimeError });
+  }
+};

@@ -1,0 +1,20 @@
+// What the page and its workers tell each other.
+
+import type { DeviceAt } from './engine';
+import type { Question } from './generated/view';
+
+/** What a worker is asked to do. It is told its engine first, and numbers files as the page does. */
+export type Request =
+  | { engine: WebAssembly.Module }
+  | { open: number; file: File }
+  | { overview: number }
+  | { ask: Question; about: DeviceAt }
+  | { close: number };
+
+/** What a worker answers: to each request but the first, in order. */
+export type Reply =
+  | { bytes: ArrayBuffer }
+  /** `broken`: the engine cannot go on, and its memory is lost. */
+  | { error: string; broken: boolean }
+  /** Not an answer yet: so many bytes of the file were read. */
+  | { read: number };

@@ -1,0 +1,50 @@
+// Every question that the page asks of a recording. `file` and `device` are positions in `recordings()` and in its `devices`.
+// What may take seconds ends when its signal says that the answer is no longer wanted; it fails then.
+
+import { toMeaning, toNames, toRecording } from './answers';
+import { decode } from './columns';
+import type { DeviceAt, Engine } from './engine';
+import type * as sent from './generated/view';
+import type { Names, Picture, Recording } from './source';
+
+export type Source = ReturnType<typeof askedOf>;
+
+/** The questions, for `engine` to answer. */
+export function askedOf(engine: Engine) {
+  const ask = async <T>(file: number, device: number, question: sent.Question, unwanted?: AbortSignal): Promise<T> =>
+    decode<T>(await engine.ask({ file, device }, question, unwanted));
+  return {
+    /** Resolves when every file is read. Null stands where a file was closed. */
+    recordings: async (): Promise<(Recording | null)[]> =>
+      ((await engine.recordings()) as (sent.Recording | null)[]).map((one) => one && toRecording(one)),
+    names: async (file: number): Promise<Names> => toNames(await ask<sent.Names>(file, 0, { question: 'names' })),
+    picture: async (file: number, device: number, window: sent.Window, unwanted?: AbortSignal): Promise<Picture> => ({
+      ...(await ask<sent.Picture>(file, device, { question: 'picture', ...window }, unwanted)),
+      window,
+    }),
+    bands: (file: number, device: number, span: sent.Span, unwanted?: AbortSignal) =>
+      ask<sent.Bands>(file, device, { question: 'bands', ...span }, unwanted),
+    /** What memory is for, of a device whose purposes are null: it is found out now. */
+    meaning: async (file: number, device: number) => toMeaning(await ask<sent.Meaning>(file, device, { question: 'meaning' })),
+    live: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
+      ask<sent.Live>(file, device, { question: 'live', moment }, unwanted),
+    layout: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
+      ask<sent.Layout>(file, device, { question: 'layout', moment }, unwanted),
+    events: (file: number, device: number, first: number, count: number) =>
+      ask<sent.Events>(file, device, { question: 'events', first, count }),
+    allocation: (file: number, device: number, id: number) => ask<sent.Allocation>(file, device, { question: 'allocation', id }),
+    search: (file: number, device: number, query: sent.Query, unwanted?: AbortSignal) =>
+      ask<sent.Found>(file, device, { question: 'search', ...query }, unwanted),
+    regions: (file: number, device: number) => ask<sent.Regions>(file, device, { question: 'regions' }),
+    segments: (file: number, device: number) => ask<sent.Segments>(file, device, { question: 'segments' }),
+    report: (file: number, device: number, unwanted?: AbortSignal) =>
+      ask<sent.Report>(file, device, { question: 'report' }, unwanted),
+    replay: (file: number, device: number, unwanted?: AbortSignal) =>
+      ask<sent.Replay>(file, device, { question: 'replay' }, unwanted),
+    /** What changed from a device to another, at their peaks. */
+    comparison: (a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal) =>
+      ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),
+    open: engine.open,
+    close: engine.close,
+  };
+}

@@ -1,0 +1,47 @@
+// The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
+
+import type { Engine } from './engine';
+
+async function answer(path: string, init?: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch (e) {
+    if (init?.signal?.aborted) throw e;
+    throw new Error('vramscope view does not answer. Is it still running?');
+  }
+  if (!response.ok) throw new Error(await reason(response));
+  return response;
+}
+
+async function reason(response: Response): Promise<string> {
+  try {
+    const told = (await response.json()) as { error?: unknown };
+    if (typeof told.error === 'string') return told.error;
+  } catch {
+    // The answer is not JSON: the status below is all that is known.
+  }
+  return `vramscope view answered ${response.status} ${response.statusText}`.trim();
+}
+
+/** A request that the browser aborts when its answer is no longer wanted. */
+const posted = (body: BodyInit | null, unwanted: AbortSignal | undefined): RequestInit => ({
+  method: 'POST',
+  body,
+  ...(unwanted ? { signal: unwanted } : {}),
+});
+
+export function server(): Engine {
+  return {
+    recordings: async () => (await answer('api/recordings')).json(),
+    ask: async ({ file, device }, question, unwanted) =>
+      (await answer(`api/${file}/${device}/ask`, posted(JSON.stringify(question), unwanted))).arrayBuffer(),
+    open: async (file, _read, unwanted) => {
+      const response = await answer(`api/open?${new URLSearchParams({ name: file.name })}`, posted(file, unwanted));
+      return ((await response.json()) as { file: number }).file;
+    },
+    close: async (file) => {
+      await answer(`api/${file}/close`, posted(null, undefined));
+    },
+  };
+}

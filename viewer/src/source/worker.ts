@@ -1,0 +1,165 @@
+// The engine in workers of the page: nothing leaves the machine, and nothing has to be installed. One worker answers what is
+// quick. What takes long has a worker of its own, which reads the file again: so the page goes on meanwhile, and what nobody waits
+// for any more ends with its worker.
+
+import type { Engine } from './engine';
+import type { Question } from './generated/view';
+import type { Reply, Request } from './messages';
+
+/** The parts of the engine: its compiled code, and the address of the script that runs it in a worker. */
+export interface Parts {
+  module: WebAssembly.Module;
+  script: string;
+}
+
+declare global {
+  /** What a self-contained page carries; set by the script that unpacks it. */
+  var carried: { parts: Parts; files: File[] } | undefined;
+}
+
+/** Questions about the whole recording. */
+const isSlow = ({ question }: Question) => question === 'report' || question === 'replay' || question === 'comparison';
+
+/** Milliseconds after which a worker that nobody asks gives its memory back, where another has the same files. */
+const REST_MS = 5000;
+
+const NOT_WANTED = () => new DOMException('The answer is no longer wanted.', 'AbortError');
+
+interface Waiting {
+  request: Request;
+  /** Files that have to be open. */
+  needs: number[];
+  read: (bytes: number) => void;
+  unwanted: AbortSignal | undefined;
+  done: (bytes: ArrayBuffer) => void;
+  failed: (error: Error) => void;
+}
+
+/** One worker, begun when it is first asked. It answers one request at a time, so that those nobody waits for are never begun. */
+class Thread {
+  private worker: Worker | null = null;
+  private readonly open = new Set<number>();
+  private readonly waiting: Waiting[] = [];
+  private underWay: { waiting: Waiting; opening: number | null } | null = null;
+  private rest: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly parts: Parts,
+    private readonly files: readonly (File | null)[],
+    private readonly isSpare: boolean,
+  ) {}
+
+  ask(request: Request, needs: number[], unwanted?: AbortSignal, read: (bytes: number) => void = () => {}): Promise<ArrayBuffer> {
+    return new Promise((done, failed) => {
+      const waiting = { request, needs, unwanted, read, done, failed };
+      unwanted?.addEventListener('abort', () => this.forget(waiting), { once: true });
+      this.waiting.push(waiting);
+      this.next();
+    });
+  }
+
+  /** Drops a file, where this worker has it. */
+  close(file: number): void {
+    if (this.open.has(file)) void this.ask({ close: file }, []);
+    this.open.delete(file);
+  }
+
+  private forget(waiting: Waiting): void {
+    waiting.failed(NOT_WANTED());
+    const at = this.waiting.indexOf(waiting);
+    if (at >= 0) this.waiting.splice(at, 1);
+    // What is quick is soon done. What takes long ends with its worker; the files are read again when they are needed.
+    else if (this.underWay?.waiting === waiting && (this.isSpare || this.underWay.opening !== null)) {
+      this.end();
+      this.next();
+    }
+  }
+
+  /** Ends the worker; its memory is free. */
+  private end(): void {
+    this.worker?.terminate();
+    this.worker = null;
+    this.underWay = null;
+    this.open.clear();
+  }
+
+  private next(): void {
+    clearTimeout(this.rest);
+    if (this.underWay) return;
+    const waiting = this.waiting.shift();
+    if (!waiting) {
+      if (this.isSpare && this.worker) this.rest = setTimeout(() => this.end(), REST_MS);
+      return;
+    }
+    const opening = waiting.needs.find((file) => !this.open.has(file)) ?? null;
+    const file = opening === null ? null : this.files[opening];
+    if (opening !== null && !file) {
+      waiting.failed(new Error(`file ${opening} is not open: it was closed`));
+      return this.next();
+    }
+    this.underWay = { waiting, opening };
+    this.begun().postMessage(opening !== null && file ? { open: opening, file } : waiting.request);
+  }
+
+  private begun(): Worker {
+    if (this.worker) return this.worker;
+    const worker = new Worker(this.parts.script);
+    worker.postMessage({ engine: this.parts.module } satisfies Request);
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.answered(data);
+    worker.onerror = ({ message }) => this.answered({ error: message, broken: true });
+    this.worker = worker;
+    return worker;
+  }
+
+  private answered(reply: Reply): void {
+    if (!this.underWay) return;
+    const { waiting, opening } = this.underWay;
+    if ('read' in reply) return waiting.read(reply.read);
+    this.underWay = null;
+    if ('error' in reply) {
+      if (reply.broken) this.end();
+      waiting.failed(new Error(reply.broken ? broken(reply.error) : reply.error));
+    } else if (opening !== null) {
+      this.open.add(opening);
+      // Its question comes next.
+      if (!waiting.unwanted?.aborted) this.waiting.unshift(waiting);
+    } else waiting.done(reply.bytes);
+    this.next();
+  }
+}
+
+const broken = (error: string) =>
+  `The engine had to stop: a recording may need more than the 4 GiB that a page can have. The command has no such limit: vramscope view FILE. (${error})`;
+
+/** The engine in workers, with the files that the page has. */
+export function workers(parts: Parts, carried: readonly File[] = []): Engine {
+  const files: (File | null)[] = [...carried];
+  const quick = new Thread(parts, files, false);
+  const slow = new Thread(parts, files, true);
+  return {
+    recordings: async () => {
+      const overview = async (file: File | null, at: number): Promise<unknown> =>
+        file && JSON.parse(new TextDecoder().decode(await quick.ask({ overview: at }, [at])));
+      return Promise.all(files.map(overview));
+    },
+    ask: (about, question, unwanted) => {
+      const needs = question.question === 'comparison' ? [about.file, question.other_file] : [about.file];
+      return (isSlow(question) ? slow : quick).ask({ ask: question, about }, needs, unwanted);
+    },
+    open: async (file, read, unwanted) => {
+      const at = files.push(file) - 1;
+      try {
+        await quick.ask({ overview: at }, [at], unwanted, read);
+      } catch (e) {
+        files[at] = null;
+        throw e;
+      }
+      return at;
+    },
+    close: async (at) => {
+      files[at] = null;
+      quick.close(at);
+      slow.close(at);
+    },
+  };
+}

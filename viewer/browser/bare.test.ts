@@ -5,6 +5,7 @@ import { expect } from 'vitest';
 import { serve } from './command';
 import { VIEWS, numberOf, serving, show, state, tableRows, test, type View } from './page';
 import { empty, known, oneIdle, segmentsOnly } from './recordings';
+import { onlyServed } from './transport';
 
 /** Every view in turn, with its text. */
 async function texts(page: Page): Promise<Record<View, string>> {
@@ -82,7 +83,8 @@ test('events without stacks', async ({ open }) => {
   await expect.poll(() => page.locator('aside[data-selected]').innerText()).toContain('No stack was recorded.');
 });
 
-test('a server that has gone is told of', async ({ open }) => {
+test('a server that has gone is told of', async ({ open, skip }) => {
+  onlyServed(skip, 'an end that the page outlives');
   const served = await serve(known(12).file);
   const page = await open(served.url, { expected: /ERR_/ });
   await show(page, 'overview');

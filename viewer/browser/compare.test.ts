@@ -1,9 +1,8 @@
 // Several files: chosen, and compared side by side.
 
-import { pathToFileURL } from 'node:url';
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
-import { diff, example, replay, report, writePage } from './command';
+import { diff, example, replay, report } from './command';
 import { exact, numberOf, serving, show, state, tableRows, test } from './page';
 
 const [A, B] = [example('leak.pickle'), example('oom.pickle')];
@@ -38,24 +37,22 @@ test('both recordings are shown, with what grew, their peaks and settings', asyn
 const changed = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
 const [BASE, BATCH] = [changed('base'), changed('batch')];
 
-test('what changed is told as the command tells it, by the server and by a page of its own', async ({ open }) => {
+test('what changed is told as the command tells it', async ({ open }) => {
   const device = diff(BASE, BATCH).devices[0];
   const [first] = device.what_changed;
-  for (const url of [await serving(BASE, BATCH), pathToFileURL(writePage(BASE, BATCH)).href]) {
-    const page = await open(url);
-    await show(page, 'compare');
-    const items = page.locator('.what-changed ol > li');
-    await items.first().waitFor();
-    expect(await items.first().getAttribute('data-kind')).toBe('scaled');
-    expect(Number(await items.first().getAttribute('data-bytes'))).toBe(first.difference_bytes);
-    expect(await items.first().textContent()).toContain(first.text);
-    const rows = await tableRows(page, 'Categories at the peaks');
-    expect(rows.map((row) => [row[0], exact(row[1]!), exact(row[2]!)]).sort()).toEqual(
-      device.categories
-        .map((of: { category: string; bytes: { a: number; b: number } }) => [of.category, of.bytes.a, of.bytes.b])
-        .sort(),
-    );
-  }
+  const page = await open(await serving(BASE, BATCH));
+  await show(page, 'compare');
+  const items = page.locator('.what-changed ol > li');
+  await items.first().waitFor();
+  expect(await items.first().getAttribute('data-kind')).toBe('scaled');
+  expect(Number(await items.first().getAttribute('data-bytes'))).toBe(first.difference_bytes);
+  expect(await items.first().textContent()).toContain(first.text);
+  const rows = await tableRows(page, 'Categories at the peaks');
+  expect(rows.map((row) => [row[0], exact(row[1]!), exact(row[2]!)]).sort()).toEqual(
+    device.categories
+      .map((of: { category: string; bytes: { a: number; b: number } }) => [of.category, of.bytes.a, of.bytes.b])
+      .sort(),
+  );
 });
 
 test('moments of both are chosen apart from each other', async ({ open }) => {

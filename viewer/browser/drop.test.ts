@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, report } from './command';
 import { numberOf, servingAlone, show, state, test } from './page';
+import { onlyServed } from './transport';
 
 const LEAK = example('leak.pickle');
 const OOM = example('oom.pickle');
@@ -88,7 +89,8 @@ test('what is no recording is refused with the reason, and the page stays', asyn
   expect(await page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
 });
 
-test('a file that is too large is refused with a reason', async ({ open }) => {
+test('a file that is too large is refused with a reason', async ({ open, skip }) => {
+  onlyServed(skip, 'a limit for what is sent to it');
   const page = await open(await servingAlone(LEAK), { expected: /status of 413|ERR_/ });
   await drop(page, { name: 'huge.pickle', bytes: Buffer.alloc(1 << 22, 0x80), times: 257 });
   await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 20_000 }).toMatch(/larger than 1\.00 GiB/);
@@ -138,7 +140,8 @@ test('a double click closes one file', async ({ open }) => {
   expect(await files.locator('option').allTextContents()).toEqual(['oom.pickle']);
 });
 
-test('a file that another page has closed says so, and closes here, too', async ({ open }) => {
+test('a file that another page has closed says so, and closes here, too', async ({ open, skip }) => {
+  onlyServed(skip, 'several pages');
   const url = await servingAlone(LEAK, OOM);
   const options = { expected: /status of 404/ };
   const [one, two] = [await open(url, options), await open(url, options)];

@@ -1,9 +1,8 @@
-// Names in a recording are anybody's text: nothing of it runs, served or inside of a page.
+// Names in a recording are anybody's text: nothing of it runs.
 
-import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { example, writePage } from './command';
+import { example } from './command';
 import { VIEWS, plotBox, serving, show, test } from './page';
 import { HOSTILE, hostile } from './recordings';
 
@@ -42,12 +41,8 @@ async function walk(page: Page): Promise<void> {
   expect(await page.locator('img').count()).toBe(0);
 }
 
-test('nothing runs in the served page', async ({ open }) => {
+test('nothing of it runs', async ({ open }) => {
   await walk(await open(await serving(file, example('leak.pickle'))));
-});
-
-test('nothing runs in a page with the recording inside', async ({ open }) => {
-  await walk(await open(pathToFileURL(writePage(file, example('leak.pickle'))).href, { offline: true }));
 });
 
 test('pictures and tables of it hold no markup', async ({ open }) => {

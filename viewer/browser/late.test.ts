@@ -3,7 +3,8 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { asks, onQuestion, ready, serving, test, type View } from './page';
+import { ready, serving, test, type View } from './page';
+import { answered, meddle } from './transport';
 
 /** Views that draw on canvases of their own, in colours that the names of the file give. */
 const DRAWING: View[] = ['segments', 'state', 'moment', 'compare'];
@@ -31,13 +32,9 @@ test.for(DRAWING)('opened by its address, whichever answer is late: %s', { timeo
   const seen = new Set<string>();
   for (const late of ['nothing', 'names', view, 'segments', 'regions', 'picture']) {
     const page = await open('about:blank', { draws: false, allowed: address });
-    await onQuestion(page, late, async (route) => {
-      await new Promise((resolve) => setTimeout(resolve, 700));
-      await route.continue();
-    });
-    const answered = late === 'nothing' ? null : page.waitForResponse((response) => asks(response.request(), 'names'));
+    await meddle(page, { kind: late, delay: 700 });
     await page.goto(address);
-    await answered;
+    await answered(page, 'names');
     await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
     await ready(page, view);
     seen.add(await pixels(page));

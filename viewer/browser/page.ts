@@ -1,22 +1,20 @@
 // The page in a browser. What it complains of, and what it asks of anybody but its own server, fails the test.
 
-import {
-  chromium,
-  type Browser,
-  type BrowserContext,
-  type BrowserContextOptions,
-  type Page,
-  type Request,
-  type Route,
-} from 'playwright-core';
+import { existsSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { expect, test as plain } from 'vitest';
 import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
-import { serve, type Served } from './command';
+import { serve, writePage } from './command';
+import { serveSite } from './site';
+import { TRANSPORT } from './transport';
 
 export type View = ViewName;
 export const VIEWS = VIEW_NAMES;
 
-const EXECUTABLE = process.env['VRAMSCOPE_CHROMIUM'] ?? '/usr/bin/chromium';
+// The shell is Chromium without the windows that nobody sees: tests take two thirds of the time.
+const EXECUTABLE =
+  process.env['VRAMSCOPE_CHROMIUM'] ?? ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) => existsSync(path));
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
@@ -28,7 +26,8 @@ const ARGUMENTS = [
   '--disable-sync',
 ];
 
-export const launch = (): Promise<Browser> => chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS });
+export const launch = (): Promise<Browser> =>
+  chromium.launch({ ...(EXECUTABLE ? { executablePath: EXECUTABLE } : {}), args: ARGUMENTS });
 
 export interface OpenOptions extends BrowserContextOptions {
   /** What the test itself makes the browser complain of. */
@@ -64,7 +63,7 @@ function watch(page: Page, address: string, problems: string[], expected: RegExp
   });
 }
 
-const running: Served[] = [];
+const running: { stop: () => void }[] = [];
 const shared = new Map<string, Promise<string>>();
 
 /** A test with a browser: `open` shows an address. */
@@ -90,7 +89,14 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
     const contexts: BrowserContext[] = [];
     const problems: string[] = [];
     await use(async (address, { expected, before, draws = true, allowed = address, ...options } = {}) => {
-      const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', ...options });
+      // What lies on the disk works with the network cut.
+      const offline = allowed.startsWith('file:');
+      const context = await browser.newContext({
+        viewport: { width: 1280, height: 800 },
+        colorScheme: 'light',
+        offline,
+        ...options,
+      });
       context.setDefaultTimeout(15_000);
       contexts.push(context);
       if (before) await context.addInitScript(before);
@@ -105,9 +111,10 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
   },
 });
 
-/** The address of a command of its own with these files, for tests that open more. */
+/** The address of a page of its own with these files, for tests that open more. Without a server only the site has no recording. */
 export async function servingAlone(...files: string[]): Promise<string> {
-  const served = await serve(...files);
+  if (TRANSPORT === 'worker' && files.length > 0) return pathToFileURL(writePage(...files)).href;
+  const served = TRANSPORT === 'worker' ? await serveSite() : await serve(...files);
   running.push(served);
   return served.url;
 }
@@ -119,15 +126,6 @@ export function serving(...files: string[]): Promise<string> {
   shared.set(key, address);
   return address;
 }
-
-/** Does something with each question of this kind that the page asks its server. */
-export const onQuestion = (page: Page, kind: string, act: (route: Route) => Promise<void>): Promise<unknown> =>
-  page.route('**/ask', (route) => (asks(route.request(), kind) ? act(route) : route.fallback()));
-
-export const asks = (request: Request, kind: string): boolean => {
-  const question = request.url().endsWith('/ask') ? (request.postDataJSON() as { question: string }) : null;
-  return question?.question === kind;
-};
 
 /** The timeline's drawings so far. */
 export const drawings = (page: Page): Promise<number> =>

@@ -1,7 +1,7 @@
 // The panels beneath the timeline under the hand: maps, tracks, call trees, lists.
 
 import { expect } from 'vitest';
-import { asking } from './asking';
+import { engineOf } from './asking';
 import { example, report } from './command';
 import { numberOf, panel, serving, show, state, test } from './page';
 
@@ -9,8 +9,7 @@ const OOM = example('oom.pickle');
 const told = report(OOM).devices[0];
 
 test('a block of the state tells what it is, and a click selects it', async ({ open }) => {
-  const url = await serving(OOM);
-  const page = await open(`${url}#view=state&moment=1000`);
+  const page = await open(`${await serving(OOM)}#view=state&moment=1000`);
   await page.locator('.state-view[data-moment="1000"]').waitFor();
   const box = (await page.getByRole('application', { name: /^Segments and blocks/ }).boundingBox())!;
   const [x, y] = [box.x + 40, box.y + 34];
@@ -18,7 +17,7 @@ test('a block of the state tells what it is, and a click selects it', async ({ o
   const tooltip = page.locator('.part-tooltip');
   await tooltip.waitFor();
   const address = /address(0x[0-9a-f]+)/i.exec((await tooltip.textContent())!)![1]!;
-  const { blocks } = await asking(url).layout(0, 0, 1000);
+  const { blocks } = await engineOf(OOM).layout(0, 0, 1000);
   const at = blocks.address.indexOf(Number(address));
   expect(at).toBeGreaterThanOrEqual(0);
   await page.mouse.click(x, y);

@@ -1,7 +1,7 @@
 // The search box: what it finds is what a plain count over all allocations gives.
 
 import { expect } from 'vitest';
-import { allocations, asking, frames } from './asking';
+import { allocations, engineOf, frames } from './asking';
 import { example } from './command';
 import { numberOf, serving, state, test } from './page';
 import { known } from './recordings';
@@ -41,11 +41,10 @@ test('counts and bytes are those of a plain count over the recording', async ({ 
 });
 
 test('of a recording of PyTorch, too', async ({ open }) => {
-  const url = await serving(LEAK);
-  const source = asking(url);
+  const source = engineOf(LEAK);
   const all = await allocations(source);
   const names = await source.names(0);
-  const page = await open(url);
+  const page = await open(await serving(LEAK));
   const texts = ['forward', 'linear', 'backward', 'main'];
   const lower = (stack: number | null) => frames(names, stack).join('\n').toLowerCase();
   for (const text of texts) {

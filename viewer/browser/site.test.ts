@@ -1,49 +1,21 @@
 // The static site: the engine in the browser, without the command; after the first visit without a network, too.
 
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import { extname, join, normalize, resolve } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { example, report, scratch } from './command';
+import { example, report } from './command';
 import { VIEWS, numberOf, show, test } from './page';
+import { serveSite, type Site } from './site';
 
-const KINDS: Record<string, string> = {
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript',
-  '.css': 'text/css',
-  '.svg': 'image/svg+xml',
-  '.webmanifest': 'application/manifest+json',
-};
-
-let server: Server;
-let site: string;
-
+let site: Site;
 beforeAll(async () => {
-  const folder = scratch();
-  execFileSync('node', [resolve(import.meta.dirname, '../../site/build.mjs'), folder]);
-  // A server of files as simple as they come, with the site below a path; it calls what it does not know bytes.
-  server = createServer((request, response) => {
-    const path = normalize(new URL(request.url!, 'http://site').pathname.replace(/^\/some\/where\//, ''));
-    try {
-      const bytes = readFileSync(join(folder, path === '.' || path === '/' ? 'index.html' : path));
-      response.setHeader('content-type', KINDS[extname(path) || '.html'] ?? 'application/octet-stream');
-      response.end(bytes);
-    } catch {
-      response.statusCode = 404;
-      response.end();
-    }
-  });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  const address = server.address();
-  site = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/some/where/`;
+  site = await serveSite();
 });
-afterAll(() => server.close());
+afterAll(() => site.stop());
 
 const peak = (file: string) => report(example(file)).devices[0].peak_allocated_bytes;
 
 test.for(['oom.pickle', 'training.pickle.zst', 'leak.pickle'])('an example is one click away: %s', async (file, { open }) => {
-  const page = await open(site, { draws: false });
+  const page = await open(site.url, { draws: false });
   const titles: Record<string, string> = {
     'oom.pickle': 'Out of memory',
     'training.pickle.zst': 'Training',
@@ -56,7 +28,7 @@ test.for(['oom.pickle', 'training.pickle.zst', 'leak.pickle'])('an example is on
 });
 
 test('a file that is chosen is read in the page, and nobody is asked anything', async ({ open }) => {
-  const page = await open(site, { draws: false });
+  const page = await open(site.url, { draws: false });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
   const asked: string[] = [];
@@ -72,7 +44,7 @@ test('a file that is chosen is read in the page, and nobody is asked anything', 
 });
 
 test('what is no recording is an error, and the page goes on', async ({ open }) => {
-  const page = await open(site, { draws: false });
+  const page = await open(site.url, { draws: false });
   const files = page.locator('input[type=file]');
   const alert = page.getByRole('alert');
   await files.setInputFiles({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('These are notes, no recording.') });
@@ -86,7 +58,7 @@ test('what is no recording is an error, and the page goes on', async ({ open }) 
 });
 
 test('after the first visit it opens without a network', async ({ open }) => {
-  const page = await open(site, { draws: false });
+  const page = await open(site.url, { draws: false });
   await page.evaluate(() => navigator.serviceWorker.ready);
   await page.context().setOffline(true);
   await page.reload();

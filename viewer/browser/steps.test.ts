@@ -1,8 +1,8 @@
-// The steps of the program: their row above the plot, their card, the key that walks them. From the server, and in a self-contained page.
+// The steps of the program: their row above the plot, their card, the key that walks them.
 
 import type { Page } from 'playwright-core';
-import { describe, expect } from 'vitest';
-import { example, report, writePage } from './command';
+import { expect } from 'vitest';
+import { example, report } from './command';
 import { exact, pair, plotBox, ready, serving, show, state, test } from './page';
 import { segmentsOnly, stepping } from './recordings';
 import { bytes } from '../src/text/units';
@@ -29,98 +29,93 @@ const place = (step: number) => (3 + 6 * step + 3) / (3 + 6 * STEPS);
 const canvas = { expected: /getImageData/ } as const;
 const tooltip = (page: Page) => page.locator('.part-tooltip');
 
-describe.each([
-  ['served', () => serving(file)],
-  ['self-contained', async () => `file://${writePage(file)}`],
-] as const)('%s', (_, address) => {
-  test('the card has the steps of the report, and leads to them', async ({ open }) => {
-    const told = report(file).devices[0].steps;
-    const page = await open(`${await address()}#view=overview`);
-    await ready(page, 'overview');
-    const card = page.locator('.card').filter({ has: page.getByRole('heading', { name: `${STEPS} steps` }) });
-    await card.getByText('A step is a run of ProfilerStep#. 299 made the same allocations.').waitFor();
-    await card.getByRole('img', { name: `the highest is ${bytes(88 * MIB)}, in step ${LARGE + 1} of ${STEPS}` }).waitFor();
-    const rows = await card
-      .locator('tbody tr')
-      .evaluateAll((all) =>
-        all.map((row) => [row.querySelector('th')!.textContent, ...[...row.querySelectorAll('td')].map((cell) => cell.title)]),
-      );
-    const step = (name: string, n: number) => [
-      `${n + 1}, ${name}`,
-      told.steps[n].peak_allocated_bytes,
-      told.steps[n].allocated_bytes,
-      told.steps[n].kept_bytes,
-    ];
-    expect(rows.map(([name, ...figures]) => [name, ...figures.slice(0, 3).map((n) => exact(n!))])).toEqual([
-      step('the first', 0),
-      step('one in the middle', 151),
-      step('the highest peak, the first that differs', LARGE),
-    ]);
-    expect(told.first_unusual).toBe(LARGE);
-    await card
-      .getByRole('button', { name: String(LARGE + 1) })
-      .first()
-      .press('Enter');
-    await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
-    expect(await state(page)).toMatchObject({ view: 'timeline', moment: String(told.steps[LARGE].peak_event + 1) });
-    // What the worst step holds at its peak, in two clicks.
-    await show(page, 'moment');
-    await page.locator(`.moment-view[data-total="${88 * MIB}"]`).waitFor();
-  });
+test('the card has the steps of the report, and leads to them', async ({ open }) => {
+  const told = report(file).devices[0].steps;
+  const page = await open(`${await serving(file)}#view=overview`);
+  await ready(page, 'overview');
+  const card = page.locator('.card').filter({ has: page.getByRole('heading', { name: `${STEPS} steps` }) });
+  await card.getByText('A step is a run of ProfilerStep#. 299 made the same allocations.').waitFor();
+  await card.getByRole('img', { name: `the highest is ${bytes(88 * MIB)}, in step ${LARGE + 1} of ${STEPS}` }).waitFor();
+  const rows = await card
+    .locator('tbody tr')
+    .evaluateAll((all) =>
+      all.map((row) => [row.querySelector('th')!.textContent, ...[...row.querySelectorAll('td')].map((cell) => cell.title)]),
+    );
+  const step = (name: string, n: number) => [
+    `${n + 1}, ${name}`,
+    told.steps[n].peak_allocated_bytes,
+    told.steps[n].allocated_bytes,
+    told.steps[n].kept_bytes,
+  ];
+  expect(rows.map(([name, ...figures]) => [name, ...figures.slice(0, 3).map((n) => exact(n!))])).toEqual([
+    step('the first', 0),
+    step('one in the middle', 151),
+    step('the highest peak, the first that differs', LARGE),
+  ]);
+  expect(told.first_unusual).toBe(LARGE);
+  await card
+    .getByRole('button', { name: String(LARGE + 1) })
+    .first()
+    .press('Enter');
+  await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
+  expect(await state(page)).toMatchObject({ view: 'timeline', moment: String(told.steps[LARGE].peak_event + 1) });
+  // What the worst step holds at its peak, in two clicks.
+  await show(page, 'moment');
+  await page.locator(`.moment-view[data-total="${88 * MIB}"]`).waitFor();
+});
 
-  test('a bar of the card leads to its step', async ({ open }) => {
-    const page = await open(`${await address()}#view=overview`);
-    await ready(page, 'overview');
-    const chart = page.locator('.step-bars svg');
-    const box = (await chart.boundingBox())!;
-    const x = ((LARGE + 0.5) / STEPS) * box.width;
-    await chart.hover({ position: { x, y: 20 } });
-    await expect.poll(() => tooltip(page).textContent()).toContain(`Step ${LARGE + 1}`);
-    await chart.click({ position: { x, y: 20 } });
-    await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
-  });
+test('a bar of the card leads to its step', async ({ open }) => {
+  const page = await open(`${await serving(file)}#view=overview`);
+  await ready(page, 'overview');
+  const chart = page.locator('.step-bars svg');
+  const box = (await chart.boundingBox())!;
+  const x = ((LARGE + 0.5) / STEPS) * box.width;
+  await chart.hover({ position: { x, y: 20 } });
+  await expect.poll(() => tooltip(page).textContent()).toContain(`Step ${LARGE + 1}`);
+  await chart.click({ position: { x, y: 20 } });
+  await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
+});
 
-  test('the row marks the unusual step, tells of each, and a click shows it', async ({ open }) => {
-    const page = await open(`${await address()}#view=timeline`, canvas);
-    const usual = new Set(await colorsAt(page, place(LARGE + 20)));
-    const marked = await colorsAt(page, place(LARGE));
-    expect(marked.some((color) => !usual.has(color))).toBe(true);
-    const plot = await plotBox(page);
-    const at = (step: number) => [plot.x + place(step) * plot.width, plot.y - 8] as const;
-    await page.mouse.move(...at(LARGE));
-    await expect
-      .poll(() => tooltip(page).textContent())
-      .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*It makes other allocations/);
-    await page.mouse.click(...at(LARGE));
-    await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
-    // The address keeps it.
-    await page.reload();
-    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-    expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
-    await page.mouse.move(plot.x + plot.width / 2, plot.y - 8);
-    await expect.poll(() => tooltip(page).textContent()).toContain('Step 138');
-  });
+test('the row marks the unusual step, tells of each, and a click shows it', async ({ open }) => {
+  const page = await open(`${await serving(file)}#view=timeline`, canvas);
+  const usual = new Set(await colorsAt(page, place(LARGE + 20)));
+  const marked = await colorsAt(page, place(LARGE));
+  expect(marked.some((color) => !usual.has(color))).toBe(true);
+  const plot = await plotBox(page);
+  const at = (step: number) => [plot.x + place(step) * plot.width, plot.y - 8] as const;
+  await page.mouse.move(...at(LARGE));
+  await expect
+    .poll(() => tooltip(page).textContent())
+    .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*It makes other allocations/);
+  await page.mouse.click(...at(LARGE));
+  await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
+  // The address keeps it.
+  await page.reload();
+  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
+  await page.mouse.move(plot.x + plot.width / 2, plot.y - 8);
+  await expect.poll(() => tooltip(page).textContent()).toContain('Step 138');
+});
 
-  test('the key walks from step to step, from the peak on, along time too', async ({ open }) => {
-    const page = await open(`${await address()}#view=timeline`);
-    const shows = (step: number) => expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(step));
-    await page.keyboard.press('s');
-    await shows(LARGE);
-    await page.keyboard.press('s');
-    await shows(LARGE + 1);
-    await page.keyboard.press('Shift+S');
-    await shows(LARGE);
-    await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
-    await page.keyboard.press('0');
-    await page.keyboard.press('s');
-    // Six events, each 10 us after the one before; two annotations lie between two steps.
-    await expect
-      .poll(async () => {
-        const [from, to] = pair((await state(page))['range']);
-        return to - from;
-      })
-      .toBe(80);
-  });
+test('the key walks from step to step, from the peak on, along time too', async ({ open }) => {
+  const page = await open(`${await serving(file)}#view=timeline`);
+  const shows = (step: number) => expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(step));
+  await page.keyboard.press('s');
+  await shows(LARGE);
+  await page.keyboard.press('s');
+  await shows(LARGE + 1);
+  await page.keyboard.press('Shift+S');
+  await shows(LARGE);
+  await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
+  await page.keyboard.press('0');
+  await page.keyboard.press('s');
+  // Six events, each 10 us after the one before; two annotations lie between two steps.
+  await expect
+    .poll(async () => {
+      const [from, to] = pair((await state(page))['range']);
+      return to - from;
+    })
+    .toBe(80);
 });
 
 test('other recordings have the steps of the report', async ({ open }) => {

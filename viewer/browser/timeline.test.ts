@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
-import { asking, frames } from './asking';
+import { engineOf, frames } from './asking';
 import { example, report } from './command';
 import { exact, pair, plotBox, redrawn, serving, state, test } from './page';
 
@@ -67,10 +67,9 @@ test('no peak is lost where a pixel has many moments', async ({ open }) => {
 });
 
 test('hovering tells bytes, address and stack of what is there', async ({ open }) => {
-  const url = await serving(OOM);
-  const page = await open(`${url}#view=timeline&range=1000~1100`);
+  const page = await open(`${await serving(OOM)}#view=timeline&range=1000~1100`);
   const box = await plotBox(page);
-  const source = asking(url);
+  const source = engineOf(OOM);
   const names = await source.names(0);
   for (const [right, up] of [
     [0.2, 0.1],
@@ -98,14 +97,13 @@ test('hovering tells bytes, address and stack of what is there', async ({ open }
 });
 
 test('a click selects the allocation and chooses the moment', async ({ open }) => {
-  const url = await serving(OOM);
-  const page = await open(`${url}#view=timeline&range=1000~1100`);
+  const page = await open(`${await serving(OOM)}#view=timeline&range=1000~1100`);
   const box = await plotBox(page);
   await page.mouse.click(box.x + 0.505 * box.width, box.y + 0.9 * box.height);
   const details = page.locator('aside[data-selected]');
   await details.waitFor();
   const id = Number(await details.getAttribute('data-selected'));
-  const it = await asking(url).allocation(0, 0, id);
+  const it = await engineOf(OOM).allocation(0, 0, id);
   expect(it.from).toBeLessThanOrEqual(1050);
   expect(it.to ?? Infinity).toBeGreaterThan(1050);
   const titles = await details.locator('dd[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title));

@@ -51,7 +51,8 @@ export function CloseButton() {
       class="button"
       aria-label={`Close ${baseName(recording.value.name)}`}
       title="Close this file: its memory is given back"
-      onClick={() => void closeShown()}
+      // The second click of a double click would meet the next file.
+      onClick={(e) => e.detail < 2 && void closeShown()}
     >
       Close
     </button>

@@ -1,0 +1,51 @@
+// The static site on a server of files: below a path, as simple as they come.
+
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { extname, join, normalize, resolve } from 'node:path';
+import { scratch } from './command';
+
+/** Kinds of files that any server knows. It calls what it does not know bytes, the engine's WebAssembly, too. */
+const KINDS: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.webmanifest': 'application/manifest+json',
+};
+
+export interface Site {
+  url: string;
+  /** What was asked of the server so far: paths below the site. */
+  asked: string[];
+  stop: () => void;
+}
+
+/** Builds the site and serves it. */
+export async function serveSite(): Promise<Site> {
+  const folder = scratch();
+  execFileSync('node', [resolve(import.meta.dirname, '../../site/build.mjs'), folder]);
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    const path = normalize(new URL(request.url!, 'http://site').pathname.replace(/^\/any\/path\//, ''));
+    asked.push(path);
+    try {
+      const bytes = readFileSync(join(folder, path === '.' || path === '/' ? 'index.html' : path));
+      response.setHeader('content-type', KINDS[extname(path) || '.html'] ?? 'application/octet-stream');
+      response.end(bytes);
+    } catch {
+      response.statusCode = 404;
+      response.end();
+    }
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const address = server.address();
+  if (typeof address !== 'object' || !address) throw new Error('the server of the site has no address');
+  const stop = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${address.port}/any/path/`, asked, stop };
+}

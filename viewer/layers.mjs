@@ -10,7 +10,7 @@ const LAYERS = [
   'source', //   what can be asked of a recording, and who answers
   'style', //    colours and the theme
   'state', //    what is open and shown; the address
-  'live', //     what is live at a moment: stacks, groups, the call tree
+  'names', //    stacks, pools and tags in words
   'search', //   the language of the search box, and what it finds
   'draw', //     pictures as pixels, rectangles and lines
   'save', //     tables and pictures as files

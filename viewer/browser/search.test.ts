@@ -113,7 +113,7 @@ test('what is not understood is said, and what does not match is faded', async (
 test('a legend entry searches for its group', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(`${await serving(file)}#view=timeline&color=stream`);
-  await page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 2' }).click();
+  await page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 0x2' }).click();
   await page.locator(`[data-matches="${made.filter((m) => m.stream === 2).length}"]`).waitFor();
   await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
 });

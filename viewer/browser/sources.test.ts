@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Source } from '../src/source/questions';
 import type { Axis, ByteKind, Query, Window } from '../src/source/source';
+import { GROUPS } from '../src/state/grouping';
 import { asking, engineOf } from './asking';
 import { data, example, serve, type Served } from './command';
 
@@ -33,6 +34,10 @@ const random = (below: number) => {
   return Math.floor((seed / 2 ** 32) * below);
 };
 
+const ANYTHING: Query = { stacks: null, tags: null, purposes: null, address: null, version: null, min: null, max: null };
+/** Some stacks, and no small blocks. */
+const ODD: Query = { ...ANYTHING, stacks: [1, 3, 5, 7, 9], min: 4096 };
+
 const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v as Uint8Array, String) : v)));
 
@@ -53,7 +58,16 @@ describe.each(files)('%s', (file) => {
         ...Array.from({ length: 5 }, () => random(device.events + 1)),
       ];
       for (const moment of moments) {
-        await same((s) => s.live(0, d, moment));
+        for (const by of GROUPS) {
+          const before = by === 'line' ? random(device.events + 1) : null;
+          await same((s) => s.holders(0, d, { moment, by, before, search: by === 'stack' ? ODD : null }));
+        }
+        const before = random(device.events + 1);
+        await same((s) => s.calls(0, d, { moment, before: null, all_frames: true, search: ODD }));
+        await same((s) => s.calls(0, d, { moment, before, all_frames: false, search: null }));
+        await same((s) => s.categories(0, d, moment));
+        const other = { other_file: 0, other_device: d, other_moment: before, other_search: null };
+        await same((s) => s.holdersOfBoth(0, d, { moment, by: 'line', search: null, ...other }));
         await same((s) => s.layout(0, d, moment));
       }
       await same((s) => s.events(0, d, Math.max(device.events - 300, 0), 400));
@@ -66,7 +80,7 @@ describe.each(files)('%s', (file) => {
         const id = random(device.allocations);
         await same((s) => s.allocation(0, d, id));
       }
-      const query: Query = { stacks: null, tags: null, purposes: null, address: null, version: null, min: null, max: null };
+      const query = ANYTHING;
       await same((s) => s.search(0, d, query));
       await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
       await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));

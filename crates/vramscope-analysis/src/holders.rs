@@ -1,11 +1,13 @@
 //! Who held the memory at a moment: what was live, grouped.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use vramscope_trace::{Category, FrameId, PoolId, StackId, StringId};
 
+use crate::amount::Amount;
 use crate::frames::{Code, Frames};
 use crate::history::{Allocation, History, Origin};
 use crate::layout::Layout;
@@ -53,9 +55,23 @@ pub struct Holder {
     pub origin: Option<Origin>,
     /// What all allocations of the group share.
     pub key: HolderKey,
-    /// The stack that holds most of it; none by pool, stream, category, layer and step. Of [`Origin::FreeOnly`] it is where that
-    /// memory was freed.
+    /// The stack that holds most of it; of [`holders_at`] none by pool, stream, category, layer and step. Of [`Origin::FreeOnly`] it
+    /// is where that memory was freed.
     pub stack: Option<StackId>,
+}
+
+impl Holder {
+    /// How much it holds.
+    #[must_use]
+    pub fn held(&self) -> Amount {
+        Amount { bytes: self.bytes, requested: self.requested, count: self.count }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.requested += other.requested;
+        self.count += other.count;
+    }
 }
 
 /// What the allocations of a group share.
@@ -71,6 +87,8 @@ pub enum HolderKey {
     Function(StringId, StringId),
     /// A file.
     File(StringId),
+    /// Compiled code, of which no file is known.
+    NoFile,
     /// The dotted path of a module, as `model.attention`.
     Module(String),
     /// A private pool; `None` where it is not recorded.
@@ -89,6 +107,49 @@ pub enum HolderKey {
 pub fn holders_at(history: &History, frames: &Frames, moment: Moment, by: By) -> Vec<Holder> {
     let layout = Layout::at(history, moment);
     group(history, frames, layout.allocated(), Some(&layout), by)
+}
+
+/// What is known of the allocations of a history beside it: who asks about many moments finds it out once. Allocations are told by their
+/// numbers in [`History::allocations`].
+pub trait Known {
+    /// The private pool.
+    fn pool(&self, allocation: usize) -> Option<PoolId>;
+    /// What it is for.
+    fn category(&self, allocation: usize) -> Category;
+    /// The path of the module that made it.
+    fn layer(&self, allocation: usize) -> Option<Arc<str>>;
+    /// The step in which it was made.
+    fn step(&self, allocation: usize) -> Option<usize>;
+}
+
+/// Some allocations in groups, largest first, each with the stack that holds most of it. They are told by their numbers in
+/// [`History::allocations`].
+pub fn holders_among(
+    history: &History,
+    frames: &Frames,
+    known: &impl Known,
+    allocations: impl Iterator<Item = usize>,
+    by: By,
+) -> Vec<Holder> {
+    let key: &dyn Fn(usize) -> HolderKey = match by {
+        By::Pool => &|id| HolderKey::Pool(known.pool(id)),
+        By::Stream => &|id| HolderKey::Stream(history.allocations[id].stream),
+        By::Category => &|id| HolderKey::Category(known.category(id)),
+        By::Layer => &|id| HolderKey::Layer(known.layer(id)),
+        By::Step => &|id| HolderKey::Step(known.step(id)),
+        By::Stack | By::Line | By::Function | By::File | By::Module => {
+            return group(history, frames, allocations.map(|id| &history.allocations[id]), None, by);
+        }
+    };
+    // By stack first, so that the first part of a group is of the stack that holds most.
+    let mut index: HashMap<(HolderKey, Option<StackId>), usize> = HashMap::new();
+    let mut parts: Vec<Holder> = Vec::new();
+    for id in allocations {
+        let part = Holder::of(&history.allocations[id], None, key(id));
+        join(&mut index, &mut parts, (part.key.clone(), part.stack), part);
+    }
+    sort(&mut parts);
+    gather(parts.into_iter())
 }
 
 /// Groups some allocations, largest group first. Pools that were not recorded are those of `layout`.
@@ -152,7 +213,7 @@ fn by_module(history: &History, frames: &Frames, stacks: Vec<Holder>) -> Vec<Hol
     let mut of_file: HashMap<(StringId, bool), FrameId> = HashMap::new();
     let mut of_module: HashMap<String, FrameId> = HashMap::new();
     let parts = stacks.into_iter().map(|h| {
-        let key = match code_key(history, frames, h.stack, By::Line) {
+        let key = match code_key(history, frames, h.stack, By::Module) {
             HolderKey::Line(id) => {
                 let file = history.trace().frames.get(id).filename;
                 // A path is shortened by whose code it is.
@@ -196,21 +257,21 @@ fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
     let mut index: HashMap<(Option<Origin>, HolderKey), usize> = HashMap::new();
     let mut groups: Vec<Holder> = Vec::new();
     for part in parts {
-        match index.entry((part.origin, part.key.clone())) {
-            Entry::Occupied(at) => {
-                let group = &mut groups[*at.get()];
-                group.bytes += part.bytes;
-                group.requested += part.requested;
-                group.count += part.count;
-            }
-            Entry::Vacant(at) => {
-                at.insert(groups.len());
-                groups.push(part);
-            }
-        }
+        join(&mut index, &mut groups, (part.origin, part.key.clone()), part);
     }
     sort(&mut groups);
     groups
+}
+
+/// Adds a part to the group that the index has for it, or makes it one.
+fn join<K: Hash + Eq>(index: &mut HashMap<K, usize>, groups: &mut Vec<Holder>, key: K, part: Holder) {
+    match index.entry(key) {
+        Entry::Occupied(at) => groups[*at.get()].add(&part),
+        Entry::Vacant(at) => {
+            at.insert(groups.len());
+            groups.push(part);
+        }
+    }
 }
 
 /// Puts the groups in order, those with the most bytes first.
@@ -232,7 +293,13 @@ fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) 
     let frame = trace.frames.get(id);
     match by {
         By::Function => HolderKey::Function(frame.filename, frame.name),
+        By::File | By::Module if !is_file(trace.strings.get(frame.filename)) => HolderKey::NoFile,
         By::File => HolderKey::File(frame.filename),
         _ => HolderKey::Line(id),
     }
+}
+
+/// Whether the name of a file says something: compiled code without debug information has none.
+fn is_file(name: &str) -> bool {
+    !matches!(name, "" | "??")
 }

@@ -6,6 +6,7 @@
 //!
 //! Sizes are bytes; positions in a recording are [`Moment`]s.
 
+mod amount;
 mod beside;
 mod both;
 mod budget;
@@ -23,6 +24,7 @@ mod fragmentation;
 mod frames;
 mod growth;
 mod history;
+mod holder_changes;
 mod holders;
 mod layers;
 mod layout;
@@ -50,6 +52,7 @@ mod timeline;
 mod times;
 mod tree;
 
+pub use amount::Amount;
 pub use beside::at_once;
 pub use both::{Both, Side};
 pub use budget::{
@@ -62,7 +65,7 @@ pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
 pub use diff::{ChangedEvents, DeviceDiff, Devices, MomentOf, diff_devices};
 pub use difference::{
-    Amount, CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
+    CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
     LineDifference, RULES, Rule, SettingDifference, StackDifference, changed_settings,
 };
 pub use facts::{DeviceFacts, Facts, Recorder};
@@ -70,7 +73,8 @@ pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, larges
 pub use frames::{Code, Frames};
 pub use growth::Grown;
 pub use history::{Allocation, History, Origin, Quality};
-pub use holders::{By, Holder, HolderKey, holders_at};
+pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
+pub use holders::{By, Holder, HolderKey, Known, holders_among, holders_at};
 pub use layers::{Layer, layers};
 pub use layout::{FreeBlock, Layout};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
@@ -94,7 +98,7 @@ pub use steps::{Step, Steps, StepsFrom};
 pub use summary::{EndState, Options, Summary};
 pub use timeline::{Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Span, Timeline, View, Window};
 pub use times::event_times;
-pub use tree::{CallTree, Node, NodeKind, call_tree};
+pub use tree::{CallTree, Calls, ComparedNode, Node, NodeKind, call_tree, compared_call_tree};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

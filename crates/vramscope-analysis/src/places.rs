@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use vramscope_trace::{FrameId, StringId, Trace};
+use vramscope_trace::{FrameId, StackId, StringId, Trace};
 
 use crate::both::{Both, Side};
 use crate::frames::{Code, Frames};
@@ -19,6 +19,19 @@ use crate::frames::{Code, Frames};
 pub(crate) struct Coded<'t> {
     pub(crate) trace: &'t Trace,
     pub(crate) frames: &'t Frames,
+}
+
+/// The most frames by which stacks are told apart, innermost first: recursion without an end makes a million of them.
+const MOST_FRAMES: usize = 100;
+
+impl Coded<'_> {
+    /// The frames that a stack is told by, innermost first: those of Python, where it has any.
+    pub(crate) fn telling(&self, stack: StackId) -> Vec<FrameId> {
+        let frames = self.trace.stacks.get(stack);
+        let python = frames.iter().copied().filter(|&frame| self.frames.code(frame) != Code::Native);
+        let python: Vec<FrameId> = python.take(MOST_FRAMES).collect();
+        if python.is_empty() { frames.iter().copied().take(MOST_FRAMES).collect() } else { python }
+    }
 }
 
 /// The number of a place in [`Places`].

@@ -1,8 +1,12 @@
 //! Live memory as a tree of the user's calls.
 
-use hashbrown::HashMap;
-use vramscope_trace::{FrameId, Trace};
+use std::cmp::Reverse;
 
+use hashbrown::HashMap;
+use vramscope_trace::{FrameId, StackId, Trace};
+
+use crate::amount::Amount;
+use crate::both::Both;
 use crate::frames::Frames;
 use crate::history::Origin;
 use crate::holders::{Holder, HolderKey};
@@ -47,80 +51,181 @@ pub struct CallTree {
 /// without an end makes a million of them in every stack.
 const MOST_CALLS: usize = 1000;
 
+/// Which frames of a stack make nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// Those of the user's; of a stack without any its [own frame](Frames::own_frame).
+    Own,
+    /// All of them.
+    All,
+}
+
 /// The tree of `holders`, which are grouped by stack: outermost calls first, most bytes first.
 ///
 /// Of a stack with frames of the user's, only these make nodes; of another, its
 /// [own frame](Frames::own_frame) does.
 pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
-    let mut builder = Builder::default();
-    for h in holders {
-        let mut at = None;
-        match h.origin {
-            None | Some(Origin::Recorded) => {}
-            Some(Origin::EndState) => at = Some(builder.child(at, NodeKind::BeforeRecording)),
-            Some(Origin::FreeOnly) => at = Some(builder.child(at, NodeKind::BeforeRecordingFreed)),
-        }
-        builder.add(at, h);
-        let path: Vec<FrameId> = match h.key {
-            HolderKey::Stack(stack) => {
-                let mut path: Vec<FrameId> = frames.user_frames(trace, stack).rev().collect();
-                if path.is_empty() {
-                    path.extend(frames.own_frame(trace, stack));
-                }
-                if path.len() > MOST_CALLS {
-                    path.drain(MOST_CALLS / 2..path.len() - MOST_CALLS / 2);
-                }
-                path
-            }
-            _ => Vec::new(),
-        };
-        if path.is_empty() {
-            at = Some(builder.child(at, NodeKind::NoStack));
-            builder.add(at, h);
-        }
-        for frame in path {
-            at = Some(builder.child(at, NodeKind::Frame(frame)));
-            builder.add(at, h);
+    let mut shape = Shape::of(trace, frames, Calls::Own);
+    let held = shape.held(holders);
+    let held = shape.with_what_is_below(held);
+    let mut tree = CallTree::default();
+    for (&(parent, kind), amount) in shape.nodes.iter().zip(held) {
+        let number = tree.nodes.len();
+        tree.nodes.push(Node { kind, bytes: amount.bytes, count: amount.count, children: Vec::new() });
+        match parent {
+            Some(parent) => tree.nodes[parent].children.push(number),
+            None => tree.roots.push(number),
         }
     }
-    builder.finish()
+    let order: Vec<_> = tree.nodes.iter().map(|n| (Reverse(n.bytes), n.kind)).collect();
+    for node in &mut tree.nodes {
+        node.children.sort_by_key(|&child| order[child]);
+    }
+    tree.roots.sort_by_key(|&root| order[root]);
+    tree
 }
 
-/// The tree as it grows, and its nodes by caller and kind.
-#[derive(Default)]
-struct Builder {
-    tree: CallTree,
+/// A call, and what was allocated by it and below it at two moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComparedNode {
+    /// What it stands for.
+    pub kind: NodeKind,
+    /// The number of its caller; `None` of the outermost.
+    pub parent: Option<usize>,
+    /// What was allocated at the earlier and at the later moment.
+    pub held: Both<Amount>,
+    /// The part of the later that was looked for.
+    pub found: u64,
+    /// The larger of both in bytes, added up from the innermost calls: so it is never less than that of what was called.
+    pub weight: u64,
+}
+
+/// The tree of what was live at two moments, which are grouped by stack, and of the part of the later that was looked for: each call
+/// before what it calls, those that weigh most first.
+#[must_use]
+pub fn compared_call_tree(
+    trace: &Trace,
+    frames: &Frames,
+    calls: Calls,
+    at: Both<&[Holder]>,
+    found: &[Holder],
+) -> Vec<ComparedNode> {
+    let mut shape = Shape::of(trace, frames, calls);
+    // The stacks of the later moment come first, and its nodes are there when what was found in it is added.
+    let (b, a, found) = (shape.held(at.b), shape.held(at.a), shape.held(found));
+    let own = |of: &[Amount], number: usize| of.get(number).map_or(0, |amount| amount.bytes);
+    let weigh = |number| Amount { bytes: own(&a, number).max(own(&b, number)), ..Amount::default() };
+    let weights = (0..shape.nodes.len()).map(weigh).collect();
+    let [a, b, found, weights] = [a, b, found, weights].map(|held| shape.with_what_is_below(held));
+    let node = |number: usize, parent: Option<usize>| ComparedNode {
+        kind: shape.nodes[number].1,
+        parent,
+        held: Both { a: a[number], b: b[number] },
+        found: found[number].bytes,
+        weight: weights[number].bytes,
+    };
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); shape.nodes.len()];
+    let mut roots = Vec::new();
+    for (number, &(parent, _)) in shape.nodes.iter().enumerate() {
+        parent.map_or(&mut roots, |parent| &mut children[parent]).push(number);
+    }
+    // Those that wait, the next one last: each with the number that its caller got.
+    let mut waiting: Vec<(usize, Option<usize>)> = Vec::new();
+    let lightest_first = |of: &mut Vec<usize>| {
+        of.sort_by_key(|&number| (weights[number].bytes, Reverse(shape.nodes[number].1)));
+        std::mem::take(of)
+    };
+    waiting.extend(lightest_first(&mut roots).into_iter().map(|root| (root, None)));
+    let mut nodes = Vec::with_capacity(shape.nodes.len());
+    while let Some((number, parent)) = waiting.pop() {
+        let caller = Some(nodes.len());
+        nodes.push(node(number, parent));
+        waiting.extend(lightest_first(&mut children[number]).into_iter().map(|child| (child, caller)));
+    }
+    nodes
+}
+
+/// The calls of some stacks: callers before those they call.
+struct Shape<'t> {
+    trace: &'t Trace,
+    frames: &'t Frames,
+    calls: Calls,
+    nodes: Vec<(Option<usize>, NodeKind)>,
     index: HashMap<(Option<usize>, NodeKind), usize>,
 }
 
-impl Builder {
+impl<'t> Shape<'t> {
+    fn of(trace: &'t Trace, frames: &'t Frames, calls: Calls) -> Self {
+        Self { trace, frames, calls, nodes: Vec::new(), index: HashMap::new() }
+    }
+
     fn child(&mut self, parent: Option<usize>, kind: NodeKind) -> usize {
-        let Self { tree, index } = self;
+        let Self { nodes, index, .. } = self;
         *index.entry((parent, kind)).or_insert_with(|| {
-            let number = tree.nodes.len();
-            tree.nodes.push(Node { kind, bytes: 0, count: 0, children: Vec::new() });
-            match parent {
-                Some(parent) => tree.nodes[parent].children.push(number),
-                None => tree.roots.push(number),
-            }
-            number
+            nodes.push((parent, kind));
+            nodes.len() - 1
         })
     }
 
-    fn add(&mut self, node: Option<usize>, h: &Holder) {
-        if let Some(node) = node {
-            self.tree.nodes[node].bytes += h.bytes;
-            self.tree.nodes[node].count += h.count;
+    /// What each node holds of `holders`, without what is below it. Nodes that are missing are made; those that are made later
+    /// hold nothing.
+    fn held(&mut self, holders: &[Holder]) -> Vec<Amount> {
+        let mut held = Vec::new();
+        for h in holders {
+            let innermost = self.innermost(h);
+            held.resize(self.nodes.len().max(held.len()), Amount::default());
+            held[innermost].add(h.held());
         }
+        held
     }
 
-    fn finish(self) -> CallTree {
-        let mut tree = self.tree;
-        let order: Vec<_> = tree.nodes.iter().map(|n| (std::cmp::Reverse(n.bytes), n.kind)).collect();
-        for node in &mut tree.nodes {
-            node.children.sort_by_key(|&child| order[child]);
+    /// The innermost call of a group.
+    fn innermost(&mut self, h: &Holder) -> usize {
+        let mut at = match h.origin {
+            None | Some(Origin::Recorded) => None,
+            Some(Origin::EndState) => Some(self.child(None, NodeKind::BeforeRecording)),
+            Some(Origin::FreeOnly) => Some(self.child(None, NodeKind::BeforeRecordingFreed)),
+        };
+        let path = match h.key {
+            HolderKey::Stack(stack) => self.path(stack),
+            _ => Vec::new(),
+        };
+        if path.is_empty() {
+            return self.child(at, NodeKind::NoStack);
         }
-        tree.roots.sort_by_key(|&root| order[root]);
-        tree
+        let mut innermost = 0;
+        for frame in path {
+            innermost = self.child(at, NodeKind::Frame(frame));
+            at = Some(innermost);
+        }
+        innermost
+    }
+
+    /// The frames of a stack that make nodes, outermost first.
+    fn path(&self, stack: StackId) -> Vec<FrameId> {
+        let Self { trace, frames, .. } = self;
+        let mut path: Vec<FrameId> = match self.calls {
+            Calls::All => trace.stacks.get(stack).iter().rev().copied().collect(),
+            Calls::Own => frames.user_frames(trace, stack).rev().collect(),
+        };
+        if path.is_empty() {
+            path.extend(frames.own_frame(trace, stack));
+        }
+        if path.len() > MOST_CALLS {
+            path.drain(MOST_CALLS / 2..path.len() - MOST_CALLS / 2);
+        }
+        path
+    }
+
+    /// Adds to what each node holds what those below it do.
+    fn with_what_is_below(&self, mut held: Vec<Amount>) -> Vec<Amount> {
+        held.resize(self.nodes.len(), Amount::default());
+        for (number, (parent, _)) in self.nodes.iter().enumerate().rev() {
+            if let Some(parent) = *parent {
+                let below = held[number];
+                held[parent].add(below);
+            }
+        }
+        held
     }
 }

@@ -1,6 +1,9 @@
 //! What changed between two recordings, in words: the sentences that text, JSON and page share.
 
-use vramscope_analysis::{Both, Cause, Difference, Finding, LeakSuspect, LineDifference, Place, Side};
+use vramscope_analysis::{
+    Both, Cause, Difference, Finding, Holder, HolderChange, HolderKey, LeakSuspect, LineDifference, Origin,
+    Place, Side,
+};
 
 use crate::names::Names;
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
@@ -174,6 +177,18 @@ fn categories(finding: &Finding) -> String {
 /// A line that holds another amount, as `model.py:42 forward`.
 pub fn line(line: &LineDifference, names: &Both<Names<'_>>) -> String {
     names.of(line.side()).matched(line.place(), line.freed_there).to_string()
+}
+
+/// A group of allocations at two moments, named as where it is: at the later moment, or in B, if there.
+pub fn holder(change: &HolderChange, names: &Both<Names<'_>>) -> String {
+    let names = names.of(change.side());
+    match change.holders.of(change.side()) {
+        &Some(Holder { key: HolderKey::Line(frame), origin, .. }) if change.is_function => {
+            names.matched(Place::Function(frame), origin == Some(Origin::FreeOnly)).into()
+        }
+        Some(holder) => names.wide_holder(holder).into(),
+        None => String::new(),
+    }
 }
 
 /// What a line holds in both, behind its name.

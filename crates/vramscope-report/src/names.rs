@@ -3,12 +3,18 @@
 use std::borrow::Cow;
 
 use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Place, Unusable};
-use vramscope_trace::{FrameId, PoolId, SegmentKind, StackId, StringId, Trace};
+use vramscope_trace::{Category, FrameId, PoolId, SegmentKind, StackId, StringId, Trace};
 
 use crate::shown::{LONGEST_SHOWN, Shown};
 
 /// Before the name of where memory was freed that was live before recording.
 const FREED_AT: &str = "(live before recording, freed at) ";
+
+/// Functions of PyTorch through which every call of a module goes: in the line of a stack they say nothing.
+const WRAPPERS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
+
+/// The innermost frames in the line of a stack.
+const MOST_IN_A_STACK: usize = 3;
 
 /// Names things of one trace as the reports do. No name can steer a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -79,14 +85,42 @@ impl Names<'_> {
         }
     }
 
-    /// A group of allocations: what they share, and whether they were live before recording.
+    /// A group of allocations in a row of a narrow table: what they share, and whether they were live before recording.
     pub(crate) fn holder(&self, h: &Holder) -> Shown {
-        let before = match h.origin {
-            None | Some(Origin::Recorded) => "",
-            Some(Origin::EndState) => "(live before recording) ",
-            Some(Origin::FreeOnly) => FREED_AT,
+        let name = match h.key {
+            HolderKey::File(_) => {
+                h.stack.and_then(|s| self.frames.own_frame(self.trace, s)).map(|f| self.file(f))
+            }
+            HolderKey::Category(of) => Some(Shown::of(&category(of))),
+            _ => None,
         };
-        Shown::joined(&format!("{before}{}", self.key(&h.key)))
+        with_origin(h.origin, &name.unwrap_or_else(|| self.key(&h.key)))
+    }
+
+    /// A group of allocations in a row of a wide table, where stacks of one line can be told apart.
+    pub fn wide_holder(&self, h: &Holder) -> Shown {
+        match h.key {
+            HolderKey::Stack(stack) => with_origin(h.origin, &self.stack(stack)),
+            _ => self.holder(h),
+        }
+    }
+
+    /// A stack in a line: its innermost frames that are not of compiled code, and the one that names it.
+    /// `activations.py:66 forward ‹ gpt2.py:240 forward ‹ train.py:10 main`.
+    fn stack(&self, stack: StackId) -> Shown {
+        let Some(own) = self.frames.own_frame(self.trace, stack) else {
+            return self.key(&HolderKey::Stack(stack));
+        };
+        let function = |id: FrameId| self.trace.strings.get(self.trace.frames.get(id).name);
+        let tells =
+            |id: &FrameId| self.frames.code(*id) != Code::Native && !WRAPPERS.contains(&function(*id));
+        let frames = self.trace.stacks.get(stack).iter().copied().filter(tells);
+        let mut shown: Vec<FrameId> = frames.take(MOST_IN_A_STACK).collect();
+        if !shown.contains(&own) {
+            shown.push(own);
+        }
+        let names: Vec<String> = shown.into_iter().map(|id| self.frame(id).into()).collect();
+        Shown::joined(&names.join(" ‹ "))
     }
 
     /// What holds more than in another recording.
@@ -130,6 +164,7 @@ impl Names<'_> {
                 }
             }
             HolderKey::File(file) => Shown::end_of(self.trace.strings.get(*file)),
+            HolderKey::NoFile => Shown::of("compiled code"),
             HolderKey::Module(path) => Shown::end_of(path),
             HolderKey::Pool(pool) => Shown::of(&self.pool(*pool)),
             HolderKey::Stream(stream) => Shown::of(&crate::names::stream(*stream)),
@@ -149,6 +184,21 @@ impl Names<'_> {
             Some(PoolId(a, b)) => format!("private pool ({a}, {b})"),
         }
     }
+}
+
+/// The name of a group, behind how it is known.
+fn with_origin(origin: Option<Origin>, name: &Shown) -> Shown {
+    let before = match origin {
+        None | Some(Origin::Recorded) => "",
+        Some(Origin::EndState) => "(live before recording) ",
+        Some(Origin::FreeOnly) => FREED_AT,
+    };
+    Shown::joined(&format!("{before}{name}"))
+}
+
+/// `optimizer state`.
+pub(crate) fn category(category: Category) -> String {
+    category.name().replace('_', " ")
 }
 
 /// `default stream`, `stream 0x7f3a`: streams are recorded as addresses.

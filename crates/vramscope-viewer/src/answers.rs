@@ -8,9 +8,7 @@ use vramscope_trace::StackId;
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::device::{OpenDevice, by_kind};
-use crate::protocol::{
-    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, Live, NONE, Regions, Segments,
-};
+use crate::protocol::{Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Regions, Segments};
 use crate::tables::{action, kind, origin};
 
 /// The most events in one answer.
@@ -27,53 +25,6 @@ pub(crate) fn moment(m: Moment) -> u32 {
 }
 
 impl OpenDevice {
-    pub(crate) fn live(&self, at: usize) -> Answer {
-        #[derive(Default)]
-        struct Sum {
-            bytes: u64,
-            requested: u64,
-            count: u32,
-        }
-        let (history, at) = (self.history(), self.moment(at)?);
-        let purposes = self.purposes();
-        let mut groups: Vec<((u32, u32, u8, u8), Sum)> = Vec::new();
-        let mut index: HashMap<(u32, u32, u8, u8), usize> = HashMap::new();
-        for id in self.timeline.active_at(at) {
-            let a = &history.allocations[id as usize];
-            if !a.is_allocated_at(at) {
-                continue;
-            }
-            let number = id as usize;
-            let key = (
-                stack(a.stack),
-                self.tags.allocations[number],
-                origin(a.origin),
-                purposes.allocations[number],
-            );
-            let group = *index.entry(key).or_insert_with(|| {
-                groups.push((key, Sum::default()));
-                groups.len() - 1
-            });
-            let sum = &mut groups[group].1;
-            sum.bytes += a.size;
-            sum.requested += a.requested;
-            sum.count += 1;
-        }
-        let mut columns = Columns::default();
-        let answer = Live {
-            moment: at.index(),
-            counters: by_kind(self.timeline.counters_at(at)),
-            stack: columns.u32(groups.iter().map(|g| g.0.0)),
-            tags: columns.u32(groups.iter().map(|g| g.0.1)),
-            origin: columns.u8(groups.iter().map(|g| g.0.2)),
-            purpose: columns.u8(groups.iter().map(|g| g.0.3)),
-            bytes: columns.sizes(groups.iter().map(|g| g.1.bytes)),
-            requested: columns.sizes(groups.iter().map(|g| g.1.requested)),
-            count: columns.u32(groups.iter().map(|g| g.1.count)),
-        };
-        columns.behind(&answer)
-    }
-
     pub(crate) fn layout(&self, at: usize) -> Answer {
         let (history, at) = (self.history(), self.moment(at)?);
         let mut ranges = self.timeline.reserved_at(at);
@@ -223,7 +174,7 @@ impl OpenDevice {
         columns.behind(&answer)
     }
 
-    fn moment(&self, index: usize) -> Result<Moment, ViewError> {
+    pub(crate) fn moment(&self, index: usize) -> Result<Moment, ViewError> {
         let last = self.timeline.moments() - 1;
         if index > last {
             return Err(ViewError::Question(format!("there is no moment {index}; the last is {last}")));

@@ -15,6 +15,7 @@ mod columns;
 mod comparison;
 mod device;
 mod error;
+mod held;
 mod names;
 #[cfg(feature = "server")]
 mod page;

@@ -6,7 +6,8 @@ use vramscope_analysis::{Both, Cancel};
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::comparison::compare;
-use crate::protocol::{SearchQuery, SpanQuery, WindowQuery};
+use crate::held::holders_of_both;
+use crate::protocol::{CallsQuery, HoldersOfBothQuery, HoldersQuery, SearchQuery, SpanQuery, WindowQuery};
 use crate::recording::OpenRecording;
 
 /// What the page asks of one device of a file.
@@ -22,8 +23,14 @@ pub enum Question {
     Bands(SpanQuery),
     /// What allocations are for, and the steps of the program.
     Meaning,
-    /// What is live at a moment.
-    Live {
+    /// What is live at a moment, in groups.
+    Holders(HoldersQuery),
+    /// The same of this device and another, of whatever file.
+    HoldersOfBoth(HoldersOfBothQuery),
+    /// What is live at a moment, as a tree of calls.
+    Calls(CallsQuery),
+    /// What is live at a moment, by category.
+    Categories {
         /// The moment.
         moment: usize,
     },
@@ -92,7 +99,8 @@ impl Question {
     /// The position of the other file that it is about.
     pub fn other_file(&self) -> Option<usize> {
         match *self {
-            Self::Comparison { other_file, .. } => Some(other_file),
+            Self::Comparison { other_file, .. }
+            | Self::HoldersOfBoth(HoldersOfBothQuery { other_file, .. }) => Some(other_file),
             _ => None,
         }
     }
@@ -116,7 +124,13 @@ impl Question {
             Self::Picture(window) => of()?.picture(window, cancel),
             Self::Bands(span) => of()?.bands(span, cancel),
             Self::Meaning => plain().behind(&of()?.meaning()),
-            Self::Live { moment } => of()?.live(moment),
+            Self::Holders(query) => file.holders(device, &query),
+            Self::HoldersOfBoth(query) => {
+                let other = other.ok_or(ViewError::NoFile(query.other_file))?;
+                holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query)
+            }
+            Self::Calls(query) => file.calls(device, &query),
+            Self::Categories { moment } => plain().behind(&of()?.categories(moment)?),
             Self::Layout { moment } => of()?.layout(moment),
             Self::Events { first, count } => of()?.events(first, count),
             Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),

@@ -6,10 +6,11 @@ use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, Axis, Band, Bands, ByKind, ByteKind, Comparison, Device, Events, Found, Held, Items, Layout,
-    LayoutBlocks, LayoutSegments, Live, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture,
-    PoolPeaks, Purpose, Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery,
-    Steps, Tags, Trust, WhatChanged, WindowQuery,
+    Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsQuery, CategorySums, Comparison, Device,
+    Events, Found, Held, HeldAt, Holders, HoldersOfBothQuery, HoldersQuery, Items, Layout, LayoutBlocks,
+    LayoutSegments, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose,
+    Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Steps, Tags, Trust,
+    WhatChanged, WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -67,7 +68,14 @@ fn the_page_reads_what_is_answered() {
         declared::<SpanQuery>(),
         declared::<Bands>(),
         declared::<Band>(),
-        declared::<Live>(),
+        declared::<By>(),
+        declared::<HoldersQuery>(),
+        declared::<HoldersOfBothQuery>(),
+        declared::<Holders>(),
+        declared::<HeldAt>(),
+        declared::<CallsQuery>(),
+        declared::<Calls>(),
+        declared::<CategorySums>(),
         declared::<Layout>(),
         declared::<LayoutSegments>(),
         declared::<LayoutBlocks>(),

@@ -47,7 +47,7 @@ test('titles of stacks', () => {
 
 test('tags that read the same are one key', () => {
   const keys = colorKeysBy('stream', names, tables, false);
-  expect([0, 1, 2].map((i) => keys.label(keys.keyOf(items, i)))).toEqual(['default stream', 'stream 7', 'default stream']);
+  expect([0, 1, 2].map((i) => keys.label(keys.keyOf(items, i)))).toEqual(['default stream', 'stream 0x7', 'default stream']);
 });
 
 test('purposes of one category are one key, and without purposes there is none', () => {

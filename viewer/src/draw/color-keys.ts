@@ -1,7 +1,7 @@
 // The keys by which items are coloured: a number for each item, and the label and colour of each key.
 
-import { categoryText, poolName, streamName } from '../live/group';
-import { NO_STACK, framesOf, ownFrame } from '../live/stacks';
+import { NO_STACK, framesOf, ownFrame } from '../names/stacks';
+import { categoryText, poolName, streamName } from '../names/tags';
 import { entryAt, numberAt } from '../numbers/at';
 import { CATEGORIES, NONE, type Category, type Items, type Names, type Tables, type Tags } from '../source/source';
 import type { ColorBy } from '../state/grouping';

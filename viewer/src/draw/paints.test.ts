@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { itemsOf } from '../live/ranges';
+import { itemsOf } from './items';
 import { paintsOf } from './paints';
 
 test('edges are darker than what they are the edge of; what was live before recording is hatched', () => {

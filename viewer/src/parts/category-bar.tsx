@@ -1,15 +1,22 @@
-import type { CategorySum } from '../live/categories';
-import { categoryText } from '../live/group';
+import { categoryText } from '../names/tags';
 import { parsed } from '../search/found';
 import { chosenCategories, toggleOnly } from '../search/categories';
 import { findsCategory } from '../search/query';
+import { CATEGORIES, type Category, type CategorySums } from '../source/source';
 import { search } from '../state/search';
 import { categoryColor, css } from '../style/colors';
 import { dark } from '../style/theme';
 import { bytes, count, share } from '../text/units';
 
+interface CategorySum {
+  category: Category;
+  bytes: number;
+}
+
 /** What memory is for, as one bar and in words; a click shows a category alone, everywhere. */
-export function CategoryBar({ sums }: { sums: readonly CategorySum[] }) {
+export function CategoryBar({ sums: { bytes: held } }: { sums: CategorySums }) {
+  // In the order in which all pictures stack them.
+  const sums = CATEGORIES.map((category, i): CategorySum => ({ category, bytes: held[i] ?? 0 })).filter(({ bytes }) => bytes > 0);
   const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);
   const color = ({ category }: CategorySum) => css(categoryColor(category, dark.value));
   const fade = ({ category }: CategorySum) => (findsCategory(parsed.value, category) ? '' : 'category-faded');

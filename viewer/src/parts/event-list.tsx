@@ -1,4 +1,4 @@
-import { ownLabel } from '../live/stacks';
+import { ownLabel } from '../names/stacks';
 import { numberAt } from '../numbers/at';
 import { ACTIONS, type Events, type Names } from '../source/source';
 import { bytes, count } from '../text/units';

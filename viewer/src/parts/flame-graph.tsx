@@ -1,11 +1,11 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Pen } from '../draw/pen';
-import { follow, pathTo, stepsTo, type Node, type Step } from '../live/tree';
 import { SaveMenu } from '../save/menu';
 import { drawingItems } from '../save/picture';
 import { css, mix, parse, textColor, unknownColor } from '../style/colors';
 import { dark, inks } from '../style/theme';
 import { bytes, count, share, signedBytes } from '../text/units';
+import { follow, pathTo, stepsTo, type Node, type Step } from './calls';
 import { Canvas } from './canvas';
 import { boxAt, layFlame, stepInTree, type Box } from './flame';
 import { bringIntoSight, useSize } from './size';
@@ -153,7 +153,7 @@ function nodeFacts(node: Node, p: FlameGraphProps): [string, string][] {
 /** The colour of a node: frames have that of their label, everything else is grey. */
 function plainColor(node: Node, isDark: boolean): number {
   const pale = unknownColor(isDark);
-  if (node.kind !== 'frame') return pale;
+  if (node.frame === null) return pale;
   return textColor(node.label, isDark);
 }
 

@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
-import type { Node } from '../live/tree';
+import type { Node } from './calls';
 import { boxAt, layFlame, stepInTree } from './flame';
 
 function node(label: string, weight: number, children: Node[] = [], depth = 0): Node {
   const made: Node = {
     label,
-    kind: 'frame',
     frame: null,
     parent: null,
     depth,

@@ -1,6 +1,6 @@
 // Lays out a call tree as a flame graph with the root on top.
 
-import { pathTo, type Node } from '../live/tree';
+import { pathTo, type Node } from './calls';
 
 export interface Box {
   node: Node;
@@ -19,17 +19,21 @@ export function layFlame(zoomed: Node, smallest: number): Box[] {
   const path = pathTo(zoomed);
   const boxes: Box[] = path.slice(0, -1).map((node) => ({ node, x: 0, width: 1, depth: node.depth }));
   const whole = zoomed.weight || 1;
-  const lay = (node: Node, x: number) => {
+  // Those that wait, the next one last: programs that recurse make trees that are deeper than calls may be here.
+  const waiting: [node: Node, x: number][] = [[zoomed, 0]];
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const [node, x] = next;
     const width = node === zoomed ? 1 : node.weight / whole;
-    if (width < smallest) return;
+    if (width < smallest) continue;
     boxes.push({ node, x, width, depth: node.depth });
     let at = x;
-    for (const child of node.children) {
-      lay(child, at);
+    const children = node.children.map((child): [Node, number] => {
+      const begin = at;
       at += child.weight / whole;
-    }
-  };
-  lay(zoomed, 0);
+      return [child, begin];
+    });
+    waiting.push(...children.reverse());
+  }
   return boxes;
 }
 

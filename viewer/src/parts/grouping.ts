@@ -1,8 +1,9 @@
 // The titles of what live memory can be grouped by.
 
-import { GROUPS, type GroupBy } from '../state/grouping';
+import type { By } from '../source/source';
+import { GROUPS } from '../state/grouping';
 import type { Choice } from './controls';
 
-export const groupTitle = (by: GroupBy) => by.charAt(0).toUpperCase() + by.slice(1);
+export const groupTitle = (by: By) => by.charAt(0).toUpperCase() + by.slice(1);
 
-export const GROUP_CHOICES: Choice<GroupBy>[] = GROUPS.map((by) => ({ value: by, label: groupTitle(by) }));
+export const GROUP_CHOICES: Choice<By>[] = GROUPS.map((by) => ({ value: by, label: groupTitle(by) }));

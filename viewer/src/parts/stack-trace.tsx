@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { framesOf, isNative, isPlace, shortFile } from '../live/stacks';
+import { framesOf, isNative, isPlace, shortFile } from '../names/stacks';
 import { entryAt } from '../numbers/at';
 import { NONE, type Names } from '../source/source';
 import { names as allNames } from '../state/recordings';

@@ -83,6 +83,7 @@ describe('queries', () => {
   });
   test('tags', () => {
     expect(query('stream:3')?.tags).toEqual([1]);
+    expect(query('stream:0x3')?.tags).toEqual([1]);
     expect(query('pool:default')?.tags).toEqual([0, 1]);
     expect(query('pool:1.0')?.tags).toEqual([2]);
     expect(query('pool:none')?.tags).toEqual([3]);

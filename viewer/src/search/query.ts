@@ -7,7 +7,7 @@
 //   b7f3a00200000_2      a block as memory_viz names it: its address, and which of the allocations there it is; s.. is a segment
 //   >=10MiB  <1KiB       sizes of blocks
 //   category:gradient    what memory is for; -category:gradient all but that
-//   stream:3  pool:1.0  pool:default  layer:..  context:..  metadata:..; with - before it all but those
+//   stream:0x3  pool:1.0  pool:default  layer:..  context:..  metadata:..; with - before it all but those
 
 import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Category, type Found, type Items, type Names, type Query, type Tables, type Tags } from '../source/source';
@@ -55,7 +55,7 @@ export function parseSize(text: string): number | null {
 
 const TAG_FIELDS = new Map(
   Object.entries<(tags: Tags, text: string) => boolean>({
-    stream: (tags, text) => String(tags.stream) === text,
+    stream: (tags, text) => tags.stream === Number(text),
     pool: (tags, text) => {
       if (tags.pool === null) return text === 'none';
       return tags.pool.join('.') === text || (text === 'default' && tags.pool[0] === 0 && tags.pool[1] === 0);
@@ -68,7 +68,7 @@ const TAG_FIELDS = new Map(
 
 /** How the values of `stream` and `pool` are written, and how to say so. The other fields take any part of a text. */
 const FORMS = new Map<string, [RegExp, string]>([
-  ['stream', [/^\d+$/, 'a number, as in stream:3']],
+  ['stream', [/^(0x[0-9a-f]+|\d+)$/, 'a number, as in stream:0x3']],
   ['pool', [/^(\d+\.\d+|default|none)$/, 'two numbers, as in pool:1.0, or pool:default, or pool:none']],
 ]);
 

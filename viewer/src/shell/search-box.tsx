@@ -12,7 +12,7 @@ const FORMS: [string, string][] = [
   ['0x7f3a00200000', 'what covers this address; also as memory_viz writes it: b7f3a00200000_0'],
   ['>=10MiB <1GiB', 'sizes'],
   ['category:gradient', 'what memory is for; -category:gradient all but that'],
-  ['stream:3', 'also pool:1.0, pool:default, layer:attn'],
+  ['stream:0x3', 'also pool:1.0, pool:default, layer:attn'],
 ];
 
 /** Milliseconds without typing before the search begins. */
@@ -53,7 +53,7 @@ export function SearchBox() {
         id={SEARCH_ID}
         type="search"
         value={text}
-        placeholder="Search: function, file, 0x…, >=10MiB, stream:3"
+        placeholder="Search: function, file, 0x…, >=10MiB, stream:0x3"
         autocomplete="off"
         spellcheck={false}
         aria-describedby="search-result"

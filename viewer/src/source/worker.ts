@@ -143,7 +143,7 @@ export function workers(parts: Parts, carried: readonly File[] = []): Engine {
       return Promise.all(files.map(overview));
     },
     ask: (about, question, unwanted) => {
-      const needs = question.question === 'comparison' ? [about.file, question.other_file] : [about.file];
+      const needs = 'other_file' in question ? [about.file, question.other_file] : [about.file];
       return (isSlow(question) ? slow : quick).ask({ ask: question, about }, needs, unwanted);
     },
     open: async (file, read, unwanted) => {

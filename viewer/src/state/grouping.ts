@@ -1,7 +1,7 @@
 // What allocations are coloured and grouped by.
 
 import { computed } from '@preact/signals';
-import type { Device } from '../source/source';
+import type { By, Device } from '../source/source';
 import { kept, oneOf } from './kept';
 import { current } from './recordings';
 
@@ -18,6 +18,16 @@ export const tellsCategories = (device: Pick<Device, 'purposes'> | null): boolea
 export const colorOf = (device: Device | null): ColorBy => chosenColor.value ?? (tellsCategories(device) ? 'category' : 'stack');
 export const colorBy = computed(() => colorOf(current.value));
 
-export const GROUPS = ['stack', 'line', 'function', 'file', 'category', 'layer', 'stream', 'pool'] as const;
-export type GroupBy = (typeof GROUPS)[number];
+export const GROUPS = [
+  'stack',
+  'line',
+  'function',
+  'file',
+  'module',
+  'category',
+  'layer',
+  'step',
+  'stream',
+  'pool',
+] as const satisfies readonly By[];
 export const groupBy = kept('by', oneOf(GROUPS), 'line');

@@ -3,7 +3,7 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { highest, paintBands } from '../draw/bands';
-import { categoryText } from '../live/group';
+import { categoryText } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { useSize } from '../parts/size';
 import { Facts, Tooltip } from '../parts/tooltip';

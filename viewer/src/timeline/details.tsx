@@ -1,6 +1,6 @@
 // Everything about the selected allocation.
 
-import { purposeFacts, tagFacts } from '../live/tag-facts';
+import { purposeFacts, tagFacts } from '../names/tags';
 import { StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import type { Allocation, Device } from '../source/source';

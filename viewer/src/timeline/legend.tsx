@@ -6,8 +6,8 @@ import { categoryOf, largest, type ColorKeys, type Share } from '../draw/color-k
 import { areas, linesOf } from '../draw/hit';
 import { coloredBy, keysOf } from '../draw/item-colors';
 import { restedPicture } from '../draw/shown';
-import { categoryText, poolName, streamName } from '../live/group';
-import { readableFrames } from '../live/stacks';
+import { readableFrames } from '../names/stacks';
+import { categoryText, poolName, streamName } from '../names/tags';
 import { chosenCategories, toggleHidden, toggleOnly } from '../search/categories';
 import type { Category } from '../source/source';
 import type { ColorBy } from '../state/grouping';

@@ -1,8 +1,8 @@
 // The tooltip of the timeline. It shows what the picture has of its items, and asks the source nothing.
 
 import { stackTitle } from '../draw/color-keys';
-import { framesOf, readableFrames } from '../live/stacks';
-import { purposeFacts, tagFacts } from '../live/tag-facts';
+import { framesOf, readableFrames } from '../names/stacks';
+import { purposeFacts, tagFacts } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { StepFacts } from '../parts/step-facts';
 import { Facts, Tooltip } from '../parts/tooltip';

@@ -2,24 +2,23 @@
 
 import { batch } from '@preact/signals';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { difference, type Change } from '../live/difference';
-import { group } from '../live/group';
-import { matchingEntries } from '../live/match';
 import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Button, Empty, Segmented, Select, Waiting, type Choice } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
+import { groupsOf, type Group } from '../parts/holders';
 import { SmallTimeline } from '../parts/small-timeline';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { parsed } from '../search/found';
 import { compile } from '../search/query';
-import { KINDS, NONE, type Device, type Held, type Live, type Recording } from '../source/source';
+import { KINDS, NONE, type By, type Device, type Held, type Recording } from '../source/source';
 import { other, otherMoment } from '../state/compared';
-import { groupBy, type GroupBy } from '../state/grouping';
+import { groupBy } from '../state/grouping';
 import { moment, shownMoment } from '../state/moment';
 import { names, needNames, recording, recordings, source } from '../state/recordings';
+import { search } from '../state/search';
 import { trouble } from '../state/trouble';
 import { baseName } from '../text/path';
 import { reason } from '../text/reason';
@@ -153,51 +152,55 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
   );
 }
 
-function growthColumns(by: GroupBy): Column<Change>[] {
+function growthColumns(by: By): Column<Group>[] {
   return [
-    textColumn(by, groupTitle(by), (c) => c.label, true),
-    changeColumn('change_bytes', 'B − A', (c) => c.bytes),
-    bytesColumn('a_bytes', 'A', (c) => c.before),
-    bytesColumn('b_bytes', 'B', (c) => c.after),
-    countColumn('a_blocks', 'Blocks A', (c) => c.countBefore),
-    countColumn('b_blocks', 'Blocks B', (c) => c.countAfter),
+    textColumn(by, groupTitle(by), (g) => g.label, true),
+    changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
+    bytesColumn('a_bytes', 'A', (g) => g.before),
+    bytesColumn('b_bytes', 'B', (g) => g.bytes),
+    countColumn('a_blocks', 'Blocks A', (g) => g.countBefore),
+    countColumn('b_blocks', 'Blocks B', (g) => g.count),
   ];
+}
+
+/** What is live in both in groups, with what it was grouped by. */
+function useBoth(a: Side, b: Side, atA: number, atB: number) {
+  const by = groupBy.value;
+  const searched = parsed.value;
+  const told = (side: Side) => `${side.names !== null} ${side.recording.purposes !== null}`;
+  const query = ({ names, recording }: Side) => names && compile(searched, names, recording);
+  return useAnswer(a.scope, `${b.scope} ${atA} ${atB} ${by} ${told(a)} ${told(b)} ${search.value}`, async (unwanted) => {
+    const other = { other_file: b.file, other_device: b.device, other_moment: atB, other_search: query(b) };
+    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: query(a), ...other }, unwanted);
+    return { held, groups: groupsOf(held), by };
+  });
 }
 
 /** A table of what changed from A to B, and the stack of the chosen row. */
 function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number }) {
   const [chosen, setChosen] = useState<string | null>(null);
-  const liveA = useAnswer(a.scope, String(atA), () => source.live(a.file, a.device, atA));
-  const liveB = useAnswer(b.scope, String(atB), () => source.live(b.file, b.device, atB));
-  const by = groupBy.value;
+  const both = useBoth(a, b, atA, atB);
+  const by = both.value?.by ?? groupBy.value;
   const columns = useMemo(() => growthColumns(by), [by]);
-  const searched = parsed.value;
-  const changes = useMemo(() => {
-    if (!liveA.value || !liveB.value || !a.names || !b.names) return null;
-    const grouped = (side: Side, live: Live) => {
-      const matches = matchingEntries(compile(searched, side.names!, side.recording), live);
-      return group(live, by, side.names!, side.recording, matches);
-    };
-    return difference(grouped(a, liveA.value), grouped(b, liveB.value));
-  }, [liveA.value, liveB.value, a.names, b.names, by, searched]);
-  if (!changes || !liveA.value || !liveB.value) {
-    return <Waiting error={liveA.error ?? liveB.error} what="Reading what is live in both." />;
-  }
-  const [totalA, totalB] = [liveA.value.counters.allocated, liveB.value.counters.allocated];
-  const row = changes.find((c) => c.key === chosen) ?? changes[0];
-  const inB = row !== undefined && row.stackAfter !== NONE;
+  const before = both.value?.held.before;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading what is live in both." />;
+  const { groups } = both.value;
+  const { now } = both.value.held;
+  const [totalA, totalB] = [before.counters.allocated, now.counters.allocated];
+  const row = groups.find((g) => g.key === chosen) ?? groups[0];
+  const inB = row !== undefined && row.stack !== NONE;
   return (
-    <div class="growth" data-a={totalA} data-b={totalB}>
+    <div class="growth" data-a={totalA} data-b={totalB} aria-busy={both.pending}>
       <Table
-        name={`compare-${atA}-${atB}`}
+        name={`compare-${before.moment}-${now.moment}`}
         caption={`Allocated by ${by}`}
         columns={columns}
-        rows={changes}
-        rowKey={(c) => c.key}
+        rows={groups}
+        rowKey={(g) => g.key}
         sortBy="change_bytes"
         chosen={row?.key ?? null}
-        choose={(c) => setChosen(c.key)}
-        marked={(c) => c.found}
+        choose={(g) => setChosen(g.key)}
+        marked={(g) => g.found}
       >
         <span class="compared">
           A {bytes(totalA)}, B {bytes(totalB)}: {signedBytes(totalB - totalA)}
@@ -206,7 +209,7 @@ function Growth({ a, b, atA, atB }: { a: Side; b: Side; atA: number; atB: number
       {row && (
         <StackTrace
           file={inB ? b.file : a.file}
-          stack={inB ? row.stackAfter : row.stackBefore}
+          stack={inB ? row.stack : row.stackBefore}
           heading={`Stack that holds most of it in ${inB ? 'B' : 'A'}`}
         />
       )}

@@ -1,12 +1,8 @@
 // What is live at a moment and who allocated it, or what changed between two moments.
 
 import { useMemo, useState } from 'preact/hooks';
-import { byCategory } from '../live/categories';
-import { difference, type Change } from '../live/difference';
-import { group, sum, type Group } from '../live/group';
-import { matchingEntries } from '../live/match';
-import { tree } from '../live/tree';
 import { useAnswer } from '../parts/answer';
+import { callTree } from '../parts/calls';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { CategoryBar } from '../parts/category-bar';
 import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
@@ -14,13 +10,15 @@ import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
 import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
+import { blocksOf, groupsOf, type Group } from '../parts/holders';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { query } from '../search/found';
-import { NONE, type Live } from '../source/source';
-import { groupBy, tellsCategories, type GroupBy } from '../state/grouping';
+import { NONE, type By, type Holders } from '../source/source';
+import { groupBy, tellsCategories } from '../state/grouping';
 import { against, moment, shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
+import { search as searchText } from '../state/search';
 import { bytes, count, signedBytes } from '../text/units';
 
 export function MomentView() {
@@ -29,49 +27,51 @@ export function MomentView() {
   return <Moment {...shown} />;
 }
 
-function useLive(shown: Current, at: number | null) {
-  const { file, device } = shown;
-  return useAnswer(shown.scope, String(at), at === null ? null : (unwanted) => source.live(file, device, at, unwanted));
+/** What is live in groups, with what it was grouped by. */
+function useHolders({ file, device, scope }: Current, searchKey: string) {
+  const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
+  return useAnswer(scope, `${at} ${before} ${by} ${searchKey}`, async (unwanted) => {
+    const held = await source.holders(file, device, { moment: at, before, by, search }, unwanted);
+    return { held, groups: groupsOf(held), by };
+  });
+}
+
+function useCalls({ file, device, scope }: Current, allFrames: boolean, searchKey: string) {
+  const [at, before, search] = [shownMoment.value, against.value, query.value];
+  return useAnswer(scope, `${at} ${before} ${allFrames} ${searchKey}`, async (unwanted) => {
+    const calls = await source.calls(file, device, { moment: at, before, all_frames: allFrames, search }, unwanted);
+    return { calls, searched: search !== null };
+  });
 }
 
 function Moment(shown: Current) {
+  const { names, recording } = shown;
   const [allFrames, setAllFrames] = useState(false);
   const [chosen, setChosen] = useState<string | null>(null);
-  const now = useLive(shown, shownMoment.value);
-  const then = useLive(shown, against.value);
-  const live = now.value;
-  const before = against.value === null ? null : then.value;
-  const { names, recording } = shown;
-  const by = groupBy.value;
+  // What the numbers of a query are made of.
+  const searchKey = `${names !== null} ${recording.purposes !== null} ${searchText.value}`;
+  const holders = useHolders(shown, searchKey);
+  const tree = useCalls(shown, allFrames, searchKey);
+  const calls = tree.value?.calls;
+  const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
-  const searchQuery = query.value;
-  const matches = useMemo(() => live && matchingEntries(searchQuery, live), [searchQuery, live]);
-  const groups = useMemo(
-    () => (live && names ? group(live, by, names, recording, matches) : []),
-    [live, by, names, recording, matches],
-  );
-  const changes = useMemo(() => {
-    if (!before || !names) return null;
-    return difference(group(before, by, names, recording, matchingEntries(searchQuery, before)), groups);
-  }, [before, groups]);
-  const root = useMemo(
-    () => (live && names ? tree(live, names, allFrames, before, matches) : null),
-    [live, before, names, allFrames, matches],
-  );
-
-  if (!live || !names || !root) return <Waiting error={now.error} what="Reading what is live at this moment." />;
-  const stack = stackOf(groups, changes, chosen);
-  const total = sum(live.bytes);
+  if (!holders.value || !calls || !root) {
+    return <Waiting error={holders.error ?? tree.error} what="Reading what is live at this moment." />;
+  }
+  const { held, groups, by } = holders.value;
+  const { now, before } = held;
+  const row = groups.find((g) => g.key === chosen) ?? groups[0];
+  const rows = { by, now: now.moment, groups, chosen: row?.key ?? null, choose: setChosen };
   return (
     <div
       class="panel moment-view"
-      data-moment={live.moment}
-      data-total={total}
+      data-moment={now.moment}
+      data-total={now.counters.allocated}
       {...(before ? { 'data-against': before.moment } : {})}
-      aria-busy={now.pending || then.pending}
+      aria-busy={holders.pending || tree.pending}
     >
-      <Head shown={shown} live={live} before={before} total={total} allFrames={allFrames} setAllFrames={setAllFrames} />
-      {live.stack.length === 0 && !before ? (
+      <Head shown={shown} held={held} allFrames={allFrames} setAllFrames={setAllFrames} />
+      {groups.length === 0 ? (
         <Empty title="Nothing is allocated at this moment.">
           <p>Choose another in the timeline.</p>
         </Empty>
@@ -79,20 +79,16 @@ function Moment(shown: Current) {
         <>
           <FlameGraph
             key={shown.scope}
-            name={`flame-${live.moment}`}
+            name={`flame-${calls.moment}`}
             label="Call tree"
             root={root}
-            compared={before !== null}
-            searched={matches !== null}
+            compared={calls.before !== null}
+            searched={tree.value?.searched ?? false}
           />
           <div class="table-and-stack">
-            {changes ? (
-              <ChangeTable live={live} by={by} changes={changes} chosen={chosen} choose={setChosen} />
-            ) : (
-              <GroupTable live={live} by={by} groups={groups} total={total} chosen={chosen} choose={setChosen} />
-            )}
+            {before ? <ChangeTable {...rows} before={before.moment} /> : <GroupTable {...rows} total={now.counters.allocated} />}
             <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
-              <StackTrace file={shown.file} stack={stack} heading="Stack that holds most of it" />
+              <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds most of it" />
             </div>
           </div>
         </>
@@ -101,52 +97,47 @@ function Moment(shown: Current) {
   );
 }
 
-/** The stack of the chosen row, or of the first where none is chosen. */
-function stackOf(groups: readonly Group[], changes: readonly Change[] | null, chosen: string | null): number | null {
-  if (changes) {
-    const c = changes.find((c) => c.key === chosen) ?? changes[0];
-    return c ? (c.stackAfter === NONE ? c.stackBefore : c.stackAfter) : null;
-  }
-  return (groups.find((g) => g.key === chosen) ?? groups[0])?.stack ?? null;
-}
+const stackOf = (group: Group) => (group.stack === NONE ? group.stackBefore : group.stack);
 
 interface HeadProps {
   shown: Current;
-  live: Live;
-  before: Live | null;
-  total: number;
+  held: Holders;
   allFrames: boolean;
   setAllFrames: (all: boolean) => void;
 }
 
-function Head({ shown, live, before, total, allFrames, setAllFrames }: HeadProps) {
-  const { recording } = shown;
+function Head({ shown, held: { now, before }, allFrames, setAllFrames }: HeadProps) {
+  const { file, device, scope, recording } = shown;
+  const at = shownMoment.value;
+  const tells = tellsCategories(recording);
+  const sums = useAnswer(scope, String(at), tells ? (unwanted) => source.categories(file, device, at, unwanted) : null);
+  const total = now.counters.allocated;
   const peak = recording.peaks.allocated.moment;
   return (
     <header class="panel-head">
       <div class="panel-title">
         <h2>
-          {bytes(total)} allocated {momentText(live.moment, recording)}
+          {bytes(total)} allocated {momentText(now.moment, recording)}
         </h2>
         <span class="quiet">
-          {live.moment === peak && 'the peak of allocated bytes, '}
-          {count(sum(live.count))} blocks
+          {now.moment === peak && 'the peak of allocated bytes, '}
+          {count(blocksOf(now))} blocks
         </span>
         {before && (
           <span class="compared">
-            {before.moment === live.moment
+            {before.moment === now.moment
               ? 'kept to compare with: choose another moment in the timeline'
               : `compared with ${momentName(before.moment, recording)}: ${signedBytes(total - before.counters.allocated)}`}
           </span>
         )}
       </div>
-      <CounterRow counters={live.counters} />
-      {tellsCategories(recording) && <CategoryBar sums={byCategory(live, recording)} />}
+      <CounterRow counters={now.counters} />
+      {tells && sums.value && <CategoryBar sums={sums.value} />}
       <div class="toolbar">
         <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
         <Check label="All frames" checked={allFrames} set={setAllFrames} />
         <span class="spring" />
-        <CompareWith moment={live.moment} events={recording.events} peak={peak} />
+        <CompareWith moment={now.moment} events={recording.events} peak={peak} />
       </div>
     </header>
   );
@@ -180,13 +171,14 @@ function CompareWith({ moment: at, events, peak }: { moment: number; events: num
 }
 
 interface RowsProps {
-  live: Live;
-  by: GroupBy;
+  by: By;
+  now: number;
+  groups: Group[];
   chosen: string | null;
   choose: (key: string) => void;
 }
 
-function groupColumns(by: GroupBy, total: number): Column<Group>[] {
+function groupColumns(by: By, total: number): Column<Group>[] {
   return [
     textColumn(by, groupTitle(by), (g) => g.label, true),
     bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, total),
@@ -203,47 +195,47 @@ function groupColumns(by: GroupBy, total: number): Column<Group>[] {
   ];
 }
 
-function GroupTable(p: RowsProps & { groups: Group[]; total: number }) {
+function GroupTable(p: RowsProps & { total: number }) {
   const columns = useMemo(() => groupColumns(p.by, p.total), [p.by, p.total]);
   return (
     <Table
-      name={`moment-${p.live.moment}`}
+      name={`moment-${p.now}`}
       caption={`Allocated by ${p.by}`}
       columns={columns}
       rows={p.groups}
       rowKey={(g) => g.key}
       sortBy="allocated_bytes"
-      chosen={p.chosen ?? p.groups[0]?.key ?? null}
+      chosen={p.chosen}
       choose={(g) => p.choose(g.key)}
       marked={(g) => g.found}
     />
   );
 }
 
-function changeColumns(by: GroupBy): Column<Change>[] {
+function changeColumns(by: By): Column<Group>[] {
   return [
-    textColumn(by, groupTitle(by), (c) => c.label, true),
-    changeColumn('change_bytes', 'Change', (c) => c.bytes),
-    bytesColumn('before_bytes', 'Before', (c) => c.before),
-    bytesColumn('after_bytes', 'After', (c) => c.after),
-    countColumn('blocks_before', 'Blocks before', (c) => c.countBefore),
-    countColumn('blocks_after', 'Blocks after', (c) => c.countAfter),
+    textColumn(by, groupTitle(by), (g) => g.label, true),
+    changeColumn('change_bytes', 'Change', (g) => g.bytes - g.before),
+    bytesColumn('before_bytes', 'Before', (g) => g.before),
+    bytesColumn('after_bytes', 'After', (g) => g.bytes),
+    countColumn('blocks_before', 'Blocks before', (g) => g.countBefore),
+    countColumn('blocks_after', 'Blocks after', (g) => g.count),
   ];
 }
 
-function ChangeTable(p: RowsProps & { changes: Change[] }) {
+function ChangeTable(p: RowsProps & { before: number }) {
   const columns = useMemo(() => changeColumns(p.by), [p.by]);
   return (
     <Table
-      name={`moment-${against.value}-to-${p.live.moment}`}
+      name={`moment-${p.before}-to-${p.now}`}
       caption={`Change by ${p.by}`}
       columns={columns}
-      rows={p.changes}
-      rowKey={(c) => c.key}
+      rows={p.groups}
+      rowKey={(g) => g.key}
       sortBy="change_bytes"
-      chosen={p.chosen ?? p.changes[0]?.key ?? null}
-      choose={(c) => p.choose(c.key)}
-      marked={(c) => c.found}
+      chosen={p.chosen}
+      choose={(g) => p.choose(g.key)}
+      marked={(g) => g.found}
     />
   );
 }

@@ -1,9 +1,8 @@
 // The ranges that were reserved from the device, over time and as a table, and the highest bytes of each pool.
 
 import { useMemo, useState } from 'preact/hooks';
-import { poolName, streamName } from '../live/group';
-import { kindText } from '../live/ranges';
-import { ownLabel } from '../live/stacks';
+import { ownLabel } from '../names/stacks';
+import { kindText, poolName, streamName } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { addressColumn, bytesColumn, countColumn, textColumn, type Column } from '../parts/columns';

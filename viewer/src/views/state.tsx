@@ -1,8 +1,7 @@
 // The state of the allocator at any moment: its segments and blocks, the event before it, and the list of all events.
 
 import { useMemo, useRef } from 'preact/hooks';
-import { layerText } from '../live/group';
-import { purposeFacts, tagFacts } from '../live/tag-facts';
+import { layerText, purposeFacts, tagFacts } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vramscope_trace::{Action, Category, StackId, TorchSettings, Trace};
 
+use crate::amount::Amount;
 use crate::both::{Both, Side};
 use crate::counters::{Counters, Peaks};
 use crate::fragmentation::{Fragmentation, largest_request};
@@ -19,7 +20,6 @@ use crate::moment::Moment;
 use crate::places::Place;
 use crate::purposes::Purposes;
 pub use marks::{FEATURES, Feature};
-pub use rows::Amount;
 use rows::{Evidence, SideAt};
 pub use rules::{Cause, RULES, Rule};
 

@@ -6,40 +6,14 @@ use hashbrown::HashMap;
 use vramscope_trace::{Category, FrameId, StackId};
 
 use super::marks::{Marks, Reader};
+use crate::amount::Amount;
 use crate::both::{Both, Side};
-use crate::frames::{Code, Frames};
+use crate::frames::Frames;
 use crate::history::{Allocation, History, Origin};
 use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::moment::Moment;
 use crate::places::{Coded, PlaceId, Places};
 use crate::purposes::Purposes;
-
-/// The most frames by which stacks are told apart, innermost first: recursion without an end makes a million of them.
-const MOST_FRAMES: usize = 100;
-
-/// Some allocations, added up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amount {
-    /// Bytes of their blocks.
-    pub bytes: u64,
-    /// Bytes that were asked for.
-    pub requested: u64,
-    /// How many there are.
-    pub count: u64,
-}
-
-impl Amount {
-    pub(super) fn add(&mut self, other: Self) {
-        self.bytes += other.bytes;
-        self.requested += other.requested;
-        self.count += other.count;
-    }
-
-    /// Bytes that each asked for, on average.
-    fn each(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.requested as f64 / self.count as f64)
-    }
-}
 
 /// Allocations of one stack in two recordings, and of one category where both know theirs.
 #[derive(Debug, Clone)]
@@ -142,14 +116,6 @@ pub(super) struct SideAt<'h> {
 impl<'h> SideAt<'h> {
     fn coded(&self) -> Coded<'h> {
         Coded { trace: self.history.trace(), frames: self.frames }
-    }
-
-    /// The frames that a stack is told by, innermost first: those of Python, where it has any.
-    fn telling(&self, stack: StackId) -> Vec<FrameId> {
-        let frames = self.history.trace().stacks.get(stack);
-        let python = frames.iter().copied().filter(|&frame| self.frames.code(frame) != Code::Native);
-        let python: Vec<FrameId> = python.take(MOST_FRAMES).collect();
-        if python.is_empty() { frames.iter().copied().take(MOST_FRAMES).collect() } else { python }
     }
 }
 
@@ -297,7 +263,7 @@ fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
 
 /// The frames that tell each stack.
 fn telling(at: &SideAt<'_>, sums: &[(Key, Sum)]) -> HashMap<StackId, Vec<FrameId>> {
-    sums.iter().filter_map(|&((stack, ..), _)| Some((stack?, at.telling(stack?)))).collect()
+    sums.iter().filter_map(|&((stack, ..), _)| Some((stack?, at.coded().telling(stack?)))).collect()
 }
 
 /// The lines of one recording that are suspected of a leak.

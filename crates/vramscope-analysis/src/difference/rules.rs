@@ -10,7 +10,8 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_trace::Category;
 
 use super::marks::{FEATURES, Feature};
-use super::rows::{Amount, Evidence, Row, alike};
+use super::rows::{Evidence, Row, alike};
+use crate::amount::Amount;
 use crate::both::{Both, Side};
 use crate::leaks::LeakSuspect;
 use crate::places::{Place, PlaceId};

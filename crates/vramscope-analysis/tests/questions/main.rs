@@ -6,6 +6,7 @@ mod counters;
 mod diff;
 mod difference;
 mod explained;
+mod held;
 mod leaks;
 mod names;
 mod purposes;

@@ -12,6 +12,7 @@ use super::page::{DIM, Page};
 use crate::advice;
 use crate::answers::Answers;
 use crate::fit::fit;
+use crate::names::category;
 use crate::purposes::{because, told_by};
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count};
@@ -103,7 +104,7 @@ impl Page<'_> {
     fn reasons(&mut self, told: &[Told], total: u64) {
         self.line(format!("{DIM}  why{DIM:#}"));
         for t in told.iter().take(self.options.top) {
-            let label = format!("{}: {}", t.category.name(), because(t.reason));
+            let label = format!("{}: {}", category(t.category), because(t.reason));
             self.row(t.bytes, total, 0, &label, t.count);
         }
         self.words(2, &told_by(told));

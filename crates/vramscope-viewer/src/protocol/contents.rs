@@ -5,24 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::recording::ByKind;
 
-/// What is allocated at a moment, added up by stack, tags, origin and purpose.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Live {
-    pub(crate) moment: usize,
-    pub(crate) counters: ByKind<u64>,
-    pub(crate) stack: U32s,
-    pub(crate) tags: U32s,
-    /// How the allocations are known: a position in `ORIGINS`.
-    pub(crate) origin: U8s,
-    /// A position in the device's `purposes`.
-    pub(crate) purpose: U8s,
-    pub(crate) bytes: F64s,
-    pub(crate) requested: F64s,
-    /// The number of blocks.
-    pub(crate) count: U32s,
-}
-
 /// Segments and blocks at a moment, both by address. What no block covers is free.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -116,7 +98,7 @@ pub(crate) struct Allocation {
 }
 
 /// A search: it finds the allocations that match every member that is not null.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Query"))]
 pub struct SearchQuery {
     pub(crate) stacks: Option<Vec<u32>>,

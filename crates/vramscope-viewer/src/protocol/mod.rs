@@ -10,15 +10,20 @@
 mod comparison;
 mod contents;
 mod findings;
+mod held;
 mod recording;
 mod timeline;
 
 pub(crate) use comparison::{Comparison, Held, WhatChanged};
 pub(crate) use contents::{
-    Allocation, Events, Found, Layout, LayoutBlocks, LayoutSegments, Live, PoolPeaks, Regions, SearchQuery,
+    Allocation, Events, Found, Layout, LayoutBlocks, LayoutSegments, PoolPeaks, Regions, SearchQuery,
     Segments,
 };
 pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
+#[cfg(test)]
+pub(crate) use held::By;
+pub(crate) use held::{Calls, CategorySums, HeldAt, Holders};
+pub(crate) use held::{CallsQuery, HoldersOfBothQuery, HoldersQuery};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };

@@ -32,8 +32,13 @@ fn the_peak_is_that_of_the_report() {
             assert_eq!(device["peaks"][kind]["bytes"], report[format!("peak_{kind}_bytes")], "{kind}");
         }
         let peak = device["peaks"]["allocated"]["moment"].as_u64().unwrap();
-        let live = server().question(file, 0, &json!({"question": "live", "moment": peak})).body;
-        assert_eq!(sum(&live, &head(&live)["bytes"]), report["peak_allocated_bytes"].as_f64().unwrap());
+        let question =
+            json!({"question": "holders", "moment": peak, "by": "line", "before": null, "search": null});
+        let held = server().question(file, 0, &question).body;
+        assert_eq!(
+            sum(&held, &head(&held)["now"]["bytes"]),
+            report["peak_allocated_bytes"].as_f64().unwrap()
+        );
         let layout = server().question(file, 0, &json!({"question": "layout", "moment": peak})).body;
         let told = head(&layout);
         let counters = &told["counters"];

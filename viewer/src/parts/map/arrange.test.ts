@@ -78,7 +78,7 @@ test('groups have the sums of their segments and blocks', () => {
     ]),
   ).toEqual([
     ['default pool · default stream · large', 2, 270, 154, 2, 114, 100],
-    ['pool 0.1 · stream 3 · large', 1, 2, 0, 0, 2, 2],
+    ['private pool (0, 1) · stream 0x3 · large', 1, 2, 0, 0, 2, 2],
   ]);
   expect(drawnBytes(layout)).toEqual({ requested: 155 * MIB, allocated: 154 * MIB, active: 156 * MIB, reserved: 272 * MIB });
 });

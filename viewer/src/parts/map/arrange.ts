@@ -1,7 +1,7 @@
 // Lays out segments and blocks of a moment. Segments follow each other in lines like words, long ones over several lines, all at one
 // scale. Segments of one pool, stream and kind are a group with a heading. Lengths are in CSS pixels.
 
-import { poolName, streamName } from '../../live/group';
+import { poolName, streamName } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import { SEGMENT_KINDS, type Layout, type Tags } from '../../source/source';

@@ -68,7 +68,7 @@ test('pools have headings of their own', () => {
   );
   expect(laid.groups.map((g) => [g.label, g.ranges])).toEqual([
     ['default pool, default stream', 2],
-    ['pool 0.1, default stream', 1],
+    ['private pool (0, 1), default stream', 1],
   ]);
   expect(laid.bars[0]?.y).toBe(HEADING);
   expect(barsBetween(laid.bars, HEADING, HEADING + 1).map((b) => b.segment)).toEqual([0]);

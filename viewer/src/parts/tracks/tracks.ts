@@ -1,7 +1,7 @@
 // Lays out reserved ranges as tracks below each other: a track for each place in memory, and one for each expandable segment, whose
 // pieces are mapped and unmapped within it. Heights are CSS pixels.
 
-import { poolText } from '../../live/ranges';
+import { poolText } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import type { Segments, Tags } from '../../source/source';

@@ -270,7 +270,13 @@ export type Question = {
 } & Span | {
   "question": "meaning"
 } | {
-  "question": "live";
+  "question": "holders"
+} & HoldersQuery | {
+  "question": "holders_of_both"
+} & HoldersOfBothQuery | {
+  "question": "calls"
+} & CallsQuery | {
+  "question": "categories";
   /** The moment. */
   moment: number;
 } | {
@@ -413,21 +419,112 @@ export type Band = {
 };
 
 /**
- * What is allocated at a moment, added up by stack, tags, origin and purpose.
+ * What live allocations are grouped by, as `vramscope report --by` names it.
  */
-export type Live = {
+export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool";
+
+/**
+ * Groups of what is live at a moment.
+ */
+export type HoldersQuery = {
+  moment: number;
+  by: By;
+  /** An earlier moment to compare with. */
+  before: number | null;
+  /** What is marked in the answer. */
+  search: Query | null;
+};
+
+/**
+ * Groups of what is live at a moment of each of two devices.
+ */
+export type HoldersOfBothQuery = {
+  moment: number;
+  by: By;
+  search: Query | null;
+  /** The position of the other file, and that of the device in it. */
+  other_file: number;
+  other_device: number;
+  other_moment: number;
+  /** The same search in the numbers of the other file. */
+  other_search: Query | null;
+};
+
+/**
+ * Groups of what is allocated at a moment, most bytes first; compared with another moment or another recording, what grew most first
+ * and what shrank most last.
+ */
+export type Holders = {
+  /** Names each group, at any moment of the recording. */
+  key: Array<string>;
+  /** What each shares, in words. */
+  label: Array<string>;
+  /** 1 where the search finds some of it, at either moment. */
+  found: U8s;
+  now: HeldAt;
+  /** At the moment, or of the recording, that is compared with. */
+  before: HeldAt | null;
+};
+
+/**
+ * What the groups hold at a moment.
+ */
+export type HeldAt = {
   moment: number;
   counters: ByKind<number>;
-  stack: U32s;
-  tags: U32s;
-  /** How the allocations are known: a position in `ORIGINS`. */
-  origin: U8s;
-  /** A position in the device's `purposes`. */
-  purpose: U8s;
   bytes: F64s;
   requested: F64s;
   /** The number of blocks. */
   count: U32s;
+  /** The stack that holds most of each. */
+  stack: U32s;
+};
+
+/**
+ * The call tree of what is live at a moment.
+ */
+export type CallsQuery = {
+  moment: number;
+  /** An earlier moment to compare with. */
+  before: number | null;
+  /** Whether all frames make nodes, or the user's alone. */
+  all_frames: boolean;
+  /** What is marked in the answer. */
+  search: Query | null;
+};
+
+/**
+ * The call tree of what is live at a moment, and of what was live at another: each call before what it calls, those that weigh most first.
+ */
+export type Calls = {
+  moment: number;
+  /** The moment that is compared with. */
+  before: number | null;
+  /** The position of the caller; `NONE` of the outermost. */
+  parent: U32s;
+  /** The frame; `NONE` where the node stands for something else. */
+  frame: U32s;
+  /** What a node without a frame stands for: a position in `words`. */
+  word: U8s;
+  words: Array<string>;
+  /** What was allocated there and below, now and before. */
+  bytes: F64s;
+  count: U32s;
+  bytes_before: F64s;
+  count_before: U32s;
+  /** How many of the bytes the search finds. */
+  found: F64s;
+  /** The larger of the bytes now and before, added up from the innermost calls. */
+  weight: F64s;
+};
+
+/**
+ * What the bytes that are allocated at a moment are for.
+ */
+export type CategorySums = {
+  moment: number;
+  /** Of each of `CATEGORIES`. */
+  bytes: Array<number>;
 };
 
 /**

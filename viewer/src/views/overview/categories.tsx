@@ -2,7 +2,7 @@
 
 import { Fragment } from 'preact';
 import { batch } from '@preact/signals';
-import { categoryText } from '../../live/group';
+import { categoryText } from '../../names/tags';
 import type { CategoryBytes, CategoryReason } from '../../source/generated/report';
 import { CATEGORIES, type Category, type Device } from '../../source/source';
 import { groupBy } from '../../state/grouping';

@@ -44,30 +44,3 @@ export function shortFile(names: Names, frame: number): string {
   const rest = `:${names.line[frame]} ${names.function[frame]}`;
   return label.endsWith(rest) ? label.slice(0, -rest.length) : names.file[frame] || label;
 }
-
-/** Functions of PyTorch through which every call of a module goes. */
-const WRAPPERS = new Set(['_call_impl', '_wrapped_call_impl']);
-/** Frames in the label of a stack. */
-const LABELLED = 3;
-
-/**
- * A stack in a line, so that stacks of one line of the user's can be told apart: the innermost frames that are not
- * native, and the one that names it. `activations.py:66 forward ‹ gpt2.py:240 forward ‹ train.py:10 main`.
- */
-export function stackLabel(names: Names, stack: number): string {
-  const inner = [...framesOf(names, stack)].filter((f) => !isNative(names, f) && !WRAPPERS.has(entryAt(names.function, f)));
-  const own = ownFrame(names, stack);
-  const shown = inner.slice(0, LABELLED);
-  if (own !== NONE && !shown.includes(own)) shown.push(own);
-  return shown.map((f) => names.label[f]).join(' ‹ ') || NO_STACK;
-}
-
-const texts = new WeakMap<Names, string[]>();
-
-/** All frames of a stack as one text, which is the same in any recording of the program. */
-export function stackText(names: Names, stack: number): string {
-  if (stack === NONE) return '';
-  let known = texts.get(names);
-  if (!known) texts.set(names, (known = []));
-  return (known[stack] ??= Array.from(framesOf(names, stack), (f) => names.label[f] ?? '').join('\n'));
-}

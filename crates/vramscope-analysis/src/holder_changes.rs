@@ -1,0 +1,167 @@
+//! Who holds more or less than before: the groups at two moments, of one recording or of two.
+
+use std::cmp::Reverse;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use vramscope_trace::{FrameId, Trace};
+
+use crate::amount::Amount;
+use crate::both::{Both, Side};
+use crate::frames::Frames;
+use crate::history::Origin;
+use crate::holders::{Holder, HolderKey};
+use crate::places::{Coded, PlaceId, Places};
+
+/// A group of allocations at two moments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HolderChange {
+    /// The group at each of them; `None` where nothing is in it.
+    pub holders: Both<Option<Holder>>,
+    /// Of two recordings: it is a whole function, whose lines are not where they were.
+    pub is_function: bool,
+    /// Some of it was marked, in either.
+    pub is_marked: bool,
+}
+
+/// Whether some of a group is marked.
+pub type Marks<'f> = &'f dyn Fn(Side, &Holder) -> bool;
+
+impl HolderChange {
+    /// What it holds at each.
+    #[must_use]
+    pub fn held(&self) -> Both<Amount> {
+        self.holders.map(|holder| holder.as_ref().map(Holder::held).unwrap_or_default())
+    }
+
+    /// Where it is taken from what it is called: the later moment, or the second recording, where it is there.
+    #[must_use]
+    pub fn side(&self) -> Side {
+        if self.holders.b.is_some() { Side::B } else { Side::A }
+    }
+}
+
+/// The groups of one device at two moments, which are grouped alike: what grew most first, what shrank most last.
+#[must_use]
+pub fn changed_holders(at: Both<Vec<Holder>>, marked: Marks<'_>) -> Vec<HolderChange> {
+    let keyed = |side: Side, holders: Vec<Holder>| {
+        let keyed = holders.into_iter().map(|holder| Keyed {
+            key: (holder.origin, holder.key.clone()),
+            is_function: false,
+            is_marked: marked(side, &holder),
+            holder,
+        });
+        keyed.collect::<Vec<_>>()
+    };
+    matched(Both { a: keyed(Side::A, at.a), b: keyed(Side::B, at.b) })
+}
+
+/// The groups of a recording at a moment.
+#[derive(Debug, Clone)]
+pub struct HoldersOf<'t> {
+    /// The recording.
+    pub trace: &'t Trace,
+    /// Whose code its frames are.
+    pub frames: &'t Frames,
+    /// The groups.
+    pub holders: Vec<Holder>,
+}
+
+/// The same of two recordings. They share no ids, so lines, functions and files are told by their text, and lines that an edit moved by
+/// their function, as two recordings are compared everywhere; pools, streams, layers and steps by their names.
+#[must_use]
+pub fn holders_of_both(of: Both<HoldersOf<'_>>, marked: Marks<'_>) -> Vec<HolderChange> {
+    let coded = of.map(|of| Coded { trace: of.trace, frames: of.frames });
+    let used = |side: Side| {
+        let (coded, of) = (coded.of(side), of.of(side));
+        let frames = of.holders.iter().flat_map(|holder| {
+            let stack = match holder.key {
+                HolderKey::Stack(stack) => coded.telling(stack),
+                _ => Vec::new(),
+            };
+            stack.into_iter().chain(own(of, holder))
+        });
+        frames.collect::<Vec<FrameId>>()
+    };
+    let places = Places::of(coded, &Both { a: used(Side::A), b: used(Side::B) });
+    let keyed = |side: Side| {
+        let (coded, of) = (coded.of(side), of.of(side));
+        let keyed = of.holders.iter().map(|holder| {
+            let place = own(of, holder).and_then(|frame| places.place(side, frame));
+            let at = place.map(|place| places.get(place));
+            let mut is_function = false;
+            let key = match (&holder.key, at) {
+                (HolderKey::Line(_), Some(at)) => {
+                    is_function = at.is_function;
+                    Told::Line(place)
+                }
+                (HolderKey::Stack(stack), _) => {
+                    let frames = coded.telling(*stack);
+                    Told::Stack(place, frames.iter().filter_map(|&frame| places.place(side, frame)).collect())
+                }
+                (HolderKey::Function(..), Some(at)) => Told::Function(at.file_number, at.function.clone()),
+                (HolderKey::File(_), Some(at)) => Told::File(at.file_number),
+                (key, _) => Told::Same(key.clone()),
+            };
+            // What was live before recording is told apart only where its stack is that of its free.
+            let origin = holder.origin.filter(|&origin| origin == Origin::FreeOnly);
+            Keyed {
+                key: (key, origin),
+                is_function,
+                is_marked: marked(side, holder),
+                holder: Holder { origin, ..holder.clone() },
+            }
+        });
+        keyed.collect::<Vec<_>>()
+    };
+    matched(Both { a: keyed(Side::A), b: keyed(Side::B) })
+}
+
+/// What a group is told by in two recordings.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Told {
+    Line(Option<PlaceId>),
+    Stack(Option<PlaceId>, Vec<PlaceId>),
+    /// The number of its file, and its name.
+    Function(usize, Arc<str>),
+    File(usize),
+    Same(HolderKey),
+}
+
+/// The own frame of the stack of a group.
+fn own(of: &HoldersOf<'_>, holder: &Holder) -> Option<FrameId> {
+    of.frames.own_frame(of.trace, holder.stack?)
+}
+
+/// A group, and what it is told by.
+struct Keyed<K> {
+    key: K,
+    is_function: bool,
+    is_marked: bool,
+    holder: Holder,
+}
+
+/// Groups with equal keys become one.
+fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Vec<HolderChange> {
+    let mut index: HashMap<K, usize> = HashMap::new();
+    let mut changes: Vec<HolderChange> = Vec::new();
+    // What is at the later moment first: among equals it stays so.
+    for (side, groups) in [(Side::B, of.b), (Side::A, of.a)] {
+        for Keyed { key, is_function, is_marked, holder } in groups {
+            let number = *index.entry(key).or_insert_with(|| {
+                let holders = Both { a: None, b: None };
+                changes.push(HolderChange { holders, is_function, is_marked: false });
+                changes.len() - 1
+            });
+            let change = &mut changes[number];
+            change.is_marked |= is_marked;
+            match change.holders.of_mut(side) {
+                Some(known) => known.add(&holder),
+                none => *none = Some(holder),
+            }
+        }
+    }
+    changes.sort_by_key(|change| Reverse(change.held().map(|held| held.bytes).difference()));
+    changes
+}

@@ -1,0 +1,147 @@
+//! What is live at two moments, in groups and as a tree of calls.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use vramscope_analysis::{
+    Both, By, Calls, ComparedNode, Frames, History, Holder, HoldersOf, Moment, NodeKind, Side,
+    changed_holders, compared_call_tree, holders_at, holders_of_both,
+};
+use vramscope_trace::Trace;
+
+use crate::{defaults, event, recording};
+
+/// An allocation of so many bytes by these lines of these functions, innermost first.
+fn by(address: u64, size: u64, stack: &[(&str, u32)]) -> Value {
+    let mut e = event("alloc", address << 30, size);
+    let frame =
+        |&(name, line): &(&str, u32)| json!({"name": name, "filename": "/home/user/train.py", "line": line});
+    e["frames"] = stack.iter().map(frame).collect();
+    e
+}
+
+fn freed(address: u64, size: u64) -> Value {
+    event("free_completed", address << 30, size)
+}
+
+struct Asked {
+    trace: Arc<Trace>,
+    frames: Frames,
+    history: History,
+}
+
+impl Asked {
+    fn of(events: Vec<Value>) -> Self {
+        let trace = recording(events, Vec::new(), defaults());
+        Self { frames: Frames::of(&trace), history: History::of(&trace, 0), trace }
+    }
+
+    fn holders(&self, event: usize, by: By) -> Vec<Holder> {
+        holders_at(&self.history, &self.frames, Moment::after(event), by)
+    }
+
+    fn of_both(&self, event: usize, by: By) -> HoldersOf<'_> {
+        HoldersOf { trace: &self.trace, frames: &self.frames, holders: self.holders(event, by) }
+    }
+
+    fn line(&self, kind: NodeKind) -> u32 {
+        match kind {
+            NodeKind::Frame(id) => self.trace.frames.get(id).line,
+            _ => 0,
+        }
+    }
+}
+
+const MAIN: (&str, u32) = ("main", 1);
+
+fn two_moments() -> Asked {
+    Asked::of(vec![
+        by(1, 60 << 10, &[("forward", 42), MAIN]),
+        by(2, 100 << 10, &[("backward", 50), MAIN]),
+        by(3, 5 << 10, &[("load", 7)]),
+        freed(2, 100 << 10),
+        freed(3, 5 << 10),
+        by(4, 40 << 10, &[("forward", 42), MAIN]),
+        by(5, 10 << 10, &[MAIN]),
+    ])
+}
+
+#[test]
+fn changes_sum_to_the_difference_and_what_is_marked_at_either_moment_is() {
+    let asked = two_moments();
+    let at = || Both { a: asked.holders(2, By::Line), b: asked.holders(6, By::Line) };
+    let changes = changed_holders(at(), &|side, holder| side == Side::A && holder.bytes == 100 << 10);
+    let told: Vec<_> =
+        changes.iter().map(|c| (c.held().a.bytes >> 10, c.held().b.bytes >> 10, c.is_marked)).collect();
+    assert_eq!(told, [(60, 100, false), (0, 10, false), (5, 0, false), (100, 0, true)]);
+    assert_eq!(changes[0].held().map(|held| held.count), Both { a: 1, b: 2 });
+    let sides: Vec<Side> = changes.iter().map(|c| c.side()).collect();
+    assert_eq!(sides, [Side::B, Side::B, Side::A, Side::A]);
+    // With nothing before they are the groups.
+    let alone = changed_holders(Both { a: Vec::new(), ..at() }, &|_, _| false);
+    let alone: Vec<Holder> = alone.into_iter().filter_map(|change| change.holders.b).collect();
+    assert_eq!(alone, at().b);
+}
+
+#[test]
+fn lines_that_an_edit_moved_are_one_group_of_two_recordings() {
+    let a = Asked::of(vec![by(1, 1 << 20, &[("forward", 42), MAIN]), by(2, 512, &[("load", 7)])]);
+    let b = Asked::of(vec![by(1, 3 << 20, &[("forward", 44), MAIN]), by(2, 2048, &[MAIN])]);
+    for (by, groups) in
+        [(By::Line, 3), (By::Stack, 3), (By::Function, 3), (By::File, 1), (By::Module, 1), (By::Stream, 1)]
+    {
+        let changes = holders_of_both(Both { a: a.of_both(1, by), b: b.of_both(1, by) }, &|_, _| true);
+        assert_eq!(changes.len(), groups, "{by:?}");
+        let sum = |side: Side| changes.iter().map(|c| c.held().of(side).bytes).sum::<u64>();
+        assert_eq!((sum(Side::A), sum(Side::B)), ((1 << 20) + 512, (3 << 20) + 2048), "{by:?}");
+        let differences: Vec<i64> =
+            changes.iter().map(|c| c.held().map(|held| held.bytes).difference()).collect();
+        assert!(differences.is_sorted_by(|x, y| x >= y), "{by:?}");
+        assert!(changes.iter().all(|c| c.is_marked));
+        assert_eq!(changes[0].is_function, by == By::Line);
+    }
+}
+
+/// Each node as its depth, its line, and what it holds.
+fn told(asked: &Asked, nodes: &[ComparedNode]) -> Vec<(usize, u32, u64, u64, u64)> {
+    let mut depths: Vec<usize> = Vec::new();
+    let row = |node: &ComparedNode| {
+        let depth = node.parent.map_or(0, |parent| depths[parent] + 1);
+        depths.push(depth);
+        (depth, asked.line(node.kind), node.held.a.bytes >> 10, node.held.b.bytes >> 10, node.weight >> 10)
+    };
+    nodes.iter().map(row).collect()
+}
+
+#[test]
+fn a_tree_of_two_moments_keeps_what_is_gone_and_weighs_the_larger_of_both() {
+    let asked = two_moments();
+    let Both { a, b } = Both { a: asked.holders(2, By::Stack), b: asked.holders(6, By::Stack) };
+    let tree = |calls, found: &[Holder]| {
+        compared_call_tree(&asked.trace, &asked.frames, calls, Both { a: &a, b: &b }, found)
+    };
+    let forward: Vec<Holder> = b.iter().filter(|h| h.count == 2).cloned().collect();
+    let nodes = tree(Calls::Own, &forward);
+    let rows = [(0, 1, 160, 110, 210), (1, 42, 60, 100, 100), (1, 50, 100, 0, 100), (0, 7, 5, 0, 5)];
+    assert_eq!(told(&asked, &nodes), rows);
+    assert_eq!(nodes.iter().map(|node| node.found >> 10).collect::<Vec<_>>(), [100, 100, 0, 0]);
+    assert_eq!(tree(Calls::All, &forward), nodes);
+    assert!(
+        compared_call_tree(&asked.trace, &asked.frames, Calls::All, Both { a: &[], b: &[] }, &[]).is_empty()
+    );
+}
+
+#[test]
+fn a_stack_of_any_depth_makes_a_tree_that_is_bounded() {
+    let deep: Vec<(&str, u32)> = (0..200_000).map(|line| ("recurse", line)).collect();
+    let asked = Asked::of(vec![by(1, 1 << 20, &deep), by(2, 512, &[])]);
+    let holders = asked.holders(1, By::Stack);
+    for calls in [Calls::Own, Calls::All] {
+        let at = Both { a: &[][..], b: &holders };
+        let nodes = compared_call_tree(&asked.trace, &asked.frames, calls, at, &holders);
+        assert_eq!(nodes.len(), 1001);
+        assert!(nodes.iter().all(|node| node.found == node.held.b.bytes));
+        let frames = nodes.iter().filter(|node| matches!(node.kind, NodeKind::Frame(_)));
+        assert_eq!(frames.count(), 1000);
+    }
+}

@@ -1,0 +1,324 @@
+//! What is live at a moment, grouped, compared and as a tree of calls.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use vramscope_analysis::{
+    Both, By, Calls, Holder, HolderChange, HolderKey, HoldersOf, Known, Moment, NodeKind, Origin, Side,
+    changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
+};
+use vramscope_report::{Names, Shown, changes};
+use vramscope_trace::{Category, PoolId};
+
+use crate::ViewError;
+use crate::answers::stack;
+use crate::columns::{Answer, Columns};
+use crate::device::{OpenDevice, by_kind};
+use crate::protocol::{
+    self, CallsQuery, CategorySums, HeldAt, Holders, HoldersOfBothQuery, HoldersQuery, NONE, SearchQuery,
+};
+use crate::recording::OpenRecording;
+use crate::search::Matcher;
+use crate::tables::{self, category};
+
+/// What is kept of every allocation answers it: nothing is found out anew for a moment.
+impl Known for OpenDevice {
+    fn pool(&self, allocation: usize) -> Option<PoolId> {
+        self.tags_of(allocation).pool.map(|[a, b]| PoolId(a, b))
+    }
+
+    fn category(&self, allocation: usize) -> Category {
+        self.purposes().category(allocation as u32)
+    }
+
+    fn layer(&self, allocation: usize) -> Option<Arc<str>> {
+        // Of what was freed only, the tags are those of its free.
+        let is_told = self.history().allocations[allocation].origin != Origin::FreeOnly;
+        let text = self.tags_of(allocation).layer.filter(|_| is_told)?;
+        Some(self.tags.texts[text as usize].get(self.history()).into())
+    }
+
+    fn step(&self, allocation: usize) -> Option<usize> {
+        let a = &self.history().allocations[allocation];
+        (a.origin == Origin::Recorded).then(|| self.purposes().steps.at(a.from)).flatten()
+    }
+}
+
+impl OpenDevice {
+    fn tags_of(&self, allocation: usize) -> &protocol::Tags {
+        &self.tags.table[self.tags.allocations[allocation] as usize]
+    }
+
+    /// The numbers of what is allocated at a moment.
+    fn allocated_at(&self, at: Moment) -> Vec<usize> {
+        let allocations = &self.history().allocations;
+        let active = self.timeline.active_at(at).into_iter().map(|id| id as usize);
+        active.filter(|&id| allocations[id].is_allocated_at(at)).collect()
+    }
+
+    pub(crate) fn categories(&self, at: usize) -> Result<CategorySums, ViewError> {
+        let at = self.moment(at)?;
+        let mut bytes = vec![0; Category::ALL.len()];
+        for id in self.allocated_at(at) {
+            bytes[usize::from(category(Known::category(self, id)))] += self.history().allocations[id].size;
+        }
+        Ok(CategorySums { moment: at.index(), bytes })
+    }
+}
+
+/// A device at a moment: what is allocated, and what of it a search finds.
+struct DeviceAt<'f> {
+    file: &'f OpenRecording,
+    device: &'f OpenDevice,
+    moment: Moment,
+    allocated: Vec<usize>,
+    found: Vec<usize>,
+}
+
+impl<'f> DeviceAt<'f> {
+    fn of(
+        file: &'f OpenRecording,
+        device: usize,
+        moment: usize,
+        search: Option<&SearchQuery>,
+    ) -> Result<Self, ViewError> {
+        let device = file.device(device)?;
+        let moment = device.moment(moment)?;
+        let allocated = device.allocated_at(moment);
+        let matcher = search.map(|query| Matcher::of(device, query.clone()));
+        let finds = |id: &usize| matcher.as_ref().is_some_and(|matcher| matcher.finds(*id));
+        let found = allocated.iter().copied().filter(finds).collect();
+        Ok(Self { file, device, moment, allocated, found })
+    }
+
+    fn grouped(&self, allocations: &[usize], by: By) -> Vec<Holder> {
+        let Self { file, device, .. } = self;
+        holders_among(device.history(), &file.frames, *device, allocations.iter().copied(), by)
+    }
+
+    fn holders(&self, by: By) -> Vec<Holder> {
+        self.grouped(&self.allocated, by)
+    }
+
+    /// The groups of which the search finds some.
+    fn found(&self, by: By) -> Groups {
+        self.grouped(&self.found, by).into_iter().map(|h| (h.origin, h.key)).collect()
+    }
+
+    /// What the groups hold in columns. `held` are theirs, in order.
+    fn column<'h>(
+        &self,
+        columns: &mut Columns,
+        held: impl Iterator<Item = Option<&'h Holder>> + Clone,
+    ) -> HeldAt {
+        let amounts = held.clone().map(|h| h.map(Holder::held).unwrap_or_default());
+        HeldAt {
+            moment: self.moment.index(),
+            counters: by_kind(self.device.timeline.counters_at(self.moment)),
+            bytes: columns.sizes(amounts.clone().map(|held| held.bytes)),
+            requested: columns.sizes(amounts.clone().map(|held| held.requested)),
+            count: columns.u32(amounts.map(|held| held.count as u32)),
+            stack: columns.u32(held.map(|h| stack(h.and_then(|h| h.stack)))),
+        }
+    }
+}
+
+impl OpenRecording {
+    fn names_of(&self) -> Names<'_> {
+        Names { trace: &self.recording.trace, frames: &self.frames }
+    }
+
+    pub(crate) fn holders(&self, device: usize, query: &HoldersQuery) -> Answer {
+        let by = query.by.into();
+        let at = |moment| DeviceAt::of(self, device, moment, query.search.as_ref());
+        let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
+        let earlier = before.as_ref().map(|before| before.holders(by)).unwrap_or_default();
+        let found =
+            Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
+        let groups = changed_holders(Both { a: earlier, b: now.holders(by) }, &marks(&found));
+        let names = self.names_of();
+        answer(&groups, &Both { a: names, b: names }, &now, before.as_ref())
+    }
+
+    pub(crate) fn calls(&self, device: usize, query: &CallsQuery) -> Answer {
+        let (trace, names) = (&self.recording.trace, self.names_of());
+        let now = DeviceAt::of(self, device, query.moment, query.search.as_ref())?;
+        let before = query.before.map(|before| DeviceAt::of(self, device, before, None)).transpose()?;
+        let earlier = before.as_ref().map(|before| before.holders(By::Stack)).unwrap_or_default();
+        let (later, found) = (now.holders(By::Stack), now.grouped(&now.found, By::Stack));
+        let calls = if query.all_frames { Calls::All } else { Calls::Own };
+        let nodes = compared_call_tree(trace, &self.frames, calls, Both { a: &earlier, b: &later }, &found);
+        const WORDS: [NodeKind; 3] =
+            [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
+        let of = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
+        let frame = |kind| match kind {
+            NodeKind::Frame(frame) => frame.index() as u32,
+            _ => NONE,
+        };
+        let word = |kind| WORDS.iter().position(|&word| word == kind).unwrap_or_default() as u8;
+        Columns::answer(|columns| protocol::Calls {
+            moment: now.moment.index(),
+            before: before.map(|before| before.moment.index()),
+            parent: columns.u32(nodes.iter().map(|node| of(node.parent))),
+            frame: columns.u32(nodes.iter().map(|node| frame(node.kind))),
+            word: columns.u8(nodes.iter().map(|node| word(node.kind))),
+            words: WORDS.map(|kind| names.node(kind).into()).into(),
+            bytes: columns.sizes(nodes.iter().map(|node| node.held.b.bytes)),
+            count: columns.u32(nodes.iter().map(|node| node.held.b.count as u32)),
+            bytes_before: columns.sizes(nodes.iter().map(|node| node.held.a.bytes)),
+            count_before: columns.u32(nodes.iter().map(|node| node.held.a.count as u32)),
+            found: columns.sizes(nodes.iter().map(|node| node.found)),
+            weight: columns.sizes(nodes.iter().map(|node| node.weight)),
+        })
+    }
+}
+
+/// Groups of what is live in two recordings, from the first to the second.
+pub(crate) fn holders_of_both(of: Both<(&OpenRecording, usize)>, query: &HoldersOfBothQuery) -> Answer {
+    let by = query.by.into();
+    let a = DeviceAt::of(of.a.0, of.a.1, query.moment, query.search.as_ref())?;
+    let b = DeviceAt::of(of.b.0, of.b.1, query.other_moment, query.other_search.as_ref())?;
+    let both = Both { a: &a, b: &b };
+    let holders = both.map(|at| HoldersOf {
+        trace: &at.file.recording.trace,
+        frames: &at.file.frames,
+        holders: at.holders(by),
+    });
+    let groups = of_both(holders, &marks(&both.map(|at| at.found(by))));
+    answer(&groups, &of.map(|(file, _)| file.names_of()), &b, Some(&a))
+}
+
+/// Groups by what they share.
+type Groups = HashSet<(Option<Origin>, HolderKey)>;
+
+/// Whether a search finds some of a group.
+fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
+    |side, holder| {
+        let found = found.of(side);
+        !found.is_empty() && found.contains(&(holder.origin, holder.key.clone()))
+    }
+}
+
+/// The answer that holds some groups.
+fn answer(
+    groups: &[HolderChange],
+    names: &Both<Names<'_>>,
+    now: &DeviceAt<'_>,
+    before: Option<&DeviceAt<'_>>,
+) -> Answer {
+    let at = |side: Side| groups.iter().map(move |group| group.holders.of(side).as_ref());
+    Columns::answer(|columns| Holders {
+        key: groups.iter().map(|group| key(group, names)).collect(),
+        label: groups.iter().map(|group| label(group, names)).collect(),
+        found: columns.u8(groups.iter().map(|group| group.is_marked.into())),
+        now: now.column(columns, at(Side::B)),
+        before: before.map(|before| before.column(columns, at(Side::A))),
+    })
+}
+
+/// The most bytes of a label: a file may give one name without end to any number of groups.
+const LONGEST_LABEL: usize = 500;
+
+fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
+    Shown::at_most(&changes::holder(group, names), LONGEST_LABEL).into()
+}
+
+/// Names a group at any moment of the recordings, which number what they share each by itself.
+fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
+    let side = group.side();
+    let Some(Holder { origin, key, .. }) = group.holders.of(side) else { return String::new() };
+    let numbers = if std::ptr::eq(names.a.trace, names.b.trace) { "" } else { changes::side(side) };
+    let of = match key {
+        HolderKey::NoStack => String::new(),
+        HolderKey::NoFile => "compiled".to_owned(),
+        HolderKey::Stack(stack) => stack.index().to_string(),
+        HolderKey::Line(frame) => frame.index().to_string(),
+        HolderKey::Function(file, name) => format!("{}.{}", file.index(), name.index()),
+        HolderKey::File(file) => file.index().to_string(),
+        HolderKey::Module(path) => format!("/{path}"),
+        HolderKey::Pool(pool) => pool.map(|PoolId(a, b)| format!("{a}.{b}")).unwrap_or_default(),
+        HolderKey::Stream(stream) => stream.to_string(),
+        HolderKey::Category(category) => category.name().to_owned(),
+        HolderKey::Layer(layer) => layer.as_ref().map(|path| format!("/{path}")).unwrap_or_default(),
+        HolderKey::Step(step) => step.map(|step| step.to_string()).unwrap_or_default(),
+    };
+    format!("{numbers}{} {of}", origin.map_or(0, tables::origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_analysis::{Cancel, holders_at};
+    use vramscope_trace::formats;
+
+    use super::*;
+
+    fn open(example: &str) -> OpenRecording {
+        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
+        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        OpenRecording::of(example.to_owned(), recording, &Cancel::default()).unwrap()
+    }
+
+    const ALL: [By; 10] = [
+        By::Stack,
+        By::Line,
+        By::Function,
+        By::File,
+        By::Module,
+        By::Category,
+        By::Layer,
+        By::Step,
+        By::Stream,
+        By::Pool,
+    ];
+
+    #[test]
+    fn groups_are_those_of_the_command_at_every_moment() {
+        for example in ["training.pickle.zst", "leak.pickle", "oom.pickle"] {
+            let file = open(example);
+            let history = file.devices[0].history();
+            let end = history.end().index();
+            for moment in [0, end / 7, end / 2, history.peaks().allocated.moment.index(), end] {
+                for by in ALL {
+                    let at = DeviceAt::of(&file, 0, moment, None).unwrap();
+                    let plain = |h: Holder| (h.bytes, h.requested, h.count, h.origin, h.key);
+                    let told: Vec<_> = at.holders(by).into_iter().map(plain).collect();
+                    let command = holders_at(history, &file.frames, Moment::from_index(moment), by);
+                    assert_eq!(told, command.into_iter().map(plain).collect::<Vec<_>>(), "{example} {by:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_marks_the_groups_of_what_it_finds() {
+        let file = open("leak.pickle");
+        let peak = file.devices[0].history().peaks().allocated.moment.index();
+        let large = SearchQuery { min: Some(1e6), ..SearchQuery::default() };
+        for by in ALL {
+            let all = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap();
+            let bytes: u64 = all.grouped(&all.found, by).iter().map(|h| h.bytes).sum();
+            let allocations = &file.devices[0].history().allocations;
+            let large =
+                all.allocated.iter().map(|&id| allocations[id].size).filter(|&size| size >= 1_000_000);
+            assert_eq!(bytes, large.sum::<u64>());
+            assert!(bytes > 0 && all.found(by).len() <= all.holders(by).len());
+        }
+        // Nothing is marked where nothing is searched for.
+        assert!(DeviceAt::of(&file, 0, peak, None).unwrap().found(By::Line).is_empty());
+    }
+
+    #[test]
+    fn keys_tell_groups_apart() {
+        for example in ["training.pickle.zst", "leak.pickle"] {
+            let file = open(example);
+            let names = Both { a: file.names_of(), b: file.names_of() };
+            let peak = file.devices[0].history().peaks().allocated.moment.index();
+            for by in ALL {
+                let holders = DeviceAt::of(&file, 0, peak, None).unwrap().holders(by);
+                let groups = changed_holders(Both { a: Vec::new(), b: holders }, &|_, _| false);
+                let keys: HashSet<String> = groups.iter().map(|group| key(group, &names)).collect();
+                assert_eq!(keys.len(), groups.len(), "{example} {by:?}");
+            }
+        }
+    }
+}

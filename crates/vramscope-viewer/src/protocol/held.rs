@@ -1,0 +1,145 @@
+//! What is live at a moment: groups, calls, sums.
+
+use serde::{Deserialize, Serialize};
+
+use crate::columns::{F64s, U8s, U32s};
+use crate::protocol::contents::SearchQuery;
+use crate::protocol::recording::ByKind;
+
+/// What live allocations are grouped by, as `vramscope report --by` names it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum By {
+    Stack,
+    Line,
+    Function,
+    File,
+    Module,
+    Category,
+    Layer,
+    Step,
+    Stream,
+    Pool,
+}
+
+impl From<By> for vramscope_analysis::By {
+    fn from(by: By) -> Self {
+        match by {
+            By::Stack => Self::Stack,
+            By::Line => Self::Line,
+            By::Function => Self::Function,
+            By::File => Self::File,
+            By::Module => Self::Module,
+            By::Category => Self::Category,
+            By::Layer => Self::Layer,
+            By::Step => Self::Step,
+            By::Stream => Self::Stream,
+            By::Pool => Self::Pool,
+        }
+    }
+}
+
+/// Groups of what is live at a moment.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct HoldersQuery {
+    pub(crate) moment: usize,
+    pub(crate) by: By,
+    /// An earlier moment to compare with.
+    pub(crate) before: Option<usize>,
+    /// What is marked in the answer.
+    pub(crate) search: Option<SearchQuery>,
+}
+
+/// Groups of what is live at a moment of each of two devices.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct HoldersOfBothQuery {
+    pub(crate) moment: usize,
+    pub(crate) by: By,
+    pub(crate) search: Option<SearchQuery>,
+    /// The position of the other file, and that of the device in it.
+    pub(crate) other_file: usize,
+    pub(crate) other_device: usize,
+    pub(crate) other_moment: usize,
+    /// The same search in the numbers of the other file.
+    pub(crate) other_search: Option<SearchQuery>,
+}
+
+/// Groups of what is allocated at a moment, most bytes first; compared with another moment or another recording, what grew most first
+/// and what shrank most last.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Holders {
+    /// Names each group, at any moment of the recording.
+    pub(crate) key: Vec<String>,
+    /// What each shares, in words.
+    pub(crate) label: Vec<String>,
+    /// 1 where the search finds some of it, at either moment.
+    pub(crate) found: U8s,
+    pub(crate) now: HeldAt,
+    /// At the moment, or of the recording, that is compared with.
+    pub(crate) before: Option<HeldAt>,
+}
+
+/// What the groups hold at a moment.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct HeldAt {
+    pub(crate) moment: usize,
+    pub(crate) counters: ByKind<u64>,
+    pub(crate) bytes: F64s,
+    pub(crate) requested: F64s,
+    /// The number of blocks.
+    pub(crate) count: U32s,
+    /// The stack that holds most of each.
+    pub(crate) stack: U32s,
+}
+
+/// The call tree of what is live at a moment.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct CallsQuery {
+    pub(crate) moment: usize,
+    /// An earlier moment to compare with.
+    pub(crate) before: Option<usize>,
+    /// Whether all frames make nodes, or the user's alone.
+    pub(crate) all_frames: bool,
+    /// What is marked in the answer.
+    pub(crate) search: Option<SearchQuery>,
+}
+
+/// The call tree of what is live at a moment, and of what was live at another: each call before what it calls, those that weigh most first.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Calls {
+    pub(crate) moment: usize,
+    /// The moment that is compared with.
+    pub(crate) before: Option<usize>,
+    /// The position of the caller; `NONE` of the outermost.
+    pub(crate) parent: U32s,
+    /// The frame; `NONE` where the node stands for something else.
+    pub(crate) frame: U32s,
+    /// What a node without a frame stands for: a position in `words`.
+    pub(crate) word: U8s,
+    pub(crate) words: Vec<String>,
+    /// What was allocated there and below, now and before.
+    pub(crate) bytes: F64s,
+    pub(crate) count: U32s,
+    pub(crate) bytes_before: F64s,
+    pub(crate) count_before: U32s,
+    /// How many of the bytes the search finds.
+    pub(crate) found: F64s,
+    /// The larger of the bytes now and before, added up from the innermost calls.
+    pub(crate) weight: F64s,
+}
+
+/// What the bytes that are allocated at a moment are for.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct CategorySums {
+    pub(crate) moment: usize,
+    /// Of each of `CATEGORIES`.
+    pub(crate) bytes: Vec<u64>,
+}

@@ -1,0 +1,45 @@
+// Streams, pools, modules and categories in the words of the reports, and what is known of an allocation as names and values to show.
+
+import { numberAt } from '../numbers/at';
+import { SEGMENT_KINDS, type Category, type Purpose, type Segments, type Tags } from '../source/source';
+
+export function poolName(pool: Tags['pool']): string {
+  if (!pool) return 'pool not recorded';
+  return pool[0] === 0 && pool[1] === 0 ? 'default pool' : `private pool (${pool[0]}, ${pool[1]})`;
+}
+
+/** Streams are recorded as addresses. */
+export const streamName = (stream: number) => (stream === 0 ? 'default stream' : `stream 0x${stream.toString(16)}`);
+
+/** `default pool, stream 0x3`. */
+export const poolText = (tags: Tags | undefined) => `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;
+
+/** `large`, `large, expandable`. */
+export const kindText = ({ kind, expandable }: Pick<Segments, 'kind' | 'expandable'>, i: number) =>
+  `${SEGMENT_KINDS[numberAt(kind, i)]}${expandable[i] ? ', expandable' : ''}`;
+
+/** `optimizer state`. */
+export const categoryText = (category: Category | null) => (category === null ? 'no category' : category.replaceAll('_', ' '));
+
+/** The module that made something, by its path in the model. */
+export const layerText = (layer: string | null) =>
+  layer === null ? '(no module)' : layer === '' ? '(the outermost module)' : layer;
+
+/** Whether a text says something: PyTorch writes `N/A` where nothing is compiled. */
+const isTold = (text: string | null): text is string => text !== null && text !== '' && text !== 'N/A';
+
+/** What an allocation is for, and why that is said: `gradient: the backward pass left it behind`. */
+export const purposeFacts = (purpose: Purpose | undefined): [name: string, value: string][] =>
+  purpose ? [['category', `${categoryText(purpose.category)}: ${purpose.because}`]] : [];
+
+export function tagFacts(tags: Tags): [name: string, value: string][] {
+  const facts: [string, string][] = [
+    ['stream', streamName(tags.stream)],
+    ['pool', poolName(tags.pool)],
+  ];
+  if (tags.layer !== null) facts.push(['layer', layerText(tags.layer)]);
+  if (isTold(tags.recorded_category)) facts.push(['category as recorded', tags.recorded_category]);
+  if (isTold(tags.compile_context)) facts.push(['compile context', tags.compile_context]);
+  if (isTold(tags.user_metadata)) facts.push(['user metadata', tags.user_metadata]);
+  return facts;
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { NONE, type Calls, type Names } from '../source/source';
+import { callTree, follow, pathTo, stepsTo, type Node } from './calls';
+
+const names: Pick<Names, 'label'> = { label: ['train.py:10 main', 'operator()', 'operator()'] };
+
+/** main called two functions of one label; behind it what has no stack, and what was there before with no stack. */
+const calls: Calls = {
+  moment: 7,
+  before: null,
+  parent: Uint32Array.of(NONE, 0, 0, NONE, NONE, 4),
+  frame: Uint32Array.of(0, 1, 2, NONE, NONE, NONE),
+  word: Uint8Array.of(0, 0, 0, 0, 1, 0),
+  words: ['(no stack)', '(live before recording)'],
+  bytes: Float64Array.of(100, 60, 30, 7, 5, 5),
+  count: Uint32Array.of(4, 1, 2, 1, 1, 1),
+  bytes_before: Float64Array.of(0, 0, 0, 9, 0, 0),
+  count_before: Uint32Array.of(0, 0, 0, 3, 0, 0),
+  found: Float64Array.of(60, 60, 0, 0, 0, 0),
+  weight: Float64Array.of(100, 60, 30, 9, 5, 5),
+};
+const root = callTree(calls, names as Names);
+
+test('the root has what the outermost calls have', () => {
+  expect([root.bytes, root.count, root.before, root.countBefore, root.found, root.weight]).toEqual([112, 6, 9, 3, 60, 114]);
+  expect(root.children.map((c) => [c.label, c.bytes])).toEqual([
+    ['train.py:10 main', 100],
+    ['(no stack)', 7],
+    ['(live before recording)', 5],
+  ]);
+});
+
+test('nodes that share a label are told apart', () => {
+  const walk = (node: Node): Node[] => [node, ...node.children.flatMap(walk)];
+  expect(walk(root)).toHaveLength(7);
+  for (const node of walk(root)) expect(follow(root, stepsTo(node))).toBe(node);
+});
+
+test('a path that is gone is followed as far as it is there', () => {
+  expect(follow(root, [0, 9]).label).toBe('train.py:10 main');
+  expect(pathTo(follow(root, [0, 2])).map((n) => n.label)).toEqual(['all allocated', 'train.py:10 main', 'operator()']);
+});

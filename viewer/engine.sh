@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code into OUT/engine.wasm (default: where the
-# page lies), and the code that calls it into viewer/src/source/generated. The same sources and the same compiler give the same bytes.
+# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, deflated, into OUT/engine.wasm.deflate
+# (default: where the page lies), what compiled it into OUT/engine.compiler, and the code that calls it into viewer/src/source/generated. The same sources, compiler and tools give
+# the same bytes.
 #
 #   viewer/engine.sh [OUT]
 #
-# Needs Rust's sources of its standard library, which is built along, small. Debian has them with a compiler of their own:
-# apt-get install rustc-web cargo-web rust-web-src lld-19. Elsewhere: rustup component add rust-src.
+# Needs Rust's sources of its standard library, which is built along, small, and zopfli, which deflates it. Debian has them, with a
+# compiler of their own: apt-get install rustc-web cargo-web rust-web-src lld-19 zopfli. Elsewhere: rustup component add rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
@@ -26,13 +27,16 @@ if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/
     export RUSTC=/usr/bin/rustc
     linker=(--config 'target.wasm32-unknown-unknown.linker="wasm-ld-19"')
 fi
-# What is not of the stable compiler: the standard library built for size, and without the texts of panics.
+# What is not of the stable compiler: the standard library built for size, and without the texts of panics. Every browser that
+# inflates streams, which the page asks for, too, has the instructions of simd128.
 export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
-export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128 --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 "$cargo" build --quiet --profile wasm -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
     -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size "${linker[@]}"
 "$tools/bin/wasm-bindgen" --target web --remove-name-section --remove-producers-section \
     --out-dir target/wasm/bound target/wasm/wasm32-unknown-unknown/wasm/vramscope_wasm.wasm
 mkdir -p "$out"
-cp target/wasm/bound/vramscope_wasm_bg.wasm "$out/engine.wasm"
+# Another compiler gives other bytes.
+{ "${RUSTC:-rustc}" --version; [ ${#linker[@]} = 0 ] || wasm-ld-19 --version; } >"$out/engine.compiler"
+zopfli -c --deflate target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.deflate"
 cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inflateRawSync } from 'node:zlib';
 import { Engine, initSync } from '../src/source/generated/vramscope_wasm';
 import { askedOf, type Source } from '../src/source/questions';
 import { server } from '../src/source/server';
@@ -17,7 +18,7 @@ export function asking(url: string): Source {
 /** The engine of the page, without its worker: a source of what is in `files`. */
 export function engineOf(...files: string[]): Source {
   const page = join(import.meta.dirname, '../../crates/vramscope-viewer/page');
-  initSync({ module: readFileSync(join(page, 'engine.wasm')) });
+  initSync({ module: inflateRawSync(readFileSync(join(page, 'engine.wasm.deflate'))) });
   const engine = new Engine();
   for (const [number, file] of files.entries()) {
     const bytes = readFileSync(file);
@@ -28,7 +29,7 @@ export function engineOf(...files: string[]): Source {
       at += next.length;
       return next.length;
     };
-    engine.open(number, file, { read, progress: () => {} });
+    engine.open(number, file, undefined, { read, progress: () => {} });
   }
   const nothing = () => Promise.reject(new Error('it has its files'));
   return askedOf({

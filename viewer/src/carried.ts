@@ -3,20 +3,33 @@
 import { decode } from './source/columns';
 import { bytesOf } from './source/seven';
 
-/** What is packed into a page; a test of the page's other side reads the same (crates/vramscope-viewer/src/page.rs). */
+/** What is packed into a page (crates/vramscope-viewer/src/page.rs). */
 interface Packed {
   script: Uint8Array;
   style: Uint8Array;
   worker: Uint8Array;
-  engine: Uint8Array<ArrayBuffer>;
+}
+
+/** A recording that a page carries: what is told of its file, and its bytes. */
+interface Recording {
+  name: string;
+  about: unknown;
+  bytes: Uint8Array<ArrayBuffer>;
 }
 
 /** The text of an element of the page. */
 const textOf = (id: string) => document.getElementById(id)?.textContent ?? '';
 
+/** What an element holds deflated, as it is inflated. */
+const inflated = (id: string, type: string) =>
+  new Response(new Blob([bytesOf(textOf(id))]).stream().pipeThrough(new DecompressionStream('deflate-raw')), {
+    headers: { 'Content-Type': type },
+  });
+
 async function begin(): Promise<void> {
-  const inflated = new Blob([bytesOf(textOf('packed'))]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  const { script, style, worker, engine } = decode<Packed>(await new Response(inflated).arrayBuffer());
+  const module = WebAssembly.compileStreaming(inflated('engine', 'application/wasm'));
+  const packed = await inflated('packed', 'application/octet-stream').arrayBuffer();
+  const { script, style, worker } = decode<Packed>(packed);
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   const add = (name: 'style' | 'script', content: string) => {
     const element = document.createElement(name);
@@ -24,15 +37,13 @@ async function begin(): Promise<void> {
     if (element instanceof HTMLScriptElement) element.type = 'module';
     document.head.append(element);
   };
-  const { recordings } = decode<{ recordings: { name: string; bytes: Uint8Array<ArrayBuffer> }[] }>(
-    bytesOf(textOf('recordings')).buffer,
-  );
+  const { recordings } = decode<{ recordings: Recording[] }>(bytesOf(textOf('recordings')).buffer);
   globalThis.carried = {
     parts: {
-      module: await WebAssembly.compile(engine),
+      module: await module,
       script: URL.createObjectURL(new Blob([text(worker)], { type: 'text/javascript' })),
     },
-    files: recordings.map(({ name, bytes }) => new File([bytes], name)),
+    files: recordings.map(({ name, about, bytes }) => ({ content: new File([bytes], name), about: JSON.stringify(about) })),
   };
   add('style', text(style));
   add('script', text(script));

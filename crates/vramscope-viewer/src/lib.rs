@@ -9,6 +9,7 @@
 //!        +------------------> server.rs <-----------------+       guard.rs   who may ask
 //! ```
 
+mod about;
 mod advice;
 mod answers;
 mod columns;
@@ -34,6 +35,7 @@ mod tags;
 #[cfg(test)]
 mod typescript;
 
+pub use about::About;
 pub use columns::Answer;
 pub use error::ViewError;
 #[cfg(feature = "server")]

@@ -14,8 +14,8 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use vramscope_trace::formats::{self, Recording};
 
+use crate::about::About;
 use crate::columns::{Columns, U8s};
-use crate::recording::facts;
 use crate::{ViewError, seven};
 
 /// A file of the page.
@@ -42,8 +42,11 @@ const STYLE: Asset = Asset {
     bytes: include_bytes!("../page/viewer.css"),
 };
 // What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
-const ENGINE: Asset =
-    Asset { name: "engine.wasm", kind: "application/wasm", bytes: include_bytes!("../page/engine.wasm") };
+const ENGINE: Asset = Asset {
+    name: "engine.wasm.deflate",
+    kind: "application/octet-stream",
+    bytes: include_bytes!("../page/engine.wasm.deflate"),
+};
 const WORKER: Asset = Asset {
     name: "worker.js",
     kind: "text/javascript; charset=utf-8",
@@ -71,13 +74,12 @@ impl Asset {
     }
 }
 
-/// What is packed into a page besides its recordings.
+/// What is packed into a page besides its engine, which is deflated already, and its recordings.
 #[derive(Debug, Serialize)]
 struct Packed {
     script: U8s,
     style: U8s,
     worker: U8s,
-    engine: U8s,
 }
 
 /// The recordings of a page.
@@ -86,12 +88,11 @@ struct Carried {
     recordings: Vec<CarriedRecording>,
 }
 
-/// A recording: what is told of its file, which is packed anew, and its bytes, a pickle that is compressed with zstd.
+/// A recording, packed anew: its bytes are a pickle that is compressed with zstd.
 #[derive(Debug, Serialize)]
 struct CarriedRecording {
     name: String,
-    format: &'static str,
-    facts: Vec<(&'static str, String)>,
+    about: About,
     bytes: U8s,
 }
 
@@ -114,11 +115,11 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
         script: columns.u8(script.iter().copied()),
         style: columns.u8(style.iter().copied()),
         worker: columns.u8(worker.iter().copied()),
-        engine: columns.u8(engine.iter().copied()),
     })?;
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(&packed)?;
     let packed = seven::text(&deflated.finish()?);
+    let engine = seven::text(&engine);
 
     let mut columns = Columns::default();
     let mut carried = Vec::new();
@@ -128,8 +129,7 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
         let [short, long] = LEVELS;
         let level = if pickle.len() < SHORT { short } else { long };
         let bytes = columns.u8(zstd::encode_all(&pickle[..], level)?);
-        let (format, facts) = (recording.format.name(), facts(&recording));
-        carried.push(CarriedRecording { name, format, facts, bytes });
+        carried.push(CarriedRecording { name, about: About::of(&recording), bytes });
     }
     let carried = seven::text(&columns.behind(&Carried { recordings: carried })?);
 
@@ -145,6 +145,7 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
          style-src 'sha256-{style_hash}'; img-src blob: data:; base-uri 'none'; form-action 'none'\">\n\
          <title>vramscope</title>\n</head>\n<body>\n<div id=\"app\"></div>\n\
          <script type=\"text/plain\" id=\"packed\">{packed}</script>\n\
+         <script type=\"text/plain\" id=\"engine\">{engine}</script>\n\
          <script type=\"text/plain\" id=\"recordings\">{carried}</script>\n\
          <script>{unpacking}</script>\n</body>\n</html>\n"
     ))

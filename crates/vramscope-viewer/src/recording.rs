@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Cancel, DeviceReplay, Facts, Frames, History, Moment, Options, Recorder, ReplayOptions, Summary,
-    Timeline, at_once,
+    Cancel, DeviceReplay, Frames, History, Moment, Options, ReplayOptions, Summary, Timeline, at_once,
 };
-use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, count, findings};
-use vramscope_trace::formats::{Compression, Format, Recording};
+use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, findings};
+use vramscope_trace::formats::Recording;
 use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 
 use crate::ViewError;
+use crate::about::About;
 use crate::advice::ADVICE;
 use crate::device::OpenDevice;
 use crate::protocol::{self, OomFinding, Replay, Report};
@@ -21,6 +21,7 @@ use crate::tags::TagsOfDevice;
 #[derive(Debug)]
 pub struct OpenRecording {
     name: String,
+    about: About,
     pub(crate) recording: Recording,
     /// Whose code each frame is.
     pub(crate) frames: Frames,
@@ -48,7 +49,13 @@ impl OpenRecording {
             (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
         };
         let (frames, devices) = at_once(|| Frames::of(trace), devices);
-        Some(Self { frames, devices: devices?, name, recording })
+        Some(Self { about: About::of(&recording), frames, devices: devices?, name, recording })
+    }
+
+    /// The recording of a file of which this is told.
+    #[must_use]
+    pub fn told(self, about: About) -> Self {
+        Self { about, ..self }
     }
 
     /// What the page asks for first, as JSON: facts about the file, and the peaks of its devices.
@@ -61,14 +68,13 @@ impl OpenRecording {
 
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
         let trace = &self.recording.trace;
-        let recorder = Recorder::of(&self.recording);
         protocol::Recording {
             name: &self.name,
-            format: self.recording.format.name(),
+            format: &self.about.format,
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
-            facts: facts(&self.recording),
+            facts: &self.about.facts,
             settings: settings(&self.recording),
-            devices: self.devices.iter().map(|device| device.overview(recorder)).collect(),
+            devices: self.devices.iter().map(|device| device.overview(self.about.recorder())).collect(),
         }
     }
 
@@ -140,26 +146,6 @@ const MOST_HOLDERS: usize = 20;
 /// The only device of a report as JSON.
 fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
-}
-
-/// Facts about the file: their names and values.
-pub(crate) fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
-    let facts = Facts::of(&recording.trace);
-    let (format, compression) = (recording.format, recording.compression);
-    let mut out = vec![("Format", format.to_string())];
-    if compression != Compression::None {
-        out.push(("Compressed with", compression.name().to_owned()));
-    }
-    if !matches!(format, Format::Log { .. }) {
-        out.push(("Age", facts.generation.to_owned()));
-    }
-    out.push(("Has", facts.features.join(", ")));
-    out.push(("Stacks", count(recording.trace.stacks.len() as u64)));
-    out.push(("Frames", count(recording.trace.frames.len() as u64)));
-    let notices: Vec<String> = recording.notices.to_string().lines().map(str::to_owned).collect();
-    out.push(("Not read", notices.join("; ")));
-    out.retain(|(_, value)| !value.is_empty());
-    out
 }
 
 /// Every setting the file has, as PyTorch names it.

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use vramscope_analysis::Cancel;
 use vramscope_trace::formats;
-use vramscope_viewer::{OpenRecording, Question, ViewError};
+use vramscope_viewer::{About, OpenRecording, Question, ViewError};
 use wasm_bindgen::prelude::{JsError, JsValue, wasm_bindgen};
 
 #[wasm_bindgen]
@@ -46,14 +46,24 @@ impl Engine {
         Self::default()
     }
 
-    /// Reads a file and makes it ready.
+    /// Reads a file and makes it ready. `about` is what the page knows of a recording that it carries, as JSON.
     ///
     /// # Errors
     /// Where it is no recording.
-    pub fn open(&mut self, file: usize, name: String, stream: &Stream) -> Result<(), JsError> {
+    pub fn open(
+        &mut self,
+        file: usize,
+        name: String,
+        about: Option<String>,
+        stream: &Stream,
+    ) -> Result<(), JsError> {
         let read = formats::read(stream, &mut |bytes| stream.progress(bytes as f64));
         let recording = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
         if let Some(open) = OpenRecording::of(name, recording, &Cancel::default()) {
+            let open = match about {
+                Some(about) => open.told(About::of_json(&about)?),
+                None => open,
+            };
             self.files.insert(file, open);
         }
         Ok(())

@@ -1,7 +1,7 @@
 // The engine, in a worker of its own: it reads files as streams and answers one question after the other.
 
 import { Engine, initSync } from './generated/vramscope_wasm';
-import type { Reply, Request } from './messages';
+import type { Content, Reply, Request } from './messages';
 
 /** The page's side; the types of the page itself have no workers. */
 interface Scope {
@@ -34,9 +34,11 @@ function stream(file: File) {
   };
 }
 
+const open = (number: number, { content, about }: Content) => engine.open(number, content.name, about, stream(content));
+
 /** The answer to a request; empty where there is nothing to say. */
 function answer(request: Request): Uint8Array {
-  if ('open' in request) engine.open(request.open, request.file.name, stream(request.file));
+  if ('open' in request) open(request.open, request.file);
   else if ('overview' in request) return engine.overview(request.overview);
   else if ('ask' in request) return engine.ask(request.about.file, request.about.device, JSON.stringify(request.ask));
   else if ('close' in request) engine.close(request.close);

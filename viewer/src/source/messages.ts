@@ -3,10 +3,16 @@
 import type { DeviceAt } from './engine';
 import type { Question } from './generated/view';
 
+/** A file to read: one that was dropped, or one that the page carries, with what is told of it, as JSON. */
+export interface Content {
+  content: File;
+  about?: string;
+}
+
 /** What a worker is asked to do. It is told its engine first, and numbers files as the page does. */
 export type Request =
   | { engine: WebAssembly.Module }
-  | { open: number; file: File }
+  | { open: number; file: Content }
   | { overview: number }
   | { ask: Question; about: DeviceAt }
   | { close: number };

@@ -4,7 +4,7 @@
 
 import type { Engine } from './engine';
 import type { Question } from './generated/view';
-import type { Reply, Request } from './messages';
+import type { Content, Reply, Request } from './messages';
 
 /** The parts of the engine: its compiled code, and the address of the script that runs it in a worker. */
 export interface Parts {
@@ -14,7 +14,7 @@ export interface Parts {
 
 declare global {
   /** What a self-contained page carries; set by the script that unpacks it. */
-  var carried: { parts: Parts; files: File[] } | undefined;
+  var carried: { parts: Parts; files: Content[] } | undefined;
 }
 
 /** Questions about the whole recording. */
@@ -45,7 +45,7 @@ class Thread {
 
   constructor(
     private readonly parts: Parts,
-    private readonly files: readonly (File | null)[],
+    private readonly files: readonly (Content | null)[],
     private readonly isSpare: boolean,
   ) {}
 
@@ -132,13 +132,13 @@ const broken = (error: string) =>
   `The engine had to stop: a recording may need more than the 4 GiB that a page can have. The command has no such limit: vramscope view FILE. (${error})`;
 
 /** The engine in workers, with the files that the page has. */
-export function workers(parts: Parts, carried: readonly File[] = []): Engine {
-  const files: (File | null)[] = [...carried];
+export function workers(parts: Parts, carried: readonly Content[] = []): Engine {
+  const files: (Content | null)[] = [...carried];
   const quick = new Thread(parts, files, false);
   const slow = new Thread(parts, files, true);
   return {
     recordings: async () => {
-      const overview = async (file: File | null, at: number): Promise<unknown> =>
+      const overview = async (file: Content | null, at: number): Promise<unknown> =>
         file && JSON.parse(new TextDecoder().decode(await quick.ask({ overview: at }, [at])));
       return Promise.all(files.map(overview));
     },
@@ -147,7 +147,7 @@ export function workers(parts: Parts, carried: readonly File[] = []): Engine {
       return (isSlow(question) ? slow : quick).ask({ ask: question, about }, needs, unwanted);
     },
     open: async (file, read, unwanted) => {
-      const at = files.push(file) - 1;
+      const at = files.push({ content: file }) - 1;
       try {
         await quick.ask({ overview: at }, [at], unwanted, read);
       } catch (e) {

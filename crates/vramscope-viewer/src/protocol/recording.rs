@@ -23,11 +23,11 @@ pub(crate) struct ByKind<T> {
 pub(crate) struct Recording<'r> {
     pub(crate) name: &'r str,
     /// `pickle`, `json` or `log`.
-    pub(crate) format: &'static str,
+    pub(crate) format: &'r str,
     /// `PYTORCH_CUDA_ALLOC_CONF` as it was recorded.
     pub(crate) conf: Option<&'r str>,
     /// Facts about the file, in the order in which they are shown: their names and values.
-    pub(crate) facts: Vec<(&'static str, String)>,
+    pub(crate) facts: &'r [(String, String)],
     /// The recorded settings of the allocator: their names and values.
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) devices: Vec<Device<'r>>,

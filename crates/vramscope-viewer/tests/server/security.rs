@@ -201,7 +201,7 @@ fn hostile_names_cannot_leave_their_place_in_a_page() {
     let data = page.split("id=\"recordings\">").nth(1).unwrap().split("</script>").next().unwrap();
     assert!(data.len() > 100 && !data.contains(['<', '\0', '\r']));
     assert!(!page.contains("document.title='broken'") && !page.contains("onerror=alert"));
-    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("<script").count(), 4);
     let policy =
         page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
     assert!(

@@ -23,12 +23,12 @@ export class Engine {
      */
     constructor();
     /**
-     * Reads a file and makes it ready.
+     * Reads a file and makes it ready. `about` is what the page knows of a recording that it carries, as JSON.
      *
      * # Errors
      * Where it is no recording.
      */
-    open(file: number, name: string, stream: any): void;
+    open(file: number, name: string, about: string | null | undefined, stream: any): void;
     /**
      * What the page asks for first of a file, as JSON.
      *
@@ -46,7 +46,7 @@ export interface InitOutput {
     readonly engine_ask: (a: number, b: number, c: number, d: number, e: number) => [number, number, number, number];
     readonly engine_close: (a: number, b: number) => void;
     readonly engine_new: () => number;
-    readonly engine_open: (a: number, b: number, c: number, d: number, e: any) => [number, number];
+    readonly engine_open: (a: number, b: number, c: number, d: number, e: number, f: number, g: any) => [number, number];
     readonly engine_overview: (a: number, b: number) => [number, number, number, number];
     readonly __wbindgen_malloc: (a: number, b: number) => number;
     readonly __wbindgen_realloc: (a: number, b: number, c: number, d: number) => number;

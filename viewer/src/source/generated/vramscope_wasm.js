@@ -54,19 +54,29 @@ export class Engine {
         return this;
     }
     /**
-     * Reads a file and makes it ready.
+     * Reads a file and makes it ready. `about` is what the page knows of a recording that it carries, as JSON.
      *
      * # Errors
      * Where it is no recording.
      * @param {number} file
      * @param {string} name
+     * @param {string | null | undefined} about
      * @param {any} stream
      */
-    open(file, name, stream) {
-        const val2 = +file;
-        const ptr0 = passStringToWasm0(name, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-        const len0 = WASM_VECTOR_LEN;
-        const ret = wasm.engine_open(this.__wbg_ptr, val2, ptr0, len0, stream);
+    open(file, name, about, stream) {
+        const val3 = +file;
+        let ptr0, len0, ptr1, len1;
+        try {
+            ptr0 = passStringToWasm0(name, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            len0 = WASM_VECTOR_LEN;
+            ptr1 = isLikeNone(about) ? 0 : passStringToWasm0(about, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            len1 = WASM_VECTOR_LEN;
+        } catch (e) {
+            if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
+            if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
+            throw e;
+        }
+        const ret = wasm.engine_open(this.__wbg_ptr, val3, ptr0, len0, ptr1, len1, stream);
         if (ret[1]) {
             throw takeFromExternrefTable0(ret[0]);
         }

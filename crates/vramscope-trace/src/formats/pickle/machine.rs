@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use super::memo::{Entry, Memo};
 use super::opcode::*;
 use super::shape::Shape;
-use super::spans::Spans;
+use super::spans::{Spans, begins_with};
 use crate::error::ReadError;
 use crate::formats::assembler::{Assembler, EntryOrRecord, Value, push_element, push_joined};
 use crate::formats::window::Window;
@@ -441,7 +441,7 @@ impl Machine<'_> {
             if self.window.here().len() < bytes.len() && bytes.starts_with(self.window.here()) {
                 self.window.fill(bytes.len())?;
             }
-            if self.window.here().starts_with(bytes) {
+            if begins_with(self.window.here(), bytes) {
                 self.window.advance(bytes.len());
                 return Ok(Some(number));
             }

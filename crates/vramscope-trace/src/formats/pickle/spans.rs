@@ -116,9 +116,41 @@ impl Spans {
     }
 }
 
+/// Whether `bytes` begin with `start`. Most of a file is compared so, and the `starts_with` of slices takes a byte at a time where
+/// no C library compares them, as in a browser.
+pub(super) fn begins_with(bytes: &[u8], start: &[u8]) -> bool {
+    const AT_ONCE: usize = 32;
+    let Some(bytes) = bytes.get(..start.len()) else { return false };
+    let ((a, a_rest), (b, b_rest)) = (bytes.as_chunks::<AT_ONCE>(), start.as_chunks::<AT_ONCE>());
+    let is_same = |(a, b): (&[u8; AT_ONCE], &[u8; AT_ONCE])| {
+        let words = |bytes: &[u8; AT_ONCE]| {
+            let words = bytes.as_chunks::<8>().0;
+            [words[0], words[1], words[2], words[3]].map(u64::from_le_bytes)
+        };
+        let (a, b) = (words(a), words(b));
+        (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) == 0
+    };
+    a.iter().zip(b).all(is_same) && a_rest == b_rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_beginning_is_found_whatever_its_length_and_a_difference_wherever_it_is() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in 0..100 {
+            let start = &bytes[..length];
+            assert!(begins_with(&bytes, start) && begins_with(start, start));
+            assert!(!begins_with(start, &bytes[..length + 1]));
+            for at in 0..length {
+                let mut other = start.to_vec();
+                other[at] ^= 1 << (at % 8);
+                assert!(!begins_with(&bytes, &other));
+            }
+        }
+    }
 
     fn stack(n: usize) -> StackId {
         StackId::new(n).unwrap()

@@ -1,0 +1,56 @@
+//! What is told of a file besides what it holds. A page carries recordings in a form of its own; what their files were is carried along.
+
+use serde::{Deserialize, Serialize};
+use vramscope_analysis::{Facts, Recorder};
+use vramscope_report::count;
+use vramscope_trace::formats::{Compression, Format, Recording};
+
+use crate::ViewError;
+
+/// What a file was, before it was read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct About {
+    /// `pickle`, `json` or `log`.
+    pub(crate) format: String,
+    /// Their names and values, in the order in which they are shown.
+    pub(crate) facts: Vec<(String, String)>,
+    /// Whether a pool in a Rust program recorded it, see [`Recorder`].
+    is_pools: bool,
+}
+
+impl About {
+    pub(crate) fn of(recording: &Recording) -> Self {
+        let facts = Facts::of(&recording.trace);
+        let (format, compression) = (recording.format, recording.compression);
+        let mut told = vec![("Format", format.to_string())];
+        if compression != Compression::None {
+            told.push(("Compressed with", compression.name().to_owned()));
+        }
+        if !matches!(format, Format::Log { .. }) {
+            told.push(("Age", facts.generation.to_owned()));
+        }
+        told.push(("Has", facts.features.join(", ")));
+        told.push(("Stacks", count(recording.trace.stacks.len() as u64)));
+        told.push(("Frames", count(recording.trace.frames.len() as u64)));
+        let notices: Vec<String> = recording.notices.to_string().lines().map(str::to_owned).collect();
+        told.push(("Not read", notices.join("; ")));
+        told.retain(|(_, value)| !value.is_empty());
+        Self {
+            format: format.name().to_owned(),
+            facts: told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            is_pools: Recorder::of(recording) == Recorder::Pool,
+        }
+    }
+
+    /// What a page carries of a file.
+    ///
+    /// # Errors
+    /// Where it is nothing of the kind.
+    pub fn of_json(json: &str) -> Result<Self, ViewError> {
+        Ok(serde_json::from_str(json)?)
+    }
+
+    pub(crate) fn recorder(&self) -> Recorder {
+        if self.is_pools { Recorder::Pool } else { Recorder::Torch }
+    }
+}

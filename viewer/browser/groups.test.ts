@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { groupsOf } from '../src/parts/holders';
-import { CATEGORIES, type By } from '../src/source/source';
+import { CATEGORIES, NONE, type By } from '../src/source/source';
 import { GROUPS } from '../src/state/grouping';
 import { asking, frames } from './asking';
 import { data, diff, example, report, serve, type Served } from './command';
@@ -31,8 +31,9 @@ async function source(...files: string[]) {
 /** The words in which a table tells a group of the command: for people, where the command's key is for programs. */
 function told(by: By, key: string, label: string): boolean {
   const name = label.replace(/^\(live before recording(, freed at)?\) /, '');
+  if (by === 'function') return key === name || key === name.replace(/ \((?:.*\/)?([^/]*)\)$/, ' ($1)');
   if (by === 'stack') return name.split(' ‹ ').includes(key);
-  // A file by its path from the directory that all of the user's share.
+  // A file is told by its path from the directory that all of the user's share.
   if (by === 'file') return key.endsWith(name);
   return name === (by === 'category' ? key.replaceAll('_', ' ') : key);
 }
@@ -46,7 +47,8 @@ async function isThatOfTheCommand(file: string): Promise<void> {
     for (const moment of new Set([1, Math.ceil(device.events / 3), peak, device.events])) {
       if (moment === 0 || moment > device.events) continue;
       for (const by of GROUPS) {
-        const held = await asked.holders(0, d, { moment, by, before: null, search: null });
+        const query = { moment, by, all_frames: by === 'line', before: null, search: null };
+        const { holders: held, calls, categories } = await asked.live(0, d, query);
         const told_at = report(file, '--by', by, '--at', String(moment - 1)).devices[d].at;
         expect(held.now.counters.allocated).toBe(told_at.allocated_bytes);
         const groups = groupsOf(held);
@@ -58,14 +60,12 @@ async function isThatOfTheCommand(file: string): Promise<void> {
           const shown = [...whole, ...freed].map((f: any) => `${f.filename}:${f.line} ${f.name}`);
           if (shown.length > 0) expect(frames(names, stack).slice(0, shown.length)).toEqual(shown);
         }
+        const outermost = calls.bytes.filter((_, i) => calls.parent[i] === NONE).reduce((sum, n) => sum + n, 0);
+        expect(outermost).toBe(told_at.allocated_bytes);
         if (by !== 'category') continue;
-        const sums = await asked.categories(0, d, moment);
         const bytes = new Map(told_at.holders.map((h: any) => [h.key, h.bytes]));
-        expect(sums.bytes).toEqual(CATEGORIES.map((category) => bytes.get(category) ?? 0));
+        expect(categories).toEqual(CATEGORIES.map((category) => bytes.get(category) ?? 0));
       }
-      const calls = await asked.calls(0, d, { moment, before: null, all_frames: false, search: null });
-      const outermost = calls.bytes.filter((_, i) => calls.parent[i] === 0xffffffff).reduce((sum, n) => sum + n, 0);
-      expect(outermost).toBe((await asked.categories(0, d, moment)).bytes.reduce((sum, n) => sum + n, 0));
     }
   }
 }

@@ -28,7 +28,7 @@ const NOTHING = { stacks: null, tags: null, purposes: null, address: null, versi
 
 /** Which type is whose; `Read` lets constants be read by it. */
 const HEAD = `
-import type { Allocation, Calls, CategorySums, Found, Holders, Layout, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
+import type { Allocation, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
 type Read<T> = { readonly [K in keyof T]: Read<T[K]> };
 `;
 
@@ -64,10 +64,10 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
         // Long ones say nothing that short ones do not.
         if (replay) is('Replay', { ...replay, lines: replay.lines.map((line: unknown[]) => line.slice(0, 3)) });
         if (allocations > 0) is('Allocation', await ask(at, { question: 'allocation', id: 0 }));
-        is(
-          `Pick<Calls, 'moment' | 'before' | 'words'>`,
-          await ask(at, { question: 'calls', moment: 0, before: null, all_frames: true, search: null }),
-        );
+        const live = await ask(at, { question: 'live', moment: 0, by: 'line', all_frames: true, before: 0, search: null });
+        is(`Pick<Live, 'categories'>`, live);
+        is(`Pick<Live['holders'], 'key' | 'label'>`, live.holders);
+        is(`Pick<Live['calls'], 'words'>`, live.calls);
         is(`Pick<Layout, 'moment' | 'counters'>`, await ask(at, { question: 'layout', moment: 0 }));
         is(`Pick<Picture, 'low' | 'high'>`, await ask(at, { question: 'picture', ...WINDOW }));
         is(`Pick<Regions, 'names'>`, await ask(at, { question: 'regions' }));

@@ -97,10 +97,15 @@ impl Names<'_> {
         with_origin(h.origin, &name.unwrap_or_else(|| self.key(&h.key)))
     }
 
-    /// A group of allocations in a row of a wide table, where stacks of one line can be told apart.
+    /// A group of allocations in a row of a wide table, where stacks of one line, and functions of one name, can be told apart.
     pub fn wide_holder(&self, h: &Holder) -> Shown {
-        match h.key {
-            HolderKey::Stack(stack) => with_origin(h.origin, &self.stack(stack)),
+        let own = h.stack.and_then(|stack| self.frames.own_frame(self.trace, stack));
+        match (&h.key, own) {
+            (HolderKey::Stack(stack), _) => with_origin(h.origin, &self.stack(*stack)),
+            (HolderKey::Function(..), Some(own)) if self.frames.code(own) != Code::Native => {
+                let name = format!("{} ({})", self.function(own), self.file(own));
+                with_origin(h.origin, &Shown::joined(&name))
+            }
             _ => self.holder(h),
         }
     }

@@ -14,9 +14,7 @@ use crate::ViewError;
 use crate::answers::stack;
 use crate::columns::{Answer, Columns};
 use crate::device::{OpenDevice, by_kind};
-use crate::protocol::{
-    self, CallsQuery, CategorySums, HeldAt, Holders, HoldersOfBothQuery, HoldersQuery, NONE, SearchQuery,
-};
+use crate::protocol::{self, HeldAt, Holders, HoldersOfBothQuery, Live, LiveQuery, NONE, SearchQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
 use crate::tables::{self, category};
@@ -54,15 +52,6 @@ impl OpenDevice {
         let allocations = &self.history().allocations;
         let active = self.timeline.active_at(at).into_iter().map(|id| id as usize);
         active.filter(|&id| allocations[id].is_allocated_at(at)).collect()
-    }
-
-    pub(crate) fn categories(&self, at: usize) -> Result<CategorySums, ViewError> {
-        let at = self.moment(at)?;
-        let mut bytes = vec![0; Category::ALL.len()];
-        for id in self.allocated_at(at) {
-            bytes[usize::from(category(Known::category(self, id)))] += self.history().allocations[id].size;
-        }
-        Ok(CategorySums { moment: at.index(), bytes })
     }
 }
 
@@ -105,6 +94,16 @@ impl<'f> DeviceAt<'f> {
         self.grouped(&self.found, by).into_iter().map(|h| (h.origin, h.key)).collect()
     }
 
+    /// Its bytes by category, where it is known what they are for.
+    fn categories(&self) -> Option<Vec<u64>> {
+        let (purposes, history) = (self.device.purposes_so_far()?, self.device.history());
+        let mut bytes = vec![0; Category::ALL.len()];
+        for &id in &self.allocated {
+            bytes[usize::from(category(purposes.category(id as u32)))] += history.allocations[id].size;
+        }
+        Some(bytes)
+    }
+
     /// What the groups hold in columns. `held` are theirs, in order.
     fn column<'h>(
         &self,
@@ -128,7 +127,7 @@ impl OpenRecording {
         Names { trace: &self.recording.trace, frames: &self.frames }
     }
 
-    pub(crate) fn holders(&self, device: usize, query: &HoldersQuery) -> Answer {
+    pub(crate) fn live(&self, device: usize, query: &LiveQuery) -> Answer {
         let by = query.by.into();
         let at = |moment| DeviceAt::of(self, device, moment, query.search.as_ref());
         let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
@@ -137,39 +136,45 @@ impl OpenRecording {
             Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
         let groups = changed_holders(Both { a: earlier, b: now.holders(by) }, &marks(&found));
         let names = self.names_of();
-        answer(&groups, &Both { a: names, b: names }, &now, before.as_ref())
+        let calls = if query.all_frames { Calls::All } else { Calls::Own };
+        Columns::answer(|columns| Live {
+            holders: holders(columns, &groups, &Both { a: names, b: names }, &now, before.as_ref()),
+            calls: self.calls(columns, calls, &now, before.as_ref()),
+            categories: now.categories(),
+        })
     }
 
-    pub(crate) fn calls(&self, device: usize, query: &CallsQuery) -> Answer {
-        let (trace, names) = (&self.recording.trace, self.names_of());
-        let now = DeviceAt::of(self, device, query.moment, query.search.as_ref())?;
-        let before = query.before.map(|before| DeviceAt::of(self, device, before, None)).transpose()?;
-        let earlier = before.as_ref().map(|before| before.holders(By::Stack)).unwrap_or_default();
-        let (later, found) = (now.holders(By::Stack), now.grouped(&now.found, By::Stack));
-        let calls = if query.all_frames { Calls::All } else { Calls::Own };
-        let nodes = compared_call_tree(trace, &self.frames, calls, Both { a: &earlier, b: &later }, &found);
+    fn calls(
+        &self,
+        columns: &mut Columns,
+        calls: Calls,
+        now: &DeviceAt<'_>,
+        before: Option<&DeviceAt<'_>>,
+    ) -> protocol::Calls {
         const WORDS: [NodeKind; 3] =
             [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
-        let of = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
+        let earlier = before.map(|before| before.holders(By::Stack)).unwrap_or_default();
+        let (later, found) = (now.holders(By::Stack), now.grouped(&now.found, By::Stack));
+        let at = Both { a: earlier.as_slice(), b: later.as_slice() };
+        let nodes = compared_call_tree(&self.recording.trace, &self.frames, calls, at, &found);
+        let caller = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
         let frame = |kind| match kind {
             NodeKind::Frame(frame) => frame.index() as u32,
             _ => NONE,
         };
         let word = |kind| WORDS.iter().position(|&word| word == kind).unwrap_or_default() as u8;
-        Columns::answer(|columns| protocol::Calls {
-            moment: now.moment.index(),
-            before: before.map(|before| before.moment.index()),
-            parent: columns.u32(nodes.iter().map(|node| of(node.parent))),
+        protocol::Calls {
+            parent: columns.u32(nodes.iter().map(|node| caller(node.parent))),
             frame: columns.u32(nodes.iter().map(|node| frame(node.kind))),
             word: columns.u8(nodes.iter().map(|node| word(node.kind))),
-            words: WORDS.map(|kind| names.node(kind).into()).into(),
+            words: WORDS.map(|kind| self.names_of().node(kind).into()).into(),
             bytes: columns.sizes(nodes.iter().map(|node| node.held.b.bytes)),
             count: columns.u32(nodes.iter().map(|node| node.held.b.count as u32)),
             bytes_before: columns.sizes(nodes.iter().map(|node| node.held.a.bytes)),
             count_before: columns.u32(nodes.iter().map(|node| node.held.a.count as u32)),
             found: columns.sizes(nodes.iter().map(|node| node.found)),
             weight: columns.sizes(nodes.iter().map(|node| node.weight)),
-        })
+        }
     }
 }
 
@@ -185,7 +190,8 @@ pub(crate) fn holders_of_both(of: Both<(&OpenRecording, usize)>, query: &Holders
         holders: at.holders(by),
     });
     let groups = of_both(holders, &marks(&both.map(|at| at.found(by))));
-    answer(&groups, &of.map(|(file, _)| file.names_of()), &b, Some(&a))
+    let names = of.map(|(file, _)| file.names_of());
+    Columns::answer(|columns| self::holders(columns, &groups, &names, &b, Some(&a)))
 }
 
 /// Groups by what they share.
@@ -199,21 +205,22 @@ fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
     }
 }
 
-/// The answer that holds some groups.
-fn answer(
+/// Some groups in columns.
+fn holders(
+    columns: &mut Columns,
     groups: &[HolderChange],
     names: &Both<Names<'_>>,
     now: &DeviceAt<'_>,
     before: Option<&DeviceAt<'_>>,
-) -> Answer {
+) -> Holders {
     let at = |side: Side| groups.iter().map(move |group| group.holders.of(side).as_ref());
-    Columns::answer(|columns| Holders {
+    Holders {
         key: groups.iter().map(|group| key(group, names)).collect(),
         label: groups.iter().map(|group| label(group, names)).collect(),
         found: columns.u8(groups.iter().map(|group| group.is_marked.into())),
         now: now.column(columns, at(Side::B)),
         before: before.map(|before| before.column(columns, at(Side::A))),
-    })
+    }
 }
 
 /// The most bytes of a label: a file may give one name without end to any number of groups.

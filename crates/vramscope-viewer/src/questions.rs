@@ -7,7 +7,7 @@ use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::comparison::compare;
 use crate::held::holders_of_both;
-use crate::protocol::{CallsQuery, HoldersOfBothQuery, HoldersQuery, SearchQuery, SpanQuery, WindowQuery};
+use crate::protocol::{HoldersOfBothQuery, LiveQuery, SearchQuery, SpanQuery, WindowQuery};
 use crate::recording::OpenRecording;
 
 /// What the page asks of one device of a file.
@@ -23,17 +23,10 @@ pub enum Question {
     Bands(SpanQuery),
     /// What allocations are for, and the steps of the program.
     Meaning,
-    /// What is live at a moment, in groups.
-    Holders(HoldersQuery),
-    /// The same of this device and another, of whatever file.
+    /// What is live at a moment: in groups, as a tree of calls, and by category.
+    Live(LiveQuery),
+    /// Groups of what is live in this device and in another, of whatever file.
     HoldersOfBoth(HoldersOfBothQuery),
-    /// What is live at a moment, as a tree of calls.
-    Calls(CallsQuery),
-    /// What is live at a moment, by category.
-    Categories {
-        /// The moment.
-        moment: usize,
-    },
     /// Segments and blocks at a moment.
     Layout {
         /// The moment.
@@ -124,13 +117,11 @@ impl Question {
             Self::Picture(window) => of()?.picture(window, cancel),
             Self::Bands(span) => of()?.bands(span, cancel),
             Self::Meaning => plain().behind(&of()?.meaning()),
-            Self::Holders(query) => file.holders(device, &query),
+            Self::Live(query) => file.live(device, &query),
             Self::HoldersOfBoth(query) => {
                 let other = other.ok_or(ViewError::NoFile(query.other_file))?;
                 holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query)
             }
-            Self::Calls(query) => file.calls(device, &query),
-            Self::Categories { moment } => plain().behind(&of()?.categories(moment)?),
             Self::Layout { moment } => of()?.layout(moment),
             Self::Events { first, count } => of()?.events(first, count),
             Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),

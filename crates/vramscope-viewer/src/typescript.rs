@@ -6,11 +6,11 @@ use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsQuery, CategorySums, Comparison, Device,
-    Events, Found, Held, HeldAt, Holders, HoldersOfBothQuery, HoldersQuery, Items, Layout, LayoutBlocks,
-    LayoutSegments, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose,
-    Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Steps, Tags, Trust,
-    WhatChanged, WindowQuery,
+    Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, Comparison, Device, Events, Found, Held,
+    HeldAt, Holders, HoldersOfBothQuery, Items, Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery, Mark,
+    MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose, Recording, Regions,
+    Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Steps, Tags, Trust, WhatChanged,
+    WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -69,13 +69,12 @@ fn the_page_reads_what_is_answered() {
         declared::<Bands>(),
         declared::<Band>(),
         declared::<By>(),
-        declared::<HoldersQuery>(),
+        declared::<LiveQuery>(),
         declared::<HoldersOfBothQuery>(),
         declared::<Holders>(),
         declared::<HeldAt>(),
-        declared::<CallsQuery>(),
         declared::<Calls>(),
-        declared::<CategorySums>(),
+        declared::<Live>(),
         declared::<Layout>(),
         declared::<LayoutSegments>(),
         declared::<LayoutBlocks>(),

@@ -6,8 +6,6 @@ const names: Pick<Names, 'label'> = { label: ['train.py:10 main', 'operator()', 
 
 /** main called two functions of one label; behind it what has no stack, and what was there before with no stack. */
 const calls: Calls = {
-  moment: 7,
-  before: null,
   parent: Uint32Array.of(NONE, 0, 0, NONE, NONE, 4),
   frame: Uint32Array.of(0, 1, 2, NONE, NONE, NONE),
   word: Uint8Array.of(0, 0, 0, 0, 1, 0),

@@ -2,7 +2,7 @@ import { categoryText } from '../names/tags';
 import { parsed } from '../search/found';
 import { chosenCategories, toggleOnly } from '../search/categories';
 import { findsCategory } from '../search/query';
-import { CATEGORIES, type Category, type CategorySums } from '../source/source';
+import { CATEGORIES, type Category } from '../source/source';
 import { search } from '../state/search';
 import { categoryColor, css } from '../style/colors';
 import { dark } from '../style/theme';
@@ -13,8 +13,8 @@ interface CategorySum {
   bytes: number;
 }
 
-/** What memory is for, as one bar and in words; a click shows a category alone, everywhere. */
-export function CategoryBar({ sums: { bytes: held } }: { sums: CategorySums }) {
+/** What memory is for, by the bytes of each of CATEGORIES, as one bar and in words; a click shows a category alone, everywhere. */
+export function CategoryBar({ held }: { held: readonly number[] }) {
   // In the order in which all pictures stack them.
   const sums = CATEGORIES.map((category, i): CategorySum => ({ category, bytes: held[i] ?? 0 })).filter(({ bytes }) => bytes > 0);
   const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);

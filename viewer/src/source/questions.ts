@@ -26,15 +26,11 @@ export function askedOf(engine: Engine) {
       ask<sent.Bands>(file, device, { question: 'bands', ...span }, unwanted),
     /** What memory is for, of a device whose purposes are null: it is found out now. */
     meaning: async (file: number, device: number) => toMeaning(await ask<sent.Meaning>(file, device, { question: 'meaning' })),
-    holders: (file: number, device: number, query: sent.HoldersQuery, unwanted?: AbortSignal) =>
-      ask<sent.Holders>(file, device, { question: 'holders', ...query }, unwanted),
+    live: (file: number, device: number, query: sent.LiveQuery, unwanted?: AbortSignal) =>
+      ask<sent.Live>(file, device, { question: 'live', ...query }, unwanted),
     /** From this device to the other. */
     holdersOfBoth: (file: number, device: number, query: sent.HoldersOfBothQuery, unwanted?: AbortSignal) =>
       ask<sent.Holders>(file, device, { question: 'holders_of_both', ...query }, unwanted),
-    calls: (file: number, device: number, query: sent.CallsQuery, unwanted?: AbortSignal) =>
-      ask<sent.Calls>(file, device, { question: 'calls', ...query }, unwanted),
-    categories: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
-      ask<sent.CategorySums>(file, device, { question: 'categories', moment }, unwanted),
     layout: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
       ask<sent.Layout>(file, device, { question: 'layout', moment }, unwanted),
     events: (file: number, device: number, first: number, count: number) =>

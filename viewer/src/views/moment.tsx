@@ -27,39 +27,28 @@ export function MomentView() {
   return <Moment {...shown} />;
 }
 
-/** What is live in groups, with what it was grouped by. */
-function useHolders({ file, device, scope }: Current, searchKey: string) {
+/** What is live, with what it was asked by. */
+function useLive({ file, device, scope, names, recording }: Current, allFrames: boolean) {
   const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
-  return useAnswer(scope, `${at} ${before} ${by} ${searchKey}`, async (unwanted) => {
-    const held = await source.holders(file, device, { moment: at, before, by, search }, unwanted);
-    return { held, groups: groupsOf(held), by };
-  });
-}
-
-function useCalls({ file, device, scope }: Current, allFrames: boolean, searchKey: string) {
-  const [at, before, search] = [shownMoment.value, against.value, query.value];
-  return useAnswer(scope, `${at} ${before} ${allFrames} ${searchKey}`, async (unwanted) => {
-    const calls = await source.calls(file, device, { moment: at, before, all_frames: allFrames, search }, unwanted);
-    return { calls, searched: search !== null };
+  // The last three are what the numbers of a query are made of.
+  const key = [at, before, by, allFrames, names !== null, recording.purposes !== null, searchText.value].join(' ');
+  return useAnswer(scope, key, async (unwanted) => {
+    const live = await source.live(file, device, { moment: at, by, all_frames: allFrames, before, search }, unwanted);
+    return { ...live, groups: groupsOf(live.holders), by, searched: search !== null };
   });
 }
 
 function Moment(shown: Current) {
-  const { names, recording } = shown;
+  const { names } = shown;
   const [allFrames, setAllFrames] = useState(false);
   const [chosen, setChosen] = useState<string | null>(null);
-  // What the numbers of a query are made of.
-  const searchKey = `${names !== null} ${recording.purposes !== null} ${searchText.value}`;
-  const holders = useHolders(shown, searchKey);
-  const tree = useCalls(shown, allFrames, searchKey);
-  const calls = tree.value?.calls;
+  const live = useLive(shown, allFrames);
+  const calls = live.value?.calls;
   const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
-  if (!holders.value || !calls || !root) {
-    return <Waiting error={holders.error ?? tree.error} what="Reading what is live at this moment." />;
-  }
-  const { held, groups, by } = holders.value;
-  const { now, before } = held;
+  if (!live.value || !root) return <Waiting error={live.error} what="Reading what is live at this moment." />;
+  const { holders, categories, groups, by, searched } = live.value;
+  const { now, before } = holders;
   const row = groups.find((g) => g.key === chosen) ?? groups[0];
   const rows = { by, now: now.moment, groups, chosen: row?.key ?? null, choose: setChosen };
   return (
@@ -68,9 +57,9 @@ function Moment(shown: Current) {
       data-moment={now.moment}
       data-total={now.counters.allocated}
       {...(before ? { 'data-against': before.moment } : {})}
-      aria-busy={holders.pending || tree.pending}
+      aria-busy={live.pending}
     >
-      <Head shown={shown} held={held} allFrames={allFrames} setAllFrames={setAllFrames} />
+      <Head shown={shown} held={holders} categories={categories} allFrames={allFrames} setAllFrames={setAllFrames} />
       {groups.length === 0 ? (
         <Empty title="Nothing is allocated at this moment.">
           <p>Choose another in the timeline.</p>
@@ -79,11 +68,11 @@ function Moment(shown: Current) {
         <>
           <FlameGraph
             key={shown.scope}
-            name={`flame-${calls.moment}`}
+            name={`flame-${now.moment}`}
             label="Call tree"
             root={root}
-            compared={calls.before !== null}
-            searched={tree.value?.searched ?? false}
+            compared={before !== null}
+            searched={searched}
           />
           <div class="table-and-stack">
             {before ? <ChangeTable {...rows} before={before.moment} /> : <GroupTable {...rows} total={now.counters.allocated} />}
@@ -102,15 +91,12 @@ const stackOf = (group: Group) => (group.stack === NONE ? group.stackBefore : gr
 interface HeadProps {
   shown: Current;
   held: Holders;
+  categories: number[] | null;
   allFrames: boolean;
   setAllFrames: (all: boolean) => void;
 }
 
-function Head({ shown, held: { now, before }, allFrames, setAllFrames }: HeadProps) {
-  const { file, device, scope, recording } = shown;
-  const at = shownMoment.value;
-  const tells = tellsCategories(recording);
-  const sums = useAnswer(scope, String(at), tells ? (unwanted) => source.categories(file, device, at, unwanted) : null);
+function Head({ shown: { recording }, held: { now, before }, categories, allFrames, setAllFrames }: HeadProps) {
   const total = now.counters.allocated;
   const peak = recording.peaks.allocated.moment;
   return (
@@ -132,7 +118,7 @@ function Head({ shown, held: { now, before }, allFrames, setAllFrames }: HeadPro
         )}
       </div>
       <CounterRow counters={now.counters} />
-      {tells && sums.value && <CategoryBar sums={sums.value} />}
+      {tellsCategories(recording) && categories && <CategoryBar held={categories} />}
       <div class="toolbar">
         <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
         <Check label="All frames" checked={allFrames} set={setAllFrames} />

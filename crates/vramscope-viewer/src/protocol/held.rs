@@ -40,16 +40,28 @@ impl From<By> for vramscope_analysis::By {
     }
 }
 
-/// Groups of what is live at a moment.
+/// What is live at a moment.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub struct HoldersQuery {
+pub struct LiveQuery {
     pub(crate) moment: usize,
     pub(crate) by: By,
+    /// Whether all frames make nodes of the tree of calls, or the user's alone.
+    pub(crate) all_frames: bool,
     /// An earlier moment to compare with.
     pub(crate) before: Option<usize>,
     /// What is marked in the answer.
     pub(crate) search: Option<SearchQuery>,
+}
+
+/// What is live at a moment, so that all that is shown is of one.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Live {
+    pub(crate) holders: Holders,
+    pub(crate) calls: Calls,
+    /// Bytes for each of `CATEGORIES`; null as long as nobody has asked what memory is for.
+    pub(crate) categories: Option<Vec<u64>>,
 }
 
 /// Groups of what is live at a moment of each of two devices.
@@ -97,26 +109,10 @@ pub(crate) struct HeldAt {
     pub(crate) stack: U32s,
 }
 
-/// The call tree of what is live at a moment.
-#[derive(Debug, Clone, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub struct CallsQuery {
-    pub(crate) moment: usize,
-    /// An earlier moment to compare with.
-    pub(crate) before: Option<usize>,
-    /// Whether all frames make nodes, or the user's alone.
-    pub(crate) all_frames: bool,
-    /// What is marked in the answer.
-    pub(crate) search: Option<SearchQuery>,
-}
-
 /// The call tree of what is live at a moment, and of what was live at another: each call before what it calls, those that weigh most first.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Calls {
-    pub(crate) moment: usize,
-    /// The moment that is compared with.
-    pub(crate) before: Option<usize>,
     /// The position of the caller; `NONE` of the outermost.
     pub(crate) parent: U32s,
     /// The frame; `NONE` where the node stands for something else.
@@ -133,13 +129,4 @@ pub(crate) struct Calls {
     pub(crate) found: F64s,
     /// The larger of the bytes now and before, added up from the innermost calls.
     pub(crate) weight: F64s,
-}
-
-/// What the bytes that are allocated at a moment are for.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct CategorySums {
-    pub(crate) moment: usize,
-    /// Of each of `CATEGORIES`.
-    pub(crate) bytes: Vec<u64>,
 }

@@ -22,8 +22,8 @@ pub(crate) use contents::{
 pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
 #[cfg(test)]
 pub(crate) use held::By;
-pub(crate) use held::{Calls, CategorySums, HeldAt, Holders};
-pub(crate) use held::{CallsQuery, HoldersOfBothQuery, HoldersQuery};
+pub(crate) use held::{Calls, HeldAt, Holders, Live};
+pub(crate) use held::{HoldersOfBothQuery, LiveQuery};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };

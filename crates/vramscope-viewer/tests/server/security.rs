@@ -136,7 +136,7 @@ fn dropped_files_are_read_or_refused_with_a_reason() {
     assert!(file >= 2);
     let file = file as usize;
     assert_eq!(server.question(file, 0, &json!({"question": "names"})).status, 200);
-    assert_eq!(server.question(file, 0, &json!({"question": "categories", "moment": 0})).status, 404);
+    assert_eq!(server.question(file, 0, &json!({"question": "layout", "moment": 0})).status, 404);
 }
 
 #[test]
@@ -150,23 +150,23 @@ fn questions_without_sense_are_refused() {
     };
     for (file, device, question, status) in [
         (9, 0, json!({"question": "names"}), 404),
-        (0, 9, json!({"question": "categories", "moment": 0}), 404),
-        (0, 0, json!({"question": "categories", "moment": 99_999_999}), 400),
-        (0, 0, json!({"question": "categories"}), 400),
-        (0, 0, json!({"question": "categories", "moment": -1}), 400),
+        (0, 9, json!({"question": "layout", "moment": 0}), 404),
+        (0, 0, json!({"question": "layout", "moment": 99_999_999}), 400),
+        (0, 0, json!({"question": "layout"}), 400),
+        (0, 0, json!({"question": "layout", "moment": -1}), 400),
         (0, 0, json!({"question": "<script>"}), 400),
         (0, 0, json!([]), 400),
         (0, 0, json!({"question": "allocation", "id": 99_999_999}), 400),
         (
             0,
             0,
-            json!({"question": "holders", "moment": 0, "by": "<script>", "before": null, "search": null}),
+            json!({"question": "live", "moment": 0, "by": "<script>", "all_frames": false, "before": null, "search": null}),
             400,
         ),
         (
             0,
             0,
-            json!({"question": "holders", "moment": 0, "by": "line", "before": 99_999_999, "search": null}),
+            json!({"question": "live", "moment": 0, "by": "line", "all_frames": false, "before": 99_999_999, "search": null}),
             400,
         ),
         (0, 0, json!({"question": "comparison", "other_file": 9, "other_device": 0}), 404),

@@ -270,16 +270,10 @@ export type Question = {
 } & Span | {
   "question": "meaning"
 } | {
-  "question": "holders"
-} & HoldersQuery | {
+  "question": "live"
+} & LiveQuery | {
   "question": "holders_of_both"
 } & HoldersOfBothQuery | {
-  "question": "calls"
-} & CallsQuery | {
-  "question": "categories";
-  /** The moment. */
-  moment: number;
-} | {
   "question": "layout";
   /** The moment. */
   moment: number;
@@ -424,11 +418,13 @@ export type Band = {
 export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool";
 
 /**
- * Groups of what is live at a moment.
+ * What is live at a moment.
  */
-export type HoldersQuery = {
+export type LiveQuery = {
   moment: number;
   by: By;
+  /** Whether all frames make nodes of the tree of calls, or the user's alone. */
+  all_frames: boolean;
   /** An earlier moment to compare with. */
   before: number | null;
   /** What is marked in the answer. */
@@ -481,25 +477,9 @@ export type HeldAt = {
 };
 
 /**
- * The call tree of what is live at a moment.
- */
-export type CallsQuery = {
-  moment: number;
-  /** An earlier moment to compare with. */
-  before: number | null;
-  /** Whether all frames make nodes, or the user's alone. */
-  all_frames: boolean;
-  /** What is marked in the answer. */
-  search: Query | null;
-};
-
-/**
  * The call tree of what is live at a moment, and of what was live at another: each call before what it calls, those that weigh most first.
  */
 export type Calls = {
-  moment: number;
-  /** The moment that is compared with. */
-  before: number | null;
   /** The position of the caller; `NONE` of the outermost. */
   parent: U32s;
   /** The frame; `NONE` where the node stands for something else. */
@@ -519,12 +499,13 @@ export type Calls = {
 };
 
 /**
- * What the bytes that are allocated at a moment are for.
+ * What is live at a moment, so that all that is shown is of one.
  */
-export type CategorySums = {
-  moment: number;
-  /** Of each of `CATEGORIES`. */
-  bytes: Array<number>;
+export type Live = {
+  holders: Holders;
+  calls: Calls;
+  /** Bytes for each of `CATEGORIES`; null as long as nobody has asked what memory is for. */
+  categories: Array<number> | null;
 };
 
 /**

@@ -1,30 +1,10 @@
 // What axe-core finds wrong for people who use a keyboard, a screen reader or little contrast.
 
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
+import { axe, violations } from './axe';
 import { example } from './command';
 import { VIEWS, serving, show, test } from './page';
 import { segmentsOnly } from './recordings';
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-interface Violation {
-  id: string;
-  impact: string;
-  nodes: { html: string; failureSummary: string }[];
-}
-
-async function violations(page: Page): Promise<string[]> {
-  const found = await page.evaluate(async () => {
-    const { axe } = window as unknown as { axe: { run: (options: object) => Promise<{ violations: Violation[] }> } };
-    return (await axe.run({ resultTypes: ['violations'] })).violations;
-  });
-  return found
-    .filter((v) => v.impact === 'serious' || v.impact === 'critical')
-    .flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.html.slice(0, 140)}: ${n.failureSummary.slice(0, 240)}`));
-}
 
 test.for(['light', 'dark'] as const)('nothing serious in any view, %s', async (colorScheme, { open }) => {
   const hash = 'selected=300&search=a&moment=1300&against=100';

@@ -35,6 +35,7 @@ export function engineOf(...files: string[]): Source {
   return askedOf({
     recordings: async () => files.map((_, number) => JSON.parse(new TextDecoder().decode(engine.overview(number)))),
     ask: async ({ file, device }, question) => engine.ask(file, device, JSON.stringify(question)).slice().buffer,
+    tooLarge: nothing,
     open: nothing,
     close: nothing,
   });

@@ -2,42 +2,17 @@
 
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
-import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
+import { BOMBS } from './bombs';
 import { example, report } from './command';
-import { numberOf, servingAlone, show, state, test } from './page';
-import { onlyServed } from './transport';
+import { drop, type Dropped } from './dropping';
+import { VIEWS, numberOf, servingAlone, show, state, test } from './page';
+import { known } from './recordings';
+import { TRANSPORT, onlyServed } from './transport';
 
 const LEAK = example('leak.pickle');
 const OOM = example('oom.pickle');
-
-interface Dropped {
-  name: string;
-  bytes: Buffer;
-  /** So often; a page of memory is not copied for that. */
-  times?: number;
-}
-
-/** Drags a file in and lets it go. */
-async function drop(page: Page, { name, bytes, times = 1 }: Dropped): Promise<void> {
-  const transfer = await page.evaluateHandle(
-    ({ name, text, times }) => {
-      const part = new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]);
-      const transfer = new DataTransfer();
-      transfer.items.add(
-        new File(
-          Array.from({ length: times }, () => part),
-          name,
-        ),
-      );
-      return transfer;
-    },
-    { name, text: bytes.toString('base64'), times },
-  );
-  await page.dispatchEvent('body', 'dragenter', { dataTransfer: transfer });
-  await page.dispatchEvent('body', 'dragover', { dataTransfer: transfer });
-  await page.dispatchEvent('body', 'drop', { dataTransfer: transfer });
-}
+const TRAINING = example('training.pickle.zst');
 
 test('a page without a recording asks for one, and shows what is dropped', async ({ open }) => {
   const page = await open(await servingAlone(), { draws: false });
@@ -96,17 +71,157 @@ test('a file that is too large is refused with a reason', async ({ open, skip })
   await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 20_000 }).toMatch(/larger than 1\.00 GiB/);
 });
 
-test('a file that means far more than it holds is refused with a reason', async ({ open }) => {
-  const page = await open(await servingAlone(LEAK), { expected: /status of 422/ });
-  // A string of 900 MiB in 4 MB: members of gzip that are unpacked one after the other.
-  const member = gzipSync(Buffer.alloc(1 << 20, 'x'), { level: 1 });
-  await drop(page, {
-    name: 'bomb.json.gz',
-    bytes: Buffer.concat([gzipSync('{"segments": ["'), ...Array.from({ length: 900 }, () => member)]),
-  });
+test('several files at once open one after the other, whatever they are', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
+  await drop(
+    page,
+    { name: 'plain.pickle', bytes: readFileSync(OOM) },
+    { name: 'packed.json.gz', bytes: gzipSync(readFileSync(known(12).file)) },
+    { name: 'notes.txt', bytes: Buffer.from('These are notes, no recording.') },
+    { name: 'own.vramscope', bytes: readFileSync(example('../fuzz/corpus/read/log3')) },
+    { name: 'packed.pickle.zst', bytes: readFileSync(TRAINING) },
+  );
+  await expect
+    .poll(() => page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents())
+    .toEqual(['leak.pickle', 'plain.pickle', 'packed.json.gz', 'own.vramscope', 'packed.pickle.zst']);
+  expect(await page.getByRole('alert').textContent()).toContain('notes.txt: ');
+  await expect
+    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
+    .toBe(report(TRAINING).devices[0].peak_allocated_bytes);
+});
+
+test('what is hostile or cut is refused in a sentence, and the page goes on', { timeout: 120_000 }, async ({ open }) => {
+  const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
   const alert = page.getByRole('alert');
-  await expect.poll(() => alert.textContent(), { timeout: 20_000 }).toMatch(/bomb\.json\.gz: .*of more than 16777216 bytes/);
+  for (const [name, bytes, why] of BOMBS) {
+    await drop(page, { name, bytes });
+    await expect.poll(() => alert.textContent(), { timeout: 30_000, message: name }).toContain(`${name}: `);
+    expect(await alert.textContent(), name).toMatch(why);
+    expect((await alert.textContent())!.length, name).toBeLessThan(400);
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
   await show(page, 'state');
+  await drop(page, { name: 'second.pickle', bytes: readFileSync(OOM) });
+  await expect.poll(() => page.getByRole('combobox', { name: 'File' }).inputValue()).not.toBe('0');
+  await show(page, 'compare');
+  expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
+});
+
+/** Events of so many bytes, 4 MiB of them. */
+const events = (bytes: number): Buffer => {
+  const event = '{"action": "alloc", "addr": 4096, "size": 512, "stream": 0},'.padEnd(bytes);
+  return Buffer.from(event.repeat((4 << 20) / bytes));
+};
+
+/** What stands around events. */
+const AROUND: [string, string] = [
+  '{"segments": [], "device_traces": [[',
+  '{"action": "alloc", "addr": 1, "size": 1, "stream": 0}]]}',
+];
+
+/** What takes seconds to read. */
+const LONG: Dropped = { name: 'long.json', bytes: events(64), times: 200, around: AROUND };
+
+test('reading can be given up, and what was open stays', async ({ open }) => {
+  const page = await open(await servingAlone(LEAK), { expected: /status of|ERR_/ });
+  await drop(page, LONG, { name: 'second.pickle', bytes: readFileSync(OOM) });
+  const reading = page.getByRole('dialog', { name: 'Reading long.json' });
+  await reading.getByRole('progressbar', { name: 'How much is read' }).waitFor();
+  await reading.getByRole('button', { name: 'Cancel' }).click();
+  await reading.waitFor({ state: 'detached' });
+  // What was to come after it is given up, too.
+  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['leak.pickle']);
+  expect(await page.getByRole('alert').textContent()).toBe('');
+  await show(page, 'state');
+  await drop(page, LONG);
+  await reading.waitFor();
+  await page.keyboard.press('Escape');
+  await reading.waitFor({ state: 'detached' });
+  await drop(page, { name: 'second.pickle', bytes: readFileSync(OOM) });
+  await expect.poll(() => page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(2);
+});
+
+test('how much is read is shown', async ({ open, skip }) => {
+  skip(TRANSPORT === 'server', 'a browser does not tell how much it sent');
+  const page = await open(await servingAlone(LEAK));
+  await drop(page, LONG);
+  const progress = page.getByRole('progressbar', { name: 'How much is read' });
+  const value = () => progress.evaluate((bar: HTMLProgressElement) => bar.position);
+  await expect.poll(value).toBeGreaterThan(0.05);
+  const before = await value();
+  await expect.poll(value).toBeGreaterThan(before);
+  await page.keyboard.press('Escape');
+});
+
+test('before a file is read that may not fit, the page says so', async ({ open, skip }) => {
+  skip(TRANSPORT === 'server', 'the server says itself what is too much');
+  const page = await open(await servingAlone(LEAK));
+  const doubt = (name: string) => page.getByRole('dialog', { name: `${name} may be too large for a page.` });
+  const bytes = Buffer.alloc(4 << 20, 0x80);
+  await drop(page, { name: 'huge.pickle', bytes, times: 500 });
+  await expect
+    .poll(() => doubt('huge.pickle').textContent())
+    .toContain(
+      'It has 1.95 GiB and may need 4.30 GiB of memory; a page can have 4.00 GiB. The command has no such limit: vramscope view FILE',
+    );
+  await page.keyboard.press('Escape');
+  await doubt('huge.pickle').waitFor({ state: 'detached' });
+  expect(await page.getByRole('alert').textContent()).toBe('');
+  // One that is packed means more, and may be read all the same.
+  const start = Buffer.concat([gzipSync('These are notes.'), Buffer.alloc(4 << 20)]);
+  await drop(page, { name: 'packed.gz', bytes: start, times: 40 });
+  await expect.poll(() => doubt('packed.gz').textContent()).toContain('for it is compressed');
+  await doubt('packed.gz').getByRole('button', { name: 'Read it anyway' }).click();
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('packed.gz: ');
+  await show(page, 'state');
+});
+
+test('an engine that had to stop is replaced, and reads again what was open', async ({ open, skip }) => {
+  skip(TRANSPORT === 'server', 'its memory is as large as the machine');
+  const page = await open(`${await servingAlone(LEAK, OOM)}#view=overview`);
+  await page.evaluate(() => {
+    // What a worker tells when a file needs more than it has.
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (request: { file?: File }) {
+      if (request.file?.name !== 'enormous.pickle') return post.call(this, request);
+      this.dispatchEvent(new MessageEvent('message', { data: { error: 'unreachable', broken: true } }));
+    };
+  });
+  await drop(page, { name: 'enormous.pickle', bytes: readFileSync(LEAK) });
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('may need more than the 4 GiB that a page can have');
+  for (const view of VIEWS) await show(page, view);
+  await drop(page, { name: 'small.pickle', bytes: readFileSync(LEAK) });
+  const files = page.getByRole('combobox', { name: 'File' });
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'oom.pickle', 'small.pickle']);
+  await files.selectOption('1');
+  await show(page, 'overview');
+  await expect
+    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
+    .toBe(report(OOM).devices[0].peak_allocated_bytes);
+});
+
+test('two gigabytes are answered or refused, and the page goes on', { timeout: 600_000 }, async ({ open, skip }) => {
+  skip(TRANSPORT === 'server', 'it takes no more than a gigabyte');
+  skip(!process.env['VRAMSCOPE_HUGE'], 'minutes, and 4 GiB of memory: VRAMSCOPE_HUGE=1');
+  const page = await open(await servingAlone(LEAK));
+  const files = page.getByRole('combobox', { name: 'File' });
+  const read = async (name: string, bytes: number) => {
+    const start = performance.now();
+    await drop(page, { name, bytes: events(bytes), times: 500, around: AROUND });
+    await page.getByRole('button', { name: 'Read it anyway' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached', timeout: 300_000 });
+    console.log(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  };
+  await read('long.json', 256);
+  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'long.json']);
+  await show(page, 'state');
+  await read('enormous.json', 64);
+  await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 60_000 }).toContain('may need more than the 4 GiB');
+  await files.selectOption('0');
+  await show(page, 'overview');
+  await expect
+    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'), { timeout: 60_000 })
+    .toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
 
 test('a file that is closed makes place for the others, and the last leaves a page without one', async ({ open }) => {

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { expect, test as plain } from 'vitest';
 import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
-import { serve, writePage } from './command';
+import { scratch, serve, writePage } from './command';
 import { serveSite } from './site';
 import { TRANSPORT } from './transport';
 
@@ -26,8 +26,12 @@ const ARGUMENTS = [
   '--disable-sync',
 ];
 
-export const launch = (): Promise<Browser> =>
-  chromium.launch({ ...(EXECUTABLE ? { executablePath: EXECUTABLE } : {}), args: ARGUMENTS });
+const LAUNCHING = { ...(EXECUTABLE ? { executablePath: EXECUTABLE } : {}), args: ARGUMENTS };
+
+export const launch = (): Promise<Browser> => chromium.launch(LAUNCHING);
+
+/** A browser as people have it: it keeps what it is told in a profile, for which only it installs pages. */
+export const launchWithProfile = (): Promise<BrowserContext> => chromium.launchPersistentContext(scratch(), LAUNCHING);
 
 export interface OpenOptions extends BrowserContextOptions {
   /** What the test itself makes the browser complain of. */

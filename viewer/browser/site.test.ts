@@ -1,9 +1,14 @@
 // The static site: the engine in the browser, without the command; after the first visit without a network, too.
 
 import { readFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
+import { axe, violations } from './axe';
 import { example, report } from './command';
-import { VIEWS, numberOf, show, test } from './page';
+import { drop } from './dropping';
+import { VIEWS, launchWithProfile, numberOf, show, test, type Open, type OpenOptions } from './page';
+import { known } from './recordings';
 import { serveSite, type Site } from './site';
 
 let site: Site;
@@ -27,20 +32,131 @@ test.for(['oom.pickle', 'training.pickle.zst', 'leak.pickle'])('an example is on
   for (const view of VIEWS) await show(page, view);
 });
 
-test('a file that is chosen is read in the page, and nobody is asked anything', async ({ open }) => {
-  const page = await open(site.url, { draws: false });
+/** What the page asks of anybody from now on. */
+function asked(page: Page): string[] {
+  const all: string[] = [];
+  page.on('request', (request) => all.push(request.url()));
+  page.context().on('request', (request) => all.push(request.url()));
+  return all;
+}
+
+/** Opens the site and waits until all of it is kept. */
+async function visit(open: Open, options: OpenOptions = {}): Promise<Page> {
+  const page = await open(site.url, { draws: false, ...options });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
-  const asked: string[] = [];
-  page.on('request', (request) => {
-    // The engine is begun in a worker; the keeper of the site answers for its files.
-    if (!request.url().endsWith('worker.js')) asked.push(request.url());
-  });
-  await page.locator('input[type=file]').setInputFiles([example('leak.pickle'), example('oom.pickle')]);
+  await expect.poll(() => page.evaluate(() => navigator.serviceWorker.controller?.state)).toBe('activated');
+  return page;
+}
+
+test('what is dropped is read in the page, and nobody is asked anything', async ({ open }) => {
+  const page = await visit(open);
+  const before = site.asked.length;
+  const all = asked(page);
+  const told = known(12);
+  await drop(
+    page,
+    { name: 'leak.pickle', bytes: readFileSync(example('leak.pickle')) },
+    { name: 'known.json', bytes: readFileSync(told.file) },
+    { name: 'known.json.gz', bytes: gzipSync(readFileSync(told.file)) },
+    { name: 'own.vramscope', bytes: readFileSync(example('../fuzz/corpus/read/log3')) },
+    { name: 'training.pickle.zst', bytes: readFileSync(example('training.pickle.zst')) },
+  );
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   for (const view of VIEWS) await show(page, view);
-  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(2);
-  expect(asked).toEqual([]);
+  const files = page.getByRole('combobox', { name: 'File' });
+  expect(await files.locator('option').allTextContents()).toEqual([
+    'leak.pickle',
+    'known.json',
+    'known.json.gz',
+    'own.vramscope',
+    'training.pickle.zst',
+  ]);
+  expect(site.asked.slice(before)).toEqual([]);
+  // The script of the engine's workers comes from what is kept.
+  expect([...new Set(all)]).toEqual([`${site.url}worker.js`]);
+});
+
+test('after the first visit a file is read without a network', async ({ open }) => {
+  const page = await visit(open);
+  await page.context().setOffline(true);
+  site.refuse = true;
+  try {
+    await page.reload();
+    await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
+    await drop(page, { name: 'leak.pickle', bytes: readFileSync(example('leak.pickle')) });
+    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    for (const view of VIEWS) await show(page, view);
+    await page.getByRole('button', { name: 'Close leak.pickle' }).click();
+    await page.getByRole('button', { name: 'Out of memory' }).click();
+    await page.getByRole('tab', { name: 'Overview' }).click();
+    await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('oom.pickle'));
+  } finally {
+    site.refuse = false;
+  }
+});
+
+test('it can be installed', async () => {
+  const context = await launchWithProfile();
+  try {
+    const page = await context.newPage();
+    await page.goto(site.url);
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    const session = await context.newCDPSession(page);
+    expect(await session.send('Page.getInstallabilityErrors')).toEqual({ installabilityErrors: [] });
+    const { errors, manifest } = await session.send('Page.getAppManifest');
+    expect(errors).toEqual([]);
+    expect(manifest).toMatchObject({ name: 'vramscope', scope: site.url, startUrl: site.url, display: 'kStandalone' });
+  } finally {
+    await context.close();
+  }
+});
+
+test('nothing runs but its own scripts, and they reach nobody else', async ({ open }) => {
+  const page = await visit(open, { expected: /Content Security Policy/ });
+  const reached = await page.evaluate(async () => {
+    const found: string[] = [];
+    const script = document.createElement('script');
+    script.textContent = 'globalThis.inlined = true';
+    document.head.append(script);
+    if ('inlined' in globalThis) found.push('an inline script');
+    const button = document.createElement('button');
+    button.setAttribute('onclick', 'globalThis.clicked = true');
+    document.body.append(button);
+    button.click();
+    if ('clicked' in globalThis) found.push('an inline handler');
+    // What a test asks at once may do what the page may not.
+    await new Promise((later) => setTimeout(later));
+    try {
+      found.push(new Function('return "text as code"')() as string);
+    } catch {
+      // As it should be.
+    }
+    for (const address of ['https://localhost:9/', 'http://127.0.0.1:9/']) {
+      const refused = new Promise((told) => document.addEventListener('securitypolicyviolation', told, { once: true }));
+      await fetch(address).catch(() => {});
+      await refused;
+    }
+    return found;
+  });
+  expect(reached).toEqual([]);
+});
+
+test.for([
+  [1280, 800],
+  [900, 700],
+  [400, 800],
+] as const)('its first page is read and used at %d pixels', async ([width, height], { open }) => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const page = await visit(open, { viewport: { width, height }, colorScheme, before: axe });
+    await page.getByText('What you open never leaves this browser').waitFor();
+    expect(await violations(page)).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    for (const button of await page.locator('.examples button').all()) {
+      const box = (await button.boundingBox())!;
+      expect(box.x >= 0 && box.x + box.width <= width && box.y + box.height <= height).toBe(true);
+    }
+  }
 });
 
 test('what is no recording is an error, and the page goes on', async ({ open }) => {
@@ -55,15 +171,4 @@ test('what is no recording is an error, and the page goes on', async ({ open }) 
   await files.setInputFiles(example('leak.pickle'));
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('leak.pickle'));
-});
-
-test('after the first visit it opens without a network', async ({ open }) => {
-  const page = await open(site.url, { draws: false });
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  await page.context().setOffline(true);
-  await page.reload();
-  await page.getByRole('button', { name: 'Out of memory' }).click();
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('oom.pickle'));
-  for (const view of VIEWS) await show(page, view);
 });

@@ -20,6 +20,8 @@ export interface Site {
   url: string;
   /** What was asked of the server so far: paths below the site. */
   asked: string[];
+  /** Whether it answers nobody any more: cutting the network of a page does not cut that of the worker that keeps the site. */
+  refuse: boolean;
   stop: () => void;
 }
 
@@ -27,11 +29,20 @@ export interface Site {
 export async function serveSite(): Promise<Site> {
   const folder = scratch();
   execFileSync('node', [resolve(import.meta.dirname, '../../site/build.mjs'), folder]);
-  const asked: string[] = [];
+  const site: Site = {
+    url: '',
+    asked: [],
+    refuse: false,
+    stop: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
   const server = createServer((request, response) => {
     const path = normalize(new URL(request.url!, 'http://site').pathname.replace(/^\/any\/path\//, ''));
-    asked.push(path);
+    site.asked.push(path);
     try {
+      if (site.refuse) throw new Error('nobody is there');
       const bytes = readFileSync(join(folder, path === '.' || path === '/' ? 'index.html' : path));
       response.setHeader('content-type', KINDS[extname(path) || '.html'] ?? 'application/octet-stream');
       response.end(bytes);
@@ -43,9 +54,6 @@ export async function serveSite(): Promise<Site> {
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const address = server.address();
   if (typeof address !== 'object' || !address) throw new Error('the server of the site has no address');
-  const stop = () => {
-    server.closeAllConnections();
-    server.close();
-  };
-  return { url: `http://127.0.0.1:${address.port}/any/path/`, asked, stop };
+  site.url = `http://127.0.0.1:${address.port}/any/path/`;
+  return site;
 }

@@ -4,6 +4,7 @@ import { Boundary } from './shell/boundary';
 import { DropTarget } from './shell/drop';
 import { Examples } from './shell/examples';
 import { Help } from './shell/help';
+import { OpeningDialog } from './shell/opening';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
@@ -82,6 +83,7 @@ export function App() {
         </main>
       )}
       <DropTarget />
+      <OpeningDialog />
       <Help />
     </div>
   );

@@ -1,41 +1,11 @@
 // Files that are dropped on the page, or chosen with its button.
 
-import { batch, signal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { choose } from '../state/open';
-import { recording, recordings, source } from '../state/recordings';
-import { trouble } from '../state/trouble';
-import { reason } from '../text/reason';
+import { recording, recordings } from '../state/recordings';
+import { openFiles } from './opening';
 
 const dragged = signal(false);
-/** The file that is being read, and how many bytes of it were; null: none. */
-const opening = signal<{ file: File; bytes: number } | null>(null);
-
-/** Opens files, one after the other, and shows the last that is a recording. */
-export async function openFiles(files: Iterable<File> | null | undefined): Promise<void> {
-  // Files may come before the page knows who answers.
-  if (!files || !source) return;
-  const failures: string[] = [];
-  const tried = <T,>(promise: Promise<T>): Promise<T | null> =>
-    promise.catch((e: unknown) => {
-      failures.push(reason(e));
-      return null;
-    });
-  let last: number | null = null;
-  for (const file of files) {
-    const read = (bytes: number) => (opening.value = { file, bytes });
-    read(0);
-    last = (await tried(source.open(file, read))) ?? last;
-  }
-  const all = last === null ? null : await tried(source.recordings());
-  batch(() => {
-    opening.value = null;
-    trouble.value = failures.length > 0 ? failures.join(' ') : null;
-    if (all === null || last === null) return;
-    recordings.value = all;
-    choose(last, 0);
-  });
-}
 
 const carriesFiles = (e: DragEvent) => e.dataTransfer?.types.includes('Files') ?? false;
 
@@ -71,15 +41,6 @@ export function DropTarget() {
     return () => listeners.abort();
   }, []);
 
-  if (opening.value !== null) {
-    const { file, bytes } = opening.value;
-    return (
-      <div class="drop" role="status">
-        <p>Reading {file.name}</p>
-        {bytes > 0 && <progress value={bytes} max={file.size} aria-label="How much is read" />}
-      </div>
-    );
-  }
   if (!dragged.value) return null;
   const opens = recording.value ? 'Drop a snapshot to open it beside the others' : 'Drop a snapshot to open it';
   return (

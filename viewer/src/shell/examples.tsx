@@ -1,6 +1,6 @@
 // Recordings of a site that can be looked at without one of one's own. The site lists them in its page (site/build.mjs).
 
-import { openFiles } from './drop';
+import { openFiles } from './opening';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 

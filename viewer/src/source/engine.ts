@@ -13,6 +13,8 @@ export interface Engine {
   /** What is open, as JSON; resolves when every file is read. */
   recordings(): Promise<unknown>;
   ask(about: DeviceAt, question: Question, unwanted?: AbortSignal): Promise<ArrayBuffer>;
+  /** Why a file may be more than can be read; null where nothing is known against it. */
+  tooLarge(file: File): Promise<string | null>;
   /** Reads a file from the disk and gives its position; `read` is told the bytes of it that were read so far. */
   open(file: File, read: (bytes: number) => void, unwanted?: AbortSignal): Promise<number>;
   /** Closes a file, so that its memory is free. */

@@ -47,6 +47,7 @@ export function askedOf(engine: Engine) {
     /** What changed from a device to another, at their peaks. */
     comparison: (a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal) =>
       ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),
+    tooLarge: engine.tooLarge,
     open: engine.open,
     close: engine.close,
   };

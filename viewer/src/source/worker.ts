@@ -3,6 +3,7 @@
 // for any more ends with its worker.
 
 import type { Engine } from './engine';
+import { tooLarge } from './fits';
 import type { Question } from './generated/view';
 import type { Content, Reply, Request } from './messages';
 
@@ -60,7 +61,8 @@ class Thread {
 
   /** Drops a file, where this worker has it. */
   close(file: number): void {
-    if (this.open.has(file)) void this.ask({ close: file }, []);
+    // Where its worker has ended meanwhile nothing is left to close.
+    if (this.open.has(file)) this.ask({ close: file }, []).catch(() => {});
     this.open.delete(file);
   }
 
@@ -146,6 +148,7 @@ export function workers(parts: Parts, carried: readonly Content[] = []): Engine 
       const needs = 'other_file' in question ? [about.file, question.other_file] : [about.file];
       return (isSlow(question) ? slow : quick).ask({ ask: question, about }, needs, unwanted);
     },
+    tooLarge,
     open: async (file, read, unwanted) => {
       const at = files.push({ content: file }) - 1;
       try {

@@ -1,0 +1,109 @@
+// Files that are being opened, one after the other: how far each is, and how to stop.
+
+import { batch, signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { choose } from '../state/open';
+import { recordings, source } from '../state/recordings';
+import { trouble } from '../state/trouble';
+import { reason } from '../text/reason';
+
+/** The file that is being opened. */
+interface Opening {
+  file: File;
+  /** Bytes of it that were read so far. */
+  bytes: number;
+  /** Why it may be too large, and whom to tell whether it is read anyway. */
+  doubt: { why: string; decide: (isRead: boolean) => void } | null;
+  /** Gives up this file and those that come after it. */
+  stop: () => void;
+}
+
+const opening = signal<Opening | null>(null);
+
+/** Resolves when the files were opened that came before. */
+let before: Promise<unknown> = Promise.resolve();
+
+/** Opens files, one after the other, and shows the last that is a recording. */
+export function openFiles(files: Iterable<File> | null | undefined): Promise<void> {
+  const all = [...(files ?? [])];
+  const opened = before.then(() => openAll(all));
+  before = opened;
+  return opened;
+}
+
+async function openAll(files: File[]): Promise<void> {
+  // Files may come before the page knows who answers.
+  if (files.length === 0 || !source) return;
+  const failures: string[] = [];
+  const stopped = new AbortController();
+  const tried = <T,>(promise: Promise<T>): Promise<T | null> =>
+    promise.catch((e: unknown) => {
+      if (!stopped.signal.aborted) failures.push(reason(e));
+      return null;
+    });
+  let last: number | null = null;
+  for (const file of files) {
+    if (stopped.signal.aborted) break;
+    const shown: Opening = { file, bytes: 0, doubt: null, stop: () => stopped.abort() };
+    const doubt = await tried(source.tooLarge(file));
+    if (doubt !== null && !(await isRead(shown, doubt))) continue;
+    const read = (bytes: number) => (opening.value = { ...shown, bytes });
+    read(0);
+    last = (await tried(source.open(file, read, stopped.signal))) ?? last;
+  }
+  const all = last === null ? null : await tried(source.recordings());
+  batch(() => {
+    opening.value = null;
+    trouble.value = failures.length > 0 ? failures.join(' ') : null;
+    if (all === null || last === null) return;
+    recordings.value = all;
+    choose(last, 0);
+  });
+}
+
+/** Asks whether a file is read that may be too large. */
+const isRead = (shown: Opening, why: string): Promise<boolean> =>
+  new Promise((decide) => (opening.value = { ...shown, doubt: { why, decide } }));
+
+export function OpeningDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const shown = opening.value;
+  const isShown = shown !== null;
+  useEffect(() => {
+    if (isShown) dialog.current?.showModal();
+  }, [isShown]);
+  if (!shown) return null;
+  const { file, bytes, doubt, stop } = shown;
+  const leave = () => (doubt ? doubt.decide(false) : stop());
+  return (
+    <dialog
+      ref={dialog}
+      class="opening"
+      aria-labelledby="opening-title"
+      onCancel={(e) => {
+        e.preventDefault();
+        leave();
+      }}
+    >
+      <p id="opening-title">{doubt ? `${file.name} may be too large for a page.` : `Reading ${file.name}`}</p>
+      {doubt ? (
+        <p>
+          {doubt.why} The command has no such limit: <code>vramscope view FILE</code>
+        </p>
+      ) : (
+        // Without a value it says that nothing is known yet.
+        <progress {...(bytes > 0 ? { value: bytes } : {})} max={file.size} aria-label="How much is read" />
+      )}
+      <div class="opening-buttons">
+        {doubt && (
+          <button type="button" class="button" onClick={() => doubt.decide(true)}>
+            Read it anyway
+          </button>
+        )}
+        <button type="button" class="button" onClick={leave}>
+          {doubt ? 'Leave it' : 'Cancel'}
+        </button>
+      </div>
+    </dialog>
+  );
+}

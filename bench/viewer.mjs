@@ -1,13 +1,14 @@
-// What a person waits for in the page: the first drawing, a step of zooming or panning, a jump in the state history, the
+// What a person waits for in the page, served or of the static site: the first drawing, a step of zooming or panning, a jump in the state history, the
 // stack under the pointer; and the memory the page holds. Chromium runs before the clock starts.
 //
 // A step counts until the exact picture is on the screen: from the wheel event to the first frame after the page says that
 // it drew what is wanted (`data-drawn`), not the stretched picture that it shows meanwhile.
 
 import { spawn, execFileSync } from 'node:child_process';
+import { createServer } from 'node:http';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { extname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createRequire } from 'node:module';
 
@@ -21,13 +22,19 @@ const { values: options, positionals } = parseArgs({
     long: { type: 'string', default: '10' },
     against: { type: 'string' },
     'memory-viz': { type: 'string' },
+    site: { type: 'boolean', default: false },
   },
 });
 const large = join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
 const release = (name) => join(root, 'target/release', name);
-const binaries = { vramscope: release('vramscope'), ...(options.against && { against: resolve(options.against) }) };
 const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
 const commands = new Set();
+/** Each way to open a recording, by its name. */
+const pages = {
+  vramscope: served(release('vramscope')),
+  ...(options.against && { against: served(resolve(options.against)) }),
+  ...(options.site && { site: dropped(await serveSite()) }),
+};
 
 const browser = await chromium.launch({
   executablePath: process.env.VRAMSCOPE_CHROMIUM ?? '/usr/bin/chromium',
@@ -58,15 +65,15 @@ async function viewer(recording) {
   if (existsSync(gpt2)) size(gpt2);
 }
 
-/** Opens the recording with each binary in turns, after one round that warms the caches, and measures the last pages. */
+/** Opens the recording in each way in turns, after one round that warms the caches, and measures the last pages. */
 async function inTurns(recording, runs) {
-  const opened = Object.fromEntries(Object.keys(binaries).map((name) => [name, []]));
+  const opened = Object.fromEntries(Object.keys(pages).map((name) => [name, []]));
   for (let run = 0; run <= runs; run += 1) {
-    for (const [name, binary] of Object.entries(binaries)) {
-      const page = await open(binary, recording);
+    for (const [name, open] of Object.entries(pages)) {
+      const page = await open(recording);
       if (run > 0) opened[name].push(page.opened);
       if (run === runs) {
-        if (options.against) console.log(` ${name}:`);
+        if (Object.keys(pages).length > 1) console.log(` ${name}:`);
         await measure(page, opened[name]);
       } else await page.close();
     }
@@ -79,28 +86,65 @@ function unpacked(recording) {
   return plain;
 }
 
+const drawnAt = () => performance.timeOrigin + performance.getEntriesByName('vramscope:drawn')[0].startTime;
+const isDrawn = (tab) =>
+  tab.waitForFunction(() => Number(document.documentElement.dataset.drawn) >= 1, null, { polling: 'raf', timeout: 600_000 });
+
 /** Starts the command and opens its page. */
-async function open(binary, recording) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
-  const tab = await context.newPage();
-  const start = Date.now();
-  const command = spawn(binary, ['view', '--no-open', recording], { stdio: ['ignore', 'pipe', 'inherit'] });
-  commands.add(command);
-  const url = await new Promise((told) => command.stdout.once('data', (line) => told(String(line).trim())));
-  await tab.goto(`${url}#view=timeline`, { waitUntil: 'commit' });
-  await tab.waitForFunction(() => Number(document.documentElement.dataset.drawn) >= 1, null, { polling: 'raf', timeout: 600_000 });
-  const drawn = await tab.evaluate(() => performance.timeOrigin + performance.getEntriesByName('vramscope:drawn')[0].startTime);
-  const close = async () => {
-    await context.close();
-    const ended = new Promise((end) => command.once('exit', end));
-    command.kill();
-    await ended;
+function served(binary) {
+  return async (recording) => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const tab = await context.newPage();
+    const start = Date.now();
+    const command = spawn(binary, ['view', '--no-open', recording], { stdio: ['ignore', 'pipe', 'inherit'] });
+    commands.add(command);
+    const url = await new Promise((told) => command.stdout.once('data', (line) => told(String(line).trim())));
+    await tab.goto(`${url}#view=timeline`, { waitUntil: 'commit' });
+    await isDrawn(tab);
+    const drawn = await tab.evaluate(drawnAt);
+    const close = async () => {
+      await context.close();
+      const ended = new Promise((end) => command.once('exit', end));
+      command.kill();
+      await ended;
+    };
+    return { tab, opened: drawn - start, close, process: command.pid };
   };
-  return { tab, opened: drawn - start, close, process: command.pid };
+}
+
+/** Opens the site, and then the recording in it. The clock starts when the page is handed the file. */
+function dropped(url) {
+  return async (recording) => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const tab = await context.newPage();
+    await tab.goto(`${url}#view=timeline`);
+    await tab.getByRole('heading', { name: 'No recording is open' }).waitFor();
+    await tab.evaluate(() => navigator.serviceWorker.ready);
+    await tab.evaluate(() => addEventListener('change', () => performance.mark('bench:chosen'), { capture: true, once: true }));
+    await tab.locator('input[type=file]').setInputFiles(recording);
+    await isDrawn(tab);
+    const drawn = await tab.evaluate(drawnAt);
+    const chosen = await tab.evaluate(() => performance.timeOrigin + performance.getEntriesByName('bench:chosen')[0].startTime);
+    return { tab, opened: drawn - chosen, close: () => context.close(), process: null };
+  };
+}
+
+/** Builds the site, and tells its address. */
+async function serveSite() {
+  execFileSync('node', [join(root, 'site/build.mjs'), join(folder, 'site')]);
+  const kinds = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+  const server = createServer((request, response) => {
+    const name = new URL(request.url, 'http://site').pathname.slice(1) || 'index.html';
+    response.setHeader('content-type', kinds[extname(name)] ?? 'application/octet-stream');
+    response.end(readFileSync(join(folder, 'site', name)));
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  server.unref();
+  return `http://127.0.0.1:${server.address().port}/`;
 }
 
 async function measure({ tab, close, process: server }, opened) {
-  line('start of the command to the first drawing', opened);
+  line(`${server ? 'start of the command' : 'the file is chosen'} to the first drawing`, opened);
   const box = await tab.getByRole('img').first().boundingBox();
   const steps = [];
   for (const [count, wheel] of [[20, [0, -120]], [15, [90, 0]], [15, [-90, 0]], [20, [0, 120]]]) {
@@ -117,7 +161,9 @@ async function measure({ tab, close, process: server }, opened) {
   }
   line('pointer to stack', hovers);
 
-  const events = await tab.evaluate(async () => (await (await fetch('api/recordings')).json())[0].devices[0].events);
+  await tab.keyboard.press('0');
+  const whole = await tab.getByRole('img', { name: /events 0 to [\d,]+:/ }).first().getAttribute('aria-label');
+  const events = Number(/events 0 to ([\d,]+):/.exec(whole)[1].replaceAll(',', ''));
   await tab.evaluate(() => (location.hash = '#view=state&moment=1'));
   await tab.waitForSelector('[data-moment="1"][data-reserved]');
   const jumps = [];
@@ -129,9 +175,28 @@ async function measure({ tab, close, process: server }, opened) {
   const heap = await session.send('Runtime.getHeapUsage');
   const held = heap.usedSize + heap.embedderHeapUsedSize + heap.backingStorageSize;
   console.log(`  ${'memory the page holds'.padEnd(44)}${(held / 1e6).toFixed(1).padStart(9)} MB`);
-  const [now, highest] = residentBytes(server);
-  console.log(`  ${'memory of the server, and its highest'.padEnd(44)}${(now / 1e9).toFixed(2).padStart(9)} GB, ${(highest / 1e9).toFixed(2)} GB`);
+  if (server) {
+    const [now, highest] = residentBytes(server);
+    console.log(`  ${'memory of the server, and its highest'.padEnd(44)}${(now / 1e9).toFixed(2).padStart(9)} GB, ${(highest / 1e9).toFixed(2)} GB`);
+  }
+  const inBrowser = await renderers();
+  const own = inBrowser.map(ownBytes).reduce((sum, bytes) => sum + bytes);
+  const resident = inBrowser.map((id) => residentBytes(id)[1]).reduce((sum, bytes) => sum + bytes);
+  console.log(`  ${'memory of the browser for page and workers'.padEnd(44)}${(own / 1e6).toFixed(1).padStart(9)} MB of its own, at most ${(resident / 1e6).toFixed(1)} MB resident`);
   await close();
+}
+
+/** The browser's processes with pages. */
+async function renderers() {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  return processInfo.filter(({ type }) => type === 'renderer').map(({ id }) => id);
+}
+
+/** Bytes of a process that it shares with no other, such as the browser's code. */
+function ownBytes(process) {
+  const rollup = readFileSync(`/proc/${process}/smaps_rollup`, 'utf8');
+  return [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB/gm)].reduce((sum, [, kib]) => sum + Number(kib) * 1024, 0);
 }
 
 /** Resident bytes of a process: now, and the most there were. */
@@ -205,7 +270,7 @@ const jump = (tab, moment) =>
 
 function size(recording) {
   const page = join(folder, 'page.html');
-  execFileSync(binaries.vramscope, ['view', recording, '--html', page], { stdio: 'pipe' });
+  execFileSync(release('vramscope'), ['view', recording, '--html', page], { stdio: 'pipe' });
   const client = ['viewer.js', 'viewer.css'].map((f) => statSync(join(root, 'crates/vramscope-viewer/page', f)).size);
   const data = statSync(page).size - client[0] - client[1];
   const zst = Number(execFileSync('sh', ['-c', 'zstd -q -c "$1" | wc -c', 'sh', recording]));

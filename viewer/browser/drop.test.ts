@@ -182,8 +182,8 @@ test('an engine that had to stop is replaced, and reads again what was open', as
   await page.evaluate(() => {
     // What a worker tells when a file needs more than it has.
     const post = Worker.prototype.postMessage;
-    Worker.prototype.postMessage = function (request: { file?: File }) {
-      if (request.file?.name !== 'enormous.pickle') return post.call(this, request);
+    Worker.prototype.postMessage = function (request: { file?: { content: File } }) {
+      if (request.file?.content.name !== 'enormous.pickle') return post.call(this, request);
       this.dispatchEvent(new MessageEvent('message', { data: { error: 'unreachable', broken: true } }));
     };
   });

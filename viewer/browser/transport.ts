@@ -12,41 +12,55 @@ export const onlyServed = (skip: (condition: boolean, note: string) => void, wha
 /** What becomes of the questions of one kind: they take so many milliseconds longer, or are answered with these bytes. */
 type Meddling = { kind: string; delay: number } | { kind: string; answer: number[] };
 
-/** The kinds of questions that were answered. It lies in the page. */
+/** The questions of a page since somebody meddles with them: the kinds that were asked, and those without an answer. It lies in the page. */
 declare global {
-  var answeredKinds: Set<string> | undefined;
+  var questions: { asked: Set<string>; open: Map<object, Worker | null> } | undefined;
 }
 
 /** Runs in the page. */
 function meddleInPage(meddling: Meddling): void {
-  globalThis.answeredKinds ??= new Set();
-  const isMeant = (kind: string | undefined) => kind === meddling.kind;
+  globalThis.questions ??= { asked: new Set(), open: new Map() };
+  const { asked, open } = globalThis.questions;
+  const isMeant = (kind: string) => kind === meddling.kind;
   const wait = () => new Promise((done) => setTimeout(done, 'delay' in meddling ? meddling.delay : 0));
-  const told = (kind: string | undefined) => kind && globalThis.answeredKinds?.add(kind);
 
-  const ask = globalThis.fetch;
+  const fetched = globalThis.fetch;
   globalThis.fetch = async (path, init) => {
-    const kind = String(path).endsWith('/ask') ? (JSON.parse(String(init?.body)) as { question: string }).question : undefined;
-    if (isMeant(kind) && 'answer' in meddling) return new Response(new Uint8Array(meddling.answer));
-    if (isMeant(kind)) await wait();
-    const response = await ask(path, init);
-    told(kind);
-    return response;
+    if (!String(path).endsWith('/ask')) return fetched(path, init);
+    const { question } = JSON.parse(String(init?.body)) as { question: string };
+    const place = {};
+    asked.add(question);
+    open.set(place, null);
+    try {
+      if (isMeant(question) && 'answer' in meddling) return new Response(new Uint8Array(meddling.answer));
+      if (isMeant(question)) await wait();
+      return await fetched(path, init);
+    } finally {
+      open.delete(place);
+    }
   };
 
-  const post = Worker.prototype.postMessage;
+  const { postMessage, terminate } = Worker.prototype;
+  Worker.prototype.terminate = function () {
+    for (const [place, worker] of open) if (worker === this) open.delete(place);
+    terminate.call(this);
+  };
   Worker.prototype.postMessage = function (request: { ask?: { question: string } }) {
-    const kind = request.ask?.question;
+    if (!request.ask) return postMessage.call(this, request);
+    const { question } = request.ask;
+    asked.add(question);
+    const place = {};
+    open.set(place, this);
     const heard = ({ data }: MessageEvent<object>) => {
       if ('read' in data) return;
-      told(kind);
+      open.delete(place);
       this.removeEventListener('message', heard);
     };
-    if (kind) this.addEventListener('message', heard);
-    if (isMeant(kind) && 'answer' in meddling)
+    this.addEventListener('message', heard);
+    if (isMeant(question) && 'answer' in meddling)
       this.dispatchEvent(new MessageEvent('message', { data: { bytes: new Uint8Array(meddling.answer).buffer } }));
-    else if (isMeant(kind)) void wait().then(() => post.call(this, request));
-    else post.call(this, request);
+    else if (isMeant(question)) void wait().then(() => postMessage.call(this, request));
+    else postMessage.call(this, request);
   };
 }
 
@@ -56,6 +70,6 @@ export async function meddle(page: Page, meddling: Meddling): Promise<void> {
   await page.evaluate(meddleInPage, meddling);
 }
 
-/** Waits until a question of this kind was answered, on a page with which somebody meddles. */
+/** Waits until a question of this kind was asked, and all are answered, on a page with which somebody meddles. */
 export const answered = (page: Page, kind: string): Promise<unknown> =>
-  page.waitForFunction((kind) => globalThis.answeredKinds?.has(kind), kind);
+  page.waitForFunction((kind) => globalThis.questions?.asked.has(kind) && globalThis.questions.open.size === 0, kind);

@@ -5,6 +5,9 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
+/// Bytes that a frame may refer back to, as the library of C has it: `zstd --long` and `--ultra -22` write no more.
+const LARGEST_WINDOW: u64 = 1 << 27;
+
 /// A stream of frames as what was compressed.
 pub(super) struct Frames<R> {
     stream: R,
@@ -15,7 +18,9 @@ pub(super) struct Frames<R> {
 
 impl<R: BufRead> Frames<R> {
     pub(super) fn new(stream: R) -> Self {
-        Self { stream, frame: FrameDecoder::new(), is_open: false }
+        let mut frame = FrameDecoder::new();
+        frame.set_max_window_size(LARGEST_WINDOW);
+        Self { stream, frame, is_open: false }
     }
 
     /// Goes to the next frame that holds something; false at the end of the stream.
@@ -73,6 +78,9 @@ impl<R: BufRead> Read for Frames<R> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -81,11 +89,15 @@ mod tests {
         Ok(out)
     }
 
-    fn packed(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    fn packed_at(level: i32, bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = zstd::Encoder::new(Vec::new(), level).unwrap();
         encoder.include_checksum(true).unwrap();
         io::Write::write_all(&mut encoder, bytes).unwrap();
         encoder.finish().unwrap()
+    }
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        packed_at(3, bytes)
     }
 
     /// Bytes that are neither random nor all alike.
@@ -100,6 +112,41 @@ mod tests {
         let all = [&packed(&first)[..], &skipped, &packed(b""), &packed(&second)].concat();
         assert_eq!(unpacked(&all).unwrap(), [first, second].concat());
         assert_eq!(unpacked(b"").unwrap(), b"");
+    }
+
+    #[test]
+    fn windows_are_as_large_as_any_that_the_command_of_zstd_writes() {
+        let packed = |log: u32| {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
+            encoder.window_log(log).unwrap();
+            encoder.long_distance_matching(true).unwrap();
+            io::Write::write_all(&mut encoder, &some(3_000_000)).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(unpacked(&packed(27)).unwrap(), some(3_000_000));
+        unpacked(&packed(28)).unwrap_err();
+    }
+
+    proptest! {
+        /// The library of C is the measure, for what it wrote and for what became of that: what is accepted is what it accepts.
+        #[test]
+        fn the_library_of_c_reads_the_same(
+            seed in any::<[u8; 32]>(),
+            length in 0..50_000usize,
+            level in 1..20i32,
+            changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let bytes: Vec<u8> = (0..length).map(|i| seed[i * i / 7 % 32] ^ (i / 999) as u8).collect();
+            let mut packed = packed_at(level, &bytes);
+            prop_assert_eq!(unpacked(&packed).unwrap(), bytes);
+            for (at, with) in changes {
+                let at = at.index(packed.len());
+                packed[at] ^= with;
+            }
+            if let Ok(ours) = unpacked(&packed) {
+                prop_assert!(ours == zstd::decode_all(&packed[..]).unwrap());
+            }
+        }
     }
 
     #[test]

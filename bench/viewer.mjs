@@ -271,11 +271,10 @@ const jump = (tab, moment) =>
 function size(recording) {
   const page = join(folder, 'page.html');
   execFileSync(release('vramscope'), ['view', recording, '--html', page], { stdio: 'pipe' });
-  const client = ['viewer.js', 'viewer.css'].map((f) => statSync(join(root, 'crates/vramscope-viewer/page', f)).size);
-  const data = statSync(page).size - client[0] - client[1];
+  const data = /<script[^>]* id="recordings">([^<]*)</.exec(readFileSync(page, 'utf8'))[1].length;
   const zst = Number(execFileSync('sh', ['-c', 'zstd -q -c "$1" | wc -c', 'sh', recording]));
   console.log(`a self-contained page of ${recording.split('/').pop()}`);
-  console.log(`  ${data} bytes beside the client's ${client[0] + client[1]}; its pickle as .zst: ${zst}; ratio ${(data / zst).toFixed(2)}`);
+  console.log(`  ${data} bytes of ${statSync(page).size}; its pickle as .zst: ${zst}; ratio ${(data / zst).toFixed(2)}`);
 }
 
 /** memory_viz: the same browser, the same kind of steps, on a page of `_memory_viz.py trace_plot`. */

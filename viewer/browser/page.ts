@@ -161,7 +161,7 @@ export async function show(page: Page, view: View): Promise<void> {
 }
 
 /** What a view looks like once it has all its answers, where its class and `aria-busy` do not say it. */
-const READY: Partial<Record<View, string>> = {
+export const READY: Partial<Record<View, string>> = {
   overview: '.overview[aria-busy="false"]',
   timeline: 'aside.details',
   state: '.state-view[aria-busy="false"][data-moment]',

@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 // Tests that start the built command, most of them with a browser. With VRAMSCOPE_TRANSPORT=worker pages carry their engine and lie on
 // the disk (transport.ts); what is said once for both is left out then.
 const isWorker = process.env['VRAMSCOPE_TRANSPORT'] === 'worker';
-const ONCE = ['notebook', 'site', 'sources', 'told'].map((name) => `browser/${name}.test.ts`);
+const ONCE = ['firefox', 'notebook', 'site', 'sources', 'told'].map((name) => `browser/${name}.test.ts`);
 
 export default defineConfig({
   test: {

@@ -133,7 +133,7 @@ fn commands_do_what_their_page_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All that no test runs, and what it needs.
+/// All that no test here runs, and what it needs. The browser tests build the site.
 #[test]
 fn what_is_not_run_is_listed() {
     let mut list = String::new();
@@ -156,6 +156,7 @@ fn what_is_not_run_is_listed() {
     docs/pool.md needs gpu: use std::sync::Arc;
     docs/prometheus.md needs prometheus: scrape_configs:
     docs/report.md needs torch: import torch
+    docs/view.md needs node: npm --prefix viewer ci
     ");
 }
 

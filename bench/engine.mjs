@@ -1,0 +1,71 @@
+// Reading a recording with the engine of the page, compiled to WebAssembly, beside the command: see bench/engine.
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { inflateRawSync } from 'node:zlib';
+
+const here = fileURLToPath(import.meta.url);
+const root = resolve(here, '../..');
+
+/** In a process of its own, as in a page that was just opened: milliseconds until the last byte was asked for, and until all is ready. */
+async function once(file) {
+  const { Engine, initSync } = await import(join(root, 'viewer/src/source/generated/vramscope_wasm.js'));
+  initSync({ module: inflateRawSync(readFileSync(join(root, 'crates/vramscope-viewer/page/engine.wasm.deflate'))) });
+  const engine = new Engine();
+  const from = openSync(file, 'r');
+  const begun = performance.now();
+  let last = begun;
+  const read = (into) => {
+    const n = readSync(from, into, 0, into.length, null);
+    last = performance.now();
+    return n;
+  };
+  engine.open(0, basename(file), undefined, { read, progress: () => {} });
+  console.log(JSON.stringify({ read: last - begun, open: performance.now() - begun }));
+  closeSync(from);
+}
+
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+/** The recording as it is without compression, and with that of zstd. */
+function forms(recording, folder) {
+  const plain = join(folder, 'recording');
+  const packed = `${plain}.zst`;
+  if (recording.endsWith('.zst')) execFileSync('zstd', ['-dqf', recording, '-o', plain]);
+  else execFileSync('cp', [recording, plain]);
+  execFileSync('zstd', ['-qf', plain, '-o', packed]);
+  return { plain, packed };
+}
+
+function main() {
+  const words = process.argv.slice(2);
+  const at = words.indexOf('--runs');
+  const runs = at < 0 ? 11 : Number(words.splice(at, 2)[1]);
+  const recording = words[0] ?? join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
+  const folder = mkdtempSync(join(tmpdir(), 'vramscope-'));
+  const command = join(root, 'target/release/vramscope');
+  try {
+    for (const [form, file] of Object.entries(forms(recording, folder))) {
+      const turns = Array.from({ length: runs }, () => {
+        const begun = performance.now();
+        spawnSync(command, ['info', file], { stdio: 'ignore' });
+        const native = performance.now() - begun;
+        return { native, ...JSON.parse(execFileSync(process.execPath, [here, '--once', file], { encoding: 'utf8' })) };
+      });
+      const of = (name) => median(turns.map((turn) => turn[name]));
+      const ratio = median(turns.map(({ native, read }) => read / native));
+      console.log(
+        `${form}, ${(statSync(file).size / 1e6).toFixed(1)} MB: vramscope info ${of('native').toFixed(0)} ms; the engine's read ` +
+          `${of('read').toFixed(0)} ms, ${ratio.toFixed(2)} times; ready for questions after ${of('open').toFixed(0)} ms`,
+      );
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+if (process.argv[2] === '--once') await once(process.argv[3]);
+else main();

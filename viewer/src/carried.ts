@@ -20,15 +20,12 @@ interface Recording {
 /** The text of an element of the page. */
 const textOf = (id: string) => document.getElementById(id)?.textContent ?? '';
 
-/** What an element holds deflated, as it is inflated. */
-const inflated = (id: string, type: string) =>
-  new Response(new Blob([bytesOf(textOf(id))]).stream().pipeThrough(new DecompressionStream('deflate-raw')), {
-    headers: { 'Content-Type': type },
-  });
+/** What an element holds deflated. */
+const inflated = (id: string): Promise<ArrayBuffer> =>
+  new Response(new Blob([bytesOf(textOf(id))]).stream().pipeThrough(new DecompressionStream('deflate-raw'))).arrayBuffer();
 
 async function begin(): Promise<void> {
-  const module = WebAssembly.compileStreaming(inflated('engine', 'application/wasm'));
-  const packed = await inflated('packed', 'application/octet-stream').arrayBuffer();
+  const [packed, code] = await Promise.all([inflated('packed'), inflated('engine')]);
   const { script, style, worker } = decode<Packed>(packed);
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   const add = (name: 'style' | 'script', content: string) => {
@@ -40,8 +37,9 @@ async function begin(): Promise<void> {
   const { recordings } = decode<{ recordings: Recording[] }>(bytesOf(textOf('recordings')).buffer);
   globalThis.carried = {
     parts: {
-      module: await module,
-      script: URL.createObjectURL(new Blob([text(worker)], { type: 'text/javascript' })),
+      code,
+      // Some notebooks let frames have workers from such addresses alone.
+      script: `data:text/javascript,${encodeURIComponent(text(worker))}`,
     },
     files: recordings.map(({ name, about, bytes }) => ({ content: new File([bytes], name), about: JSON.stringify(about) })),
   };

@@ -21,9 +21,7 @@ async function engine(): Promise<Engine> {
   if (globalThis.carried) return workers(globalThis.carried.parts, globalThis.carried.files);
   const beside = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".wasm"]');
   if (!beside) return server();
-  // Not every server of files knows what WebAssembly is called, which compiling it as a stream needs.
-  const code = await (await fetch(beside.href)).arrayBuffer();
-  return workers({ module: await WebAssembly.compile(code), script: 'worker.js' });
+  return workers({ code: await (await fetch(beside.href)).arrayBuffer(), script: 'worker.js' });
 }
 
 async function begin(): Promise<void> {

@@ -141,7 +141,7 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         script-src 'sha256-{unpacking_hash}' 'sha256-{script_hash}' 'wasm-unsafe-eval'; worker-src blob:; \
+         script-src 'sha256-{unpacking_hash}' 'sha256-{script_hash}' 'wasm-unsafe-eval'; worker-src data:; \
          style-src 'sha256-{style_hash}'; img-src blob: data:; base-uri 'none'; form-action 'none'\">\n\
          <title>vramscope</title>\n</head>\n<body>\n<div id=\"app\"></div>\n\
          <script type=\"text/plain\" id=\"packed\">{packed}</script>\n\

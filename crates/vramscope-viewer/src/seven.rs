@@ -1,18 +1,24 @@
-//! Bytes as text that stands in a page: seven bits a character. The three characters that HTML would change or read as its own (NUL,
-//! carriage return and `<`) are written 256 higher, in two bytes. Base64 would be a seventh longer.
+//! Bytes as text that stands in a page: seven bits a character, all of ASCII, so that no encoding of the document around it changes
+//! them. The three that HTML would change or read as its own (NUL, carriage return and `<`), and the one that says that such a one
+//! follows, take two characters. Base64 would be a seventh longer.
 //!
 //! `viewer/src/source/seven.ts` reads it.
 
-/// How much higher the characters are written that may not stand in a page.
-const RAISED: u32 = 256;
+/// Stands in front of a character that may not stand in a page, which is then written with one bit changed.
+const ESCAPE: u8 = 0x7f;
+const CHANGED: u8 = 0x40;
 
 /// `bytes` as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() + bytes.len() / 5 + 1);
     let (mut bits, mut held) = (0u32, 0);
     let mut write = |bits: u32| {
-        let raised = if matches!(bits, 0 | 0xd | 0x3c) { RAISED } else { 0 };
-        text.extend(char::from_u32(bits + raised));
+        let character = bits as u8;
+        if matches!(character, 0 | b'\r' | b'<' | ESCAPE) {
+            text.extend([char::from(ESCAPE), char::from(character ^ CHANGED)]);
+        } else {
+            text.push(char::from(character));
+        }
     };
     for &byte in bytes {
         bits = (bits << 8 | u32::from(byte)) & 0x7fff;
@@ -36,8 +42,11 @@ mod tests {
     /// As the page reads it.
     fn bytes(text: &str) -> Vec<u8> {
         let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
-        for character in text.chars() {
-            bits = ((bits << 7) | (u32::from(character) % RAISED)) & 0x7fff;
+        let mut characters = text.bytes();
+        while let Some(character) = characters.next() {
+            let character =
+                if character == ESCAPE { characters.next().unwrap() ^ CHANGED } else { character };
+            bits = ((bits << 7) | u32::from(character)) & 0x7fff;
             held += 7;
             if held >= 8 {
                 held -= 8;
@@ -52,7 +61,7 @@ mod tests {
         let all: Vec<u8> = (0..=255).chain((0..=255).rev()).chain([0; 9]).chain([0xff; 9]).collect();
         for length in 0..all.len() {
             let text = text(&all[..length]);
-            assert!(text.chars().all(|c| !matches!(c, '\0' | '\r' | '<')));
+            assert!(text.is_ascii() && !text.contains(['\0', '\r', '<']));
             assert_eq!(bytes(&text), &all[..length]);
         }
         assert_eq!(text(b"vramscope").len(), 11);

@@ -11,7 +11,7 @@ export interface Content {
 
 /** What a worker is asked to do. It is told its engine first, and numbers files as the page does. */
 export type Request =
-  | { engine: WebAssembly.Module }
+  | { engine: ArrayBuffer }
   | { open: number; file: Content }
   | { overview: number }
   | { ask: Question; about: DeviceAt }

@@ -7,9 +7,9 @@ import { tooLarge } from './fits';
 import type { Question } from './generated/view';
 import type { Content, Reply, Request } from './messages';
 
-/** The parts of the engine: its compiled code, and the address of the script that runs it in a worker. */
+/** The parts of the engine: its code in WebAssembly, and the address of the script that runs it in a worker. */
 export interface Parts {
-  module: WebAssembly.Module;
+  code: ArrayBuffer;
   script: string;
 }
 
@@ -106,7 +106,8 @@ class Thread {
   private begun(): Worker {
     if (this.worker) return this.worker;
     const worker = new Worker(this.parts.script);
-    worker.postMessage({ engine: this.parts.module } satisfies Request);
+    // A worker of a page in a frame may be of nobody's origin, and is handed no compiled code; the browser compiles the same code once.
+    worker.postMessage({ engine: this.parts.code } satisfies Request);
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.answered(data);
     worker.onerror = ({ message }) => this.answered({ error: message, broken: true });
     this.worker = worker;

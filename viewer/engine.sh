@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, deflated, into OUT/engine.wasm.deflate
-# (default: where the page lies), what compiled it into OUT/engine.compiler, and the code that calls it into viewer/src/source/generated. The same sources, compiler and tools give
-# the same bytes.
+# (default: where the page lies), what compiled it into OUT/engine.compiler, and the code that calls it into
+# viewer/src/source/generated. The same sources, compiler and tools give the same bytes.
 #
 #   viewer/engine.sh [OUT]
 #

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::beside::at_once;
 use regex::Regex;
 use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
 
+use crate::beside::at_once;
 use crate::cancel::Cancel;
 use crate::churn::churn;
 use crate::counters::{Counters, Peaks};

@@ -1,4 +1,4 @@
-//! Locks, threads, units and a table of GPUs that the crates of vramscope share.
+//! Locks, units and a table of GPUs that the crates of vramscope share.
 
 pub mod gpus;
 mod sync;

@@ -128,18 +128,23 @@ impl OpenRecording {
     }
 
     pub(crate) fn live(&self, device: usize, query: &LiveQuery) -> Answer {
-        let by = query.by.into();
+        let by: By = query.by.into();
         let at = |moment| DeviceAt::of(self, device, moment, query.search.as_ref());
         let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
-        let earlier = before.as_ref().map(|before| before.holders(by)).unwrap_or_default();
+        let at_both = |by| Both {
+            a: before.as_ref().map(|before| before.holders(by)).unwrap_or_default(),
+            b: now.holders(by),
+        };
+        let stacks = at_both(By::Stack);
+        let grouped = if by == By::Stack { stacks.clone() } else { at_both(by) };
         let found =
             Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
-        let groups = changed_holders(Both { a: earlier, b: now.holders(by) }, &marks(&found));
+        let groups = changed_holders(grouped, &marks(&found));
         let names = self.names_of();
         let calls = if query.all_frames { Calls::All } else { Calls::Own };
         Columns::answer(|columns| Live {
             holders: holders(columns, &groups, &Both { a: names, b: names }, &now, before.as_ref()),
-            calls: self.calls(columns, calls, &now, before.as_ref()),
+            calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),
             categories: now.categories(),
         })
     }
@@ -148,15 +153,13 @@ impl OpenRecording {
         &self,
         columns: &mut Columns,
         calls: Calls,
-        now: &DeviceAt<'_>,
-        before: Option<&DeviceAt<'_>>,
+        stacks: &Both<Vec<Holder>>,
+        found: &[Holder],
     ) -> protocol::Calls {
         const WORDS: [NodeKind; 3] =
             [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
-        let earlier = before.map(|before| before.holders(By::Stack)).unwrap_or_default();
-        let (later, found) = (now.holders(By::Stack), now.grouped(&now.found, By::Stack));
-        let at = Both { a: earlier.as_slice(), b: later.as_slice() };
-        let nodes = compared_call_tree(&self.recording.trace, &self.frames, calls, at, &found);
+        let at = Both { a: stacks.a.as_slice(), b: stacks.b.as_slice() };
+        let nodes = compared_call_tree(&self.recording.trace, &self.frames, calls, at, found);
         let caller = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
         let frame = |kind| match kind {
             NodeKind::Frame(frame) => frame.index() as u32,
@@ -262,7 +265,7 @@ mod tests {
     fn open(example: &str) -> OpenRecording {
         let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
         let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
-        OpenRecording::of(example.to_owned(), recording, &Cancel::default()).unwrap()
+        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
     }
 
     const ALL: [By; 10] = [

@@ -21,47 +21,35 @@ use crate::{ViewError, seven};
 /// A file of the page.
 struct Asset {
     name: &'static str,
-    kind: &'static str,
     bytes: &'static [u8],
 }
 
+macro_rules! asset {
+    ($name:literal) => {
+        Asset { name: $name, bytes: include_bytes!(concat!("../page/", $name)) }
+    };
+}
+
 /// Everything that the page is made of. `viewer/` builds it; its copy is committed so that cargo alone builds the command.
-const PAGE: Asset = Asset {
-    name: "index.html",
-    kind: "text/html; charset=utf-8",
-    bytes: include_bytes!("../page/index.html"),
-};
-const SCRIPT: Asset = Asset {
-    name: "viewer.js",
-    kind: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../page/viewer.js"),
-};
-const STYLE: Asset = Asset {
-    name: "viewer.css",
-    kind: "text/css; charset=utf-8",
-    bytes: include_bytes!("../page/viewer.css"),
-};
+const PAGE: Asset = asset!("index.html");
+const SCRIPT: Asset = asset!("viewer.js");
+const STYLE: Asset = asset!("viewer.css");
 // What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
-const ENGINE: Asset = Asset {
-    name: "engine.wasm.deflate",
-    kind: "application/octet-stream",
-    bytes: include_bytes!("../page/engine.wasm.deflate"),
-};
-const WORKER: Asset = Asset {
-    name: "worker.js",
-    kind: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../page/worker.js"),
-};
-const UNPACKING: Asset = Asset {
-    name: "carried.js",
-    kind: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../page/carried.js"),
-};
+const ENGINE: Asset = asset!("engine.wasm.deflate");
+const WORKER: Asset = asset!("worker.js");
+const UNPACKING: Asset = asset!("carried.js");
+
+/// The files that a server gives, and of what kind each is.
+const SERVED: [(Asset, &str); 3] = [
+    (PAGE, "text/html; charset=utf-8"),
+    (SCRIPT, "text/javascript; charset=utf-8"),
+    (STYLE, "text/css; charset=utf-8"),
+];
 
 /// The answer that is the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {
-    let asset = [PAGE, SCRIPT, STYLE].into_iter().find(|a| a.name == name)?;
-    Some(([(header::CONTENT_TYPE, asset.kind)], asset.read()).into_response())
+    let (asset, kind) = SERVED.into_iter().find(|(asset, _)| asset.name == name)?;
+    Some(([(header::CONTENT_TYPE, kind)], asset.read()).into_response())
 }
 
 impl Asset {

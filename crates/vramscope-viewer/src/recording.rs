@@ -34,8 +34,9 @@ const AT_ONCE: usize = 1 << 18;
 
 impl OpenRecording {
     /// Makes it ready: the history, the lifetimes and the tags of each device; whose code the frames are is found out meanwhile.
-    /// `None` where the file was closed before it was ready.
-    pub fn of(name: String, recording: Recording, closed: &Cancel) -> Option<Self> {
+    /// `about` is what is told of its file, where a page carries the recording in a form of its own. `None` where the file was closed
+    /// before it was ready.
+    pub fn of(name: String, about: Option<About>, recording: Recording, closed: &Cancel) -> Option<Self> {
         let trace = &recording.trace;
         let was_used = |&position: &usize| trace.devices[position].was_used();
         let devices = || {
@@ -49,13 +50,8 @@ impl OpenRecording {
             (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
         };
         let (frames, devices) = at_once(|| Frames::of(trace), devices);
-        Some(Self { about: About::of(&recording), frames, devices: devices?, name, recording })
-    }
-
-    /// The recording of a file of which this is told.
-    #[must_use]
-    pub fn told(self, about: About) -> Self {
-        Self { about, ..self }
+        let about = about.unwrap_or_else(|| About::of(&recording));
+        Some(Self { about, frames, devices: devices?, name, recording })
     }
 
     /// What the page asks for first, as JSON: facts about the file, and the peaks of its devices.

@@ -59,11 +59,8 @@ impl Engine {
     ) -> Result<(), JsError> {
         let read = formats::read(stream, &mut |bytes| stream.progress(bytes as f64));
         let recording = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
-        if let Some(open) = OpenRecording::of(name, recording, &Cancel::default()) {
-            let open = match about {
-                Some(about) => open.told(About::of_json(&about)?),
-                None => open,
-            };
+        let about = about.map(|about| About::of_json(&about)).transpose()?;
+        if let Some(open) = OpenRecording::of(name, about, recording, &Cancel::default()) {
             self.files.insert(file, open);
         }
         Ok(())

@@ -18,7 +18,7 @@ declare global {
   var carried: { parts: Parts; files: Content[] } | undefined;
 }
 
-/** Questions about the whole recording. */
+/** Questions about the whole recording, as `Question::pace` has them (crates/vramscope-viewer/src/questions.rs). */
 const isSlow = ({ question }: Question) => question === 'report' || question === 'replay' || question === 'comparison';
 
 /** Milliseconds after which a worker that nobody asks gives its memory back, where another has the same files. */

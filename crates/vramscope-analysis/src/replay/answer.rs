@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::beside::beside;
 use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, Trace};
 
@@ -15,6 +14,7 @@ use super::run::Outcome;
 use super::runs::Replay;
 use super::settings::{Setting, useful_settings};
 use super::what_if::{Tried, best_first};
+use crate::beside::beside;
 use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::History;

@@ -8,11 +8,11 @@ mod picture;
 
 use std::sync::{Arc, OnceLock};
 
-use crate::beside::beside;
 pub use bands::{Bands, Span};
 pub use picture::{NO_COLUMN, Picture};
 use vramscope_trace::Events;
 
+use crate::beside::beside;
 use clock::Clock;
 use lifetimes::Lifetimes;
 use picture::Stack;

@@ -45,7 +45,9 @@ impl OpenFile {
         let closed = Cancel::default();
         let is_closed = closed.clone();
         let prepare = move || {
-            let Some(open) = OpenRecording::of(name, recording, &is_closed).map(Arc::new) else { return };
+            let Some(open) = OpenRecording::of(name, None, recording, &is_closed).map(Arc::new) else {
+                return;
+            };
             for (jobs, (_, at_once)) in [quick_jobs, slow_jobs].into_iter().zip(AT_ONCE) {
                 let jobs = Arc::new(Mutex::new(jobs));
                 for _ in 0..at_once {

@@ -3,6 +3,7 @@
 import { expect } from 'vitest';
 import { engineOf } from './asking';
 import { example, report } from './command';
+import { compiled } from './recordings';
 import { numberOf, panel, serving, show, state, test } from './page';
 
 const OOM = example('oom.pickle');
@@ -89,4 +90,47 @@ test('a click into the call tree zooms, its path leads back', async ({ open }) =
   expect(await path.count()).toBe(3);
   await path.first().click();
   await expect.poll(() => path.count()).toBe(1);
+});
+
+test('the call tree has the frames that are asked for, from either end', async ({ open }) => {
+  const page = await open(`${await serving(compiled([]))}#view=moment`);
+  await show(page, 'moment');
+  const choose = (name: string) => page.getByRole('group', { name: 'Calls' }).getByRole('radio', { name }).check({ force: true });
+  const tree = page.locator('.flame [aria-live]');
+  const path = async (rows: number) => {
+    await expect.poll(() => page.locator('.flame-canvas').evaluate((e) => e.clientHeight)).toBe((rows + 1) * 20);
+    const application = page.getByRole('application', { name: /^Call tree/ });
+    await application.press('Home');
+    const found: string[] = [];
+    for (let i = 0; i < rows; i += 1) {
+      const before = await tree.textContent();
+      await application.press('ArrowDown');
+      await expect.poll(() => tree.textContent()).not.toBe(before);
+      found.push((await tree.textContent())!.split(/[,:]? /)[0]!);
+    }
+    return found;
+  };
+  const [module, call] = ['train.py:99', 'generated.py:7'];
+  expect(await path(2)).toEqual([module, call]);
+  await choose('Python');
+  const backward = 'torch/_tensor.py:500';
+  expect(await path(3)).toEqual([module, backward, call]);
+  await choose('All');
+  expect(await path(4)).toEqual([module, backward, call, 'at::native::addmm']);
+  await page.getByRole('checkbox', { name: 'Inverted' }).check();
+  await page.getByRole('application', { name: /^Call tree, inverted/ }).waitFor();
+  expect(await path(4)).toEqual(['at::native::addmm', call, backward, module]);
+  await expect.poll(async () => (await state(page))['inverted']).toBe('1');
+  expect((await state(page))['calls']).toBe('all');
+});
+
+test('generated code and the backward pass say where they come from', async ({ open }) => {
+  const forward = ['  File "/home/user/model.py", line 30, in forward\n', '    x = self.norm(x)\n'];
+  const page = await open(`${await serving(compiled(forward))}#view=timeline&selected=0`);
+  const details = page.locator('aside[data-selected="0"]');
+  await details.getByRole('heading', { name: 'Forward pass behind it' }).waitFor();
+  expect(await details.getByLabel('Forward pass').textContent()).toContain('line 30, in forward\n    x = self.norm(x)');
+  expect(await details.locator('.frame-original').first().textContent()).toMatch(
+    /node addmm_1 .*line 31, in forward\s+return self.linear\(x\)/,
+  );
 });

@@ -137,6 +137,27 @@ export function stepping(count: number, large: number | null = null): string {
   return write('steps.json', { segments: [], device_traces: [trace], external_annotations: annotations });
 }
 
+/**
+ * One allocation of the backward pass, made by generated code that came from a line of the model, with the forward pass behind it. Its
+ * stack has frames of every kind.
+ */
+export function compiled(forward: string[]): string {
+  const original = '  File "/home/user/model.py", line 31, in forward\n    return self.linear(x)\n';
+  const frames = [
+    frame('torch::unwind::unwind()', '??', 0),
+    frame('torch::CapturedTraceback::gather(bool, bool, bool)', '??', 0),
+    frame('at::native::addmm(at::Tensor const&)', '??', 0),
+    { ...frame('call', '/home/user/generated.py', 7), fx_node_name: 'addmm_1', fx_original_trace: original },
+    frame('backward', '/env/lib/python3.11/site-packages/torch/_tensor.py', 500),
+    frame('<module>', '/home/user/train.py', 99),
+    frame('_run_code', '<frozen runpy>', 88),
+    frame('_start', '??', 0),
+  ];
+  const event = { addr: BASE, size: 20 * MIB, stream: 0, frames, forward_frames: forward };
+  const events = ['segment_alloc', 'alloc'].map((action) => ({ action, ...event }));
+  return write('compiled.json', { segments: [segment(BASE, 20 * MIB, [block(BASE, 20 * MIB)])], device_traces: [events] });
+}
+
 /** Not even a device. */
 export const empty = () => write('empty.json', { segments: [], device_traces: [[]] });
 
@@ -171,8 +192,16 @@ export const HOSTILE = `</script><script>document.title='broken'</script><img sr
 
 /** A recording in which every name is HOSTILE, but its own, which can have no slash. */
 export function hostile(): string {
-  const frames = [frame(`${HOSTILE}0`, `/home/user/${HOSTILE}.py`, 1), frame(HOSTILE, HOSTILE, 2)];
-  const tags = { stream: 0, frames, compile_context: HOSTILE, user_metadata: HOSTILE, category: HOSTILE };
+  const generated = { fx_node_name: HOSTILE, fx_original_trace: HOSTILE };
+  const frames = [{ ...frame(`${HOSTILE}0`, `/home/user/${HOSTILE}.py`, 1), ...generated }, frame(HOSTILE, HOSTILE, 2)];
+  const tags = {
+    stream: 0,
+    frames,
+    forward_frames: [HOSTILE],
+    compile_context: HOSTILE,
+    user_metadata: HOSTILE,
+    category: HOSTILE,
+  };
   const trace: Entry[] = [];
   const segments: Entry[] = [];
   for (let i = 0; i < 8; i += 1) {

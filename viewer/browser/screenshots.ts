@@ -36,14 +36,14 @@ const chooseSetting = (row: number) => async (page: Page) => {
   await page.getByRole('list', { name: 'Legend' }).getByText('reserved with').waitFor();
 };
 
-const allFrames = (page: Page) => page.getByRole('checkbox', { name: 'All frames' }).check();
+const allCalls = (page: Page) => page.getByRole('group', { name: 'Calls' }).getByRole('radio', { name: 'All' }).check();
 
 const larger: Partial<Record<View, Subject>> = {
   overview: { files: ['churn-torch2.11-default-8500mb.pickle'] },
   timeline: { files: ['resnet50-torch2.11-default.pickle'], hash: 'axis=time', act: selectAt(0.88, 0.22) },
   state: { files: ['gpt2-torch2.11-default.pickle'] },
   segments: { files: ['gpt2-torch2.11-default.pickle'] },
-  moment: { files: ['gpt2-torch2.11-default.pickle'], hash: 'by=stack', act: allFrames },
+  moment: { files: ['gpt2-torch2.11-default.pickle'], hash: 'by=stack', act: allCalls },
   compare: { files: ['gpt2-torch2.11-default.pickle', 'resnet50-torch2.11-default.pickle'] },
   whatif: { files: ['churn-torch2.11-default-8500mb.pickle'], act: chooseSetting(0) },
 };
@@ -53,7 +53,7 @@ const examples: Partial<Record<View, Subject>> = {
   timeline: { files: ['training.pickle.zst'], hash: 'axis=time', act: selectAt(0.88, 0.22) },
   state: { files: ['training.pickle.zst'] },
   segments: { files: ['oom.pickle'] },
-  moment: { files: ['training.pickle.zst'], hash: 'by=stack', act: allFrames },
+  moment: { files: ['training.pickle.zst'], hash: 'by=stack', act: allCalls },
   compare: { files: ['leak.pickle', 'training.pickle.zst'] },
   whatif: { files: ['oom.pickle'], act: chooseSetting(0) },
 };

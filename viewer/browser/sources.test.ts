@@ -63,7 +63,8 @@ describe.each(files)('%s', (file) => {
           const one = {
             moment,
             by,
-            all_frames: i % 2 === 0,
+            calls: (['own', 'python', 'all'] as const)[i % 3]!,
+            inverted: i % 2 === 0,
             before: i % 3 === 0 ? before : null,
             search: i % 4 === 0 ? ODD : null,
           };

@@ -64,7 +64,15 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
         // Long ones say nothing that short ones do not.
         if (replay) is('Replay', { ...replay, lines: replay.lines.map((line: unknown[]) => line.slice(0, 3)) });
         if (allocations > 0) is('Allocation', await ask(at, { question: 'allocation', id: 0 }));
-        const live = await ask(at, { question: 'live', moment: 0, by: 'line', all_frames: true, before: 0, search: null });
+        const live = await ask(at, {
+          question: 'live',
+          moment: 0,
+          by: 'line',
+          calls: 'all',
+          inverted: true,
+          before: 0,
+          search: null,
+        });
         is(`Pick<Live, 'categories'>`, live);
         is(`Pick<Live['holders'], 'key' | 'label'>`, live.holders);
         is(`Pick<Live['calls'], 'words'>`, live.calls);

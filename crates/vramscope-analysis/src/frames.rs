@@ -25,6 +25,8 @@ pub struct Frames {
 #[derive(Debug, Clone, Copy)]
 struct FrameClass {
     code: Code,
+    /// It starts the program, see [`Frames::between_the_ends`].
+    is_startup: bool,
     function: FunctionClass,
 }
 
@@ -35,25 +37,35 @@ struct FunctionClass {
     is_compiled: bool,
     is_backward: bool,
     is_plumbing: bool,
+    is_unwinder: bool,
+    is_startup: bool,
 }
 
 impl Frames {
     /// Decides for every frame of `trace` whose code it is.
     pub fn of(trace: &Trace) -> Self {
         // Each text once: many frames may share one, however long.
-        let mut files: Vec<Option<Code>> = vec![None; trace.strings.len()];
+        let mut files: Vec<Option<(Code, bool)>> = vec![None; trace.strings.len()];
         let mut names: Vec<Option<FunctionClass>> = vec![None; trace.strings.len()];
         let mut classes = Vec::with_capacity(trace.frames.len());
         let mut users = vec![false; trace.strings.len()];
         for (_, Frame { filename, name, .. }) in trace.frames.iter() {
             let function = *names[name.index()].get_or_insert_with(|| function(trace.strings.get(name)));
-            let of_file = || code_of_file(trace.strings.get(filename));
-            let code = match function {
-                FunctionClass { is_compiled: true, .. } => Code::Native,
+            let of_file = || {
+                let file = trace.strings.get(filename);
+                (code_of_file(file), is_startup_file(file))
+            };
+            let (code, is_startup) = match function {
+                FunctionClass { is_compiled: true, .. } => (Code::Native, false),
                 _ => *files[filename.index()].get_or_insert_with(of_file),
             };
             users[filename.index()] |= code == Code::User;
-            classes.push(FrameClass { code, function });
+            let is_startup = match code {
+                Code::User => false,
+                Code::Library => is_startup,
+                Code::Native => function.is_startup,
+            };
+            classes.push(FrameClass { code, is_startup, function });
         }
         let users = trace.strings.iter().zip(users).filter(|&(_, is_users)| is_users);
         let root = shared_directory(users.map(|(path, _)| path));
@@ -83,6 +95,19 @@ impl Frames {
         stack: StackId,
     ) -> impl DoubleEndedIterator<Item = FrameId> + use<'t, '_> {
         trace.stacks.get(stack).iter().copied().filter(|&f| self.code(f) == Code::User)
+    }
+
+    /// A stack, innermost first, without what is the same in every one: at its inner end the frames that captured it, at its outer end
+    /// those that start processes, threads and interpreters, and run a program in them. Whole, where it has no other frames.
+    pub fn between_the_ends<'t>(&self, trace: &'t Trace, stack: StackId) -> &'t [FrameId] {
+        let frames = trace.stacks.get(stack);
+        let class = |f: &FrameId| self.classes[f.index()];
+        let Some(outermost) = frames.iter().rposition(|f| !class(f).is_startup) else { return frames };
+        let unwinder = frames[..outermost].iter().rposition(|f| class(f).function.is_unwinder);
+        // Between the frames that capture a stack there are such of the standard library, which have no names of their own.
+        let is_in_front = |&last: &usize| frames[..last].iter().all(|f| class(f).code == Code::Native);
+        let innermost = unwinder.filter(is_in_front).map_or(0, |last| last + 1);
+        &frames[innermost..=outermost]
     }
 
     /// The frame to name a stack by: the innermost of the user's; without one the innermost of a library;
@@ -175,7 +200,44 @@ fn function(name: &str) -> FunctionClass {
         is_compiled: name.contains("::"),
         is_backward: is_backward(name),
         is_plumbing: is_plumbing(name),
+        is_unwinder: UNWINDER.iter().any(|part| name.contains(part)),
+        is_startup: STARTUP.iter().any(|start| name.starts_with(start)),
     }
+}
+
+/// What PyTorch captures a stack with (`torch/csrc/profiler/unwind`, `torch/csrc/profiler/combined_traceback.cpp`).
+const UNWINDER: [&str; 3] = ["torch::unwind::", "CapturedTraceback::gather", "gather_with_cpp"];
+
+/// Functions of the C library, of C++ and of CPython that start a process, a thread or an interpreter.
+const STARTUP: [&str; 12] = [
+    "_start",
+    "__libc_",
+    "__clone",
+    "clone",
+    "start_thread",
+    "execute_native_thread_function",
+    "Py",
+    "_Py",
+    "pymain_",
+    "pyrun_",
+    "run_mod",
+    "run_eval_code_obj",
+];
+
+/// Files of Python that start programs and threads, and import modules.
+fn is_startup_file(filename: &str) -> bool {
+    const FILES: [&str; 8] = [
+        "<frozen runpy>",
+        "<frozen importlib",
+        "/runpy.py",
+        "/threading.py",
+        "/multiprocessing/",
+        "/importlib/",
+        "/torch/distributed/run.py",
+        "/torch/distributed/launcher/",
+    ];
+    let path = filename.replace('\\', "/");
+    FILES.iter().any(|file| path.contains(file))
 }
 
 /// `torch::autograd::generated::BmmBackward0::apply(...)`: the function autograd runs.
@@ -202,7 +264,55 @@ fn is_plumbing(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use vramscope_trace::{FxNode, Trace};
+
     use super::*;
+
+    #[test]
+    fn the_ends_of_a_stack_are_what_captures_it_and_what_starts_the_program() {
+        let mut trace = Trace::default();
+        let mut stack = |frames: &[(&str, &str)]| {
+            let frames: Vec<FrameId> = frames
+                .iter()
+                .map(|(filename, name)| {
+                    let [filename, name] = [filename, name].map(|text| trace.strings.intern(text).unwrap());
+                    trace.frames.intern(Frame { name, filename, line: 1, fx: FxNode::default() }).unwrap()
+                })
+                .collect();
+            trace.stacks.intern(&frames).unwrap()
+        };
+        let unwinder = [
+            ("??", "torch::unwind::unwind()"),
+            ("??", "operator()"),
+            ("memory_snapshot.cpp", "gather_with_cpp()"),
+        ];
+        let program = [
+            ("??", "at::empty(c10::ArrayRef)"),
+            ("ceval.c", "_PyEval_Frame"),
+            ("/home/user/train.py", "<module>"),
+        ];
+        let startup = [
+            ("pythonrun.c", "run_mod"),
+            ("<frozen runpy>", "_run_code"),
+            ("ceval.c", "_PyEval_Frame"),
+            ("/usr/lib/python3.12/runpy.py", "run_path"),
+            ("libc-start.c", "__libc_start_main_impl"),
+            ("??", "_start"),
+        ];
+        let whole = stack(&[&unwinder[..], &program, &startup].concat());
+        let inside = stack(&program);
+        let only_startup = stack(&startup);
+        // Importing in the midst of a program does not start it, and a capture that is called from Python is the program's own.
+        let importing =
+            [program[2], ("<frozen importlib._bootstrap>", "_load"), ("/home/user/data.py", "<module>")];
+        let importing = stack(&[&importing[..], &unwinder].concat());
+        let frames = Frames::of(&trace);
+        let told = |stack| frames.between_the_ends(&trace, stack).to_vec();
+        assert_eq!(told(whole), trace.stacks.get(inside));
+        for unchanged in [inside, only_startup, importing] {
+            assert_eq!(told(unchanged), trace.stacks.get(unchanged));
+        }
+    }
 
     fn classify(filename: &str, name: &str) -> Code {
         if function(name).is_compiled { Code::Native } else { code_of_file(filename) }

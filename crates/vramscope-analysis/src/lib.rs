@@ -98,7 +98,7 @@ pub use steps::{Step, Steps, StepsFrom};
 pub use summary::{EndState, Options, Summary};
 pub use timeline::{Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Span, Timeline, View, Window};
 pub use times::event_times;
-pub use tree::{CallTree, Calls, ComparedNode, Node, NodeKind, call_tree, compared_call_tree};
+pub use tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, call_tree, compared_call_tree};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

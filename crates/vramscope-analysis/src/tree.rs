@@ -7,7 +7,7 @@ use vramscope_trace::{FrameId, StackId, Trace};
 
 use crate::amount::Amount;
 use crate::both::Both;
-use crate::frames::Frames;
+use crate::frames::{Code, Frames};
 use crate::history::Origin;
 use crate::holders::{Holder, HolderKey};
 
@@ -53,11 +53,22 @@ const MOST_CALLS: usize = 1000;
 
 /// Which frames of a stack make nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Calls {
+pub enum CallsOf {
     /// Those of the user's; of a stack without any its [own frame](Frames::own_frame).
     Own,
-    /// All of them.
+    /// Those of Python, libraries included, [between the ends](Frames::between_the_ends).
+    Python,
+    /// All between the ends.
     All,
+}
+
+/// How stacks make a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// Which of their frames make nodes.
+    pub of: CallsOf,
+    /// Whether the innermost calls are outermost in the tree, and their callers beneath them.
+    pub inverted: bool,
 }
 
 /// The tree of `holders`, which are grouped by stack: outermost calls first, most bytes first.
@@ -65,7 +76,7 @@ pub enum Calls {
 /// Of a stack with frames of the user's, only these make nodes; of another, its
 /// [own frame](Frames::own_frame) does.
 pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
-    let mut shape = Shape::of(trace, frames, Calls::Own);
+    let mut shape = Shape::of(trace, frames, Calls { of: CallsOf::Own, inverted: false });
     let held = shape.held(holders);
     let held = shape.with_what_is_below(held);
     let mut tree = CallTree::default();
@@ -201,13 +212,18 @@ impl<'t> Shape<'t> {
         innermost
     }
 
-    /// The frames of a stack that make nodes, outermost first.
+    /// The frames of a stack that make nodes, in the order of the tree.
     fn path(&self, stack: StackId) -> Vec<FrameId> {
         let Self { trace, frames, .. } = self;
-        let mut path: Vec<FrameId> = match self.calls {
-            Calls::All => trace.stacks.get(stack).iter().rev().copied().collect(),
-            Calls::Own => frames.user_frames(trace, stack).rev().collect(),
+        let told = || frames.between_the_ends(trace, stack).iter().copied();
+        let mut path: Vec<FrameId> = match self.calls.of {
+            CallsOf::Own => frames.user_frames(trace, stack).collect(),
+            CallsOf::Python => told().filter(|&f| frames.code(f) != Code::Native).collect(),
+            CallsOf::All => told().collect(),
         };
+        if !self.calls.inverted {
+            path.reverse();
+        }
         if path.is_empty() {
             path.extend(frames.own_frame(trace, stack));
         }

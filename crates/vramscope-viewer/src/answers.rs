@@ -94,7 +94,7 @@ impl OpenDevice {
         }
     }
 
-    pub(crate) fn allocation(&self, id: usize) -> Result<Allocation, ViewError> {
+    pub(crate) fn allocation(&self, id: usize) -> Result<Allocation<'_>, ViewError> {
         let history = self.history();
         let Some(a) = history.allocations.get(id) else {
             return Err(ViewError::Question(format!("there is no allocation {id}")));
@@ -102,6 +102,13 @@ impl OpenDevice {
         let time = |m: Moment| self.timeline.time_of(m);
         let end = |m: Moment| Some(m).filter(|&m| m != Moment::NEVER);
         let freed = end(a.freed);
+        let in_end_state = || {
+            let block =
+                history.device().blocks.iter().find(|b| b.address == a.address && a.to == Moment::NEVER)?;
+            block.forward_frames
+        };
+        let trace = history.trace();
+        let forward = a.tags.and_then(|tags| trace.tags.get(tags).forward_frames).or_else(in_end_state);
         let free_event = freed.and_then(Moment::event).filter(|&e| history.subject_number(e) == Some(id));
         Ok(Allocation {
             id,
@@ -117,6 +124,11 @@ impl OpenDevice {
             to_us: end(a.to).and_then(time),
             stack: a.stack.map(StackId::index),
             free_stack: free_event.and_then(|e| history.device().events.get(e).stack).map(StackId::index),
+            forward: forward
+                .map_or(&[][..], |lines| trace.string_lists.get(lines))
+                .iter()
+                .map(|&line| trace.strings.get(line))
+                .collect(),
             tags: self.tags.allocations[id],
             purpose: self.purposes().allocations[id],
             origin: origin(a.origin),

@@ -141,7 +141,7 @@ impl OpenRecording {
             Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
         let groups = changed_holders(grouped, &marks(&found));
         let names = self.names_of();
-        let calls = if query.all_frames { Calls::All } else { Calls::Own };
+        let calls = Calls { of: query.calls.into(), inverted: query.inverted };
         Columns::answer(|columns| Live {
             holders: holders(columns, &groups, &Both { a: names, b: names }, &now, before.as_ref()),
             calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),

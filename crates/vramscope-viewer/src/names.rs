@@ -34,6 +34,20 @@ impl OpenRecording {
         let columns = [FrameText::File, FrameText::ShortFile, FrameText::Function, FrameText::ShortFunction]
             .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
         let [file, short_file, function, short_function] = columns;
+        // The names of nodes and the lines behind them stand after those of frames.
+        let generated =
+            || trace.frames.iter().filter(|(_, f)| f.fx.name.is_some() || f.fx.original_trace.is_some());
+        let mut further: HashMap<StringId, u32> = HashMap::new();
+        let mut as_recorded = |string: Option<StringId>| {
+            string.map_or(NONE, |string| {
+                *further.entry(string).or_insert_with(|| {
+                    texts.push(Cow::Borrowed(trace.strings.get(string)));
+                    (texts.len() - 1) as u32
+                })
+            })
+        };
+        let node: Vec<u32> = generated().map(|(_, f)| as_recorded(f.fx.name)).collect();
+        let original: Vec<u32> = generated().map(|(_, f)| as_recorded(f.fx.original_trace)).collect();
         let mut end = 0;
         let ends = trace.stacks.iter().map(|(_, stack)| {
             end += stack.len() as u32;
@@ -51,6 +65,9 @@ impl OpenRecording {
             ends: answer.u32(ends),
             frames: answer.u32(trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32))),
             own: answer.u32(own.map(|f| f.map_or(NONE, |f| f.index() as u32))),
+            generated: answer.u32(generated().map(|(id, _)| id.index() as u32)),
+            node: answer.u32(node),
+            original: answer.u32(original),
         }
     }
 }

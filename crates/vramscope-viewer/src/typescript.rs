@@ -6,9 +6,9 @@ use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, Comparison, Device, Events, Found, Held,
-    HeldAt, Holders, HoldersOfBothQuery, Items, Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery, Mark,
-    MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose, Recording, Regions,
+    Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device, Events, Found,
+    Held, HeldAt, Holders, HoldersOfBothQuery, Items, Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery,
+    Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose, Recording, Regions,
     Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Steps, Tags, Trust, WhatChanged,
     WindowQuery,
 };
@@ -69,6 +69,7 @@ fn the_page_reads_what_is_answered() {
         declared::<Bands>(),
         declared::<Band>(),
         declared::<By>(),
+        declared::<CallsOf>(),
         declared::<LiveQuery>(),
         declared::<HoldersOfBothQuery>(),
         declared::<Holders>(),

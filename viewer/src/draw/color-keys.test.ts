@@ -11,6 +11,7 @@ const names: Names = {
   ends: Uint32Array.of(3, 4, 4),
   frames: Uint32Array.of(0, 1, 2, 2),
   own: Uint32Array.of(2, 2, 0xffffffff),
+  generated: new Map(),
 };
 const tags: Tags[] = [0, 7, 0].map((stream) => ({
   stream,

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { framesOf, isNative, isPlace, shortFile } from '../names/stacks';
 import { entryAt } from '../numbers/at';
-import { NONE, type Names } from '../source/source';
+import { NONE, type Generated, type Names } from '../source/source';
 import { names as allNames } from '../state/recordings';
 
 export interface StackTraceProps {
@@ -26,6 +26,7 @@ function runs(frames: Iterable<number>, names: Names): Run[] {
 }
 
 function Frame({ frame, names }: { frame: number; names: Names }) {
+  const generated = names.generated.get(frame);
   return (
     <li class={`frame frame-${names.code[frame]}`}>
       <span class="frame-name">{names.function[frame] || names.label[frame]}</span>
@@ -35,9 +36,35 @@ function Frame({ frame, names }: { frame: number; names: Names }) {
           {entryAt(names.line, frame) > 0 && `:${names.line[frame]}`}
         </span>
       )}
+      {generated && <Original {...generated} />}
     </li>
   );
 }
+
+/** What a line of generated code stands for. */
+const Original = ({ node, original }: Generated) => (
+  <div class="frame-original">
+    {node && (
+      <span>
+        node <code>{node}</code> of the compiled graph
+      </span>
+    )}
+    {original && (
+      <>
+        <span>Original line:</span>
+        <pre>{original}</pre>
+      </>
+    )}
+  </div>
+);
+
+/** The forward pass behind an allocation of the backward pass, as the program noted it; outermost call first. */
+export const ForwardPass = ({ lines }: { lines: readonly string[] }) => (
+  <section class="stack-trace" aria-label="Forward pass">
+    <h3>Forward pass behind it</h3>
+    <pre class="frame-original">{lines.map((line) => line.trimEnd()).join('\n')}</pre>
+  </section>
+);
 
 function Frames({ stack, names }: { stack: number; names: Names }) {
   const [native, setNative] = useState(false);

@@ -11,6 +11,7 @@ const names: Names = {
   ends: Uint32Array.of(2, 3, 3, 5),
   frames: Uint32Array.of(0, 1, 1, 2, 1),
   own: Uint32Array.of(0, 1, 0xffffffff, 1),
+  generated: new Map(),
 };
 const tag = (over: Partial<Tags>): Tags => ({
   stream: 0,

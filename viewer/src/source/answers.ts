@@ -1,7 +1,7 @@
 // From answers as they are sent to what the page works with.
 
 import type * as sent from './generated/view';
-import { CATEGORIES, CODES, type Meaning, type Names, type Purpose, type Recording, type Steps } from './source';
+import { CATEGORIES, CODES, NONE, type Meaning, type Names, type Purpose, type Recording, type Steps } from './source';
 
 /** A recording whose tags hold their texts; they are sent as positions in a list, each text once. */
 export function toRecording({ devices, ...recording }: sent.Recording): Recording {
@@ -67,5 +67,11 @@ export function toNames(names: sent.Names): Names {
     ends: names.ends,
     frames: names.frames,
     own: names.own,
+    generated: new Map(
+      Array.from(names.generated, (frame, i) => {
+        const text = (at: number) => texts[at]?.trimEnd() ?? null;
+        return [frame, { node: text(names.node[i] ?? NONE), original: text(names.original[i] ?? NONE) }];
+      }),
+    ),
   };
 }

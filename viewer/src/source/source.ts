@@ -65,6 +65,15 @@ export interface Names {
   frames: Uint32Array;
   /** The frame that names a stack, of each stack; NONE where it has none. */
   own: Uint32Array;
+  /** Of frames of generated code what they stand for. */
+  generated: Map<number, Generated>;
+}
+
+/** A node of a graph that was compiled. */
+export interface Generated {
+  node: string | null;
+  /** The lines of the program that it came from. */
+  original: string | null;
 }
 
 /** A picture together with the window that was asked for. */

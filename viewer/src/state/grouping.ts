@@ -1,8 +1,8 @@
 // What allocations are coloured and grouped by.
 
 import { computed } from '@preact/signals';
-import type { By, Device } from '../source/source';
-import { kept, oneOf } from './kept';
+import type { By, CallsOf, Device } from '../source/source';
+import { flag, kept, oneOf } from './kept';
 import { current } from './recordings';
 
 export const COLORS = ['stack', 'size', 'category', 'stream', 'pool'] as const;
@@ -31,3 +31,9 @@ export const GROUPS = [
   'pool',
 ] as const satisfies readonly By[];
 export const groupBy = kept('by', oneOf(GROUPS), 'line');
+
+/** Which frames make nodes of the tree of calls. */
+export const CALLS = ['own', 'python', 'all'] as const satisfies readonly CallsOf[];
+export const callsOf = kept('calls', oneOf(CALLS), 'own');
+/** Whether the tree has the innermost calls outermost. */
+export const isInverted = kept('inverted', flag, false);

@@ -101,3 +101,6 @@ export const anyText: AddressForm<string> = { read: (text) => text, write: Strin
 
 /** False where the address says `word`, true where it says anything else. */
 export const unless = (word: string): AddressForm<boolean> => ({ read: (text) => text !== word, write: () => word });
+
+/** True where the address has it, as `1`. */
+export const flag: AddressForm<boolean> = { read: (text) => text === '1', write: () => '1' };

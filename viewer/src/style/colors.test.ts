@@ -11,6 +11,7 @@ const names = (labels: string[]): Names => ({
   ends: Uint32Array.of(2, 2, 3),
   frames: Uint32Array.of(0, 1, 1),
   own: Uint32Array.of(0, 0xffffffff, 1),
+  generated: new Map(),
 });
 
 test('forms', () => {

@@ -1,7 +1,7 @@
 // Everything about the selected allocation.
 
 import { purposeFacts, tagFacts } from '../names/tags';
-import { StackTrace } from '../parts/stack-trace';
+import { ForwardPass, StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import type { Allocation, Device } from '../source/source';
 import { selection } from '../state/allocation';
@@ -128,6 +128,7 @@ export function Details() {
         file={file.value}
         heading={STACK_HEADINGS[allocation.origin] ?? 'Stack'}
       />
+      {allocation.forward.length > 0 && <ForwardPass lines={allocation.forward} />}
       {allocation.origin !== 2 && allocation.free_stack !== null && (
         <StackTrace stack={allocation.free_stack} file={file.value} heading="Freed by" />
       )}

@@ -9,13 +9,13 @@ import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
-import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
+import { CALL_CHOICES, GROUP_CHOICES, groupTitle } from '../parts/grouping';
 import { blocksOf, groupsOf, type Group } from '../parts/holders';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { query } from '../search/found';
 import { NONE, type By, type Holders } from '../source/source';
-import { groupBy, tellsCategories } from '../state/grouping';
+import { callsOf, groupBy, isInverted, tellsCategories } from '../state/grouping';
 import { against, moment, shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
 import { search as searchText } from '../state/search';
@@ -28,21 +28,21 @@ export function MomentView() {
 }
 
 /** What is live, with what it was asked by. */
-function useLive({ file, device, scope, names, recording }: Current, allFrames: boolean) {
+function useLive({ file, device, scope, names, recording }: Current) {
   const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
+  const [calls, inverted] = [callsOf.value, isInverted.value];
   // The last three are what the numbers of a query are made of.
-  const key = [at, before, by, allFrames, names !== null, recording.purposes !== null, searchText.value].join(' ');
+  const key = [at, before, by, calls, inverted, names !== null, recording.purposes !== null, searchText.value].join(' ');
   return useAnswer(scope, key, async (unwanted) => {
-    const live = await source.live(file, device, { moment: at, by, all_frames: allFrames, before, search }, unwanted);
+    const live = await source.live(file, device, { moment: at, by, calls, inverted, before, search }, unwanted);
     return { ...live, groups: groupsOf(live.holders), by, searched: search !== null };
   });
 }
 
 function Moment(shown: Current) {
   const { names } = shown;
-  const [allFrames, setAllFrames] = useState(false);
   const [chosen, setChosen] = useState<string | null>(null);
-  const live = useLive(shown, allFrames);
+  const live = useLive(shown);
   const calls = live.value?.calls;
   const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
@@ -59,7 +59,7 @@ function Moment(shown: Current) {
       {...(before ? { 'data-against': before.moment } : {})}
       aria-busy={live.pending}
     >
-      <Head shown={shown} held={holders} categories={categories} allFrames={allFrames} setAllFrames={setAllFrames} />
+      <Head shown={shown} held={holders} categories={categories} />
       {groups.length === 0 ? (
         <Empty title="Nothing is allocated at this moment.">
           <p>Choose another in the timeline.</p>
@@ -69,7 +69,7 @@ function Moment(shown: Current) {
           <FlameGraph
             key={shown.scope}
             name={`flame-${now.moment}`}
-            label="Call tree"
+            label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
             root={root}
             compared={before !== null}
             searched={searched}
@@ -92,11 +92,9 @@ interface HeadProps {
   shown: Current;
   held: Holders;
   categories: number[] | null;
-  allFrames: boolean;
-  setAllFrames: (all: boolean) => void;
 }
 
-function Head({ shown: { recording }, held: { now, before }, categories, allFrames, setAllFrames }: HeadProps) {
+function Head({ shown: { recording }, held: { now, before }, categories }: HeadProps) {
   const total = now.counters.allocated;
   const peak = recording.peaks.allocated.moment;
   return (
@@ -121,7 +119,8 @@ function Head({ shown: { recording }, held: { now, before }, categories, allFram
       {tellsCategories(recording) && categories && <CategoryBar held={categories} />}
       <div class="toolbar">
         <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
-        <Check label="All frames" checked={allFrames} set={setAllFrames} />
+        <Segmented label="Calls" choices={CALL_CHOICES} value={callsOf.value} choose={(of) => (callsOf.value = of)} />
+        <Check label="Inverted" checked={isInverted.value} set={(inverted) => (isInverted.value = inverted)} />
         <span class="spring" />
         <CompareWith moment={now.moment} events={recording.events} peak={peak} />
       </div>

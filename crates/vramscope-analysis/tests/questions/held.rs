@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Both, By, Calls, ComparedNode, Frames, History, Holder, HoldersOf, Moment, NodeKind, Side,
+    Both, By, Calls, CallsOf, ComparedNode, Frames, History, Holder, HoldersOf, Moment, NodeKind, Side,
     changed_holders, compared_call_tree, holders_at, holders_of_both,
 };
 use vramscope_trace::Trace;
@@ -117,18 +117,30 @@ fn told(asked: &Asked, nodes: &[ComparedNode]) -> Vec<(usize, u32, u64, u64, u64
 fn a_tree_of_two_moments_keeps_what_is_gone_and_weighs_the_larger_of_both() {
     let asked = two_moments();
     let Both { a, b } = Both { a: asked.holders(2, By::Stack), b: asked.holders(6, By::Stack) };
-    let tree = |calls, found: &[Holder]| {
+    let tree = |of, found: &[Holder]| {
+        let calls = Calls { of, inverted: false };
         compared_call_tree(&asked.trace, &asked.frames, calls, Both { a: &a, b: &b }, found)
     };
     let forward: Vec<Holder> = b.iter().filter(|h| h.count == 2).cloned().collect();
-    let nodes = tree(Calls::Own, &forward);
+    let nodes = tree(CallsOf::Own, &forward);
     let rows = [(0, 1, 160, 110, 210), (1, 42, 60, 100, 100), (1, 50, 100, 0, 100), (0, 7, 5, 0, 5)];
     assert_eq!(told(&asked, &nodes), rows);
     assert_eq!(nodes.iter().map(|node| node.found >> 10).collect::<Vec<_>>(), [100, 100, 0, 0]);
-    assert_eq!(tree(Calls::All, &forward), nodes);
-    assert!(
-        compared_call_tree(&asked.trace, &asked.frames, Calls::All, Both { a: &[], b: &[] }, &[]).is_empty()
-    );
+    assert_eq!(tree(CallsOf::All, &forward), nodes);
+    let inverted = Calls { of: CallsOf::Own, inverted: true };
+    let of = |at, found: &[Holder]| compared_call_tree(&asked.trace, &asked.frames, inverted, at, found);
+    let nodes = of(Both { a: &a, b: &b }, &forward);
+    // Lines that allocate come first, and beneath each the line that called it.
+    let rows = [
+        (0, 42, 60, 100, 100),
+        (1, 1, 60, 100, 100),
+        (0, 50, 100, 0, 100),
+        (1, 1, 100, 0, 100),
+        (0, 1, 0, 10, 10),
+        (0, 7, 5, 0, 5),
+    ];
+    assert_eq!(told(&asked, &nodes), rows);
+    assert!(of(Both { a: &[], b: &[] }, &[]).is_empty());
 }
 
 #[test]
@@ -136,7 +148,8 @@ fn a_stack_of_any_depth_makes_a_tree_that_is_bounded() {
     let deep: Vec<(&str, u32)> = (0..200_000).map(|line| ("recurse", line)).collect();
     let asked = Asked::of(vec![by(1, 1 << 20, &deep), by(2, 512, &[])]);
     let holders = asked.holders(1, By::Stack);
-    for calls in [Calls::Own, Calls::All] {
+    for of in [CallsOf::Own, CallsOf::Python, CallsOf::All] {
+        let calls = Calls { of, inverted: false };
         let at = Both { a: &[][..], b: &holders };
         let nodes = compared_call_tree(&asked.trace, &asked.frames, calls, at, &holders);
         assert_eq!(nodes.len(), 1001);

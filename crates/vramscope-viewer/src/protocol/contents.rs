@@ -68,7 +68,7 @@ pub(crate) struct Events {
 /// Everything about one allocation.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Allocation {
+pub(crate) struct Allocation<'r> {
     pub(crate) id: usize,
     pub(crate) address: u64,
     /// Which of the allocations at this address it is, from 0.
@@ -87,6 +87,8 @@ pub(crate) struct Allocation {
     pub(crate) to_us: Option<i64>,
     pub(crate) stack: Option<usize>,
     pub(crate) free_stack: Option<usize>,
+    /// The forward pass behind it, where anomaly mode saw one: lines of text, outermost call first.
+    pub(crate) forward: Vec<&'r str>,
     pub(crate) tags: u32,
     /// A position in the device's `purposes`.
     pub(crate) purpose: u8,

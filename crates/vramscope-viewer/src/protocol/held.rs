@@ -40,14 +40,36 @@ impl From<By> for vramscope_analysis::By {
     }
 }
 
+/// Which frames of a stack make nodes of the tree of calls: those of the user's code, of Python, or all.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallsOf {
+    Own,
+    Python,
+    All,
+}
+
+impl From<CallsOf> for vramscope_analysis::CallsOf {
+    fn from(of: CallsOf) -> Self {
+        match of {
+            CallsOf::Own => Self::Own,
+            CallsOf::Python => Self::Python,
+            CallsOf::All => Self::All,
+        }
+    }
+}
+
 /// What is live at a moment.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LiveQuery {
     pub(crate) moment: usize,
     pub(crate) by: By,
-    /// Whether all frames make nodes of the tree of calls, or the user's alone.
-    pub(crate) all_frames: bool,
+    /// Which frames make nodes of the tree of calls.
+    pub(crate) calls: CallsOf,
+    /// Whether the innermost calls are outermost in the tree.
+    pub(crate) inverted: bool,
     /// An earlier moment to compare with.
     pub(crate) before: Option<usize>,
     /// What is marked in the answer.

@@ -21,7 +21,7 @@ pub(crate) use contents::{
 };
 pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
 #[cfg(test)]
-pub(crate) use held::By;
+pub(crate) use held::{By, CallsOf};
 pub(crate) use held::{Calls, HeldAt, Holders, Live};
 pub(crate) use held::{HoldersOfBothQuery, LiveQuery};
 pub(crate) use recording::{

@@ -186,4 +186,10 @@ pub(crate) struct Names<'r> {
     pub(crate) frames: U32s,
     /// For each stack the frame that names it: as a rule the user's innermost.
     pub(crate) own: U32s,
+    /// The frames of generated code of which the recording says what they stand for, in order.
+    pub(crate) generated: U32s,
+    /// For each of them the node of the graph, in `texts`; `NONE` where it is not named.
+    pub(crate) node: U32s,
+    /// The lines of the program that it came from, likewise.
+    pub(crate) original: U32s,
 }

@@ -256,6 +256,12 @@ export type Names = {
   frames: U32s;
   /** For each stack the frame that names it: as a rule the user's innermost. */
   own: U32s;
+  /** The frames of generated code of which the recording says what they stand for, in order. */
+  generated: U32s;
+  /** For each of them the node of the graph, in `texts`; `NONE` where it is not named. */
+  node: U32s;
+  /** The lines of the program that it came from, likewise. */
+  original: U32s;
 };
 
 /**
@@ -418,13 +424,20 @@ export type Band = {
 export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool";
 
 /**
+ * Which frames of a stack make nodes of the tree of calls: those of the user's code, of Python, or all.
+ */
+export type CallsOf = "own" | "python" | "all";
+
+/**
  * What is live at a moment.
  */
 export type LiveQuery = {
   moment: number;
   by: By;
-  /** Whether all frames make nodes of the tree of calls, or the user's alone. */
-  all_frames: boolean;
+  /** Which frames make nodes of the tree of calls. */
+  calls: CallsOf;
+  /** Whether the innermost calls are outermost in the tree. */
+  inverted: boolean;
   /** An earlier moment to compare with. */
   before: number | null;
   /** What is marked in the answer. */
@@ -590,6 +603,8 @@ export type Allocation = {
   to_us: number | null;
   stack: number | null;
   free_stack: number | null;
+  /** The forward pass behind it, where anomaly mode saw one: lines of text, outermost call first. */
+  forward: Array<string>;
   tags: number;
   /** A position in the device's `purposes`. */
   purpose: number;

@@ -117,3 +117,23 @@ test('a legend entry searches for its group', async ({ open }) => {
   await page.locator(`[data-matches="${made.filter((m) => m.stream === 2).length}"]`).waitFor();
   await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
 });
+
+test('what was chosen in the legend after typing counts, however busy the page is', async ({ open }) => {
+  const { file, made } = known(30);
+  const page = await open(`${await serving(file)}#view=timeline&color=stream`);
+  const entry = page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 0x2' });
+  await entry.waitFor();
+  await page.getByRole('searchbox').focus();
+  await entry.evaluate(async (button: HTMLElement) => {
+    const box = document.querySelector<HTMLInputElement>('input[type=search]')!;
+    box.value = 'layer1';
+    box.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    for (let frames = 0; frames < 3; frames += 1) await new Promise(requestAnimationFrame);
+    // So long that the time in which typing rests is over when the page can go on.
+    for (const begun = performance.now(); performance.now() - begun < 300; );
+    button.click();
+  });
+  await page.locator(`[data-matches="${made.filter((m) => m.stream === 2).length}"]`).waitFor();
+  await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
+  expect(await page.getByRole('searchbox').inputValue()).toBe('stream:2');
+});

@@ -1,4 +1,5 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import type { TargetedKeyboardEvent } from 'preact';
+import { useRef, useState } from 'preact/hooks';
 import { stepToMatch, found, parsed, matchPosition, query } from '../search/found';
 import { search } from '../state/search';
 import { bytes, count } from '../text/units';
@@ -19,26 +20,31 @@ const FORMS: [string, string][] = [
 const REST_MS = 120;
 
 export function SearchBox() {
-  const [text, setText] = useState(search.value);
+  /** What was typed and is not searched for yet, and the query that stood there: where another took its place, that one counts. */
+  const [typed, setTyped] = useState<{ text: string; over: string } | null>(null);
+  const text = typed?.over === search.value ? typed.text : search.value;
   const [focused, setFocused] = useState(false);
-  /** The query that the box itself has set last. A change by others, such as the legend, is put into the box. */
-  const said = useRef(search.value);
-  const say = () => (said.current = search.value = text);
-  useEffect(() => {
-    if (search.value !== said.current) setText((said.current = search.value));
-  }, [search.value]);
-  useEffect(() => {
-    const timer = setTimeout(say, REST_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const rest = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const say = (now: string, over: string) => {
+    clearTimeout(rest.current);
+    if (search.value === over) search.value = now;
+    setTyped(null);
+  };
+  const type = (now: string) => {
+    const over = search.value;
+    clearTimeout(rest.current);
+    rest.current = setTimeout(() => say(now, over), REST_MS);
+    setTyped({ text: now, over });
+  };
 
-  const keys = (e: KeyboardEvent) => {
+  const keys = (e: TargetedKeyboardEvent<HTMLInputElement>) => {
+    const box = e.currentTarget;
     if (e.key === 'Enter') {
-      say();
+      say(box.value, search.value);
       stepToMatch(e.shiftKey ? -1 : 1);
     } else if (e.key === 'Escape') {
-      if (text) setText('');
-      else (e.currentTarget as HTMLElement).blur();
+      if (box.value) type('');
+      else box.blur();
     } else return;
     e.preventDefault();
   };
@@ -57,7 +63,7 @@ export function SearchBox() {
         autocomplete="off"
         spellcheck={false}
         aria-describedby="search-result"
-        onInput={(e) => setText(e.currentTarget.value)}
+        onInput={(e) => type(e.currentTarget.value)}
         onKeyDown={keys}
         onFocus={() => setFocused(true)}
         onBlur={() => setFocused(false)}

@@ -33,6 +33,14 @@ export function placeOf(picture: Picture, moment: number): number | null {
   return from + ((x + 0.5) / width) * (to - from);
 }
 
+/** Where on the axis what happened between two moments begins and ends; an end that the picture does not show is infinite. */
+export function spanOnAxis(picture: Picture, [from, to]: readonly [number, number]): [number, number] {
+  // What event `n` did is seen from moment `n + 1` on.
+  if (picture.window.axis === 'events') return [from + 1, to + 1];
+  const place = (at: number) => placeOf(picture, at) ?? (at < momentAt(picture, 0) ? -Infinity : Infinity);
+  return [place(from + 1), place(to)];
+}
+
 /** The rows of an item in each pixel column `x`: from the value at `2x` up to the one at `2x + 1`; equal where it is not there. */
 export function rowsOf(picture: Picture, item: number): Uint16Array {
   const { column, start, end } = picture;

@@ -5,6 +5,7 @@ import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
+import { beginSpan, endSpan, span } from '../state/span';
 import { nextStep } from '../state/steps';
 
 export const helpShown = signal(false);
@@ -46,8 +47,14 @@ export const BINDINGS: Binding[] = [
   {
     keys: ['[', ']'],
     shown: '[ ]',
-    does: 'The mark before, the next: out of memory, snapshot',
-    act: (e) => jumpToMark(e.key === '[' ? -1 : 1),
+    does: 'The chosen span begins, or ends, at the moment',
+    act: (e) => (e.key === '[' ? beginSpan() : endSpan()),
+  },
+  {
+    keys: ['m', 'M'],
+    shown: 'm',
+    does: 'The next mark: out of memory, snapshot; with Shift the one before',
+    act: (e) => jumpToMark(e.key === 'M' ? -1 : 1),
   },
   {
     keys: ['s', 'S'],
@@ -68,12 +75,13 @@ export const BINDINGS: Binding[] = [
     act: () => focus(SEARCH_ID),
   },
   { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: () => focus('timeline') },
-  { keys: ['Escape'], shown: 'Esc', does: 'Clear the selection, then the search', act: clear },
+  { keys: ['Escape'], shown: 'Esc', does: 'Clear the selection, the span, then the search', act: clear },
   { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
 ];
 
 function clear(): void {
   if (selected.value !== null) selected.value = null;
+  else if (span.value !== null) span.value = null;
   else search.value = '';
 }
 
@@ -81,6 +89,7 @@ function clear(): void {
 export const GESTURES: [string, string][] = [
   ['Click', 'Choose the moment and the allocation'],
   ['Drag', 'Move along'],
+  ['Shift drag', 'Choose a span, to see what it allocated and freed; so does dragging along the axis'],
   ['Wheel', 'Zoom at the pointer; sideways moves along'],
   ['Shift wheel', 'Zoom bytes, as does dragging the axis of bytes'],
   ['Alt drag', 'Show only a part; so does dragging in the small picture'],

@@ -9,6 +9,7 @@ import { against, moment } from './moment';
 import { device, file } from './place';
 import { current, names, recordings, source } from './recordings';
 import { selected } from './selection';
+import { chooseSpan, span } from './span';
 import { trouble } from './trouble';
 import { axis, hasAxis, range, whole } from './window';
 
@@ -63,6 +64,7 @@ export function clampToRecordings(): void {
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
+  if (span.value) chooseSpan(span.value);
   if (!hasAxis()) {
     // The range was in microseconds, and would mean events now.
     axis.value = 'events';

@@ -9,17 +9,22 @@ import type { Steps } from '../source/source';
 import { moment, shownMoment } from './moment';
 import { least, showSelected } from './moves';
 import { current } from './recordings';
+import { chooseSpan } from './span';
 import { axis, range } from './window';
 
 /** The steps of the shown device; null where the program does not repeat itself, and until they are known. */
 export const steps = computed(() => current.value?.steps ?? null);
 
-/** Shows one step alone, and chooses the moment of its peak. */
+/** The moments at which a step begins and ends. `from` and `to` are the first after its first event, and after that of the next. */
+export const stepSpan = (all: Steps, step: number): Range => [numberAt(all.from, step) - 1, numberAt(all.to, step) - 1];
+
+/** Shows one step alone, and chooses it as the span and the moment of its peak. */
 export function showStep(step: number): void {
   const all = steps.value;
   if (!all) return;
   batch(() => {
     moment.value = entryAt(all.peak_moment, step);
+    chooseSpan(stepSpan(all, step));
     showSelected(spanEnds(all, step, axis.value));
   });
 }

@@ -28,6 +28,8 @@ export interface Scene {
   marks: readonly Mark[];
   /** Where the chosen moment is on the axis, and its label; null where the picture does not show it. */
   moment: { at: number; label: string } | null;
+  /** The ends of the chosen span on the axis; null where none is chosen. */
+  span: readonly [number, number] | null;
   /** Where the moment is on the axis that the chosen one is compared with. */
   against: number | null;
   /** Rows of the selected item in the picture's pixel columns; null where none is selected, or the picture does not have it. */
@@ -51,6 +53,7 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawAxes(pen, scene);
   drawRegions(pen, scene);
   drawBefore(pen, scene);
+  drawSpan(pen, scene);
   drawLifetime(pen, scene);
   drawOutline(pen, scene);
   drawMarks(pen, scene);
@@ -137,6 +140,22 @@ function drawBefore(pen: Pen, { geometry: g, inks, before }: Scene): void {
   if (width > g.plotWidth - 16) return;
   pen.fill(g.left + 8, y - 8, width, 16, clear(inks.ground, 0.9));
   pen.text(g.left + 14, y, before.label, { color: inks.text, size: SMALL });
+}
+
+/** Shades what lies beside the chosen span, and draws its edges and a bar on the axis below it. */
+function drawSpan(pen: Pen, { geometry: g, viewport, inks, span }: Scene): void {
+  if (!span) return;
+  const place = (at: number) => Math.min(Math.max(xOf(viewport, at), 0), g.plotWidth);
+  const [left, right] = [place(span[0]), place(span[1])];
+  const shade = clear(inks.ground, 0.6);
+  if (left > 0) pen.fill(g.left, g.top, left, g.plotHeight, shade);
+  if (right < g.plotWidth) pen.fill(g.left + right, g.top, g.plotWidth - right, g.plotHeight, shade);
+  for (const at of span) {
+    if (at < viewport.from || at > viewport.to) continue;
+    pen.fill(g.left + place(at) - 0.5, g.top, 1, g.plotHeight + 6, inks.accent);
+  }
+  if (span[1] >= viewport.from && span[0] <= viewport.to)
+    pen.fill(g.left + left, g.top + g.plotHeight + 3, Math.max(right - left, 2), 3, inks.accent);
 }
 
 function drawLifetime(pen: Pen, { geometry: g, viewport, inks, lifetime }: Scene): void {

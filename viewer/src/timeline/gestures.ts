@@ -5,22 +5,24 @@ import { itemAt, momentAt } from '../draw/hit';
 import { shownPicture } from '../draw/shown';
 import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
-import { atOf, bytesOf, type Viewport } from '../numbers/scale';
+import { atOf, bytesOf, type Range, type Viewport } from '../numbers/scale';
 import { spanAt, spanEnds } from '../numbers/spans';
 import { NONE, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
 import { selected } from '../state/selection';
+import { chooseSpan } from '../state/span';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
 import { regions } from './model';
 
-/** What lies under the pointer: a place of the plot, a region, a step, the axis of bytes, or nothing. */
+/** What lies under the pointer: a place of the plot, a region, a step, the axis of bytes, the other axis, or nothing. */
 export type PointerTarget =
   | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
   | { kind: 'region'; region: number }
   | { kind: 'step'; step: number }
   | { kind: 'bytes' }
+  | { kind: 'axis' }
   | null;
 
 export interface Hover {
@@ -44,7 +46,7 @@ export interface Surface {
 /** A press that moves fewer CSS pixels than this is a click. */
 const CLICK_DISTANCE = 4;
 /** How the pointer looks on each kind of target. */
-const CURSORS = { plot: '', region: 'pointer', step: 'pointer', bytes: 'ns-resize' } as const;
+const CURSORS = { plot: '', region: 'pointer', step: 'pointer', bytes: 'ns-resize', axis: 'col-resize' } as const;
 /** CSS pixels that stand for a line, for mice that scroll by lines. */
 const LINE_HEIGHT = 16;
 
@@ -67,7 +69,8 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
     const region = row && spanAt(row, viewport, at);
     return region === null ? null : { kind: 'region', region };
   }
-  if (down < 0 || down >= g.plotHeight) return null;
+  if (down >= g.plotHeight) return { kind: 'axis' };
+  if (down < 0) return null;
   const bytes = bytesOf(viewport, down);
   // The picture may be older than the viewport: its own window says which column and row this is.
   const { window, low, high } = picture;
@@ -82,7 +85,7 @@ export function listen(surface: Surface): () => void {
   const { canvas } = surface;
   const listeners = new AbortController();
   const { signal } = listeners;
-  let drag: { kind: 'pan' | 'choose' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
+  let drag: { kind: 'pan' | 'choose' | 'span' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
 
   // Measured before a gesture, for measuring during one would make the browser lay the page out at each step.
   let box = canvas.getBoundingClientRect();
@@ -102,7 +105,7 @@ export function listen(surface: Surface): () => void {
       measure();
       const [x, y] = place(e);
       const target = targetAt(surface, x, y);
-      const kind = e.altKey ? 'choose' : target?.kind === 'bytes' ? 'bytes' : 'pan';
+      const kind = dragOf(e, target);
       drag = { kind, startX: x, x, y, moved: 0 };
       canvas.setPointerCapture(e.pointerId);
     },
@@ -126,7 +129,7 @@ export function listen(surface: Surface): () => void {
       drag.y = y;
       if (drag.moved < CLICK_DISTANCE) return;
       surface.hovered(null);
-      if (drag.kind === 'choose') surface.choosing(ends(drag.startX, x));
+      if (drag.kind === 'choose' || drag.kind === 'span') surface.choosing(ends(drag.startX, x));
       if (drag.kind === 'bytes') zoomBytes([viewport.low, viewport.high], Math.exp(-dy * 0.01), viewport.low);
       if (drag.kind === 'pan') {
         canvas.style.cursor = 'grabbing';
@@ -146,10 +149,12 @@ export function listen(surface: Surface): () => void {
       surface.choosing(null);
       const viewport = surface.viewport();
       dragged = done !== null && done.moved >= CLICK_DISTANCE;
-      if (!viewport || !dragged || done?.kind !== 'choose') return;
+      if (!viewport || !dragged || (done?.kind !== 'choose' && done?.kind !== 'span')) return;
       const g = surface.geometry();
       const [left, right] = ends(done.startX, place(e)[0]);
-      showSelected([atOf(viewport, left - g.left), atOf(viewport, right - g.left)]);
+      const chosen: Range = [atOf(viewport, left - g.left), atOf(viewport, right - g.left)];
+      if (done.kind === 'choose') showSelected(chosen);
+      else chooseSpan(momentsOf(chosen));
     },
     { signal },
   );
@@ -223,8 +228,28 @@ export function listen(surface: Surface): () => void {
   };
 }
 
+/** What a drag that begins so does. */
+function dragOf(e: PointerEvent, target: PointerTarget): 'pan' | 'choose' | 'span' | 'bytes' {
+  if (e.altKey) return 'choose';
+  if (target?.kind === 'bytes') return 'bytes';
+  return e.shiftKey || target?.kind === 'axis' ? 'span' : 'pan';
+}
+
+/** The moments before and after what happened in a part of the axis. Along time they are exact to a pixel. */
+function momentsOf([from, to]: Range): Range {
+  // What event `n` did is seen from `n + 1` on.
+  if (axis.value === 'events') return [from - 1, to - 1];
+  const picture = shownPicture.value?.picture;
+  if (!picture) return [0, 0];
+  const { window } = picture;
+  const column = (at: number) =>
+    Math.min(Math.max(Math.floor(((at - window.from) / (window.to - window.from)) * window.width), 0), window.width - 1);
+  return [momentAt(picture, column(from)), momentAt(picture, column(to))];
+}
+
 function click(target: PointerTarget): void {
   if (target?.kind === 'region' && regions.value) {
+    chooseSpan([numberAt(regions.value.from, target.region), numberAt(regions.value.to, target.region)]);
     showSelected(spanEnds(regions.value, target.region, axis.value));
   } else if (target?.kind === 'step') {
     showStep(target.step);

@@ -1,13 +1,14 @@
 // Puts together from the state what the chart shows.
 
 import type { Geometry } from '../draw/geometry';
-import { placeOf, rowsBeforeRecording, rowsOf } from '../draw/hit';
+import { placeOf, rowsBeforeRecording, rowsOf, spanOnAxis } from '../draw/hit';
 import type { Viewport } from '../numbers/scale';
 import type { Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { against, shownMoment } from '../state/moment';
 import { current } from '../state/recordings';
 import { selected } from '../state/selection';
+import { span } from '../state/span';
 import { steps } from '../state/steps';
 import { axis } from '../state/window';
 import { dark, inks } from '../style/theme';
@@ -58,6 +59,7 @@ export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture
     steps: steps.value,
     marks: current.value?.marks ?? [],
     moment: at === null ? null : { at, label: momentLabel(shownMoment.value) },
+    span: span.value && spanOnAxis(picture, span.value),
     against: against.value === null ? null : placeOf(picture, against.value),
     outlined: rows && { picture, rows },
     lifetime: lifetime(),

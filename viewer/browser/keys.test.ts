@@ -41,7 +41,7 @@ test('plus, minus, arrows and 0 zoom and move the timeline', async ({ open }) =>
   await expect.poll(async () => (await state(page))['range']).toBeUndefined();
 });
 
-test('arrows and comma step through moments, brackets jump to marks', async ({ open }) => {
+test('arrows and comma step through moments, m jumps to marks', async ({ open }) => {
   const [oom] = report(OOM).devices[0].ooms;
   const page = await open(`${await serving(OOM)}#view=timeline&moment=100`);
   await page.keyboard.press('ArrowDown');
@@ -50,10 +50,10 @@ test('arrows and comma step through moments, brackets jump to marks', async ({ o
   await expect.poll(async () => (await state(page))['moment']).toBe('201');
   await page.keyboard.press(',');
   await expect.poll(async () => (await state(page))['moment']).toBe('200');
-  await page.keyboard.press(']');
+  await page.keyboard.press('m');
   await expect.poll(async () => (await state(page))['moment']).toBe(String(oom.event + 1));
   await page.keyboard.press('ArrowDown');
-  await page.keyboard.press('[');
+  await page.keyboard.press('Shift+M');
   await expect.poll(async () => (await state(page))['moment']).toBe(String(oom.event + 1));
 });
 

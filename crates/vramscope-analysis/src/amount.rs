@@ -18,6 +18,22 @@ impl Amount {
         self.count += other.count;
     }
 
+    #[must_use]
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
+    /// Without a part of it.
+    #[must_use]
+    pub(crate) fn minus(self, part: Self) -> Self {
+        Self {
+            bytes: self.bytes - part.bytes,
+            requested: self.requested - part.requested,
+            count: self.count - part.count,
+        }
+    }
+
     /// Bytes that each asked for, on average.
     pub(crate) fn each(&self) -> Option<f64> {
         (self.count > 0).then(|| self.requested as f64 / self.count as f64)

@@ -120,6 +120,10 @@ pub trait Known {
     fn layer(&self, allocation: usize) -> Option<Arc<str>>;
     /// The step in which it was made.
     fn step(&self, allocation: usize) -> Option<usize>;
+    /// A number that it shares only with allocations of the same pool and the same module; `None` where there is none.
+    fn alike(&self, _allocation: usize) -> Option<u32> {
+        None
+    }
 }
 
 /// Some allocations in groups, largest first, each with the stack that holds most of it. They are told by their numbers in
@@ -210,30 +214,51 @@ pub(crate) fn by_step<'h>(steps: &Steps, allocations: impl Iterator<Item = &'h A
 /// Groups what is grouped by stack. A path may be long, and many lines share it: until the end a module is one of its
 /// frames, and the path of each file is made once.
 fn by_module(history: &History, frames: &Frames, stacks: Vec<Holder>) -> Vec<Holder> {
-    let mut of_file: HashMap<(StringId, bool), FrameId> = HashMap::new();
-    let mut of_module: HashMap<String, FrameId> = HashMap::new();
-    let parts = stacks.into_iter().map(|h| {
-        let key = match code_key(history, frames, h.stack, By::Module) {
-            HolderKey::Line(id) => {
+    let mut keys = Keys::of(history, frames, By::Module);
+    let parts = stacks.into_iter().map(|h| Holder { key: keys.key(h.stack), ..h });
+    let mut groups = gather(parts);
+    groups.iter_mut().for_each(|group| keys.finish(&mut group.key));
+    sort(&mut groups);
+    groups
+}
+
+/// What allocations share by stack, line, function, file or module: found out from their stacks.
+pub(crate) struct Keys<'h> {
+    history: &'h History,
+    frames: &'h Frames,
+    by: By,
+    of_file: HashMap<(StringId, bool), FrameId>,
+    of_module: HashMap<String, FrameId>,
+}
+
+impl<'h> Keys<'h> {
+    pub(crate) fn of(history: &'h History, frames: &'h Frames, by: By) -> Self {
+        Self { history, frames, by, of_file: HashMap::new(), of_module: HashMap::new() }
+    }
+
+    /// What allocations with this stack share. Until [`finish`](Self::finish) a module is one of its frames.
+    pub(crate) fn key(&mut self, stack: Option<StackId>) -> HolderKey {
+        let Self { history, frames, by, .. } = *self;
+        match code_key(history, frames, stack, by) {
+            HolderKey::Line(id) if by == By::Module => {
                 let file = history.trace().frames.get(id).filename;
                 // A path is shortened by whose code it is.
-                let path = of_file.entry((file, frames.code(id) == Code::User));
+                let path = self.of_file.entry((file, frames.code(id) == Code::User));
+                let of_module = &mut self.of_module;
                 HolderKey::Line(
                     *path.or_insert_with(|| *of_module.entry(module(history, frames, id)).or_insert(id)),
                 )
             }
             key => key,
-        };
-        Holder { key, ..h }
-    });
-    let mut groups = gather(parts);
-    for group in &mut groups {
-        if let HolderKey::Line(id) = group.key {
-            group.key = HolderKey::Module(module(history, frames, id));
         }
     }
-    sort(&mut groups);
-    groups
+
+    /// Gives a key its last form.
+    pub(crate) fn finish(&self, key: &mut HolderKey) {
+        if let (By::Module, &mut HolderKey::Line(id)) = (self.by, &mut *key) {
+            *key = HolderKey::Module(module(self.history, self.frames, id));
+        }
+    }
 }
 
 /// The dotted path of a frame's file.
@@ -286,9 +311,12 @@ impl Holder {
     }
 }
 
-/// What allocations with this stack share by line, function or file.
+/// What allocations with this stack share by stack, line, function or file.
 fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
     let trace = history.trace();
+    if by == By::Stack {
+        return stack.map_or(HolderKey::NoStack, HolderKey::Stack);
+    }
     let Some(id) = stack.and_then(|s| frames.own_frame(trace, s)) else { return HolderKey::NoStack };
     let frame = trace.frames.get(id);
     match by {

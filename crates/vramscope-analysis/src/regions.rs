@@ -128,7 +128,7 @@ impl Region {
     }
 }
 
-fn without_number(name: &str) -> &str {
+pub(crate) fn without_number(name: &str) -> &str {
     match name.rsplit_once('#') {
         Some((stem, n)) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => stem,
         _ => name,

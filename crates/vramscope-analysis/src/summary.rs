@@ -1,10 +1,9 @@
 //! Every question about one device, answered together.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use regex::Regex;
-use vramscope_trace::{BlockState, DeviceTrace, StackId, Trace};
+use vramscope_trace::{BlockState, DeviceTrace, Trace};
 
 use crate::beside::at_once;
 use crate::cancel::Cancel;
@@ -24,6 +23,7 @@ use crate::out_of_memory::OutOfMemory;
 use crate::purposes::{Purposes, Told};
 use crate::regions::Region;
 use crate::replay::BestSetting;
+use crate::stack_filter::StackFilter;
 use crate::steps::Steps;
 use crate::tree::{CallTree, call_tree};
 
@@ -243,43 +243,6 @@ impl EndState {
         }
         end
     }
-}
-
-/// Which stacks a filter takes, decided once for each.
-struct StackFilter {
-    takes: Vec<bool>,
-}
-
-impl StackFilter {
-    fn new(trace: &Trace, filter: &Regex) -> Self {
-        let matches = trace.frames.iter().map(|(_, f)| {
-            let (file, name) = (trace.strings.get(f.filename), trace.strings.get(f.name));
-            filter.is_match(&format!("{}:{} {}", end_of(file), f.line, start_of(name)))
-        });
-        let frames: Vec<bool> = matches.collect();
-        Self { takes: trace.stacks.iter().map(|(_, s)| s.iter().any(|f| frames[f.index()])).collect() }
-    }
-
-    fn takes(&self, stack: Option<StackId>) -> bool {
-        stack.is_some_and(|s| self.takes[s.index()])
-    }
-}
-
-/// The most bytes of a path and of a function's name that a filter looks at: many frames may share a text, and no
-/// known system has a longer path.
-const LONGEST_FILTERED: usize = 4 << 10;
-
-/// Of a path without end the end, behind a sign that it is not all.
-fn end_of(path: &str) -> Cow<'_, str> {
-    match path.len() {
-        0..=LONGEST_FILTERED => path.into(),
-        bytes => format!("…{}", &path[path.ceil_char_boundary(bytes - LONGEST_FILTERED)..]).into(),
-    }
-}
-
-/// Of a name without end the start.
-fn start_of(name: &str) -> &str {
-    &name[..name.floor_char_boundary(LONGEST_FILTERED)]
 }
 
 fn time_span(device: &DeviceTrace) -> Option<(i64, i64)> {

@@ -91,6 +91,12 @@ impl Lifetimes {
         positions.filter(|&p| self.to(p) > moment).collect()
     }
 
+    /// The numbers of what lives at any moment from `first` to `last`.
+    pub(crate) fn between(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
+        let born = self.born_by(first)..self.born_by(last);
+        self.at(first).into_iter().chain(born.map(|p| p as u32)).map(|p| self.id(p))
+    }
+
     /// What lives at one of `moments`, which rise, in order of birth; and some of what was born and died between two of
     /// them.
     pub(crate) fn at_any(&self, moments: &[u32]) -> impl Iterator<Item = u32> {

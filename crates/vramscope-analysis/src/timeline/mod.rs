@@ -23,6 +23,7 @@ use crate::counters::{Counters, Peak, Peaks};
 use crate::history::History;
 use crate::moment::Moment;
 use crate::range_max::RangeMax;
+use crate::stretch::Stretch;
 
 /// A kind of bytes, and what the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,6 +223,18 @@ impl Timeline {
     pub fn active_at(&self, moment: Moment) -> Vec<u32> {
         let active = self.active();
         active.at(moment.index() as u32).into_iter().map(|p| active.id(p)).collect()
+    }
+
+    /// The stretch from one moment to another, in time that grows with what was allocated in it.
+    pub fn stretch(&self, from: Moment, to: Moment) -> Stretch {
+        let [first, last] = [from, to].map(|moment| moment.index().min(self.moments() - 1));
+        let at = self.counters[1].position(first, last.max(first));
+        Stretch {
+            from,
+            to,
+            highest: Peak { bytes: self.value(1, at), moment: Moment::from_index(at) },
+            allocations: self.allocated.between(first as u32, last as u32).collect(),
+        }
     }
 
     /// Numbers of the reserved ranges at `moment`, oldest first.

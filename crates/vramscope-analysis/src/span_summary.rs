@@ -1,0 +1,132 @@
+//! The part of a recording that the user asks about, by the numbers of its events.
+
+use std::sync::Arc;
+
+use regex::Regex;
+use vramscope_trace::{Category, PoolId, Trace};
+
+use crate::cancel::Cancel;
+use crate::counters::Peak;
+use crate::frames::Frames;
+use crate::history::{History, Origin, Quality};
+use crate::holders::{By, Known};
+use crate::moment::Moment;
+use crate::pools::for_each_with_pool;
+use crate::program_parts::{ProgramPart, RunBetween};
+use crate::purposes::Purposes;
+use crate::region_runs::region_runs;
+use crate::spent::{SpentBy, spent_by};
+use crate::stack_filter::StackFilter;
+use crate::steps::Steps;
+use crate::stretch::Stretch;
+use crate::times::event_times;
+
+/// Which events a summary is about, and how it groups and filters what they did.
+#[derive(Debug, Clone)]
+pub struct SpanOptions {
+    /// The first event.
+    pub first: usize,
+    /// The last event.
+    pub last: usize,
+    /// What allocations are grouped by.
+    pub by: By,
+    /// Only stacks with a frame that this matches, as `file:line function`.
+    pub filter: Option<Regex>,
+}
+
+/// What some events in a row did to one device.
+#[derive(Debug, Clone)]
+pub struct SpanSummary {
+    /// The device's number.
+    pub device: i64,
+    /// The part of the program that they are.
+    pub part: ProgramPart,
+    /// The most allocated bytes in it, and the first moment at which it was so much.
+    pub highest: Peak,
+    /// What was allocated and freed, in groups.
+    pub spent: SpentBy,
+    /// How far these numbers can be trusted, and why not further.
+    pub quality: Quality,
+}
+
+impl SpanSummary {
+    /// What the events did to the device at `position` in [`Trace::devices`]; `None` where it does not have them all. `frames` are those
+    /// of `trace`.
+    ///
+    /// # Panics
+    /// Where the trace has no device at `position`.
+    pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &SpanOptions) -> Option<Self> {
+        let history = History::replayed(trace, position);
+        let device = history.device();
+        if options.first > options.last || options.last >= device.events.len() {
+            return None;
+        }
+        let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
+        let stretch = Stretch::of(&history, from, to);
+        let purposes = Purposes::of(&history);
+        let steps = Steps::of(&history, &purposes);
+        let known = Meaning::of(&history, &purposes, &steps);
+        let filter = options.filter.as_ref().map(|filter| StackFilter::new(trace, filter));
+        let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
+        let spent = spent_by(&history, frames, &known, &stretch, options.by, &takes, &Cancel::default())?;
+        Some(Self {
+            device: device.device,
+            part: ProgramPart::of(&runs_between(&history), &steps, from, to),
+            highest: stretch.highest,
+            spent,
+            quality: history.quality,
+        })
+    }
+}
+
+/// The runs of the regions of a device, in order of their ends.
+pub fn runs_between(history: &History) -> Vec<RunBetween> {
+    let runs = region_runs(history.trace(), history.device());
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let times = event_times(history.device()).unwrap_or_default();
+    let between = runs.iter().map(|run| {
+        let (from, to) = run.moments(&times);
+        RunBetween { name: run.name, from: Moment::from_index(from), to: Moment::from_index(to) }
+    });
+    between.collect()
+}
+
+/// What is known of the allocations of a history, as what is live at a moment is grouped by it.
+struct Meaning<'h> {
+    history: &'h History,
+    purposes: &'h Purposes,
+    steps: &'h Steps,
+    pools: Vec<Option<PoolId>>,
+}
+
+impl<'h> Meaning<'h> {
+    fn of(history: &'h History, purposes: &'h Purposes, steps: &'h Steps) -> Self {
+        let mut pools = vec![None; history.allocations.len()];
+        for_each_with_pool(history, |id, around| {
+            let own = history.allocations[id].tags.and_then(|tags| history.trace().tags.get(tags).pool);
+            pools[id] = own.or(around);
+        });
+        Self { history, purposes, steps, pools }
+    }
+}
+
+impl Known for Meaning<'_> {
+    fn pool(&self, allocation: usize) -> Option<PoolId> {
+        self.pools[allocation]
+    }
+
+    fn category(&self, allocation: usize) -> Category {
+        self.purposes.category(&self.history.allocations[allocation])
+    }
+
+    fn layer(&self, allocation: usize) -> Option<Arc<str>> {
+        self.purposes.layer(&self.history.allocations[allocation]).cloned()
+    }
+
+    fn step(&self, allocation: usize) -> Option<usize> {
+        let a = &self.history.allocations[allocation];
+        (a.origin == Origin::Recorded).then(|| self.steps.at(a.from)).flatten()
+    }
+}

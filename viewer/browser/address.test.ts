@@ -26,7 +26,7 @@ test('a page that is loaded again shows the same', async ({ open }) => {
   await page.getByRole('combobox', { name: 'File' }).selectOption('1');
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
-  await page.getByRole('combobox', { name: 'Stack' }).selectOption('requested');
+  await page.getByRole('combobox', { name: 'Bytes' }).selectOption('requested');
   await page.getByRole('combobox', { name: 'Colour' }).selectOption('size');
   await page.getByRole('img', { name: /s: at most .* requested/ }).waitFor();
   const box = await plotBox(page);

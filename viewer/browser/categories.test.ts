@@ -81,7 +81,7 @@ test('the bands are those of the report at the peak, and the pointer tells them'
   const box = (await page.locator('.minimap-bands').boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + 10);
   const tip = page.locator('.part-tooltip');
-  await expect.poll(() => tip.textContent()).toMatch(/^Moment [\d,]+allocated/);
+  await expect.poll(() => tip.textContent()).toMatch(/^After event [\d,]+allocated/);
 });
 
 test('of a long recording it is found out after the first picture', async ({ open }) => {

@@ -66,7 +66,7 @@ describe.each(NAMES)('%s', (name) => {
     const page = await open(await serving(file));
     await show(page, 'timeline');
     for (const kind of ['allocated', 'requested', 'active', 'reserved']) {
-      await page.getByRole('combobox', { name: 'Stack' }).selectOption(kind);
+      await page.getByRole('combobox', { name: 'Bytes' }).selectOption(kind);
       await page.getByRole('img', { name: `at most ${bytes(told[`peak_${kind}_bytes`])} ${kind},` }).waitFor();
     }
   });

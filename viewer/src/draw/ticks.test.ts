@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { byteTicks, countTicks, timeTicks } from './ticks';
+import { byteTicks, eventTicks, timeTicks } from './ticks';
 
 const labels = (ticks: { label: string }[]) => ticks.map((t) => t.label);
 const G = 2 ** 30;
@@ -18,8 +18,8 @@ describe('bytes', () => {
 
 describe('counts', () => {
   test('decimal', () =>
-    expect(labels(countTicks(0, 699_174, 7))).toEqual(['0', '100,000', '200,000', '300,000', '400,000', '500,000', '600,000']));
-  test('never below one', () => expect(labels(countTicks(10.2, 13.8, 50))).toEqual(['11', '12', '13']));
+    expect(labels(eventTicks(0, 699_174, 7))).toEqual(['0', '100,000', '200,000', '300,000', '400,000', '500,000', '600,000']));
+  test('never below one', () => expect(labels(eventTicks(10.2, 13.8, 50))).toEqual(['10', '11', '12']));
 });
 
 describe('times', () => {

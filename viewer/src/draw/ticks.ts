@@ -38,9 +38,12 @@ export function byteLabel(at: number, step: number): string {
   return `${count(at / 1024 ** unitOf(step))} ${UNITS[unitOf(step)]}`;
 }
 
-export function countTicks(from: number, to: number, most: number): Tick[] {
+/** Ticks of an axis of moments, at most about `most`: event n stands where moment n + 1, which lies after it, begins. */
+export function eventTicks(from: number, to: number, most: number): Tick[] {
   if (!(to > from)) return [];
-  return along(from, to, Math.max(decimalStep((to - from) / Math.max(most, 1)), 1), count);
+  const step = Math.max(decimalStep((to - from) / Math.max(most, 1)), 1);
+  const events = along(Math.max(from - 1, 0), to - 1, step, count);
+  return events.map(({ at, label }) => ({ at: at + 1, label }));
 }
 
 const SECOND = 1e6;

@@ -1,4 +1,4 @@
-import type { Device, Names } from '../source/source';
+import { NONE, type Device, type Names } from '../source/source';
 import { device, file } from '../state/place';
 import { current, names } from '../state/recordings';
 import { count } from '../text/units';
@@ -31,6 +31,18 @@ export function momentName(moment: number, recording: Device): string {
   if (recording.events === 0) return 'the snapshot';
   if (moment === 0) return 'the start';
   return moment === recording.events ? 'the end' : `event ${count(moment - 1)}`;
+}
+
+/** The events that lead from one moment to another, in words: `12 to 45`. A moment lies after its event. */
+export function eventsText(from: number, to: number): string {
+  if (to <= from) return 'none';
+  return to - from === 1 ? count(from) : `${count(from)} to ${count(to - 1)}`;
+}
+
+/** How long something is there, from its first moment on: `event 12 to 45`; `to` is null, or NONE, where nothing ends it. */
+export function lifeText(from: number, to: number | null): string {
+  const start = from === 0 ? 'before recording' : `event ${count(from - 1)}`;
+  return to === null || to === NONE ? `${start} to the end` : `${start} to ${count(to - 1)}`;
 }
 
 /** `at the start`, `after event 12,344`, `at the end`. */

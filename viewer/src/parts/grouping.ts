@@ -2,9 +2,10 @@
 
 import type { By, CallsOf } from '../source/source';
 import { CALLS, GROUPS } from '../state/grouping';
+import { capital } from '../text/units';
 import type { Choice } from './controls';
 
-export const groupTitle = (by: By) => by.charAt(0).toUpperCase() + by.slice(1);
+export const groupTitle: (by: By) => string = capital;
 
 export const GROUP_CHOICES: Choice<By>[] = GROUPS.map((by) => ({ value: by, label: groupTitle(by) }));
 

@@ -3,6 +3,7 @@
 import { entryAt, numberAt } from '../numbers/at';
 import type { Steps } from '../source/source';
 import { bytes, count, duration, signedBytes, stepNumber } from '../text/units';
+import { eventsText } from './current';
 import { Facts } from './tooltip';
 
 export function StepFacts({ steps, step }: { steps: Steps; step: number }) {
@@ -11,8 +12,8 @@ export function StepFacts({ steps, step }: { steps: Steps; step: number }) {
     ['peak', bytes(entryAt(steps.peak, step))],
     ['allocated', `${bytes(entryAt(steps.allocated, step))} in ${count(entryAt(steps.allocations, step))} blocks`],
     ['kept', signedBytes(entryAt(steps.kept, step))],
-    // A moment lies after its event.
-    ['events', `${count(from - 1)} to ${count(to - 2)}`],
+    // The moments of a step begin with that after its first event.
+    ['events', eventsText(from - 1, to - 1)],
   ];
   if (steps.from_us.length > 0) facts.push(['took', duration(numberAt(steps.to_us, step) - numberAt(steps.from_us, step))]);
   return (

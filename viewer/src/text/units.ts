@@ -39,6 +39,9 @@ export function share(part: number, whole: number): string {
   return whole === 0 ? '-' : `${((part * 100) / whole).toFixed(1)}%`;
 }
 
+/** `Layer`: a text that begins a line. */
+export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** `GPU 0`; the host's memory is recorded as device -1. */
 export const deviceName = (device: number) => (device < 0 ? 'Host' : `GPU ${device}`);
 

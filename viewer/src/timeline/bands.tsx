@@ -1,5 +1,6 @@
 // What memory is for over the whole recording: allocated bytes by category, above the small picture.
 
+import { momentText } from '../parts/current';
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { highest, paintBands } from '../draw/bands';
@@ -17,7 +18,7 @@ import { current, source } from '../state/recordings';
 import { axis, whole } from '../state/window';
 import { FADED, abgr, categoryColor, mix, parse } from '../style/colors';
 import { dark, inks } from '../style/theme';
-import { bytes, count } from '../text/units';
+import { bytes, capital } from '../text/units';
 
 /** The width in device pixels. */
 const width = signal(0);
@@ -74,7 +75,7 @@ export function CategoryBands({ hover }: { hover: BandsHover | null }) {
       <canvas ref={canvas} role="img" aria-label={all ? description(all) : 'Allocated bytes by category, not drawn yet.'} />
       {all && hover && column !== NONE && (
         <Tooltip x={hover.clientX} y={hover.clientY}>
-          <p class="tooltip-title">Moment {count(numberAt(all.moment, column))}</p>
+          <p class="tooltip-title">{current.value && capital(momentText(numberAt(all.moment, column), current.value))}</p>
           <Facts facts={factsAt(all, column)} />
         </Tooltip>
       )}

@@ -6,7 +6,7 @@ import { edges } from '../draw/outline';
 import { stepLabels, stepRows } from '../draw/step-row';
 import type { Pen } from '../draw/pen';
 import { textWidth } from '../draw/text-width';
-import { byteTicks, countTicks, timeTicks } from '../draw/ticks';
+import { byteTicks, eventTicks, timeTicks } from '../draw/ticks';
 import { entryAt, numberAt } from '../numbers/at';
 import { xOf, yOf, type Viewport } from '../numbers/scale';
 import { visibleSpans } from '../numbers/spans';
@@ -72,7 +72,8 @@ function drawAxes(pen: Pen, { geometry: g, viewport, axis, inks }: Scene): void 
     pen.text(g.left - 8, Math.max(y, g.top + 5), tick.label, { color: inks.quiet, align: 'right', size: SMALL });
   }
   let first = Infinity;
-  const ticks = (axis === 'time' ? timeTicks : countTicks)(viewport.from, viewport.to, g.plotWidth / 110);
+  const most = g.plotWidth / 110;
+  const ticks = axis === 'time' ? timeTicks(viewport.from, viewport.to, most) : eventTicks(viewport.from, viewport.to, most);
   for (const tick of ticks) {
     const x = g.left + xOf(viewport, tick.at);
     pen.fill(Math.round(x), bottom, 1, 4, inks.line);
@@ -244,7 +245,9 @@ function drawMoment(pen: Pen, scene: Scene): void {
 export function description(picture: Picture): string {
   const { stacked, axis, from, to } = picture.window;
   const where =
-    axis === 'events' ? `events ${count(from)} to ${count(to)}` : `${(from / 1e6).toFixed(3)} s to ${(to / 1e6).toFixed(3)} s`;
+    axis === 'events'
+      ? `events ${count(Math.max(from - 1, 0))} to ${count(Math.max(to - 2, 0))}`
+      : `${(from / 1e6).toFixed(3)} s to ${(to / 1e6).toFixed(3)} s`;
   const peak = picture.highest[stacked].reduce((a, b) => Math.max(a, b), 0);
   const what = stacked === 'reserved' ? 'reserved ranges' : `live allocations by ${stacked} bytes`;
   return `Timeline of ${what}, ${where}: at most ${bytes(peak)} ${stacked}, ${count(picture.items.id.length)} items.`;

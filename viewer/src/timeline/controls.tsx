@@ -22,7 +22,7 @@ export function TimelineControls() {
   return (
     <div class="controls" role="group" aria-label="Timeline">
       <Select
-        label="Stack"
+        label="Bytes"
         choices={STACKED}
         value={stacked.value}
         choose={(kind) =>

@@ -12,7 +12,8 @@ import { span } from '../state/span';
 import { steps } from '../state/steps';
 import { axis } from '../state/window';
 import { dark, inks } from '../style/theme';
-import { bytes, count } from '../text/units';
+import { momentText } from '../parts/current';
+import { bytes } from '../text/units';
 import type { Scene } from './chart';
 import { momentBytes, regions } from './model';
 
@@ -39,7 +40,7 @@ export function lifetime(): [number, number] | null {
 
 function momentLabel(at: number): string {
   const there = momentBytes.value;
-  const moment = `moment ${count(at)}`;
+  const moment = current.value ? momentText(at, current.value) : '';
   if (there?.moment !== at) return moment;
   return `${moment}: ${bytes(there.allocated)} allocated, ${bytes(there.reserved)} reserved`;
 }

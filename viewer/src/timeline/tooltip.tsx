@@ -5,12 +5,13 @@ import { framesOf, readableFrames } from '../names/stacks';
 import { purposeFacts, tagFacts } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { StepFacts } from '../parts/step-facts';
+import { eventsText, lifeText, momentText } from '../parts/current';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { current, currentNames } from '../state/recordings';
 import { steps } from '../state/steps';
-import { address, bytes, count, duration } from '../text/units';
+import { address, bytes, capital, duration } from '../text/units';
 import type { Hover } from './gestures';
 import { regions } from './model';
 
@@ -49,7 +50,7 @@ export function TimelineTooltip({ target, clientX: x, clientY: y }: Hover) {
 function NothingHere({ picture, column, moment }: { picture: Picture; column: number; moment: number }) {
   return (
     <>
-      <p class="tooltip-title">Moment {count(moment)}</p>
+      <p class="tooltip-title">{current.value && capital(momentText(moment, current.value))}</p>
       <Facts facts={KINDS.map((kind) => [kind, bytes(numberAt(picture.highest[kind], column))] as const)} />
     </>
   );
@@ -57,7 +58,7 @@ function NothingHere({ picture, column, moment }: { picture: Picture; column: nu
 
 function RegionFacts({ region }: { region: number }) {
   const all = regions.value!;
-  const facts: Fact[] = [['events', `${count(numberAt(all.from, region))} to ${count(numberAt(all.to, region))}`]];
+  const facts: Fact[] = [['events', eventsText(numberAt(all.from, region), numberAt(all.to, region))]];
   const took = numberAt(all.to_us, region) - numberAt(all.from_us, region);
   if (Number.isFinite(took)) facts.push(['took', duration(took)]);
   return (
@@ -78,7 +79,7 @@ function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
   const [id, stack] = [numberAt(items.id, item), numberAt(items.stack, item)];
   const facts: Fact[] = [
     ['address', address(numberAt(items.address, item))],
-    ['lives', lifetime(numberAt(items.from, item), numberAt(items.to, item))],
+    ['lives', lifeText(numberAt(items.from, item), numberAt(items.to, item))],
   ];
   const asked = selection.value;
   if (asked?.id === id && !reserved && asked.from_us !== null && asked.to_us !== null) {
@@ -106,11 +107,4 @@ function ItemFacts({ picture, item }: { picture: Picture; item: number }) {
       )}
     </>
   );
-}
-
-/** A lifetime by its events: the allocation was made by event `from - 1`, and ended by event `to - 1`. */
-function lifetime(from: number, to: number): string {
-  const start = from === 0 ? 'before recording' : `event ${count(from - 1)}`;
-  if (to === NONE) return `${start} to the end`;
-  return `${start} to ${count(to - 1)}${from === 0 ? '' : ` (${count(to - from)} events)`}`;
 }

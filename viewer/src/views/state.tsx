@@ -6,7 +6,7 @@ import { numberAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { Empty, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
-import { momentText, useCurrent, type Current } from '../parts/current';
+import { lifeText, momentText, useCurrent, type Current } from '../parts/current';
 import { EventList, actionOf, actionWords, effectOf } from '../parts/event-list';
 import { drawnBytes } from '../parts/map/arrange';
 import { SegmentMap, type Outline } from '../parts/map/segment-map';
@@ -166,12 +166,7 @@ function SelectedDetails({ file, tables }: { file: number; tables: Tables }) {
     ['address', address(allocation.address)],
     ['size', bytes(allocation.bytes), `${count(allocation.bytes)} bytes`],
     ['requested', bytes(allocation.requested), `${count(allocation.requested)} bytes`],
-    [
-      'live',
-      allocation.to === null
-        ? `from moment ${count(allocation.from)} to the end`
-        : `moments ${count(allocation.from)} to ${count(allocation.to)}`,
-    ],
+    ['lives', lifeText(allocation.from, allocation.to)],
   ];
   return (
     <section class="fact-section" aria-label="Selected allocation">

@@ -1,3 +1,4 @@
+import { lifeText } from '../current';
 import { useMemo, useState } from 'preact/hooks';
 import { NOTHING_ABOVE, geometryIn } from '../../draw/geometry';
 import { momentAt, placeOf } from '../../draw/hit';
@@ -174,11 +175,6 @@ function segmentFacts(s: Segments, i: number, tags: readonly Tags[]): [string, s
     ['size', bytes(numberAt(s.bytes, i))],
     ['pool', poolText(tags[numberAt(s.tags, i)])],
     ['kind', kindText(s, i)],
-    [
-      'reserved',
-      s.to[i] === NONE
-        ? `from moment ${count(numberAt(s.from, i))} to the end`
-        : `moments ${count(numberAt(s.from, i))} to ${count(numberAt(s.to, i))}`,
-    ],
+    ['reserved', lifeText(numberAt(s.from, i), numberAt(s.to, i))],
   ];
 }

@@ -1,7 +1,8 @@
 // The four kinds of bytes: at the start, at their peaks and at the end.
 
+import { momentText } from '../../parts/current';
 import { KINDS, type Device } from '../../source/source';
-import { bytes, count, duration } from '../../text/units';
+import { bytes, duration } from '../../text/units';
 import { BytesCell, Card, TableHead, ViewLink, counted, exactBytes } from './card';
 
 export function MemoryCard({ device }: { device: Device }) {
@@ -29,7 +30,7 @@ export function MemoryCard({ device }: { device: Device }) {
                     ''
                   ) : (
                     <ViewLink to="moment" moment={peak.moment}>
-                      moment {count(peak.moment)}
+                      {momentText(peak.moment, device)}
                     </ViewLink>
                   )}
                 </td>

@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Source } from '../src/source/questions';
+import { NONE } from '../src/source/source';
 import type { Axis, ByteKind, Query, Window } from '../src/source/source';
 import { GROUPS } from '../src/state/grouping';
 import { asking, engineOf } from './asking';
@@ -34,9 +35,9 @@ const random = (below: number) => {
   return Math.floor((seed / 2 ** 32) * below);
 };
 
-const ANYTHING: Query = { stacks: null, tags: null, purposes: null, address: null, version: null, min: null, max: null };
+const ANYTHING: Query = { is: 'size', min: 0, max: null };
 /** Some stacks, and no small blocks. */
-const ODD: Query = { ...ANYTHING, stacks: [1, 3, 5, 7, 9], min: 4096 };
+const ODD: Query = { is: 'all', of: [{ is: 'stacks', stacks: [1, 3, 5, 7, 9] }, { is: 'size', min: 4096, max: null }] };
 
 const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v as Uint8Array, String) : v)));
@@ -84,16 +85,20 @@ describe.each(files)('%s', (file) => {
         const id = random(device.allocations);
         await same((s) => s.allocation(0, d, id));
       }
-      const query = ANYTHING;
-      await same((s) => s.search(0, d, query));
-      await same((s) => s.search(0, d, { ...query, min: 1 << 20, stacks: [1, 3, 5, 7] }));
-      await same((s) => s.search(0, d, { ...query, max: 4096, tags: [0] }));
+      await same((s) => s.search(0, d, ANYTHING));
+      await same((s) => s.search(0, d, ODD));
+      await same((s) => s.search(0, d, { is: 'any', of: [ODD, { is: 'not', of: { is: 'tags', tags: [0] } }] }));
       await same((s) => s.meaning(0, d));
-      await same((s) => s.search(0, d, { ...query, purposes: [0, 2] }));
+      await same((s) => s.search(0, d, { is: 'purposes', purposes: [0, 2] }));
+      await same((s) => s.search(0, d, { is: 'freed', spans: [[NONE, NONE], [0, 100]] }));
       if (device.allocations > 0) {
-        const { address, version } = await a.allocation(0, d, random(device.allocations));
-        await same((s) => s.search(0, d, { ...query, address, version }));
+        const id = random(device.allocations);
+        const { address, version } = await a.allocation(0, d, id);
+        await same((s) => s.search(0, d, { is: 'address', address, version }));
+        await same((s) => s.place(0, d, id, 'active'));
       }
+      const specks = { search: ODD, axis: 'events', from: 0, to: device.events + 1, width: 300, bytes: 1e6 } as const;
+      await same((s) => s.specks(0, d, specks));
       for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as ByteKind[]) {
         for (const axis of (device.origin_us === null ? ['events'] : ['events', 'time']) as Axis[]) {
           const whole = axis === 'time' ? Math.max(device.duration_us ?? 0, 1) : device.events + 1;

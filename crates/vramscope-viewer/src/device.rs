@@ -1,7 +1,7 @@
 //! One device of an open recording, and what is counted once for several questions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use vramscope_analysis::{Change, Changes, Counters, History, Moment, Peak, Recorder, Steps, Timeline};
 use vramscope_report::Trust;
@@ -9,9 +9,17 @@ use vramscope_report::findings::steps_told;
 use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
-use crate::protocol::{self, ByKind, Mark, MarkKind, Meaning, PoolPeaks};
+use crate::bits::Bits;
+use crate::protocol::{self, ByKind, Mark, MarkKind, Meaning, PoolPeaks, SearchQuery};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
+
+/// A search, and the allocations that it found.
+#[derive(Debug)]
+pub(crate) struct Searched {
+    pub(crate) query: SearchQuery,
+    pub(crate) found: Arc<Bits>,
+}
 
 /// A device of a recording, ready for questions.
 #[derive(Debug)]
@@ -24,11 +32,20 @@ pub(crate) struct OpenDevice {
     versions: OnceLock<Vec<u32>>,
     /// The high-water marks of its pools; counted when first asked for.
     pools: OnceLock<Vec<PoolPeaks>>,
+    /// What was searched last.
+    pub(crate) searched: Mutex<Option<Searched>>,
 }
 
 impl OpenDevice {
     pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice) -> Self {
-        Self { timeline, tags, purposes: OnceLock::new(), versions: OnceLock::new(), pools: OnceLock::new() }
+        Self {
+            timeline,
+            tags,
+            purposes: OnceLock::new(),
+            versions: OnceLock::new(),
+            pools: OnceLock::new(),
+            searched: Mutex::default(),
+        }
     }
 
     /// The same with what is known of its purposes.

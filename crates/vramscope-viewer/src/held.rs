@@ -303,7 +303,7 @@ mod tests {
     fn a_search_marks_the_groups_of_what_it_finds() {
         let file = open("leak.pickle");
         let peak = file.devices[0].history().peaks().allocated.moment.index();
-        let large = SearchQuery { min: Some(1e6), ..SearchQuery::default() };
+        let large = SearchQuery::Size { min: 1e6, max: None };
         for by in ALL {
             let all = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap();
             let bytes: u64 = all.grouped(&all.found, by).iter().map(|h| h.bytes).sum();

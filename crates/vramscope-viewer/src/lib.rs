@@ -12,6 +12,7 @@
 mod about;
 mod advice;
 mod answers;
+mod bits;
 mod columns;
 mod comparison;
 mod device;

@@ -12,13 +12,6 @@ use crate::tables::category;
 /// The most pixels of a picture.
 const MOST_PIXELS: u32 = 64 << 20;
 
-fn axis(axis: protocol::Axis) -> Axis {
-    match axis {
-        protocol::Axis::Events => Axis::Events,
-        protocol::Axis::Time => Axis::Time,
-    }
-}
-
 impl TryFrom<WindowQuery> for Window {
     type Error = ViewError;
 
@@ -39,7 +32,7 @@ impl TryFrom<WindowQuery> for Window {
                 protocol::ByteKind::Active => ByteKind::Active,
                 protocol::ByteKind::Reserved => ByteKind::Reserved,
             },
-            axis: axis(q.axis),
+            axis: q.axis.into(),
             from: q.from,
             to: q.to,
             width: q.width,
@@ -119,7 +112,7 @@ impl OpenDevice {
         if !sound {
             return Err(ViewError::Question("no span of that width or place can be drawn".to_owned()));
         }
-        let span = Span { axis: axis(of), from, to, width };
+        let span = Span { axis: of.into(), from, to, width };
         self.check(span.axis)?;
         let purposes = self.purposes();
         let bands = self.timeline.bands_unless(&span, |id| purposes.category(id), cancel);
@@ -137,7 +130,8 @@ impl OpenDevice {
         columns.behind(&answer)
     }
 
-    fn check(&self, axis: Axis) -> Result<(), ViewError> {
+    /// Whether the recording has this axis.
+    pub(crate) fn check(&self, axis: Axis) -> Result<(), ViewError> {
         if axis == Axis::Time && self.timeline.duration().is_none() {
             return Err(ViewError::Question("the recording has no times".to_owned()));
         }

@@ -7,7 +7,9 @@ use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::comparison::compare;
 use crate::held::holders_of_both;
-use crate::protocol::{HoldersOfBothQuery, LiveQuery, SearchQuery, SpanQuery, WindowQuery};
+use crate::protocol::{
+    HoldersOfBothQuery, LiveQuery, PlaceQuery, SearchQuery, SpanQuery, SpecksQuery, WindowQuery,
+};
 use crate::recording::OpenRecording;
 
 /// What the page asks of one device of a file.
@@ -45,7 +47,14 @@ pub enum Question {
         id: usize,
     },
     /// The allocations that match.
-    Search(SearchQuery),
+    Search {
+        /// What is searched for.
+        search: SearchQuery,
+    },
+    /// Where what matches is too small for a picture.
+    Specks(SpecksQuery),
+    /// Where an allocation lies in the stack.
+    Place(PlaceQuery),
     /// The runs of annotated regions.
     Regions,
     /// Every range of memory that was reserved, and the pools.
@@ -125,7 +134,9 @@ impl Question {
             Self::Layout { moment } => of()?.layout(moment),
             Self::Events { first, count } => of()?.events(first, count),
             Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),
-            Self::Search(query) => of()?.search(query, cancel),
+            Self::Search { search } => of()?.search(&search, cancel),
+            Self::Specks(query) => of()?.specks(&query, cancel),
+            Self::Place(query) => plain().behind(&of()?.place(query)?),
             Self::Regions => {
                 let device = of()?;
                 Columns::answer(|columns| device.regions(columns))

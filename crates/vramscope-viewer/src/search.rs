@@ -1,86 +1,240 @@
 //! Searches for allocations of one device.
 
-use vramscope_analysis::Cancel;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use vramscope_analysis::{Allocation, Cancel, Moment, ReservedRange};
+use vramscope_basics::lock;
 
 use crate::ViewError;
 use crate::answers::{moment, stack};
+use crate::bits::{Bits, STRIDE, Spans};
 use crate::columns::{Answer, Columns};
-use crate::device::OpenDevice;
-use crate::protocol::{Found, SearchQuery};
+use crate::device::{OpenDevice, Searched};
+use crate::protocol::{ByteKind, Found, Place, PlaceQuery, SearchQuery, Specks, SpecksQuery};
 
 /// How many matches a search lists, the largest first; all are counted.
 const MOST_FOUND: usize = 1000;
+/// What is searched for, ready to be asked of many things.
+#[derive(Debug)]
+enum Condition {
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Not(Box<Condition>),
+    Stacks(Bits),
+    Tags(Bits),
+    Purposes(Bits),
+    Address { at: f64, version: Option<u32> },
+    Size { min: f64, max: f64 },
+    Allocated(Spans),
+    Freed(Spans),
+}
+
+impl From<SearchQuery> for Condition {
+    fn from(query: SearchQuery) -> Self {
+        let all = |of: Vec<SearchQuery>| of.into_iter().map(Self::from).collect();
+        let bits = |numbers: Vec<u32>| Bits::of(numbers.into_iter().map(|n| n as usize));
+        match query {
+            SearchQuery::All { of } => Self::All(all(of)),
+            SearchQuery::Any { of } => Self::Any(all(of)),
+            SearchQuery::Not { of } => Self::Not(Box::new((*of).into())),
+            SearchQuery::Stacks { stacks } => Self::Stacks(bits(stacks)),
+            SearchQuery::Tags { tags } => Self::Tags(bits(tags)),
+            SearchQuery::Purposes { purposes } => Self::Purposes(Bits::of(purposes.into_iter().map(usize::from))),
+            SearchQuery::Address { address, version } => Self::Address { at: address, version },
+            SearchQuery::Size { min, max } => Self::Size { min, max: max.unwrap_or(f64::INFINITY) },
+            SearchQuery::Allocated { spans } => Self::Allocated(Spans::of(spans)),
+            SearchQuery::Freed { spans } => Self::Freed(Spans::of(spans)),
+        }
+    }
+}
+
+/// An allocation, or a reserved range, as it is searched.
+struct Thing {
+    address: u64,
+    size: u64,
+    stack: u32,
+    tags: u32,
+    from: u32,
+    freed: u32,
+    /// The number of the allocation; a range is for nothing, and none of several allocations.
+    allocation: Option<usize>,
+}
 
 /// Tells which allocations of a device a search finds.
 pub(crate) struct Matcher<'d> {
     device: &'d OpenDevice,
-    query: SearchQuery,
-    /// Whether each purpose is searched for; `None` where any is: what allocations are for is found out only where it is asked.
-    purposes: Option<[bool; 256]>,
+    condition: Condition,
 }
 
 impl<'d> Matcher<'d> {
-    pub(crate) fn of(device: &'d OpenDevice, mut query: SearchQuery) -> Self {
-        for list in [&mut query.stacks, &mut query.tags].into_iter().flatten() {
-            list.sort_unstable();
-        }
-        let purposes = query.purposes.as_ref().map(|searched| {
-            let mut purposes = [false; 256];
-            searched.iter().for_each(|&purpose| purposes[usize::from(purpose)] = true);
-            purposes
-        });
-        Self { device, query, purposes }
+    pub(crate) fn of(device: &'d OpenDevice, query: SearchQuery) -> Self {
+        Self { device, condition: query.into() }
     }
 
     /// Whether it finds the allocation of this number.
     pub(crate) fn finds(&self, id: usize) -> bool {
-        let Self { device, query, purposes } = self;
-        let a = &device.history().allocations[id];
-        let (size, begin) = (a.size as f64, a.address as f64);
-        let holds =
-            |list: &Option<Vec<u32>>, n: u32| list.as_ref().is_none_or(|l| l.binary_search(&n).is_ok());
-        query.min.is_none_or(|min| size >= min)
-            && query.max.is_none_or(|max| size <= max)
-            && query.address.is_none_or(|at| begin <= at && at < begin + size.max(1.0))
-            // Versions are counted when they are first needed: only a search for one needs them.
-            && query.version.is_none_or(|v| query.address == Some(begin) && device.versions()[id] == v)
-            && holds(&query.tags, device.tags.allocations[id])
-            && holds(&query.stacks, stack(a.stack))
-            && purposes.is_none_or(|purposes| purposes[usize::from(device.purposes().allocations[id])])
+        let a: &Allocation = &self.device.history().allocations[id];
+        self.holds(
+            &self.condition,
+            &Thing {
+                address: a.address,
+                size: a.size,
+                stack: stack(a.stack),
+                tags: self.device.tags.allocations[id],
+                from: moment(a.from),
+                freed: moment(a.freed),
+                allocation: Some(id),
+            },
+        )
+    }
+
+    /// Whether it finds the reserved range of this number.
+    fn finds_range(&self, number: usize) -> bool {
+        let r: &ReservedRange = &self.device.history().reserved[number];
+        self.holds(
+            &self.condition,
+            &Thing {
+                address: r.address,
+                size: r.size,
+                stack: stack(r.stack),
+                tags: self.device.tags.ranges[number],
+                from: moment(r.from),
+                freed: moment(r.to),
+                allocation: None,
+            },
+        )
+    }
+
+    fn holds(&self, condition: &Condition, thing: &Thing) -> bool {
+        // What is counted for the whole device, purposes and versions, is counted only where a search needs it.
+        match condition {
+            Condition::All(of) => of.iter().all(|one| self.holds(one, thing)),
+            Condition::Any(of) => of.iter().any(|one| self.holds(one, thing)),
+            Condition::Not(of) => !self.holds(of, thing),
+            Condition::Stacks(stacks) => stacks.has(thing.stack),
+            Condition::Tags(tags) => tags.has(thing.tags),
+            Condition::Purposes(purposes) => {
+                let of = thing.allocation.map(|id| self.device.purposes().allocations[id]);
+                of.is_some_and(|purpose| purposes.has(purpose.into()))
+            }
+            &Condition::Address { at, version } => {
+                let (begin, size) = (thing.address as f64, thing.size as f64);
+                let is_version = |version| {
+                    begin == at && thing.allocation.is_some_and(|id| self.device.versions()[id] == version)
+                };
+                begin <= at && at < begin + size.max(1.0) && version.is_none_or(is_version)
+            }
+            Condition::Size { min, max } => (*min..=*max).contains(&(thing.size as f64)),
+            Condition::Allocated(spans) => spans.has(thing.from),
+            Condition::Freed(spans) => spans.has(thing.freed),
+        }
     }
 }
 
 impl OpenDevice {
-    pub(crate) fn search(&self, query: SearchQuery, cancel: &Cancel) -> Answer {
-        let allocations = &self.history().allocations;
-        let matcher = Matcher::of(self, query);
-        /// Allocations that are searched before it is checked again whether the answer is still wanted.
-        const STRIDE: usize = 1 << 16;
-        let mut found: Vec<usize> = Vec::new();
-        for first in (0..allocations.len()).step_by(STRIDE) {
-            if cancel.is_cancelled() {
-                return Err(ViewError::Unwanted);
-            }
-            let end = allocations.len().min(first + STRIDE);
-            found.extend((first..end).filter(|&id| matcher.finds(id)));
+    /// The allocations that a search finds. The last one is remembered, for pictures and tables ask for it again.
+    pub(crate) fn found(&self, query: &SearchQuery, cancel: &Cancel) -> Result<Arc<Bits>, ViewError> {
+        if let Some(last) = lock(&self.searched).as_ref().filter(|last| last.query == *query) {
+            return Ok(last.found.clone());
         }
-        let bytes = found.iter().map(|&id| allocations[id].size).sum();
-        let count = found.len();
-        found.sort_by_key(|&id| (std::cmp::Reverse(allocations[id].size), id));
-        found.truncate(MOST_FOUND);
-        let rows = || found.iter().map(|&id| &allocations[id]);
-        let mut columns = Columns::default();
-        let answer = Found {
+        let matcher = Matcher::of(self, query.clone());
+        let length = self.history().allocations.len();
+        let found = Arc::new(Bits::those(length, cancel, |id| matcher.finds(id))?);
+        *lock(&self.searched) = Some(Searched { query: query.clone(), found: found.clone() });
+        Ok(found)
+    }
+
+    pub(crate) fn search(&self, query: &SearchQuery, cancel: &Cancel) -> Answer {
+        let history = self.history();
+        let allocations = &history.allocations;
+        let found = self.found(query, cancel)?;
+        let matcher = Matcher::of(self, query.clone());
+        let ranges = Bits::those(history.reserved.len(), cancel, |number| matcher.finds_range(number))?;
+        let (mut count, mut bytes) = (0, 0);
+        let mut largest: Vec<(Reverse<u64>, usize)> = Vec::new();
+        // What is no larger than so many others is not listed.
+        let mut least = 0;
+        for id in found.numbers() {
+            let size = allocations[id].size;
+            (count, bytes) = (count + 1, bytes + size);
+            if size < least {
+                continue;
+            }
+            largest.push((Reverse(size), id));
+            if largest.len() == 2 * MOST_FOUND {
+                let (_, last, _) = largest.select_nth_unstable(MOST_FOUND - 1);
+                least = last.0.0;
+                largest.truncate(MOST_FOUND);
+            }
+        }
+        largest.sort_unstable();
+        largest.truncate(MOST_FOUND);
+        Columns::answer(|columns| Found {
             count,
             bytes,
-            id: columns.u32(found.iter().map(|&id| id as u32)),
-            address: columns.sizes(rows().map(|a| a.address)),
-            size: columns.sizes(rows().map(|a| a.size)),
-            from: columns.u32(rows().map(|a| moment(a.from))),
-            to: columns.u32(rows().map(|a| moment(a.to))),
-            stack: columns.u32(rows().map(|a| stack(a.stack))),
-            tags: columns.u32(found.iter().map(|&id| self.tags.allocations[id])),
+            allocations: columns.u8(found.bytes().iter().copied()),
+            ranges: columns.u8(ranges.bytes().iter().copied()),
+            id: columns.u32(largest.into_iter().map(|(_, id)| id as u32)),
+        })
+    }
+
+    pub(crate) fn specks(&self, query: &SpecksQuery, cancel: &Cancel) -> Answer {
+        let &SpecksQuery { from, to, width, bytes, .. } = query;
+        if !(from.is_finite() && to.is_finite() && from < to && bytes.is_finite()) {
+            return Err(ViewError::Question("no window of that place has pixels".to_owned()));
+        }
+        let axis = query.axis.into();
+        self.check(axis)?;
+        let end = self.history().end();
+        let place = |at: Moment| match axis {
+            vramscope_analysis::Axis::Events => at.index() as f64,
+            vramscope_analysis::Axis::Time => self.timeline.time_of(at).unwrap_or(0) as f64,
         };
-        columns.behind(&answer)
+        let pixel = (to - from) / f64::from(width);
+        let mut at = vec![0; usize::from(width)];
+        let mut count = 0;
+        for (number, id) in self.found(&query.search, cancel)?.numbers().enumerate() {
+            if number % STRIDE == 0 && cancel.is_cancelled() {
+                return Err(ViewError::Unwanted);
+            }
+            let a = &self.history().allocations[id];
+            let (begin, end) = (place(a.from), place(a.freed.min(end)));
+            let is_small = (a.size as f64) < bytes || end - begin < pixel;
+            if is_small && begin < to && end >= from {
+                let column = ((begin - from) / pixel).max(0.0) as usize;
+                if let Some(at) = at.get_mut(column) {
+                    *at = 1;
+                    count += 1;
+                }
+            }
+        }
+        Columns::answer(|columns| Specks { at: columns.u8(at), count })
+    }
+
+    /// Where an allocation lies in the stack of some kind of bytes.
+    pub(crate) fn place(&self, PlaceQuery { id, stacked }: PlaceQuery) -> Result<Place, ViewError> {
+        let history = self.history();
+        let Some(a) = history.allocations.get(id) else {
+            return Err(ViewError::Question(format!("there is no allocation {id}")));
+        };
+        let is_allocated = stacked == ByteKind::Allocated;
+        let bytes = |of: &Allocation| if stacked == ByteKind::Requested { of.requested } else { of.size };
+        let to = if is_allocated { a.freed } else { a.to };
+        let to = to.min(Moment::from_index(history.end().index() + 1));
+        let below = |at: Moment| -> u64 {
+            let older = self.timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
+            let older = older.map(|id| &history.allocations[id]);
+            older.filter(|of| !is_allocated || of.is_allocated_at(at)).map(bytes).sum()
+        };
+        Ok(Place {
+            from: a.from.index(),
+            to: to.index(),
+            from_us: self.timeline.time_of(a.from),
+            to_us: self.timeline.time_of(to.min(history.end())),
+            bytes: bytes(a),
+            below_first: below(a.from),
+            below_last: below(Moment::from_index(to.index().saturating_sub(1)).max(a.from)),
+        })
     }
 }

@@ -8,8 +8,8 @@ use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
     Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device, Events, Found,
     Held, HeldAt, Holders, HoldersOfBothQuery, Items, Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery,
-    Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, PoolPeaks, Purpose, Recording, Regions,
-    Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Steps, Tags, Trust, WhatChanged,
+    Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, Place, PlaceQuery, PoolPeaks, Purpose, Recording, Regions,
+    Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Specks, SpecksQuery, Steps, Tags, Trust, WhatChanged,
     WindowQuery,
 };
 use crate::questions::Question;
@@ -83,6 +83,10 @@ fn the_page_reads_what_is_answered() {
         declared::<Allocation>(),
         declared::<SearchQuery>(),
         declared::<Found>(),
+        declared::<SpecksQuery>(),
+        declared::<Specks>(),
+        declared::<PlaceQuery>(),
+        declared::<Place>(),
         declared::<Regions<'_>>(),
         declared::<Segments<'_>>(),
         declared::<PoolPeaks>(),

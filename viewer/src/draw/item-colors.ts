@@ -3,8 +3,7 @@
 import { computed } from '@preact/signals';
 import { numberAt } from '../numbers/at';
 import { FADED, mix, parse as parseColor } from '../style/colors';
-import { matching } from '../search/query';
-import { found, query } from '../search/found';
+import { isIn, shownFound } from '../search/found';
 import { dark, inks } from '../style/theme';
 import type { Items } from '../source/source';
 import { chosenColor, colorBy, type ColorBy } from '../state/grouping';
@@ -49,9 +48,9 @@ interface ItemColors {
 export function itemColors(items: Items): ItemColors {
   const keys = keysOf(items);
   const ground = parseColor(inks.value.ground);
-  const matches = query.value && matching(query.value, items, found.value);
-  const faded = new Uint8Array(items.id.length);
-  if (matches) matches.forEach((match, i) => (faded[i] = 1 - match));
+  const all = shownFound.value;
+  const found = all && (stacked.value === 'reserved' ? all.ranges : all.allocations);
+  const faded = Uint8Array.from(items.id, (id) => (found && !isIn(found, id) ? 1 : 0));
   const color = Uint32Array.from(items.id, (_, i) => {
     const key = keys.color(keys.keyOf(items, i));
     const own = numberAt(items.id, i) & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;

@@ -27,3 +27,11 @@ test('what the words ask for', () => {
   expect(chosenCategories('-CATEGORY:kv_cache -category:unknown')).toEqual({ only: null, hidden: ['kv_cache', 'unknown'] });
   expect(chosenCategories('category:grad gradient')).toEqual({ only: null, hidden: [] });
 });
+
+test('choices and parentheses are others', () => {
+  expect(chosenCategories('category:gradient OR category:unknown')).toEqual({ only: null, hidden: [] });
+  expect(chosenCategories('(category:gradient OR a) -(category:unknown)')).toEqual({ only: null, hidden: [] });
+  expect(toggleOnly('a OR b', 'gradient')).toBe('(a OR b) category:gradient');
+  expect(toggleOnly('(a OR b) category:gradient', 'gradient')).toBe('(a OR b)');
+  expect(toggleHidden('NOT a -(b f())', 'unknown')).toBe('NOT a -(b f()) -category:unknown');
+});

@@ -4,19 +4,33 @@ import { computed, effect, untracked } from '@preact/signals';
 import { numberAt } from '../numbers/at';
 import type { Query } from '../source/source';
 import { asked } from '../state/asked';
-import { reveal } from '../state/moves';
+import { zoomToSelected } from '../state/moves';
 import { device, file } from '../state/place';
 import { current, currentNames, source } from '../state/recordings';
+import { regions } from '../state/regions';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
-import { compile, parse } from './query';
+import { parse } from './language';
+import { compile } from './query';
 
 export const parsed = computed(() => parse(search.value));
 
 /** The query for the source; null where the box is empty, or the names of the file are still being read. */
 export const query = computed(() => {
-  const known = currentNames.value;
-  return known && current.value ? compile(parsed.value, known, current.value) : null;
+  const names = currentNames.value;
+  const device = current.value;
+  if (!names || !device) return null;
+  // Regions are read where a query asks for them: others need not be asked again when they come.
+  const { tags, purposes, steps } = device;
+  return compile(parsed.value, {
+    names,
+    tags,
+    purposes,
+    steps,
+    get regions() {
+      return regions.value;
+    },
+  });
 });
 
 const answered = asked((unwanted) => {
@@ -24,8 +38,14 @@ const answered = asked((unwanted) => {
   return asking && source.search(file.value, device.value, asking, unwanted).then((all) => ({ query: asking, all }));
 });
 
-/** What the query finds, largest first; null until its answer is there. */
+/** What the query finds, the numbers of the largest first; null until its answer is there. */
 export const found = computed(() => (answered.value?.query === query.value ? (answered.value?.all ?? null) : null));
+
+/** What pictures fade but; until the answer to a query comes that to the one before. Null where nothing is searched. */
+export const shownFound = computed(() => (query.value ? (answered.value?.all ?? null) : null));
+
+/** Whether a set that is sent as bits has a number. */
+export const isIn = (bits: Uint8Array, number: number): boolean => (((bits[number >>> 3] ?? 0) >>> (number & 7)) & 1) === 1;
 
 /** The position of the selected allocation among the matches; null where it is none of them. */
 export const matchPosition = computed(() => {
@@ -51,7 +71,7 @@ function stepWhenKnown(): void {
   if (asked !== query.value || length === 0) return;
   const at = matchPosition.value === null ? (step > 0 ? 0 : length - 1) : (matchPosition.value + step + length) % length;
   selected.value = numberAt(all.id, at);
-  reveal(numberAt(all.from, at), numberAt(all.to, at));
+  zoomToSelected();
 }
 
 effect(() => {

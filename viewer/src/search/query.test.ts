@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { Items, Names, Tags } from '../source/source';
-import { compile, matching, parse, parseSize } from './query';
+import { NONE, type Names, type Query, type Steps, type Tags } from '../source/source';
+import { parse } from './language';
+import { asksForRegions, compile, findsCategory } from './query';
 
 const names: Names = {
   label: ['attention.py:4 forward', 'train.py:9 main', 'c10::alloc'],
@@ -10,8 +11,7 @@ const names: Names = {
   code: ['user', 'user', 'native'],
   ends: Uint32Array.of(2, 3, 3, 5),
   frames: Uint32Array.of(0, 1, 1, 2, 1),
-  own: Uint32Array.of(0, 1, 0xffffffff, 1),
-  generated: new Map(),
+  own: Uint32Array.of(0, 1, NONE, 1),
 };
 const tag = (over: Partial<Tags>): Tags => ({
   stream: 0,
@@ -27,121 +27,88 @@ const purposes = (['gradient', 'optimizer_state', 'gradient', 'unknown'] as cons
   category,
   because: 'it is so',
 }));
-const query = (text: string) => compile(parse(text), names, { tags, purposes });
-
-describe('parseSize', () => {
-  test.each([
-    ['10MiB', 10 * 2 ** 20],
-    ['1.5 KiB', 1536],
-    ['512mb', 512e6],
-    ['7', 7],
-    ['2g', 2 ** 31],
-  ])('%s', (t, n) => {
-    expect(parseSize(t)).toBe(n);
-  });
-  test.each(['', 'x', '1.2.3', '5 parsecs'])('%s is none', (t) => expect(parseSize(t)).toBeNull());
-});
+const spans = { from: Uint32Array.of(10, 20, 30), to: Uint32Array.of(20, 30, 30), from_us: new Float64Array(), to_us: new Float64Array() };
+const steps = spans as unknown as Steps;
+const regions = { names: ['forward', 'Backward pass'], name: Uint32Array.of(0, 1, 0), depth: Uint8Array.of(0, 0, 0), ...spans };
+const known = { names, tags, purposes, steps, regions };
+const query = (text: string) => compile(parse(text), known);
+const stacks = (...of: number[]): Query => ({ is: 'stacks', stacks: of });
+const tagged = (...of: number[]): Query => ({ is: 'tags', tags: of });
 
 describe('queries', () => {
-  test('nothing', () => expect(query('  ')).toBeNull());
-  test('any frame, without case', () => expect(query('FORWARD')?.stacks).toEqual([0]));
-  test('whole path', () => expect(query('me/train')?.stacks).toEqual([0, 1, 3]));
-  test('both words must hold', () => expect(query('train c10')?.stacks).toEqual([3]));
-  test('quoted', () => expect(query('"py:9 main"')?.stacks).toEqual([0, 1, 3]));
-  test('C++ names are no fields', () => expect(query('c10::alloc')?.stacks).toEqual([3]));
-  test('file and function', () => {
-    expect(query('file:attention')?.stacks).toEqual([0]);
-    expect(query('function:attention')?.stacks).toEqual([]);
+  test.each<[string, Query | null]>([
+    ['  ', null],
+    ['FORWARD', stacks(0)],
+    ['me/train', stacks(0, 1, 3)],
+    ['train c10', { is: 'all', of: [stacks(0, 1, 3), stacks(3)] }],
+    ['"py:9 main"', stacks(0, 1, 3)],
+    ['/^train.*main$/', stacks()],
+    ['/train\\.py:\\d+ main/', stacks(0, 1, 3)],
+    ['file:attention', stacks(0)],
+    ['function:attention', stacks()],
+    ['line:main', stacks(1, 3)],
+    ['NOT line:main', { is: 'not', of: stacks(1, 3) }],
+    ['stream:3', tagged(1)],
+    ['stream:0x3', tagged(1)],
+    ['stream:"stream 0x3"', tagged(1)],
+    ['stream:default', tagged(0, 2, 3)],
+    ['pool:default', tagged(0, 1)],
+    ['pool:"default pool"', tagged(0, 1)],
+    ['pool:1.0', tagged(2)],
+    ['pool:"private pool 1.0"', tagged(2)],
+    ['pool:"private pool (1, 0)"', tagged(2)],
+    ['pool:private', tagged(2)],
+    ['pool:none', tagged(3)],
+    ['layer:attn', tagged(1)],
+    ['-stream:3', { is: 'not', of: tagged(1) }],
+    ['category:grad', { is: 'purposes', purposes: [0, 2] }],
+    ['category:"optimizer state"', { is: 'purposes', purposes: [1] }],
+    ['0x7f10', { is: 'address', address: 0x7f10, version: null }],
+    ['>=1KiB', { is: 'size', min: 1024, max: null }],
+    // A step has the moments from its first up to that of the next; people count from 1.
+    ['step:2', { is: 'allocated', spans: [[20, 29]] }],
+    ['step:>=2', { is: 'allocated', spans: [[20, 29]] }],
+    // A region begins at the last moment before anything happened in it.
+    ['region:backward', { is: 'allocated', spans: [[21, 30]] }],
+    ['region:forward', { is: 'allocated', spans: [[11, 20]] }],
+    // The moment after event n is n + 1.
+    ['allocated:>1200', { is: 'allocated', spans: [[1202, NONE - 1]] }],
+    ['allocated:7', { is: 'allocated', spans: [[8, 8]] }],
+    ['allocated:before', { is: 'allocated', spans: [[0, 0]] }],
+    ['freed:<7', { is: 'freed', spans: [[1, 7]] }],
+    ['freed:<0', { is: 'freed', spans: [] }],
+    ['freed:never', { is: 'freed', spans: [[NONE, NONE]] }],
+  ])('%s', (text, asked) => {
+    expect(query(text)).toEqual(asked);
   });
-  test('sizes', () => {
-    expect(query('>=10MiB <1GiB')).toMatchObject({ min: 10 * 2 ** 20, max: 2 ** 30 - 1, stacks: null });
-    expect(query('>= 2 KiB')).toMatchObject({ min: 2048, stacks: null });
-    expect(query('>=10MiB<1GiB')).toMatchObject({ min: 10 * 2 ** 20, max: 2 ** 30 - 1, stacks: null });
-    expect(query('>=1024 attention')).toMatchObject({ min: 1024, stacks: [0] });
-    expect(query('>=1024 <2048 main')).toMatchObject({ min: 1024, max: 2047, stacks: [0, 1, 3] });
+
+  test('nothing is found by what is not known', () => {
+    const without = { ...known, purposes: null, steps: null, regions: null };
+    expect(compile(parse('category:gradient'), without)).toEqual({ is: 'purposes', purposes: [] });
+    expect(compile(parse('step:1 OR region:forward'), without)).toEqual({
+      is: 'any',
+      of: [
+        { is: 'allocated', spans: [] },
+        { is: 'allocated', spans: [] },
+      ],
+    });
   });
-  test('address', () => expect(query('0x7f10')).toMatchObject({ address: 0x7f10, version: null }));
-  test.each([
-    ['b7f064c000000_0', 0],
-    ["b'7f064c000000_12'", 12],
-    ['B7F064C000000_3', 3],
-    ['7f064c000000_1', 1],
-    ['0x7f064c000000_2', 2],
-    ['s7f064c000000_5', null],
-    ["s'7f064c000000_5'", null],
-  ])('%s is an address of memory_viz', (text, version) => {
-    expect(query(text)).toMatchObject({ address: 0x7f064c000000, version, stacks: null });
-  });
-  test.each(['beef_1', 'b_0', 'bf16_2', 's1_0', 'bdeadbeef', 'forward_7f064c000000_0'])('%s is a name', (text) => {
-    expect(parse(text).terms).toEqual([{ kind: 'frame', field: 'any', text }]);
-  });
-  test('names of Python are no sizes', () => {
-    for (const name of ['<module>', '<lambda>'])
-      expect(parse(name)).toEqual({ terms: [{ kind: 'frame', field: 'any', text: name }], unclear: [] });
-  });
-  test.each(['constructor:x', 'toString:1', '__proto__:2'])('%s is text', (text) => {
-    expect(parse(text).terms).toEqual([{ kind: 'frame', field: 'any', text: text.toLowerCase() }]);
-  });
-  test('tags', () => {
-    expect(query('stream:3')?.tags).toEqual([1]);
-    expect(query('stream:0x3')?.tags).toEqual([1]);
-    expect(query('pool:default')?.tags).toEqual([0, 1]);
-    expect(query('pool:1.0')?.tags).toEqual([2]);
-    expect(query('pool:none')?.tags).toEqual([3]);
-    expect(query('layer:attn')?.tags).toEqual([1]);
-    expect(query('-stream:3')?.tags).toEqual([0, 2, 3]);
-    expect(query('stream:0 pool:1.0')?.tags).toEqual([2]);
-  });
-  test('categories', () => {
-    expect(query('category:grad')).toMatchObject({ purposes: [0, 2], tags: null, stacks: null });
-    expect(query('category:"optimizer state"')?.purposes).toEqual([1]);
-    expect(query('-category:gradient')?.purposes).toEqual([1, 3]);
-    expect(query('-category:gradient -category:unknown forward')).toMatchObject({ purposes: [1], stacks: [0] });
-    expect(query('category:gradient category:unknown')?.purposes).toEqual([]);
-    expect(compile(parse('category:gradient'), names, { tags, purposes: null })?.purposes).toEqual([]);
-  });
-  test('a minus before anything else is text', () => {
-    expect(parse('-file:x').terms).toEqual([{ kind: 'frame', field: 'any', text: '-file:x' }]);
-  });
-  test.each([
-    '>=much',
-    '>',
-    '>= much',
-    '>=5parsecs',
-    '>=1constructor',
-    '0xzz',
-    '0x10 0x20',
-    '0x10_1',
-    'b7f064c000000_0 b7f064c000000_1',
-    'stream:x',
-    'pool:7',
-    'file:',
-  ])('%s is unclear', (text) => {
-    expect(parse(text).unclear).toHaveLength(1);
+
+  test('whether regions are asked for', () => {
+    expect(['a', 'region:x', 'a (b OR -region:x)', ''].map((text) => asksForRegions(parse(text)))).toEqual([false, true, true, false]);
   });
 });
 
-test('items', () => {
-  const items: Items = {
-    id: Uint32Array.of(1, 2, 3),
-    address: Float64Array.of(0x1000, 0x2000, 0x3000),
-    bytes: Float64Array.of(500, 2000, 4000),
-    size: Float64Array.of(512, 2048, 4096),
-    from: Uint32Array.of(0, 0, 0),
-    to: Uint32Array.of(1, 1, 1),
-    stack: Uint32Array.of(0, 1, 2),
-    tags: Uint32Array.of(0, 1, 2),
-    purpose: Uint8Array.of(0, 1, 2),
-  };
-  const flags = (text: string) => [...matching(query(text)!, items, { id: Uint32Array.of(2) })];
-  expect(flags('forward')).toEqual([1, 0, 0]);
-  expect(flags('category:gradient')).toEqual([1, 0, 1]);
-  expect(flags('>=2KiB')).toEqual([0, 1, 1]);
-  expect(flags('0x27ff')).toEqual([0, 1, 0]);
-  expect(flags('0x2800')).toEqual([0, 0, 0]);
-  expect(flags('b00002000_0')).toEqual([0, 1, 0]);
-  expect(flags('b00001000_0')).toEqual([0, 0, 0]);
-  expect(flags('train >1KiB')).toEqual([0, 1, 0]);
-  // What is stacked plays no part in it.
-  expect(flags('>=512 <2049')).toEqual([1, 1, 0]);
+test.each<[string, boolean]>([
+  ['', true],
+  ['forward', true],
+  ['category:gradient', true],
+  ['-category:gradient', false],
+  ['category:unknown', false],
+  ['category:unknown OR forward', true],
+  ['category:unknown forward', false],
+  ['-(category:gradient OR forward)', false],
+  ['-(category:gradient forward)', true],
+])('%s may find gradients: %s', (text, may) => {
+  expect(findsCategory(parse(text), 'gradient')).toBe(may);
 });

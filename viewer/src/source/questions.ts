@@ -36,8 +36,12 @@ export function askedOf(engine: Engine) {
     events: (file: number, device: number, first: number, count: number) =>
       ask<sent.Events>(file, device, { question: 'events', first, count }),
     allocation: (file: number, device: number, id: number) => ask<sent.Allocation>(file, device, { question: 'allocation', id }),
-    search: (file: number, device: number, query: sent.Query, unwanted?: AbortSignal) =>
-      ask<sent.Found>(file, device, { question: 'search', ...query }, unwanted),
+    search: (file: number, device: number, search: sent.Query, unwanted?: AbortSignal) =>
+      ask<sent.Found>(file, device, { question: 'search', search }, unwanted),
+    specks: (file: number, device: number, query: sent.SpecksQuery, unwanted?: AbortSignal) =>
+      ask<sent.Specks>(file, device, { question: 'specks', ...query }, unwanted),
+    place: (file: number, device: number, id: number, stacked: sent.ByteKind) =>
+      ask<sent.Place>(file, device, { question: 'place', id, stacked }),
     regions: (file: number, device: number) => ask<sent.Regions>(file, device, { question: 'regions' }),
     segments: (file: number, device: number) => ask<sent.Segments>(file, device, { question: 'segments' }),
     report: (file: number, device: number, unwanted?: AbortSignal) =>

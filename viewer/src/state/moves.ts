@@ -3,13 +3,14 @@
 import { batch } from '@preact/signals';
 import { clamped, panned, zoomed, type Range } from '../numbers/scale';
 import { newest } from '../source/newest';
-import type { Mark } from '../source/source';
+import type { Mark, Place } from '../source/source';
 import { reason } from '../text/reason';
 import { moment, shownMoment } from './moment';
 import { device, file, scope } from './place';
 import { current, source } from './recordings';
+import { selected } from './selection';
 import { trouble } from './trouble';
-import { axis, range, shownRange, byteRange, whole } from './window';
+import { axis, range, shownRange, byteRange, stacked, whole } from './window';
 
 /** The smallest part of the axis that is shown: microseconds, or events. */
 export const least = () => (axis.value === 'time' ? 2 : 4);
@@ -57,69 +58,69 @@ export function panBytes(by: number): void {
     ];
 }
 
-/** Of the shown part of the axis, the share below which a range is too narrow to be seen. */
-const NARROW = 0.003;
-/** Of the shown part of the axis, the share that a range gets when it is brought into view. */
-const REVEALED = 0.1;
-
-/**
- * Shows a range of the axis that is out of view, and one that is too narrow to be seen. A narrow one then takes `share` of what
- * is shown; where `share` is 0 the zoom stays.
- */
-function bringIntoView([start, end]: Range, share: number): void {
+/** Shows a place on the axis that is out of view. */
+function bringIntoView(at: number): void {
   const [left, right] = shownRange.value;
-  const narrow = end - start < (right - left) * NARROW;
-  const width = narrow && share > 0 ? Math.max((end - start) / share, least()) : right - left;
-  if (end >= left && start <= right && width === right - left) return;
-  const middle = (start + end) / 2;
+  // Some recordings have no times.
+  if (!(at < left || at > right)) return;
+  const half = (right - left) / 2;
   batch(() => {
-    show([middle - width / 2, middle + width / 2]);
+    show([at - half, at + half]);
     byteRange.value = null;
   });
 }
 
-/** Moments that are to be brought into view. */
-interface RevealRequest {
-  share: number;
-  /** What was shown when this was asked for, see `shownNow`. */
-  shown: string;
-  /** Asks the source where on the axis the moments are. */
-  ends: () => Promise<Range>;
+/** Something that is to be shown where the source says that it is. */
+interface Showing<T> {
+  /** What was shown when this was asked for, as one text: an answer about anything else is of no use any more. */
+  of: string;
+  ask: () => Promise<T>;
 }
 
-/** The device, the axis and the moment that are shown, as one text: an answer about others is of no use any more. */
-const shownNow = () => [scope.value, axis.value, moment.value].join();
-let latest: RevealRequest | null = null;
+const showing = <T>(shown: () => string, show: (answer: T) => void) => {
+  const queue = newest(
+    ({ ask }: Showing<T>) => ask(),
+    (answer, { of }) => {
+      if (of === shown()) show(answer);
+    },
+    (e) => (trouble.value = reason(e)),
+  );
+  return (ask: () => Promise<T>) => queue.want({ of: shown(), ask });
+};
+const showMoment = showing(() => [scope.value, axis.value, moment.value].join(), bringIntoView);
+const showPlace = showing(() => [scope.value, axis.value, selected.value].join(), zoomTo);
 
-const queue = newest(
-  (request: RevealRequest) => request.ends(),
-  (ends, request) => {
-    if (request === latest && request.shown === shownNow() && ends.every(Number.isFinite)) bringIntoView(ends, request.share);
-  },
-  (e) => (trouble.value = reason(e)),
-);
+/** How much of what is shown lies around an allocation on each side of it, as a share of its own length. */
+const AROUND = 0.2;
+/** The most times its own height that the part of the stack is high through which an allocation moves while others below it are freed. */
+const HIGHEST = 25;
 
-function revealMoments([first, last]: Range, share: number): void {
-  const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
-  const placeOf = async (at: number) => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at);
-  const ends = async (): Promise<Range> => {
-    const start = await placeOf(first);
-    return [start, last === first ? start : await placeOf(last)];
-  };
-  queue.want((latest = { share, shown: shownNow(), ends }));
+/** Shows the selected allocation alone: its life, and the bytes among which it lies. */
+export function zoomToSelected(): void {
+  const id = selected.value;
+  if (id === null) return;
+  const kind = stacked.value === 'reserved' ? 'allocated' : stacked.value;
+  showPlace(() => source.place(file.value, device.value, id, kind));
 }
 
-/** Brings the lifetime of an allocation into view: from one moment to another, which may be NONE. */
-export function reveal(from: number, to: number): void {
-  const last = current.value?.events ?? 0;
-  revealMoments([from, Math.min(to, last)], REVEALED);
+function zoomTo({ from, to, from_us, to_us, bytes, below_first, below_last }: Place): void {
+  const [start, end] = axis.value === 'time' ? [from_us ?? 0, to_us ?? 0] : [from, to];
+  const high = below_first + bytes;
+  const low = Math.max(below_last, high - HIGHEST * bytes);
+  const [wide, tall] = [Math.max((end - start) * AROUND, least() / 2), Math.max((high - low) * AROUND, BYTES_LEAST / 2)];
+  batch(() => {
+    show([start - wide, end + wide]);
+    byteRange.value = [Math.max(low - tall, 0), high + tall];
+  });
 }
 
 /** Chooses the moment that all views show, and brings it into view. */
-export function chooseMoment(at: number): void {
+export function chooseMoment(to: number): void {
   const last = current.value?.events ?? 0;
-  moment.value = Math.min(Math.max(Math.round(at), 0), last);
-  revealMoments([moment.value, moment.value], 0);
+  const at = Math.min(Math.max(Math.round(to), 0), last);
+  moment.value = at;
+  const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
+  showMoment(async () => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at));
 }
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);

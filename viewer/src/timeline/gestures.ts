@@ -10,11 +10,11 @@ import { spanAt, spanEnds } from '../numbers/spans';
 import { NONE, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
+import { regions } from '../state/regions';
 import { selected } from '../state/selection';
 import { chooseSpan } from '../state/span';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
-import { regions } from './model';
 
 /** What lies under the pointer: a place of the plot, a region, a step, the axis of bytes, the other axis, or nothing. */
 export type PointerTarget =

@@ -4,41 +4,18 @@ import { computed } from '@preact/signals';
 import { bandRowsOf, type RowsAbove } from '../draw/geometry';
 import { momentAt, overlayValues } from '../draw/hit';
 import { numberAt } from '../numbers/at';
-import type { Picture, Regions, Window } from '../source/source';
+import type { Picture, Window } from '../source/source';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';
 import { device, file, view } from '../state/place';
 import { current, source } from '../state/recordings';
 import { overlay } from '../state/replay';
+import { events, regions } from '../state/regions';
 import { steps } from '../state/steps';
-import { trouble } from '../state/trouble';
 import { axis, shownRange, byteRange, stacked, whole, withReserved } from '../state/window';
-import { reason } from '../text/reason';
 
 /** Whether the timeline is the view itself, and not a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
-
-/** How many events the shown device has; null where none is shown. Unlike the device it stays as it is when more is known of that. */
-const events = computed(() => current.value?.events ?? null);
-
-/** The regions of the shown device; null until they are known. The plot waits for them, for it leaves room above for their rows. */
-export const regions = asked(() => {
-  if (events.value === null) return null;
-  return source.regions(file.value, device.value).catch((e: unknown) => {
-    trouble.value = reason(e);
-    return NO_REGIONS;
-  });
-});
-
-const NO_REGIONS: Regions = {
-  names: [],
-  name: new Uint32Array(),
-  depth: new Uint8Array(),
-  from: new Uint32Array(),
-  to: new Uint32Array(),
-  from_us: new Float64Array(),
-  to_us: new Float64Array(),
-};
 
 /** The rows above the plot: those of regions, at most `most`, and that of the steps, for which room is left until they are known. */
 export const rowsAbove = (most: number): RowsAbove => ({

@@ -7,6 +7,7 @@ import type { Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { against, shownMoment } from '../state/moment';
 import { current } from '../state/recordings';
+import { regions } from '../state/regions';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
 import { steps } from '../state/steps';
@@ -15,7 +16,7 @@ import { dark, inks } from '../style/theme';
 import { momentText } from '../parts/current';
 import { bytes } from '../text/units';
 import type { Scene } from './chart';
-import { momentBytes, regions } from './model';
+import { momentBytes } from './model';
 
 /** The rows of the selected item in a picture, looked up once for each picture and selection. */
 const outlines = new WeakMap<Picture, { id: number; rows: Uint16Array | null }>();

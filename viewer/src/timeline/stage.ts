@@ -13,12 +13,13 @@ import { newest } from '../source/newest';
 import type { Picture, Window } from '../source/source';
 import { device, file, scope } from '../state/place';
 import { current, ofCurrent, source } from '../state/recordings';
+import { regions } from '../state/regions';
 import { trouble } from '../state/trouble';
 import { abgr, parse } from '../style/colors';
 import { inks, type Token } from '../style/theme';
 import { reason } from '../text/reason';
 import { description, drawChart } from './chart';
-import { overlayLine, regions, rowsAbove, tall, windowOf } from './model';
+import { overlayLine, rowsAbove, tall, windowOf } from './model';
 import { sceneOf } from './scene';
 
 interface PictureRequest {

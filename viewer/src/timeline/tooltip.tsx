@@ -10,10 +10,10 @@ import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { current, currentNames } from '../state/recordings';
+import { regions } from '../state/regions';
 import { steps } from '../state/steps';
 import { address, bytes, capital, duration } from '../text/units';
 import type { Hover } from './gestures';
-import { regions } from './model';
 
 type Fact = [name: string, value: string];
 

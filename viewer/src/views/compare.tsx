@@ -12,7 +12,7 @@ import { SmallTimeline } from '../parts/small-timeline';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { parsed } from '../search/found';
-import { compile } from '../search/query';
+import { asksForRegions, compile } from '../search/query';
 import { KINDS, NONE, type By, type Device, type Held, type Recording } from '../source/source';
 import { other, otherMoment } from '../state/compared';
 import { groupBy } from '../state/grouping';
@@ -168,10 +168,13 @@ function useBoth(a: Side, b: Side, atA: number, atB: number) {
   const by = groupBy.value;
   const searched = parsed.value;
   const told = (side: Side) => `${side.names !== null} ${side.recording.purposes !== null}`;
-  const query = ({ names, recording }: Side) => names && compile(searched, names, recording);
+  const query = async ({ names, recording, file, device }: Side) => {
+    const regions = asksForRegions(searched) ? await source.regions(file, device) : null;
+    return names && compile(searched, { ...recording, names, regions });
+  };
   return useAnswer(a.scope, `${b.scope} ${atA} ${atB} ${by} ${told(a)} ${told(b)} ${search.value}`, async (unwanted) => {
-    const other = { other_file: b.file, other_device: b.device, other_moment: atB, other_search: query(b) };
-    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: query(a), ...other }, unwanted);
+    const other = { other_file: b.file, other_device: b.device, other_moment: atB, other_search: await query(b) };
+    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: await query(a), ...other }, unwanted);
     return { held, groups: groupsOf(held), by };
   });
 }

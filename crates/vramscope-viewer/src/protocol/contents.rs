@@ -1,6 +1,6 @@
 //! What is in a recording: live memory, segments and blocks, events, allocations, regions.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::recording::ByKind;
@@ -97,39 +97,6 @@ pub(crate) struct Allocation<'r> {
     pub(crate) size_inferred: bool,
     /// Allocated bytes right after it was made.
     pub(crate) total: u64,
-}
-
-/// A search: it finds the allocations that match every member that is not null.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Query"))]
-pub struct SearchQuery {
-    pub(crate) stacks: Option<Vec<u32>>,
-    pub(crate) tags: Option<Vec<u32>>,
-    /// Positions in the device's `purposes`.
-    pub(crate) purposes: Option<Vec<u8>>,
-    /// An address inside of the block.
-    pub(crate) address: Option<f64>,
-    /// Which of the allocations that begin at `address`, from 0.
-    pub(crate) version: Option<u32>,
-    /// Bounds of the block's bytes, both included.
-    pub(crate) min: Option<f64>,
-    pub(crate) max: Option<f64>,
-}
-
-/// Allocations that a search finds: how many, and the largest of them.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Found {
-    pub(crate) count: usize,
-    /// The bytes of all that were found, added up over the recording.
-    pub(crate) bytes: u64,
-    pub(crate) id: U32s,
-    pub(crate) address: F64s,
-    pub(crate) size: F64s,
-    pub(crate) from: U32s,
-    pub(crate) to: U32s,
-    pub(crate) stack: U32s,
-    pub(crate) tags: U32s,
 }
 
 /// Annotated regions: one entry a run, outermost first.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{F64s, U8s, U32s};
-use crate::protocol::contents::SearchQuery;
 use crate::protocol::recording::ByKind;
+use crate::protocol::search::SearchQuery;
 
 /// What live allocations are grouped by, as `vramscope report --by` names it.
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -12,12 +12,12 @@ mod contents;
 mod findings;
 mod held;
 mod recording;
+mod search;
 mod timeline;
 
 pub(crate) use comparison::{Comparison, Held, WhatChanged};
 pub(crate) use contents::{
-    Allocation, Events, Found, Layout, LayoutBlocks, LayoutSegments, PoolPeaks, Regions, SearchQuery,
-    Segments,
+    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, PoolPeaks, Regions, Segments,
 };
 pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
 #[cfg(test)]
@@ -27,7 +27,10 @@ pub(crate) use held::{HoldersOfBothQuery, LiveQuery};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };
-pub(crate) use timeline::{Axis, Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};
+pub(crate) use search::{Found, Place, PlaceQuery, SearchQuery, Specks, SpecksQuery};
+#[cfg(test)]
+pub(crate) use timeline::Axis;
+pub(crate) use timeline::{Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};
 
 /// Stands for "no such thing" in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;

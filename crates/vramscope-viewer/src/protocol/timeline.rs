@@ -25,7 +25,7 @@ pub struct WindowQuery {
 }
 
 /// A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ByteKind {
@@ -42,6 +42,15 @@ pub(crate) enum ByteKind {
 pub(crate) enum Axis {
     Events,
     Time,
+}
+
+impl From<Axis> for vramscope_analysis::Axis {
+    fn from(axis: Axis) -> Self {
+        match axis {
+            Axis::Events => Self::Events,
+            Axis::Time => Self::Time,
+        }
+    }
 }
 
 /// A picture of a window: each pixel column shows the moment in it at which the stacked bytes were highest, so that no

@@ -9,8 +9,7 @@ import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
-import { found as answered, query } from '../../search/found';
-import { matching } from '../../search/query';
+import { isIn, shownFound } from '../../search/found';
 import { NONE, type Layout, type Names, type Tables } from '../../source/source';
 import { selected } from '../../state/selection';
 import { FADED, mix, parse } from '../../style/colors';
@@ -78,9 +77,7 @@ export function SegmentMap(p: SegmentMapProps) {
   );
   const items = useMemo(() => itemsOf(layout.blocks), [layout]);
   const ink = inks.value;
-  const searchQuery = query.value;
-  const searchAnswer = answered.value;
-  const found = useMemo(() => searchQuery && matching(searchQuery, items, searchAnswer), [searchQuery, items, searchAnswer]);
+  const found = shownFound.value?.allocations;
   const colors = colorKeys.value;
   const ground = parse(ink.ground);
   const { blocks } = layout;
@@ -93,7 +90,7 @@ export function SegmentMap(p: SegmentMapProps) {
     inks: ink,
     color: (b) => {
       const own = colors.color(colors.keyOf(items, b));
-      return found && !found[b] ? mix(own, ground, FADED) : own;
+      return found && !isIn(found, numberAt(blocks.allocation, b)) ? mix(own, ground, FADED) : own;
     },
     outlined: at === null ? p.outlined : [...p.outlined, { ...at, ink: 'warn' }],
   };

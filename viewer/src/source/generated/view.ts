@@ -294,8 +294,14 @@ export type Question = {
   /** Its number. */
   id: number;
 } | {
-  "question": "search"
-} & Query | {
+  "question": "search";
+  /** What is searched for. */
+  search: Query;
+} | {
+  "question": "specks"
+} & SpecksQuery | {
+  "question": "place"
+} & PlaceQuery | {
   "question": "regions"
 } | {
   "question": "segments"
@@ -616,36 +622,102 @@ export type Allocation = {
 };
 
 /**
- * A search: it finds the allocations that match every member that is not null.
+ * Tells which allocations are searched for: one condition, or several put together. Texts are searched by the page, which names what
+ * they find by its numbers.
  */
 export type Query = {
-  stacks: Array<number> | null;
-  tags: Array<number> | null;
-  /** Positions in the device's `purposes`. */
-  purposes: Array<number> | null;
-  /** An address inside of the block. */
-  address: number | null;
-  /** Which of the allocations that begin at `address`, from 0. */
+  "is": "all";
+  of: Array<Query>;
+} | {
+  "is": "any";
+  of: Array<Query>;
+} | {
+  "is": "not";
+  of: Query;
+} | {
+  "is": "stacks";
+  stacks: Array<number>;
+} | {
+  "is": "tags";
+  tags: Array<number>;
+} | {
+  "is": "purposes";
+  purposes: Array<number>;
+} | {
+  "is": "address";
+  address: number;
   version: number | null;
-  /** Bounds of the block's bytes, both included. */
-  min: number | null;
+} | {
+  "is": "size";
+  min: number;
   max: number | null;
+} | {
+  "is": "allocated";
+  spans: Array<[number, number]>;
+} | {
+  "is": "freed";
+  spans: Array<[number, number]>;
 };
 
 /**
- * Allocations that a search finds: how many, and the largest of them.
+ * Allocations that a search finds: how many, which, and the largest of them.
  */
 export type Found = {
   count: number;
   /** The bytes of all that were found, added up over the recording. */
   bytes: number;
+  /** A bit for each allocation, the first in the lowest bit of the first byte: 1 where it was found. */
+  allocations: U8s;
+  /** The same for each reserved range. */
+  ranges: U8s;
+  /** The numbers of the largest. */
   id: U32s;
-  address: F64s;
-  size: F64s;
-  from: U32s;
-  to: U32s;
-  stack: U32s;
-  tags: U32s;
+};
+
+/**
+ * Asks where what a search finds lies in a window in which it is smaller than a pixel.
+ */
+export type SpecksQuery = {
+  search: Query;
+  axis: Axis;
+  from: number;
+  to: number;
+  width: number;
+  /** The bytes of a pixel. */
+  bytes: number;
+};
+
+/**
+ * What a search finds and a picture cannot show.
+ */
+export type Specks = {
+  /** 1 for each pixel column in which such an allocation begins; what began before the window stands in the first. */
+  at: U8s;
+  count: number;
+};
+
+/**
+ * Asks where an allocation lies in the stack.
+ */
+export type PlaceQuery = {
+  id: number;
+  stacked: ByteKind;
+};
+
+/**
+ * Where an allocation lies in the stack.
+ */
+export type Place = {
+  /** Its first moment, and the first at which it is there no more; the end of the recording where it stays. */
+  from: number;
+  to: number;
+  from_us: number | null;
+  to_us: number | null;
+  /** Its bytes as they are stacked. */
+  bytes: number;
+  /** What lies below it at its first moment, and at its last: no more than at the first. */
+  below_first: number;
+  below_last: number;
 };
 
 /**

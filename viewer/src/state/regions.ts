@@ -1,0 +1,31 @@
+// The annotated regions of the shown device.
+
+import { computed } from '@preact/signals';
+import type { Regions } from '../source/source';
+import { reason } from '../text/reason';
+import { asked } from './asked';
+import { device, file } from './place';
+import { current, source } from './recordings';
+import { trouble } from './trouble';
+
+/** How many events the shown device has; null where none is shown. Unlike the device it stays as it is when more is known of that. */
+export const events = computed(() => current.value?.events ?? null);
+
+/** The regions of the shown device; null until they are known. The plot waits for them, for it leaves room above for their rows. */
+export const regions = asked(() => {
+  if (events.value === null) return null;
+  return source.regions(file.value, device.value).catch((e: unknown) => {
+    trouble.value = reason(e);
+    return NO_REGIONS;
+  });
+});
+
+const NO_REGIONS: Regions = {
+  names: [],
+  name: new Uint32Array(),
+  depth: new Uint8Array(),
+  from: new Uint32Array(),
+  to: new Uint32Array(),
+  from_us: new Float64Array(),
+  to_us: new Float64Array(),
+};

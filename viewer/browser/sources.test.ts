@@ -37,7 +37,13 @@ const random = (below: number) => {
 
 const ANYTHING: Query = { is: 'size', min: 0, max: null };
 /** Some stacks, and no small blocks. */
-const ODD: Query = { is: 'all', of: [{ is: 'stacks', stacks: [1, 3, 5, 7, 9] }, { is: 'size', min: 4096, max: null }] };
+const ODD: Query = {
+  is: 'all',
+  of: [
+    { is: 'stacks', stacks: [1, 3, 5, 7, 9] },
+    { is: 'size', min: 4096, max: null },
+  ],
+};
 
 const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v as Uint8Array, String) : v)));
@@ -90,7 +96,15 @@ describe.each(files)('%s', (file) => {
       await same((s) => s.search(0, d, { is: 'any', of: [ODD, { is: 'not', of: { is: 'tags', tags: [0] } }] }));
       await same((s) => s.meaning(0, d));
       await same((s) => s.search(0, d, { is: 'purposes', purposes: [0, 2] }));
-      await same((s) => s.search(0, d, { is: 'freed', spans: [[NONE, NONE], [0, 100]] }));
+      await same((s) =>
+        s.search(0, d, {
+          is: 'freed',
+          spans: [
+            [NONE, NONE],
+            [0, 100],
+          ],
+        }),
+      );
       if (device.allocations > 0) {
         const id = random(device.allocations);
         const { address, version } = await a.allocation(0, d, id);

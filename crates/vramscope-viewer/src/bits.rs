@@ -25,7 +25,11 @@ impl Bits {
     }
 
     /// The set of the numbers below `length` that `holds` is true of.
-    pub(crate) fn those(length: usize, cancel: &Cancel, holds: impl Fn(usize) -> bool) -> Result<Self, ViewError> {
+    pub(crate) fn those(
+        length: usize,
+        cancel: &Cancel,
+        holds: impl Fn(usize) -> bool,
+    ) -> Result<Self, ViewError> {
         let mut bits = vec![0; length.div_ceil(8)];
         for first in (0..length).step_by(STRIDE) {
             if cancel.is_cancelled() {
@@ -50,7 +54,9 @@ impl Bits {
     /// The numbers of the set, in order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         let full = self.0.iter().enumerate().filter(|&(_, &byte)| byte != 0);
-        full.flat_map(|(at, byte)| (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit))
+        full.flat_map(|(at, byte)| {
+            (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit)
+        })
     }
 }
 
@@ -86,7 +92,10 @@ mod tests {
     fn a_set_has_its_numbers() {
         let bits = Bits::of([3, 9, 200]);
         assert_eq!(bits.numbers().collect::<Vec<_>>(), [3, 9, 200]);
-        assert_eq!([2, 3, 9, 10, 200, 201, 9000].map(|n| bits.has(n)), [false, true, true, false, true, false, false]);
+        assert_eq!(
+            [2, 3, 9, 10, 200, 201, 9000].map(|n| bits.has(n)),
+            [false, true, true, false, true, false, false]
+        );
         let odd = Bits::those(100_000, &Cancel::default(), |n| n % 2 == 1).unwrap();
         assert_eq!(odd.numbers().count(), 50_000);
         assert!(odd.has(99_999) && !odd.has(0) && !odd.has(u32::MAX));

@@ -40,7 +40,9 @@ impl From<SearchQuery> for Condition {
             SearchQuery::Not { of } => Self::Not(Box::new((*of).into())),
             SearchQuery::Stacks { stacks } => Self::Stacks(bits(stacks)),
             SearchQuery::Tags { tags } => Self::Tags(bits(tags)),
-            SearchQuery::Purposes { purposes } => Self::Purposes(Bits::of(purposes.into_iter().map(usize::from))),
+            SearchQuery::Purposes { purposes } => {
+                Self::Purposes(Bits::of(purposes.into_iter().map(usize::from)))
+            }
             SearchQuery::Address { address, version } => Self::Address { at: address, version },
             SearchQuery::Size { min, max } => Self::Size { min, max: max.unwrap_or(f64::INFINITY) },
             SearchQuery::Allocated { spans } => Self::Allocated(Spans::of(spans)),
@@ -223,7 +225,8 @@ impl OpenDevice {
         let to = if is_allocated { a.freed } else { a.to };
         let to = to.min(Moment::from_index(history.end().index() + 1));
         let below = |at: Moment| -> u64 {
-            let older = self.timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
+            let older =
+                self.timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
             let older = older.map(|id| &history.allocations[id]);
             older.filter(|of| !is_allocated || of.is_allocated_at(at)).map(bytes).sum()
         };
@@ -236,5 +239,142 @@ impl OpenDevice {
             below_first: below(a.from),
             below_last: below(Moment::from_index(to.index().saturating_sub(1)).max(a.from)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_trace::formats;
+
+    use super::*;
+    use crate::recording::OpenRecording;
+
+    /// Numbers that look random, the same in every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % end
+        }
+
+        fn some(&mut self, end: usize) -> Vec<u32> {
+            (0..self.below(6)).map(|_| self.below(end.max(1) as u64) as u32).collect()
+        }
+
+        /// Any search of a device: about what is in it, as a rule.
+        fn search(&mut self, device: &OpenDevice, depth: u32) -> SearchQuery {
+            let history = device.history();
+            let any = &history.allocations[self.below(history.allocations.len() as u64) as usize];
+            let end = history.end().index() as u64 + 2;
+            let mut span = || [self.below(end) as u32, self.below(end) as u32];
+            let mut spans = vec![span(), span()];
+            match self.below(if depth == 0 { 7 } else { 10 }) {
+                0 => SearchQuery::Stacks { stacks: self.some(history.trace().stacks.len()) },
+                1 => SearchQuery::Tags { tags: self.some(device.tags.table.len()) },
+                2 => SearchQuery::Purposes {
+                    purposes: self.some(device.purposes().table.len()).iter().map(|&p| p as u8).collect(),
+                },
+                3 => SearchQuery::Address {
+                    address: any.address as f64,
+                    version: Some(self.below(3) as u32).filter(|&v| v > 0),
+                },
+                4 => SearchQuery::Size {
+                    min: self.below(any.size + 1) as f64,
+                    max: Some(any.size as f64).filter(|_| any.size % 3 > 0),
+                },
+                5 => SearchQuery::Allocated { spans },
+                6 => {
+                    spans.push([u32::MAX; 2]);
+                    SearchQuery::Freed { spans }
+                }
+                7 => SearchQuery::All { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                8 => SearchQuery::Any { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                _ => SearchQuery::Not { of: Box::new(self.search(device, depth - 1)) },
+            }
+        }
+    }
+
+    /// The same as what is tested, by looking at lists one by one.
+    fn matches(query: &SearchQuery, device: &OpenDevice, id: usize) -> bool {
+        let allocations = &device.history().allocations;
+        let a = &allocations[id];
+        let inside = |spans: &[[u32; 2]], at: Moment| {
+            spans.iter().any(|&[from, to]| from as usize <= at.index() && at.index() <= to as usize)
+        };
+        match query {
+            SearchQuery::All { of } => of.iter().filter(|one| !matches(one, device, id)).count() == 0,
+            SearchQuery::Any { of } => of.iter().filter(|one| matches(one, device, id)).count() > 0,
+            SearchQuery::Not { of } => !matches(of, device, id),
+            SearchQuery::Stacks { stacks } => a.stack.is_some_and(|s| stacks.contains(&(s.index() as u32))),
+            SearchQuery::Tags { tags } => tags.contains(&device.tags.allocations[id]),
+            SearchQuery::Purposes { purposes } => purposes.contains(&device.purposes().allocations[id]),
+            SearchQuery::Address { address, version } => {
+                let at = *address as u64;
+                let before = allocations[..id].iter().filter(|of| of.address == a.address).count();
+                match version {
+                    Some(version) => a.address == at && before == *version as usize,
+                    None => a.address == at || (a.address < at && at < a.address + a.size),
+                }
+            }
+            SearchQuery::Size { min, max } => {
+                a.size as f64 >= *min && max.is_none_or(|max| a.size as f64 <= max)
+            }
+            SearchQuery::Allocated { spans } => inside(spans, a.from),
+            SearchQuery::Freed { spans } => inside(spans, a.freed),
+        }
+    }
+
+    fn open(example: &str) -> OpenRecording {
+        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
+        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
+    }
+
+    #[test]
+    fn a_search_finds_what_looking_at_every_allocation_finds() {
+        let mut random = Random(7);
+        for example in ["leak.pickle", "oom.pickle", "training.pickle.zst"] {
+            let file = open(example);
+            let device = &file.devices[0];
+            let all = device.history().allocations.len();
+            let mut told = 0;
+            for _ in 0..150 {
+                let query = random.search(device, 3);
+                let found = device.found(&query, &Cancel::default()).unwrap();
+                let naive: Vec<usize> = (0..all).filter(|&id| matches(&query, device, id)).collect();
+                assert_eq!(found.numbers().collect::<Vec<_>>(), naive, "{example} {query:?}");
+                told += usize::from(!naive.is_empty() && naive.len() < all);
+            }
+            assert!(told > 50, "{told} searches of {example} told allocations apart");
+        }
+    }
+
+    #[test]
+    fn an_allocation_lies_where_the_stack_has_it() {
+        let file = open("oom.pickle");
+        let device = &file.devices[0];
+        let history = device.history();
+        for id in (0..history.allocations.len()).step_by(37) {
+            let a = &history.allocations[id];
+            let place = device.place(PlaceQuery { id, stacked: ByteKind::Allocated }).unwrap();
+            assert!(place.below_last <= place.below_first);
+            // What is younger lies above it.
+            if a.from > Moment::START {
+                let total = device.timeline.counters_at(a.from).allocated;
+                assert_eq!(place.below_first + place.bytes, total);
+            }
+        }
+        let length = history.allocations.len();
+        assert!(device.place(PlaceQuery { id: length, stacked: ByteKind::Allocated }).is_err());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_search_that_is_cancelled() {
+        let file = open("leak.pickle");
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let all = SearchQuery::All { of: Vec::new() };
+        assert!(matches!(file.devices[0].search(&all, &cancel), Err(ViewError::Unwanted)));
     }
 }

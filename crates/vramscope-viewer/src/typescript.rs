@@ -8,9 +8,9 @@ use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
     Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device, Events, Found,
     Held, HeldAt, Holders, HoldersOfBothQuery, Items, Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery,
-    Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, Place, PlaceQuery, PoolPeaks, Purpose, Recording, Regions,
-    Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Specks, SpecksQuery, Steps, Tags, Trust, WhatChanged,
-    WindowQuery,
+    Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, Place, PlaceQuery, PoolPeaks, Purpose,
+    Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Specks, SpecksQuery,
+    Steps, Tags, Trust, WhatChanged, WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};

@@ -309,11 +309,11 @@ export function parse(text: string): Parsed {
       return null;
     }
     at += 1;
-    const inside = any(depth + 1);
-    if (at >= all.length) unclear.push('a parenthesis is not closed');
-    return inside;
+    return any(depth + 1);
   }
 
   const term = any(0);
+  const parentheses = (of: Token['kind']) => all.filter(({ kind }) => kind === of).length;
+  if (parentheses('(') > parentheses(')')) unclear.push('a parenthesis is not closed');
   return { term, unclear: [...new Set(unclear)] };
 }

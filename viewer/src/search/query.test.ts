@@ -12,6 +12,7 @@ const names: Names = {
   ends: Uint32Array.of(2, 3, 3, 5),
   frames: Uint32Array.of(0, 1, 1, 2, 1),
   own: Uint32Array.of(0, 1, NONE, 1),
+  generated: new Map(),
 };
 const tag = (over: Partial<Tags>): Tags => ({
   stream: 0,
@@ -27,7 +28,12 @@ const purposes = (['gradient', 'optimizer_state', 'gradient', 'unknown'] as cons
   category,
   because: 'it is so',
 }));
-const spans = { from: Uint32Array.of(10, 20, 30), to: Uint32Array.of(20, 30, 30), from_us: new Float64Array(), to_us: new Float64Array() };
+const spans = {
+  from: Uint32Array.of(10, 20, 30),
+  to: Uint32Array.of(20, 30, 30),
+  from_us: new Float64Array(),
+  to_us: new Float64Array(),
+};
 const steps = spans as unknown as Steps;
 const regions = { names: ['forward', 'Backward pass'], name: Uint32Array.of(0, 1, 0), depth: Uint8Array.of(0, 0, 0), ...spans };
 const known = { names, tags, purposes, steps, regions };
@@ -40,7 +46,9 @@ describe('queries', () => {
     ['  ', null],
     ['FORWARD', stacks(0)],
     ['me/train', stacks(0, 1, 3)],
-    ['train c10', { is: 'all', of: [stacks(0, 1, 3), stacks(3)] }],
+    ['train c10', stacks(3)],
+    ['forward OR c10', stacks(0, 3)],
+    ['train >1 c10', { is: 'all', of: [{ is: 'size', min: 2, max: null }, stacks(3)] }],
     ['"py:9 main"', stacks(0, 1, 3)],
     ['/^train.*main$/', stacks()],
     ['/train\\.py:\\d+ main/', stacks(0, 1, 3)],
@@ -95,7 +103,12 @@ describe('queries', () => {
   });
 
   test('whether regions are asked for', () => {
-    expect(['a', 'region:x', 'a (b OR -region:x)', ''].map((text) => asksForRegions(parse(text)))).toEqual([false, true, true, false]);
+    expect(['a', 'region:x', 'a (b OR -region:x)', ''].map((text) => asksForRegions(parse(text)))).toEqual([
+      false,
+      true,
+      true,
+      false,
+    ]);
   });
 });
 

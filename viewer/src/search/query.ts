@@ -83,11 +83,30 @@ export function compile({ term }: Parsed, known: Known): Query | null {
   return term && compiled(term, known);
 }
 
+/** Several queries as one. Lists of stacks may be long: of several one is made. */
+function together(is: 'all' | 'any', of: Query[]): Query {
+  const lists = of.flatMap((one) => (one.is === 'stacks' ? [one.stacks] : []));
+  if (lists.length < 2) return { is, of };
+  const others = of.filter((one) => one.is !== 'stacks');
+  const merged =
+    is === 'any'
+      ? [...new Set(lists.flat())]
+      : lists.reduce((both, list) => {
+          const also = new Set(list);
+          return both.filter((stack) => also.has(stack));
+        });
+  const stacks: Query = { is: 'stacks', stacks: merged };
+  return others.length === 0 ? stacks : { is, of: [...others, stacks] };
+}
+
 function compiled(term: Term, known: Known): Query {
   switch (term.kind) {
     case 'all':
     case 'any':
-      return { is: term.kind, of: term.of.map((one) => compiled(one, known)) };
+      return together(
+        term.kind,
+        term.of.map((one) => compiled(one, known)),
+      );
     case 'not':
       return { is: 'not', of: compiled(term.of, known) };
     case 'frame':

@@ -8,12 +8,14 @@ import { SEARCH_ID } from './keys';
 /** Examples of queries and what they find, as the help of the box shows them. */
 const FORMS: [string, string][] = [
   ['attention', 'a file, line or function anywhere in the stack'],
-  ['"two words"', 'the same with spaces'],
-  ['file:loss.py', 'only files; function:forward only functions'],
+  ['"two words"', 'the same with spaces; /att.*(q|k)/ a pattern'],
+  ['file:loss.py', 'only files; function:forward, line:train.py:31 likewise'],
   ['0x7f3a00200000', 'what covers this address; also as memory_viz writes it: b7f3a00200000_0'],
-  ['>=10MiB <1GiB', 'sizes'],
-  ['category:gradient', 'what memory is for; -category:gradient all but that'],
-  ['stream:0x3', 'also pool:1.0, pool:default, layer:attn'],
+  ['>=10MiB <1GiB', 'sizes; 512MiB within half a percent'],
+  ['category:gradient', 'what memory is for'],
+  ['step:2 region:backward', 'when it was allocated; also allocated:>1200, freed:never'],
+  ['pool:1.0', 'also pool:default, stream:0x3, layer:attn'],
+  ['(a OR b) -c', 'a choice, and all but that'],
 ];
 
 /** Milliseconds without typing before the search begins. */
@@ -59,7 +61,7 @@ export function SearchBox() {
         id={SEARCH_ID}
         type="search"
         value={text}
-        placeholder="Search: function, file, 0x…, >=10MiB, stream:0x3"
+        placeholder="Search: function, file, 0x…, 512MiB, freed:never"
         autocomplete="off"
         spellcheck={false}
         aria-describedby="search-result"

@@ -110,7 +110,7 @@ fn long_names_are_sent_once() {
 #[test]
 fn a_search_may_name_every_stack_of_a_long_recording() {
     let stacks: Vec<u32> = (0..600_000).collect();
-    let question = json!({"question": "search", "stacks": stacks, "tags": null, "address": null, "min": null, "max": null});
+    let question = json!({"question": "search", "search": {"is": "stacks", "stacks": stacks}});
     let reply = server().question(0, 0, &question);
     assert_eq!(reply.status, 200, "{}", reply.text());
     assert!(head(&reply.body)["count"].as_u64().unwrap() > 100);

@@ -30,6 +30,18 @@ test('counts and bytes are those of a plain count over the recording', async ({ 
     ['stream:2', (m) => m.stream === 2],
     ['stream:1 layer1', (m) => m.stream === 1 && m.line === 11],
     ['nothing-is-called-so', () => false],
+    ['28MiB', (m) => m.bytes === 28 * MIB],
+    ['=28.1MiB', (m) => m.bytes === 28 * MIB],
+    ['=28.2MiB', () => false],
+    ['layer1 OR layer2', (m) => m.line === 11 || m.line === 12],
+    ['(layer1 OR layer2) -stream:1', (m) => (m.line === 11 || m.line === 12) && m.stream !== 1],
+    ['NOT /layer[12]/', (m) => m.line !== 11 && m.line !== 12],
+    ['line:model.py:11', (m) => m.line === 11],
+    ['line:train.py', () => false],
+    ['freed:never', (m) => made.indexOf(m) % 2 === 0],
+    // Two events make an even one, four an odd one.
+    ['allocated:<7', (m) => made.indexOf(m) < 3],
+    ['freed:<5', (m) => m === made[1]],
   ];
   for (const [text, matches] of queries) {
     const all = made.filter(matches);
@@ -104,6 +116,9 @@ test('what is not understood is said, and what does not match is faded', async (
       const { data } = canvas.getContext('2d')!.getImageData(canvas.width - 9, 0, 1, canvas.height);
       return [...new Uint32Array(data.buffer)].join();
     });
+  await box.fill('layer2 colour:red');
+  await expect.poll(() => page.locator('#search-result').textContent()).toContain('partly understood');
+  await expect.poll(() => page.getByRole('note').textContent()).toContain('there is no field colour; fields are file, function');
   await box.fill('');
   const before = await colors();
   await box.fill('layer2');

@@ -281,7 +281,7 @@ mod tests {
                 },
                 4 => SearchQuery::Size {
                     min: self.below(any.size + 1) as f64,
-                    max: Some(any.size as f64).filter(|_| any.size % 3 > 0),
+                    max: Some(any.size as f64).filter(|_| !any.size.is_multiple_of(3)),
                 },
                 5 => SearchQuery::Allocated { spans },
                 6 => {

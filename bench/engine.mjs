@@ -1,11 +1,10 @@
 // Reading a recording with the engine of the page, compiled to WebAssembly, beside the command: see bench/engine.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { inflateRawSync } from 'node:zlib';
 
 const here = fileURLToPath(import.meta.url);
 const root = resolve(here, '../..');
@@ -13,7 +12,7 @@ const root = resolve(here, '../..');
 /** In a process of its own, as in a page that was just opened: milliseconds until the last byte was asked for, and until all is ready. */
 async function once(file) {
   const { Engine, initSync } = await import(join(root, 'viewer/src/source/generated/vramscope_wasm.js'));
-  initSync({ module: inflateRawSync(readFileSync(join(root, 'crates/vramscope-viewer/page/engine.wasm.deflate'))) });
+  initSync({ module: execFileSync('xz', ['-dc', join(root, 'crates/vramscope-viewer/page/engine.wasm.lzma')], { maxBuffer: Infinity }) });
   const engine = new Engine();
   const from = openSync(file, 'r');
   const begun = performance.now();

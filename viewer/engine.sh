@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, deflated, into OUT/engine.wasm.deflate
+# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, packed, into OUT/engine.wasm.lzma
 # (default: where the page lies), what compiled it into OUT/engine.compiler, and the code that calls it into
 # viewer/src/source/generated. The same sources, compiler and tools give the same bytes.
 #
 #   viewer/engine.sh [OUT]
 #
-# Needs Rust's sources of its standard library, which is built along, small, and zopfli, which deflates it. Debian has them, with a
-# compiler of their own: apt-get install rustc-web cargo-web rust-web-src lld-19 zopfli. Elsewhere: rustup component add rust-src.
+# Needs Rust's sources of its standard library, which is built along, small, and xz, which packs it. Debian has them, with a
+# compiler of their own: apt-get install rustc-web cargo-web rust-web-src lld-19 xz-utils. Elsewhere: rustup component add rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
@@ -38,5 +38,7 @@ export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+s
 mkdir -p "$out"
 # Another compiler gives other bytes.
 { "${RUSTC:-rustc}" --version; [ ${#linker[@]} = 0 ] || wasm-ld-19 --version; } >"$out/engine.compiler"
-zopfli -c --deflate target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.deflate"
+# A sixth smaller than deflated. `viewer/src/source/lzma.ts` unpacks it.
+xz --threads=1 --stdout --format=lzma --lzma1=preset=9e,lc=4,lp=0,pb=0,nice=273 \
+    target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.lzma"
 cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

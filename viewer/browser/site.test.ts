@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { axe, violations } from './axe';
+import { BOMBS } from './bombs';
 import { example, report } from './command';
 import { drop } from './dropping';
 import { VIEWS, launchWithProfile, numberOf, show, test, type Open, type OpenOptions } from './page';
@@ -169,6 +170,21 @@ test('what is no recording is an error, and the page goes on', async ({ open }) 
   await files.setInputFiles({ name: 'cut.pickle', mimeType: '', buffer: cut });
   await expect.poll(() => alert.textContent()).toContain('it is truncated');
   await files.setInputFiles(example('leak.pickle'));
+  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('leak.pickle'));
+});
+
+test('what is hostile or cut is an error in a sentence, and the next file opens', { timeout: 180_000 }, async ({ open }) => {
+  const page = await open(site.url, { draws: false });
+  const alert = page.getByRole('alert');
+  for (const [what, bytes, reason] of BOMBS) {
+    await drop(page, { name: 'dropped', bytes });
+    await expect.poll(() => alert.textContent(), { timeout: 60_000, message: what }).toMatch(reason);
+    expect((await alert.textContent())!.length, what).toBeLessThan(400);
+    await alert.getByRole('button', { name: 'Dismiss' }).click();
+    await expect.poll(() => alert.textContent()).toBe('');
+  }
+  await drop(page, { name: 'leak.pickle', bytes: readFileSync(example('leak.pickle')) });
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('leak.pickle'));
 });

@@ -1,6 +1,7 @@
 // The beginning of a self-contained page: its script, its style and its engine are packed, and so are its recordings.
 
 import { decode } from './source/columns';
+import { unpackedOf } from './source/lzma';
 import { bytesOf } from './source/seven';
 
 /** What is packed into a page (crates/vramscope-viewer/src/page.rs). */
@@ -25,8 +26,7 @@ const inflated = (id: string): Promise<ArrayBuffer> =>
   new Response(new Blob([bytesOf(textOf(id))]).stream().pipeThrough(new DecompressionStream('deflate-raw'))).arrayBuffer();
 
 async function begin(): Promise<void> {
-  const [packed, code] = await Promise.all([inflated('packed'), inflated('engine')]);
-  const { script, style, worker } = decode<Packed>(packed);
+  const { script, style, worker } = decode<Packed>(await inflated('packed'));
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   const add = (name: 'style' | 'script', content: string) => {
     const element = document.createElement(name);
@@ -37,7 +37,7 @@ async function begin(): Promise<void> {
   const { recordings } = decode<{ recordings: Recording[] }>(bytesOf(textOf('recordings')).buffer);
   globalThis.carried = {
     parts: {
-      code,
+      code: unpackedOf(bytesOf(textOf('engine'))).buffer,
       // Some notebooks let frames have workers from such addresses alone.
       script: `data:text/javascript,${encodeURIComponent(text(worker))}`,
     },

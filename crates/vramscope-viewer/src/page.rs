@@ -35,7 +35,7 @@ const PAGE: Asset = asset!("index.html");
 const SCRIPT: Asset = asset!("viewer.js");
 const STYLE: Asset = asset!("viewer.css");
 // What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
-const ENGINE: Asset = asset!("engine.wasm.deflate");
+const ENGINE: Asset = asset!("engine.wasm.lzma");
 const WORKER: Asset = asset!("worker.js");
 const UNPACKING: Asset = asset!("carried.js");
 
@@ -62,7 +62,7 @@ impl Asset {
     }
 }
 
-/// What is packed into a page besides its engine, which is deflated already, and its recordings.
+/// What is packed into a page besides its engine, which is packed already (`viewer/engine.sh`), and its recordings.
 #[derive(Debug, Serialize)]
 struct Packed {
     script: U8s,

@@ -76,7 +76,7 @@ enum Decoder<'t, R> {
     Gzip(Box<flate2::read::MultiGzDecoder<BufReader<Whole<'t, R>>>>),
     #[cfg(feature = "zstd")]
     Zstd(zstd::stream::read::Decoder<'static, BufReader<Whole<'t, R>>>),
-    #[cfg(all(feature = "ruzstd", not(feature = "zstd")))]
+    #[cfg(all(feature = "structured-zstd", not(feature = "zstd")))]
     Zstd(Box<super::frames::Frames<BufReader<Whole<'t, R>>>>),
 }
 
@@ -99,11 +99,11 @@ impl<'t, R: Read> Expanded<'t, R> {
             }
             #[cfg(feature = "zstd")]
             [0x28, 0xb5, 0x2f, 0xfd] => Decoder::Zstd(zstd::stream::read::Decoder::new(whole)?),
-            #[cfg(all(feature = "ruzstd", not(feature = "zstd")))]
+            #[cfg(all(feature = "structured-zstd", not(feature = "zstd")))]
             [0x28, 0xb5, 0x2f, 0xfd] => {
-                Decoder::Zstd(Box::new(super::frames::Frames::new(BufReader::new(whole))))
+                Decoder::Zstd(Box::new(super::frames::Frames::new(BufReader::new(whole))?))
             }
-            #[cfg(not(any(feature = "ruzstd", feature = "zstd")))]
+            #[cfg(not(any(feature = "structured-zstd", feature = "zstd")))]
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(io::Error::other(ReadError::WithoutZstd)),
             _ => Decoder::None(whole),
         };
@@ -114,7 +114,7 @@ impl<'t, R: Read> Expanded<'t, R> {
         match self.stream {
             Decoder::None(_) => Compression::None,
             Decoder::Gzip(_) => Compression::Gzip,
-            #[cfg(any(feature = "ruzstd", feature = "zstd"))]
+            #[cfg(any(feature = "structured-zstd", feature = "zstd"))]
             Decoder::Zstd(_) => Compression::Zstd,
         }
     }
@@ -125,7 +125,7 @@ impl<R: Read> Read for Expanded<'_, R> {
         let n = match &mut self.stream {
             Decoder::None(stream) => return stream.read(out),
             Decoder::Gzip(stream) => stream.read(out)?,
-            #[cfg(any(feature = "ruzstd", feature = "zstd"))]
+            #[cfg(any(feature = "structured-zstd", feature = "zstd"))]
             Decoder::Zstd(stream) => stream.read(out)?,
         };
         self.expanded += n as u64;

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use structured_zstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use structured_zstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 /// Bytes that a frame may refer back to, as the library of C has it: `zstd --long` and `--ultra -22` write no more.
 const LARGEST_WINDOW: u64 = 1 << 27;
@@ -17,10 +17,10 @@ pub(super) struct Frames<R> {
 }
 
 impl<R: BufRead> Frames<R> {
-    pub(super) fn new(stream: R) -> Self {
+    pub(super) fn new(stream: R) -> io::Result<Self> {
         let mut frame = FrameDecoder::new();
-        frame.set_max_window_size(LARGEST_WINDOW);
-        Self { stream, frame, is_open: false }
+        frame.set_max_window_size(LARGEST_WINDOW).map_err(io::Error::other)?;
+        Ok(Self { stream, frame, is_open: false })
     }
 
     /// Goes to the next frame that holds something; false at the end of the stream.
@@ -85,7 +85,7 @@ mod tests {
 
     fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        Frames::new(bytes).read_to_end(&mut out)?;
+        Frames::new(bytes)?.read_to_end(&mut out)?;
         Ok(out)
     }
 

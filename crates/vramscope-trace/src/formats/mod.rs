@@ -4,7 +4,7 @@ mod ahead;
 mod assembler;
 mod compression;
 mod format;
-#[cfg(all(feature = "ruzstd", any(test, not(feature = "zstd"))))]
+#[cfg(all(feature = "structured-zstd", any(test, not(feature = "zstd"))))]
 mod frames;
 mod json;
 mod keys;

@@ -121,6 +121,28 @@ class OutOfMemory(TypedDict):
     frames_left_out: NotRequired[int]
     holders: list[Holder]
     """Who held `allocated_bytes`, by line."""
+    pinned_bytes: int
+    """Free memory in holes that blocks keep from joining, each hole once."""
+    pinned: list[Pin]
+    """The lines whose blocks do so, most bytes first. A hole between two lines counts for both."""
+
+
+class Pin(TypedDict):
+    """A line whose blocks keep free memory from joining."""
+
+    key: str
+    preexisting: bool
+    """Live before recording began."""
+    bytes: int
+    """The holes beside its blocks, each once."""
+    holes: int
+    alone_bytes: int
+    """Part of `bytes` in segments in which no other line has a block."""
+    joined_bytes: int
+    """The largest hole that there would be without its blocks."""
+    blocks: int
+    """Its blocks beside these holes."""
+    block_bytes: int
 
 
 class BestSetting(TypedDict):
@@ -130,6 +152,8 @@ class BestSetting(TypedDict):
     peak_reserved_bytes: int
     fits: bool
     """Up to the end of the recording."""
+    missing_bytes: int | None
+    """Where it does not fit: by how much the device is smaller than one on which it would."""
     exact: bool
 
 
@@ -324,6 +348,32 @@ class Replay(TypedDict):
     floors: Floors
     smallest_capacity_bytes: int | None
     """With `find_capacity`; None where none was found."""
+    smallest_gpu: FittingGpu | None
+    """With `find_capacity`: the known GPU with the least memory on which it fits."""
+    nearest: Nearest | None
+    """Where nothing that was tried fits on the device."""
+
+
+class FittingGpu(TypedDict):
+    """A GPU on which a run fits."""
+
+    name: str
+    driver_name: str
+    total_bytes: int
+    overhead_bytes: int
+    """What of it the allocator cannot have."""
+    peak_reserved_bytes: int
+    num_alloc_retries: int
+
+
+class Nearest(TypedDict):
+    """The setting that comes nearest where none fits."""
+
+    conf: str
+    needed_bytes: int
+    """A device on which it fits."""
+    missing_bytes: int
+    """By how much the device is smaller."""
 
 
 class Recorded(TypedDict):

@@ -60,4 +60,7 @@ export const report = (file: string, ...words: string[]): any => answer('report'
 
 export const diff = (a: string, b: string): any => answer('diff', a, b);
 
-export const replay = (file: string): any => answer('replay', file);
+export const replay = (file: string, ...words: string[]): any => answer('replay', file, ...words);
+
+/** The error of the command, without its name. */
+export const refusal = (...words: string[]): string => spawnSync(command, words, { encoding: 'utf8' }).stderr;

@@ -219,3 +219,60 @@ export function hostile(): string {
     allocator_settings: { PYTORCH_CUDA_ALLOC_CONF: HOSTILE },
   });
 }
+
+/** What `pooled` puts into the pool of a graph, by line, in bytes. */
+export const IN_GRAPH_POOL = new Map([
+  ['capture.py:20 capture', 6 * MIB],
+  ['capture.py:30 warm', 4 * MIB],
+]);
+
+/**
+ * Memory in the default pool, part of it live before recording began, and in the private pool (1, 0) of a graph, which is there from
+ * event 3 on and holds `IN_GRAPH_POOL`.
+ */
+export function pooled(): string {
+  const graph = BASE + (1 << 30);
+  const capture = [frame('capture', '/home/user/capture.py', 20)];
+  const warm = [frame('warm', '/home/user/capture.py', 30)];
+  const main = [frame('main')];
+  let time = 0;
+  const event = (action: string, addr: number, size: number, frames: Frame[]) => ({
+    action,
+    addr,
+    size,
+    stream: 0,
+    time_us: (time += 10),
+    frames,
+  });
+  return write('pooled.json', {
+    segments: [
+      segment(BASE, 20 * MIB, [
+        block(BASE, 8 * MIB, 'active_allocated', { frames: main }),
+        block(BASE + 8 * MIB, 4 * MIB, 'inactive'),
+        block(BASE + 12 * MIB, 2 * MIB, 'active_allocated', { frames: main }),
+        block(BASE + 14 * MIB, 6 * MIB, 'inactive'),
+      ]),
+      segment(
+        graph,
+        20 * MIB,
+        [
+          block(graph, 6 * MIB, 'active_allocated', { frames: capture }),
+          block(graph + 6 * MIB, 4 * MIB, 'active_allocated', { frames: warm }),
+          block(graph + 10 * MIB, 10 * MIB, 'inactive'),
+        ],
+        { segment_pool_id: [1, 0] },
+      ),
+    ],
+    device_traces: [
+      [
+        event('alloc', BASE + 8 * MIB, 4 * MIB, main),
+        event('free_requested', BASE + 8 * MIB, 4 * MIB, main),
+        event('free_completed', BASE + 8 * MIB, 4 * MIB, main),
+        event('segment_alloc', graph, 20 * MIB, capture),
+        event('alloc', graph, 6 * MIB, capture),
+        event('alloc', graph + 6 * MIB, 4 * MIB, warm),
+        event('alloc', BASE + 12 * MIB, 2 * MIB, main),
+      ],
+    ],
+  });
+}

@@ -312,7 +312,7 @@ impl Holder {
 }
 
 /// What allocations with this stack share by stack, line, function or file.
-fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
+pub(crate) fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
     let trace = history.trace();
     if by == By::Stack {
         return stack.map_or(HolderKey::NoStack, HolderKey::Stack);

@@ -1,5 +1,7 @@
 //! What lies where at one moment: reserved ranges, active blocks and the free blocks between them.
 
+use std::ops::Range;
+
 use vramscope_trace::{PoolId, SegmentKind};
 
 use crate::counters::Counters;
@@ -45,6 +47,16 @@ impl<'h> Layout<'h> {
     pub fn at(history: &'h History, moment: Moment) -> Self {
         let [layout] = Self::at_each(history, [moment]);
         layout
+    }
+
+    /// The layout at `moment`, where the numbers of the ranges that are reserved then, and of the allocations that are active, are
+    /// known.
+    pub fn of_known(history: &'h History, moment: Moment, ranges: &[u32], mut active: Vec<u32>) -> Self {
+        let allocations = history.allocations.as_slice();
+        let mut ranges: Vec<_> = ranges.iter().map(|&id| &history.reserved[id as usize]).collect();
+        ranges.sort_by_key(|r| r.address);
+        active.sort_unstable_by_key(|&id| (allocations[id as usize].address, id));
+        Self { moment, allocations, ranges, active }
     }
 
     /// The layouts at some few moments, for the price of one: every allocation is looked at once.
@@ -102,36 +114,96 @@ impl<'h> Layout<'h> {
 
     /// Every free block, by address. Pieces of an expandable segment that touch count as one range.
     pub fn free_blocks(&self) -> Vec<FreeBlock> {
-        let mut out = Vec::new();
-        let mut active = self.active().peekable();
-        let mut ranges = self.ranges.iter().copied().peekable();
-        while let Some(range) = ranges.next() {
-            let mut end = range.end();
-            while range.expandable
-                && let Some(next) =
-                    ranges.next_if(|n| n.expandable && n.address == end && n.stream == range.stream)
-            {
-                end = next.end();
-            }
-            let mut at = range.address;
-            let mut free = |from: u64, to: u64| {
-                if from < to {
-                    out.push(FreeBlock {
-                        address: from,
-                        size: to - from,
-                        stream: range.stream,
-                        kind: range.kind,
-                        pool: range.pool,
-                        whole_segment: from == range.address && to == end && !range.expandable,
-                    });
+        self.holes().into_iter().map(|hole| hole.free).collect()
+    }
+
+    /// Every free block with the active blocks beside it, by address.
+    pub fn holes(&self) -> Vec<Hole> {
+        let mut holes = Vec::new();
+        for Extent { ranges, active } in self.extents() {
+            let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { continue };
+            let (start, end) = (first.address, last.end());
+            let mut at = start;
+            let mut before = None;
+            let ends = active.iter().map(|&id| Some(id)).chain([None]);
+            for after in ends {
+                let block = after.map(|id| &self.allocations[id as usize]);
+                let to = block.map_or(end, |block| block.address);
+                if at < to {
+                    let whole_segment = at == start && to == end && !first.expandable;
+                    let free = FreeBlock {
+                        address: at,
+                        size: to - at,
+                        stream: first.stream,
+                        kind: first.kind,
+                        pool: first.pool,
+                        whole_segment,
+                    };
+                    holes.push(Hole { free, before, after });
                 }
-            };
-            while let Some(a) = active.next_if(|a| a.address < end) {
-                free(at, a.address);
-                at = at.max(a.address.saturating_add(a.size));
+                at = block.map_or(end, |block| at.max(block.address.saturating_add(block.size)));
+                before = after;
             }
-            free(at, end);
         }
-        out
+        holes
+    }
+
+    /// The addresses of the reserved ranges, those joined that blocks reach over, and the active allocations in each.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Range<u64>, Vec<&'h Allocation>)> {
+        self.extents().filter_map(|Extent { ranges, active }| {
+            let addresses = ranges.first()?.address..ranges.last()?.end();
+            Some((addresses, active.iter().map(|&id| &self.allocations[id as usize]).collect()))
+        })
+    }
+
+    /// The reserved ranges, those joined that blocks reach over, and the active blocks in each.
+    fn extents(&self) -> impl Iterator<Item = Extent<'_, 'h>> {
+        let mut active = self.active.as_slice();
+        let continues = |before: &&ReservedRange, next: &&ReservedRange| {
+            next.expandable
+                && before.expandable
+                && before.end() == next.address
+                && before.stream == next.stream
+        };
+        self.ranges.chunk_by(continues).map(move |ranges| {
+            let end = ranges.last().map_or(0, |r| r.end());
+            let inside = active.partition_point(|&id| self.allocations[id as usize].address < end);
+            let (here, later) = active.split_at(inside);
+            active = later;
+            Extent { ranges, active: here }
+        })
+    }
+}
+
+/// Ranges that touch, and the numbers of the active allocations in them, by address.
+struct Extent<'l, 'h> {
+    ranges: &'l [&'h ReservedRange],
+    active: &'l [u32],
+}
+
+/// A free block, and the active blocks that it lies between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hole {
+    /// The free block.
+    pub free: FreeBlock,
+    /// The number of the allocation in front of it in its segment; `None` where the segment begins with it.
+    pub before: Option<u32>,
+    /// The number of the allocation behind it; `None` where the segment ends with it.
+    pub after: Option<u32>,
+}
+
+impl Hole {
+    /// Since when, seen from `moment`, all of it is free: the moment at which the last allocation in its place became available,
+    /// or its last range was reserved, and the number of that allocation.
+    pub fn free_since(&self, history: &History, moment: Moment) -> (Moment, Option<u32>) {
+        let FreeBlock { address, size, .. } = self.free;
+        let end = address.saturating_add(size);
+        let touches = |from: u64, bytes: u64| from < end && address < from.saturating_add(bytes);
+        let ranges = history.reserved.iter().filter(|r| r.lives_at(moment) && touches(r.address, r.size));
+        let reserved = ranges.map(|r| r.from).max().unwrap_or(Moment::START);
+        let gone =
+            (0..).zip(&history.allocations).filter(|(_, a)| a.to <= moment && touches(a.address, a.size));
+        let last = gone.max_by_key(|(_, a)| a.to).filter(|(_, a)| a.to > reserved);
+        last.map_or((reserved, None), |(id, a)| (a.to, Some(id)))
     }
 }

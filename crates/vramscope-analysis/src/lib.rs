@@ -33,6 +33,7 @@ mod moment;
 mod ooms;
 mod out_of_memory;
 mod packing;
+mod pins;
 mod places;
 mod pools;
 mod program_parts;
@@ -82,12 +83,13 @@ pub use history::{Allocation, History, Origin, Quality};
 pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
 pub use holders::{By, Holder, HolderKey, Known, holders_among, holders_at};
 pub use layers::{Layer, layers};
-pub use layout::{FreeBlock, Layout};
+pub use layout::{FreeBlock, Hole, Layout};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, ooms};
 pub use out_of_memory::OutOfMemory;
 pub use packing::{Effort, Item, Packing, pack};
+pub use pins::{Pin, Pins};
 pub use places::Place;
 pub use pools::for_each_with_pool;
 pub use program_parts::{ProgramPart, RunBetween};
@@ -95,9 +97,9 @@ pub use purposes::{Basis, CATEGORY_RULES, CategoryRule, Evidence, Purposes, Reas
 pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{
-    BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Floors,
-    MemoryEvent, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction, Setting, Tried,
-    useful_settings,
+    BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, FittingGpu,
+    Floors, MemoryEvent, Nearest, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction,
+    Setting, Tried, useful_settings,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use segments::ReservedRange;

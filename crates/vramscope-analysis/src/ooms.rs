@@ -9,6 +9,7 @@ use crate::holders::{By, group};
 use crate::layout::Layout;
 use crate::moment::Moment;
 use crate::out_of_memory::{OutOfMemory, is_at_limit};
+use crate::pins::Pins;
 
 /// How many out-of-memory events are explained one by one; a program that catches them may have thousands.
 pub const MOST_EXPLAINED: usize = 20;
@@ -35,6 +36,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         at_limit: is_at_limit(&history.policy, e.size, e.address),
         counters: layout.counters(),
         fragmentation: Fragmentation::in_layout(history, &layout, request),
+        pins: Pins::at(history, frames, &layout),
         stack: e.stack,
         holders: group(history, frames, layout.allocated(), None, By::Line),
     }

@@ -6,6 +6,7 @@ use vramscope_trace::StackId;
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request};
 use crate::holders::Holder;
+use crate::pins::Pins;
 
 /// The device had room for the segment that a request of `rounded` bytes asks it for: it failed at a limit on reserved
 /// bytes, as `per_process_memory_fraction` sets one. `device_free` are the bytes that the driver had free.
@@ -30,6 +31,8 @@ pub struct OutOfMemory {
     pub counters: Counters,
     /// Why none of its free memory could serve the request.
     pub fragmentation: Fragmentation,
+    /// Which lines kept free memory from joining.
+    pub pins: Pins,
     /// Where the request was made.
     pub stack: Option<StackId>,
     /// Who held the allocated bytes, by line, most first.

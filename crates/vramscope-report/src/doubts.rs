@@ -70,11 +70,31 @@ pub(crate) fn replay_doubts(
     (replay.doubts.iter().map(sentence).collect(), of_others.map(sentence).collect())
 }
 
+/// Why what is said of a setting in a report may not be exact: a sentence each.
+pub(crate) fn setting_doubts(doubts: &[Doubt], advice: &Advice) -> Vec<String> {
+    let sentence = |&doubt: &Doubt| match doubt {
+        Doubt::Diverges => format!(
+            "The recorded settings do not reproduce the recording; {} says where they part.",
+            advice.replay
+        ),
+        doubt => in_words(doubt, false, advice),
+    };
+    doubts.iter().map(sentence).collect()
+}
+
 /// One reason why numbers of a replay may not be exact, in a sentence.
 fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
-    let n = |n: usize, what: &str| counted(n as u64, what);
     match doubt {
         Doubt::Diverges => divergence(d, advice),
+        doubt => in_words(doubt, overflowed, advice),
+    }
+}
+
+/// A reason in a sentence, where nothing more is known of it.
+fn in_words(doubt: Doubt, overflowed: bool, advice: &Advice) -> String {
+    let n = |n: usize, what: &str| counted(n as u64, what);
+    match doubt {
+        Doubt::Diverges => "The recorded settings do not reproduce the recording.".to_owned(),
         Doubt::SettingsAssumed => SETTINGS_ASSUMED.to_owned(),
         Doubt::Skipped(action) => skipped(action),
         Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),

@@ -1,13 +1,14 @@
 //! Findings in words: the sentences that the text and the page both show.
 
 use vramscope_analysis::{
-    BestSetting, CapacityFrom, DeviceReplay, Doubt, OutOfMemory, Setting, Steps, StepsFrom, Tried,
-    UnusableBlocks,
+    BestSetting, CapacityFrom, DeviceReplay, Doubt, FittingGpu, Nearest, OutOfMemory, Pin, Pins, Steps,
+    StepsFrom, Tried, UnusableBlocks,
 };
 use vramscope_trace::Trace;
 
 use crate::advice::Advice;
-use crate::names::{kind, stream, unusable};
+use crate::doubts::setting_doubts;
+use crate::names::{Names, kind, stream, unusable};
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted};
 
@@ -71,28 +72,83 @@ pub fn unusable_blocks(u: &UnusableBlocks) -> String {
     )
 }
 
-/// The setting that would have served a run best that was out of memory, in a sentence.
-pub fn best_setting(best: &BestSetting) -> String {
+/// How much free memory lies between blocks, in a sentence that leads to those of [`pin`].
+pub fn pinned(pins: &Pins) -> String {
+    let both = if pins.lines.len() > 1 { " A hole between two lines counts for both." } else { "" };
+    format!(
+        "{} of free memory lies in {} beside blocks that keep it from joining.{both}",
+        bytes(pins.bytes),
+        counted(pins.holes, "hole")
+    )
+}
+
+/// What free memory a line pins, and what there would be without its blocks, in a sentence.
+pub fn pin(names: &Names<'_>, pin: &Pin) -> String {
+    let alone = match pin.alone {
+        0 => String::new(),
+        all if all == pin.bytes => ", all of it in segments that nothing else keeps".to_owned(),
+        part => format!(", {} of it in segments that nothing else keeps", bytes(part)),
+    };
+    format!(
+        "{} pins {} of free memory in {}{alone}: without its {} beside them ({}) the largest hole there would have {}",
+        names.pin(pin),
+        bytes(pin.bytes),
+        counted(pin.holes, "hole"),
+        counted(pin.blocks, "block"),
+        bytes(pin.block_bytes),
+        bytes(pin.joined)
+    )
+}
+
+/// The setting that would have served a run best that was out of memory, and why that may not be exact, in sentences.
+pub fn best_setting(best: &BestSetting, advice: &Advice) -> String {
     let Tried { setting, outcome } = &best.tried;
-    let setting = setting_name(setting);
-    let exact = if best.is_approximate { ", as far as can be told" } else { "" };
-    if outcome.fits() {
+    let named = setting_name(&setting.conf);
+    let verdict = if outcome.fits() {
         let peak = bytes(outcome.statistics.reserved.peak);
         let end = if outcome.rescued > 0 { " as far as it was recorded" } else { "" };
-        format!("With {setting} this run peaks at {peak} and fits{end}{exact}.")
+        format!("With {named} this run peaks at {peak} and fits{end}.")
     } else {
         let settings = counted(best.of as u64, "setting");
-        format!("None of {settings} tried makes it fit; it gets furthest with {setting}{exact}.")
+        let nearest = best.nearest.as_ref().map(|nearest| format!(" {}", self::nearest(nearest)));
+        format!("None of {settings} tried makes it fit.{}", nearest.unwrap_or_default())
+    };
+    match setting_doubts(&best.doubts, advice).as_slice() {
+        [] => verdict,
+        doubts => format!("{verdict} That is approximate. {}", doubts.join(" ")),
     }
 }
 
+/// Which setting comes nearest where none fits, and what it misses, in a sentence.
+pub fn nearest(nearest: &Nearest) -> String {
+    format!(
+        "{} comes nearest: it would fit with {} more, on a device of {}.",
+        capitalized(&setting_name(&nearest.conf)),
+        bytes(nearest.missing),
+        bytes(nearest.needed)
+    )
+}
+
+/// The smallest GPU on which a run fits, in a sentence.
+pub fn smallest_gpu(FittingGpu { gpu, overhead, outcome }: &FittingGpu) -> String {
+    format!(
+        "The smallest GPU on which it fits: {} ({}, {}), with {} for the CUDA context and others; it then peaks at {} reserved.",
+        gpu.name,
+        gpu.full,
+        bytes(gpu.total_bytes),
+        bytes(*overhead),
+        bytes(outcome.statistics.reserved.peak)
+    )
+}
+
+fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// A setting as a name in a sentence.
-pub(crate) fn setting_name(setting: &Setting) -> String {
-    if setting.conf.is_empty() {
-        "PyTorch's defaults".to_owned()
-    } else {
-        format!("`{}`", Shown::of(&setting.conf))
-    }
+pub(crate) fn setting_name(conf: &str) -> String {
+    if conf.is_empty() { "PyTorch's defaults".to_owned() } else { format!("`{}`", Shown::of(conf)) }
 }
 
 /// How large the device of a replay is, and from where that is known, in a sentence.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Place, Unusable};
+use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Pin, Place, Unusable};
 use vramscope_trace::{Category, FrameId, PoolId, SegmentKind, StackId, StringId, Trace};
 
 use crate::shown::{LONGEST_SHOWN, Shown};
@@ -128,6 +128,11 @@ impl Names<'_> {
         Shown::joined(&names.join(" ‹ "))
     }
 
+    /// A line whose blocks pin free memory.
+    pub fn pin(&self, pin: &Pin) -> Shown {
+        with_origin(Some(pin.origin), &self.key(&pin.key))
+    }
+
     /// What holds more than in another recording.
     pub(crate) fn grown(&self, g: &Grown) -> Shown {
         self.matched(g.place, g.freed_there)
@@ -182,7 +187,19 @@ impl Names<'_> {
         }
     }
 
-    pub(crate) fn pool(&self, pool: Option<PoolId>) -> String {
+    /// What a pool is, as far as its number tells: how PyTorch counts them (`MemPool::MemPool`, c10/cuda/CUDACachingAllocator.cpp).
+    /// `None` of the default pool.
+    pub fn pool_kind(&self, pool: Option<PoolId>) -> Option<&'static str> {
+        match pool? {
+            PoolId(0, 0) => None,
+            PoolId(0, _) => Some("a `torch.cuda.MemPool`, or made by `graph_pool_handle()`"),
+            PoolId(_, 0) => Some("made by the capture of a CUDA graph"),
+            PoolId(..) => Some("a pool of the program's own"),
+        }
+    }
+
+    /// `default pool`, `private pool (0, 1)`.
+    pub fn pool(&self, pool: Option<PoolId>) -> String {
         match pool {
             None => "pool not recorded".to_owned(),
             Some(PoolId(0, 0)) => "default pool".to_owned(),

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Moment, event_times, region_runs};
+use vramscope_analysis::{Moment, Origin, event_times, region_runs};
 use vramscope_trace::StackId;
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::device::{OpenDevice, by_kind};
-use crate::protocol::{Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Regions, Segments};
+use crate::protocol::{
+    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Pools, Regions, Segments,
+};
 use crate::tables::{action, kind, origin};
 
 /// The most events in one answer.
@@ -56,6 +58,7 @@ impl OpenDevice {
                 tags: columns.u32(blocks.iter().map(|&id| self.tags.allocations[id as usize])),
                 purpose: columns.u8(blocks.iter().map(|&id| self.purposes().allocations[id as usize])),
                 from: columns.u32(active().map(|a| moment(a.from))),
+                preexisting: columns.u8(active().map(|a| (a.origin != Origin::Recorded).into())),
             },
         };
         columns.behind(&answer)
@@ -86,7 +89,7 @@ impl OpenDevice {
     }
 
     /// The tags of an event. Those of an event that makes an allocation are the allocation's, which may also name its pool.
-    fn tags_of_event(&self, event: usize) -> u32 {
+    pub(crate) fn tags_of_event(&self, event: usize) -> u32 {
         let history = self.history();
         match history.subject_number(event) {
             Some(id) if history.allocations[id].from == Moment::after(event) => self.tags.allocations[id],
@@ -166,7 +169,7 @@ impl OpenDevice {
         }
     }
 
-    pub(crate) fn segments(&self) -> Answer {
+    pub(crate) fn segments(&self, pools: &Pools) -> Answer {
         let history = self.history();
         let mut order: Vec<usize> = (0..history.reserved.len()).collect();
         order.sort_by_key(|&i| (history.reserved[i].from, history.reserved[i].address));
@@ -181,7 +184,8 @@ impl OpenDevice {
             kind: columns.u8(ranges().map(|r| kind(r.kind))),
             expandable: columns.u8(ranges().map(|r| r.expandable.into())),
             stack: columns.u32(ranges().map(|r| stack(r.stack))),
-            pools: self.pools(),
+            pools: &pools.peaks,
+            courses: &pools.courses,
         };
         columns.behind(&answer)
     }

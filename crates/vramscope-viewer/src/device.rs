@@ -1,16 +1,16 @@
 //! One device of an open recording, and what is counted once for several questions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use vramscope_analysis::{Change, Changes, Counters, History, Moment, Peak, Recorder, Steps, Timeline};
+use vramscope_analysis::{Counters, History, Moment, Peak, Recorder, Steps, Timeline};
 use vramscope_report::Trust;
 use vramscope_report::findings::steps_told;
 use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
 use crate::bits::Bits;
-use crate::protocol::{self, ByKind, Mark, MarkKind, Meaning, PoolPeaks, SearchQuery};
+use crate::protocol::{self, ByKind, Mark, MarkKind, Meaning, Pools, SearchQuery};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
@@ -30,8 +30,8 @@ pub(crate) struct OpenDevice {
     purposes: OnceLock<PurposesOfDevice>,
     /// For each allocation, how many before it had the same address; counted when first asked for.
     versions: OnceLock<Vec<u32>>,
-    /// The high-water marks of its pools; counted when first asked for.
-    pools: OnceLock<Vec<PoolPeaks>>,
+    /// Its pools; counted when first asked for.
+    pools: OnceLock<Pools>,
     /// What was searched last.
     pub(crate) searched: Mutex<Option<Searched>>,
 }
@@ -80,43 +80,9 @@ impl OpenDevice {
         })
     }
 
-    /// The highest reserved and active bytes of each pool on each stream, sorted by pool and stream.
-    pub(crate) fn pools(&self) -> &[PoolPeaks] {
-        self.pools.get_or_init(|| self.count_pools())
-    }
-
-    fn count_pools(&self) -> Vec<PoolPeaks> {
-        /// Bytes now, and the most there were.
-        #[derive(Default)]
-        struct HighWater {
-            now: u64,
-            peak: u64,
-        }
-        let history = self.history();
-        // Reserved ranges and allocations in one list, each with its tags, whether it is a range, and its bytes.
-        let ranges = history.reserved.iter().zip(&self.tags.ranges);
-        let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (tags, true, r.size)));
-        let allocations = history.allocations.iter().zip(&self.tags.allocations);
-        let allocations = allocations.map(|(a, &tags)| (a.from, a.to, (tags, false, a.size)));
-        let mut changes = Changes::of(ranges.chain(allocations));
-        let mut pools: BTreeMap<(Option<[u64; 2]>, u64), [HighWater; 2]> = BTreeMap::new();
-        while let Some((change, (tags, is_reserved, bytes))) = changes.next_until(Moment::NEVER) {
-            let tags = &self.tags.table[tags as usize];
-            let [reserved, active] = pools.entry((tags.pool, tags.stream)).or_default();
-            let bytes_of = if is_reserved { reserved } else { active };
-            match change {
-                Change::Begins => bytes_of.now += bytes,
-                Change::Ends => bytes_of.now -= bytes,
-            }
-            bytes_of.peak = bytes_of.peak.max(bytes_of.now);
-        }
-        let rows = pools.into_iter().map(|((pool, stream), [reserved, active])| PoolPeaks {
-            pool,
-            stream,
-            peak_reserved: reserved.peak,
-            peak_active: active.peak,
-        });
-        rows.collect()
+    /// Its pools.
+    pub(crate) fn pools(&self, count: impl FnOnce() -> Pools) -> &Pools {
+        self.pools.get_or_init(count)
     }
 }
 

@@ -56,16 +56,16 @@ impl OpenDevice {
 }
 
 /// A device at a moment: what is allocated, and what of it a search finds.
-struct DeviceAt<'f> {
+pub(crate) struct DeviceAt<'f> {
     file: &'f OpenRecording,
-    device: &'f OpenDevice,
-    moment: Moment,
-    allocated: Vec<usize>,
+    pub(crate) device: &'f OpenDevice,
+    pub(crate) moment: Moment,
+    pub(crate) allocated: Vec<usize>,
     found: Vec<usize>,
 }
 
 impl<'f> DeviceAt<'f> {
-    fn of(
+    pub(crate) fn of(
         file: &'f OpenRecording,
         device: usize,
         moment: usize,
@@ -85,7 +85,7 @@ impl<'f> DeviceAt<'f> {
         holders_among(device.history(), &file.frames, *device, allocations.iter().copied(), by)
     }
 
-    fn holders(&self, by: By) -> Vec<Holder> {
+    pub(crate) fn holders(&self, by: By) -> Vec<Holder> {
         self.grouped(&self.allocated, by)
     }
 
@@ -123,10 +123,6 @@ impl<'f> DeviceAt<'f> {
 }
 
 impl OpenRecording {
-    fn names_of(&self) -> Names<'_> {
-        Names { trace: &self.recording.trace, frames: &self.frames }
-    }
-
     pub(crate) fn live(&self, device: usize, query: &LiveQuery) -> Answer {
         let by: By = query.by.into();
         let at = |moment| DeviceAt::of(self, device, moment, query.search.as_ref());
@@ -209,7 +205,7 @@ fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
 }
 
 /// Some groups in columns.
-fn holders(
+pub(crate) fn holders(
     columns: &mut Columns,
     groups: &[HolderChange],
     names: &Both<Names<'_>>,

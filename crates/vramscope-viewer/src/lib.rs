@@ -18,10 +18,12 @@ mod comparison;
 mod device;
 mod error;
 mod held;
+mod holes;
 mod names;
 #[cfg(feature = "server")]
 mod page;
 mod picture;
+mod pools;
 mod protocol;
 mod purposes;
 mod questions;
@@ -35,6 +37,7 @@ mod tables;
 mod tags;
 #[cfg(test)]
 mod typescript;
+mod what_if;
 
 pub use about::About;
 pub use columns::Answer;

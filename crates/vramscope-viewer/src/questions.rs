@@ -8,9 +8,11 @@ use crate::columns::{Answer, Columns};
 use crate::comparison::compare;
 use crate::held::holders_of_both;
 use crate::protocol::{
-    HoldersOfBothQuery, LiveQuery, PlaceQuery, SearchQuery, SpanQuery, SpecksQuery, WindowQuery,
+    HoldersOfBothQuery, LiveQuery, PlaceQuery, PoolQuery, ReplayQuery, SearchQuery, SpanQuery, SpecksQuery,
+    WindowQuery,
 };
 use crate::recording::OpenRecording;
+use crate::what_if::known_gpus;
 
 /// What the page asks of one device of a file.
 #[derive(Debug, Deserialize)]
@@ -34,6 +36,20 @@ pub enum Question {
         /// The moment.
         moment: usize,
     },
+    /// Free memory at a moment, and what keeps it from joining.
+    Holes {
+        /// The moment.
+        moment: usize,
+    },
+    /// Since when a hole is there.
+    Hole {
+        /// The moment.
+        moment: usize,
+        /// The address of its first byte.
+        address: f64,
+    },
+    /// What a pool holds at a moment.
+    Pool(PoolQuery),
     /// Some events, in order.
     Events {
         /// The number of the first.
@@ -62,7 +78,14 @@ pub enum Question {
     /// What the report finds.
     Report,
     /// What other settings of the allocator would have needed.
-    Replay,
+    Replay(ReplayQuery),
+    /// Whether PyTorch takes a setting.
+    Setting {
+        /// As for PYTORCH_CUDA_ALLOC_CONF.
+        conf: String,
+    },
+    /// The GPUs that are known by name, those with the least memory first.
+    Gpus,
     /// What changed from this device to another, of whatever file.
     Comparison {
         /// The position of the other file.
@@ -93,7 +116,7 @@ impl Question {
     /// How long its answer takes.
     pub fn pace(&self) -> Pace {
         match self {
-            Self::Report | Self::Replay | Self::Comparison { .. } => Pace::Slow,
+            Self::Report | Self::Replay(_) | Self::Comparison { .. } => Pace::Slow,
             _ => Pace::Quick,
         }
     }
@@ -132,6 +155,9 @@ impl Question {
                 holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query)
             }
             Self::Layout { moment } => of()?.layout(moment),
+            Self::Holes { moment } => file.holes(device, moment),
+            Self::Hole { moment, address } => plain().behind(&of()?.hole(moment, address as u64)?),
+            Self::Pool(query) => file.pool(device, &query),
             Self::Events { first, count } => of()?.events(first, count),
             Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),
             Self::Search { search } => of()?.search(&search, cancel),
@@ -141,9 +167,11 @@ impl Question {
                 let device = of()?;
                 Columns::answer(|columns| device.regions(columns))
             }
-            Self::Segments => of()?.segments(),
+            Self::Segments => file.segments(device),
             Self::Report => plain().behind(&file.report(device, cancel)?),
-            Self::Replay => plain().behind(&file.replay(device, cancel)?),
+            Self::Replay(query) => plain().behind(&file.replay(device, &query, cancel)?),
+            Self::Setting { conf } => plain().behind(&file.setting(&conf)),
+            Self::Gpus => plain().behind(&known_gpus()),
             Self::Comparison { other_file, other_device } => {
                 let other = other.ok_or(ViewError::NoFile(other_file))?;
                 plain().behind(&compare(Both { a: (file, device), b: (other, other_device) })?)

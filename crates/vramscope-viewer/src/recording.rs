@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use vramscope_analysis::{
-    Cancel, DeviceReplay, Frames, History, Moment, Options, ReplayOptions, Summary, Timeline, at_once,
-};
-use vramscope_report::{Answers, ReplayAnswers, ReplayJson, ReplayTrust, ReportJson, findings};
+use vramscope_analysis::{Cancel, Frames, History, Options, OutOfMemory, Summary, Timeline, at_once};
+use vramscope_report::{Answers, Names, ReportJson, findings};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 
@@ -13,7 +11,7 @@ use crate::ViewError;
 use crate::about::About;
 use crate::advice::ADVICE;
 use crate::device::OpenDevice;
-use crate::protocol::{self, OomFinding, Replay, Report};
+use crate::protocol::{self, OomFinding, Report};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
@@ -81,12 +79,14 @@ impl OpenRecording {
         let summary = Summary::of_history_unless(history, &self.frames, &Options::default(), cancel)
             .ok_or(ViewError::Unwanted)?;
         let could_expand = findings::could_expand(trace);
+        let names = self.names_of();
         let ooms = summary.ooms.iter().map(|oom| OomFinding {
             unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
             cause: findings::oom_cause(oom, could_expand),
+            pinned: pinned(&names, oom),
         });
         let ooms = ooms.collect();
-        let best_setting = summary.best_setting.as_ref().map(findings::best_setting);
+        let best_setting = summary.best_setting.as_ref().map(|best| findings::best_setting(best, &ADVICE));
         let answers = Answers {
             file: &self.name,
             recording: &self.recording,
@@ -100,35 +100,12 @@ impl OpenRecording {
         Ok(Report { device, ooms, best_setting })
     }
 
-    /// The device replayed under its own settings and under others.
-    pub(crate) fn replay(&self, device: usize, cancel: &Cancel) -> Result<Replay, ViewError> {
-        let trace = &self.recording.trace;
-        let position = self.device(device)?.history().position();
-        let options = ReplayOptions { cancel: cancel.clone(), ..ReplayOptions::default() };
-        let replay = DeviceReplay::of(trace, position, &self.frames, &options, &|| ())?;
-        let lines = replay
-            .tried
-            .iter()
-            .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
-            .collect();
-        let names = vramscope_report::Names { trace, frames: &self.frames };
-        let trust = ReplayTrust::of(&replay, names.overflowed(replay.device), &ADVICE);
-        let trust = protocol::ReplayTrust {
-            title: trust.title,
-            reproduced: trust.reproduced,
-            doubts: trust.doubts,
-            what_if_doubts: trust.what_if_doubts,
-        };
-        let (device_size, floors) = (findings::device_size(&replay, &ADVICE), findings::floors(&replay));
-        let answers = ReplayAnswers {
-            file: &self.name,
-            recording: &self.recording,
-            frames: &self.frames,
-            devices: vec![replay],
-            advice: ADVICE,
-        };
-        let device = first_device(serde_json::to_value(ReplayJson::new(&answers))?);
-        Ok(Replay { device, lines, device_size, floors, trust })
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn names_of(&self) -> Names<'_> {
+        Names { trace: &self.recording.trace, frames: &self.frames }
     }
 
     pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {
@@ -139,8 +116,18 @@ impl OpenRecording {
 /// The most holders in the report: the page itself groups what is live at any moment.
 const MOST_HOLDERS: usize = 20;
 
+/// The lines that are named for the free memory that they pinned.
+const MOST_PINS: usize = 3;
+
+/// How much free memory lay between blocks, and which lines pinned most of it.
+fn pinned(names: &Names<'_>, oom: &OutOfMemory) -> Vec<String> {
+    let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| findings::pin(names, pin));
+    let told = (!oom.pins.lines.is_empty()).then(|| findings::pinned(&oom.pins));
+    told.into_iter().chain(lines).collect()
+}
+
 /// The only device of a report as JSON.
-fn first_device(mut json: serde_json::Value) -> serde_json::Value {
+pub(crate) fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
 }
 

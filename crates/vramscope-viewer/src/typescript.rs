@@ -6,11 +6,12 @@ use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device, Events, Found,
-    Held, HeldAt, Holders, HoldersOfBothQuery, Items, Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery,
-    Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, Place, PlaceQuery, PoolPeaks, Purpose,
-    Recording, Regions, Replay, ReplayTrust, Report, SearchQuery, Segments, SpanQuery, Specks, SpecksQuery,
-    Steps, Tags, Trust, WhatChanged, WindowQuery,
+    Allocation, Asked, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device, Events,
+    Found, Held, HeldAt, Holders, HoldersOfBothQuery, HoleSince, Holes, Items, KnownGpu, Layout,
+    LayoutBlocks, LayoutSegments, Live, LiveQuery, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak,
+    Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions,
+    Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery, Specks,
+    SpecksQuery, Steps, Tags, Trust, WhatChanged, WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -90,10 +91,20 @@ fn the_page_reads_what_is_answered() {
         declared::<Regions<'_>>(),
         declared::<Segments<'_>>(),
         declared::<PoolPeaks>(),
+        declared::<PoolCourse>(),
+        declared::<PoolQuery>(),
+        declared::<PoolHeld>(),
+        declared::<Holes>(),
+        declared::<Asked>(),
+        declared::<Pin>(),
+        declared::<HoleSince>(),
         declared::<Report>(),
         declared::<OomFinding>(),
         declared::<Replay>(),
+        declared::<ReplayQuery>(),
         declared::<ReplayTrust>(),
+        declared::<SettingCheck>(),
+        declared::<KnownGpu>(),
         declared::<Comparison>(),
         declared::<WhatChanged>(),
         declared::<Held>(),

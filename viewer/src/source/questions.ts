@@ -33,6 +33,12 @@ export function askedOf(engine: Engine) {
       ask<sent.Holders>(file, device, { question: 'holders_of_both', ...query }, unwanted),
     layout: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
       ask<sent.Layout>(file, device, { question: 'layout', moment }, unwanted),
+    holes: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
+      ask<sent.Holes>(file, device, { question: 'holes', moment }, unwanted),
+    hole: (file: number, device: number, moment: number, address: number, unwanted?: AbortSignal) =>
+      ask<sent.HoleSince>(file, device, { question: 'hole', moment, address }, unwanted),
+    pool: (file: number, device: number, query: sent.PoolQuery, unwanted?: AbortSignal) =>
+      ask<sent.PoolHeld>(file, device, { question: 'pool', ...query }, unwanted),
     events: (file: number, device: number, first: number, count: number) =>
       ask<sent.Events>(file, device, { question: 'events', first, count }),
     allocation: (file: number, device: number, id: number) => ask<sent.Allocation>(file, device, { question: 'allocation', id }),
@@ -43,11 +49,17 @@ export function askedOf(engine: Engine) {
     place: (file: number, device: number, id: number, stacked: sent.ByteKind) =>
       ask<sent.Place>(file, device, { question: 'place', id, stacked }),
     regions: (file: number, device: number) => ask<sent.Regions>(file, device, { question: 'regions' }),
-    segments: (file: number, device: number) => ask<sent.Segments>(file, device, { question: 'segments' }),
+    segments: (file: number, device: number, unwanted?: AbortSignal) =>
+      ask<sent.Segments>(file, device, { question: 'segments' }, unwanted),
     report: (file: number, device: number, unwanted?: AbortSignal) =>
       ask<sent.Report>(file, device, { question: 'report' }, unwanted),
-    replay: (file: number, device: number, unwanted?: AbortSignal) =>
-      ask<sent.Replay>(file, device, { question: 'replay' }, unwanted),
+    replay: (file: number, device: number, query: sent.ReplayQuery, unwanted?: AbortSignal) =>
+      ask<sent.Replay>(file, device, { question: 'replay', ...query }, unwanted),
+    /** Whether PyTorch takes a setting. */
+    setting: (file: number, device: number, conf: string, unwanted?: AbortSignal) =>
+      ask<sent.SettingCheck>(file, device, { question: 'setting', conf }, unwanted),
+    /** The GPUs that are known; of whatever file. */
+    gpus: (file: number) => ask<sent.KnownGpu[]>(file, 0, { question: 'gpus' }),
     /** What changed from a device to another, at their peaks. */
     comparison: (a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal) =>
       ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),

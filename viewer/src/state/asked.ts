@@ -52,25 +52,38 @@ export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): Readonly
 }
 
 /**
- * Remembers answers that take long, such as a replay: each device is asked once. A question that failed, or that was given up
+ * Remembers answers that take long, such as a report: each device is asked once. A question that failed, or that was given up
  * because nobody waits for it any more, is forgotten and asked again.
  */
 export function once<T>(
   ask: (file: number, device: number, unwanted: AbortSignal) => Promise<T>,
 ): (file: number, device: number, unwanted: AbortSignal) => Promise<T> {
+  const remembered = onceEach((file, device, _: null, unwanted) => ask(file, device, unwanted));
+  return (file, device, unwanted) => remembered(file, device, null, unwanted);
+}
+
+/** Answers that are remembered: each may be large. */
+const MOST_KEPT = 16;
+
+/** As `once`, of questions that say more than a device. The oldest answers are forgotten. */
+export function onceEach<Q, T>(
+  ask: (file: number, device: number, query: Q, unwanted: AbortSignal) => Promise<T>,
+): (file: number, device: number, query: Q, unwanted: AbortSignal) => Promise<T> {
   const known = new Map<string, { answer: Promise<T>; end: AbortController; waiting: number }>();
-  return (file, device, unwanted) => {
-    const key = `${file}.${device}`;
+  return (file, device, query, unwanted) => {
+    const key = `${file}.${device} ${JSON.stringify(query)}`;
     let one = known.get(key);
     if (!one) {
       const end = new AbortController();
-      const asked = { answer: ask(file, device, end.signal), end, waiting: 0 };
+      const asked = { answer: ask(file, device, query, end.signal), end, waiting: 0 };
       const forget = () => {
         if (known.get(key) === asked) known.delete(key);
       };
       asked.answer.then(() => (asked.waiting = Infinity), forget);
       end.signal.addEventListener('abort', forget);
       known.set(key, (one = asked));
+      const answered = [...known].filter(([, { waiting }]) => waiting === Infinity);
+      for (const [old] of answered.slice(0, Math.max(known.size - MOST_KEPT, 0))) known.delete(old);
     }
     const waitedFor = one;
     waitedFor.waiting += 1;

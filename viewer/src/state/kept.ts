@@ -1,7 +1,7 @@
 // Signals that the page keeps in its address, so that a view can be bookmarked and sent. Whoever makes one says how it is
 // written there; address.ts reads and writes all of them.
 
-import { signal, type Signal } from '@preact/signals';
+import { effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 
 /** How a value is written in the address. */
 export interface AddressForm<T> {
@@ -25,13 +25,33 @@ const fields: Field[] = [];
 /**
  * A signal that stands in the address as `key=...`. Its default is `otherwise`, which is not written.
  */
-export function kept<T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O, ofDevice = false): Signal<T | O> {
-  const held = signal<T | O>(otherwise);
+export const kept = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O, ofDevice = false): Signal<T | O> =>
+  keptOr(key, form, signal(otherwise), ofDevice);
+
+/** As `kept`, with a default that may change: a value that nobody chose, neither here nor in the address, follows it. */
+export function keptOr<T, O extends T | null>(
+  key: string,
+  form: AddressForm<T>,
+  otherwise: ReadonlySignal<O>,
+  ofDevice = false,
+): Signal<T | O> {
+  const held = signal<T | O>(otherwise.value);
+  let last: O = otherwise.value;
+  let isNamed = false;
+  effect(() => {
+    const next = otherwise.value;
+    if (!isNamed && held.peek() === last) held.value = next;
+    last = next;
+  });
   fields.push({
     key,
     ofDevice,
-    read: (text) => (held.value = (text === null ? undefined : form.read(text)) ?? otherwise),
-    written: () => (held.value === otherwise ? null : form.write(held.value as T)),
+    read(text) {
+      const named = text === null ? undefined : form.read(text);
+      isNamed = named !== undefined;
+      held.value = named ?? otherwise.value;
+    },
+    written: () => (held.value === otherwise.value ? null : form.write(held.value as T)),
   });
   return held;
 }
@@ -63,6 +83,15 @@ export function writtenAll(): string {
 
 const number = (text: string): number | undefined => (/^\d+(\.\d+)?$/.test(text) ? finite(Number(text)) : undefined);
 const finite = (n: number) => (Number.isFinite(n) ? n : undefined);
+
+/** A number above 0. */
+export const decimal: AddressForm<number> = {
+  read(text) {
+    const n = number(text);
+    return n === undefined || n === 0 ? undefined : n;
+  },
+  write: String,
+};
 
 /** A whole number from 0; fractions are cut off. */
 export const wholeNumber: AddressForm<number> = {

@@ -6,7 +6,7 @@ import { reason } from '../text/reason';
 import { other } from './compared';
 import { forgetDevice } from './kept';
 import { against, moment } from './moment';
-import { device, file } from './place';
+import { defaultView, device, file } from './place';
 import { current, names, recordings, source } from './recordings';
 import { selected } from './selection';
 import { chooseSpan, span } from './span';
@@ -19,8 +19,14 @@ export function choose(newFile: number, newDevice: number): void {
     file.value = newFile;
     device.value = newDevice;
     forgetDevice();
+    followDefaultView();
     if (!hasAxis()) axis.value = 'events';
   });
+}
+
+/** Without events there is nothing to tell over time: what lies where is what there is to see. */
+function followDefaultView(): void {
+  defaultView.value = current.value?.events === 0 ? 'state' : 'overview';
 }
 
 /** The file that the server was asked to close; null: none. */
@@ -61,6 +67,7 @@ const firstOpen = () => Math.max(recordings.value?.findIndex((one) => one !== nu
 /** Replaces what the address names and the open recordings do not have: files, devices, moments, allocations, ranges. */
 export function clampToRecordings(): void {
   if (!current.value) choose(firstOpen(), 0);
+  followDefaultView();
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;

@@ -1,7 +1,7 @@
 // Which view of which device of which file is shown. Each such place is an entry of the browser's history.
 
-import { computed } from '@preact/signals';
-import { kept, oneOf, wholeNumber } from './kept';
+import { computed, signal } from '@preact/signals';
+import { kept, keptOr, oneOf, wholeNumber } from './kept';
 
 /**
  * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order.
@@ -20,7 +20,9 @@ export const VIEWS = {
 export type ViewName = keyof typeof VIEWS;
 export const VIEW_NAMES = Object.keys(VIEWS) as ViewName[];
 
-export const view = kept('view', oneOf(VIEW_NAMES), 'overview');
+/** The view of whoever has not chosen one. */
+export const defaultView = signal<ViewName>('overview');
+export const view = keptOr('view', oneOf(VIEW_NAMES), defaultView);
 /** Position in `recordings`. */
 export const file = kept('file', wholeNumber, 0);
 /** Position in the file's `devices`. */

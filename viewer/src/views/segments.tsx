@@ -8,11 +8,13 @@ import { useAnswer } from '../parts/answer';
 import { addressColumn, bytesColumn, countColumn, textColumn, type Column } from '../parts/columns';
 import { Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
+import { PoolButtons, PoolContents, chosenPool, poolsToShow } from '../parts/pools';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { SegmentTimeline } from '../parts/tracks/segment-timeline';
 import { NONE, type Names, type Segments, type Tags } from '../source/source';
-import { source } from '../state/recordings';
+import { shownMoment } from '../state/moment';
+import { segmentsOf } from '../state/pools';
 
 export function SegmentsView() {
   const shown = useCurrent();
@@ -23,7 +25,7 @@ export function SegmentsView() {
 function Ranges(shown: Current) {
   const { file, device, recording, names, scope } = shown;
   const [chosen, choose] = useState<number | null>(null);
-  const answer = useAnswer(scope, scope, () => source.segments(file, device));
+  const answer = useAnswer(scope, scope, (unwanted) => segmentsOf(file, device, unwanted));
   const segments = answer.value;
   if (!segments) return <Waiting error={answer.error} what="Reading the reserved ranges." />;
   if (segments.address.length === 0) {
@@ -33,13 +35,17 @@ function Ranges(shown: Current) {
       </Empty>
     );
   }
+  const pools = poolsToShow(segments);
+  const course = chosenPool(segments);
   return (
     <div class="panel segments-view" data-segments={segments.address.length}>
       <h2 class="visually-hidden">Segments</h2>
+      {pools.length > 0 && <PoolButtons pools={pools} recording={recording} />}
       <SegmentTimeline segments={segments} tags={recording.tags} chosen={chosen} choose={choose} />
       <div class="segments-tables">
         <SegmentTable segments={segments} tags={recording.tags} names={names} chosen={chosen} choose={choose} />
         <div class="segments-side">
+          {course && <PoolContents key={course.name} shown={shown} course={course} moment={shownMoment.value} at="highest" />}
           <PoolTable segments={segments} />
           {chosen !== null && (
             <StackTrace file={file} stack={numberAt(segments.stack, chosen)} heading="Stack that reserved the chosen range" />

@@ -11,16 +11,21 @@ import { EventList, actionOf, actionWords, effectOf } from '../parts/event-list'
 import { drawnBytes } from '../parts/map/arrange';
 import { SegmentMap, type Outline } from '../parts/map/segment-map';
 import { useEventPages, type EventAt } from '../parts/pages';
+import { PoolButtons, PoolContents, chosenPool, poolsToShow } from '../parts/pools';
 import { StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import { stepOf } from '../parts/virtual';
-import { NONE, type Layout, type Tables, type Tags } from '../source/source';
+import { NONE, type Holes, type Layout, type Tables, type Tags } from '../source/source';
 import { selection } from '../state/allocation';
+import { hole } from '../state/hole';
 import { shownMoment } from '../state/moment';
 import { chooseMoment } from '../state/moves';
+import { segmentsOf } from '../state/pools';
 import { source } from '../state/recordings';
 import { selected } from '../state/selection';
 import { address, bytes, count, duration } from '../text/units';
+import { HoleDetails } from './state/hole';
+import { FreeMemory, shownHole } from './state/holes';
 
 /** Moments that PageUp and PageDown skip. */
 const PAGE = 100;
@@ -36,6 +41,13 @@ function State(shown: Current) {
   const panel = useRef<HTMLDivElement>(null);
   const at = shownMoment.value;
   const layout = useAnswer(shown.scope, String(at), (unwanted) => source.layout(file, device, at, unwanted));
+  const holes = useAnswer(shown.scope, String(at), (unwanted) => source.holes(file, device, at, unwanted));
+  const segments = useAnswer(shown.scope, shown.scope, (unwanted) => segmentsOf(file, device, unwanted)).value;
+  const pools = poolsToShow(segments);
+  const course = chosenPool(segments);
+  // Answers about two moments are not put together.
+  const free = holes.value?.moment === layout.value?.moment ? holes.value : null;
+  const holeAt = free && shownHole(free);
   const total = useMemo(() => layout.value && drawnBytes(layout.value), [layout.value]);
   const pages = useEventPages(file, device, recording.events);
   const event = at === 0 ? null : at - 1;
@@ -54,7 +66,7 @@ function State(shown: Current) {
   };
 
   return (
-    <div ref={panel} class="panel state-view" aria-busy={layout.pending}>
+    <div ref={panel} class="panel state-view" aria-busy={layout.pending || holes.pending}>
       <header class="panel-head state-head">
         <div class="panel-title">
           <h2>State {momentText(at, recording)}</h2>
@@ -82,24 +94,39 @@ function State(shown: Current) {
         ) : (
           <EventList count={recording.events} pages={pages} names={names} chosen={event} choose={(e) => chooseMoment(e + 1)} />
         )}
-        {(shownEvent || selected.value !== null) && (
+        {(shownEvent || selected.value !== null || holeAt !== null) && (
           <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
+            {free && layout.value && holeAt !== null && (
+              <HoleDetails shown={shown} holes={free} layout={layout.value} at={holeAt} />
+            )}
             {shownEvent && <EventDetails file={file} event={event!} at={shownEvent} tags={recording.tags} />}
             <SelectedDetails file={file} tables={recording} />
           </div>
         )}
       </div>
       {layout.value ? (
-        <SegmentMap
-          layout={layout.value}
-          tables={recording}
-          names={names}
-          peakReserved={recording.peaks.reserved.bytes}
-          outlined={outlines(layout.value, shownEvent)}
-          choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
-          keys={keys}
-          drawn={drawn}
-        />
+        <div class="state-memory">
+          {pools.length > 0 && <PoolButtons pools={pools} recording={recording} />}
+          <SegmentMap
+            layout={layout.value}
+            tables={recording}
+            names={names}
+            peakReserved={recording.peaks.reserved.bytes}
+            outlined={outlines(layout.value, shownEvent, free, holeAt)}
+            pools={segments?.courses ?? []}
+            end={recording.events}
+            choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
+            bring={free && holeAt !== null ? numberAt(free.address, holeAt) : null}
+            chooseHole={(address) => (hole.value = address)}
+            keys={keys}
+            drawn={drawn}
+          />
+          {course ? (
+            <PoolContents key={course.name} shown={shown} course={course} moment={at} at="moment" />
+          ) : (
+            free && free.count > 0 && <FreeMemory holes={free} layout={layout.value} tables={recording} names={names} />
+          )}
+        </div>
       ) : (
         <Waiting error={layout.error} what="Reading the state at this moment." />
       )}
@@ -107,10 +134,18 @@ function State(shown: Current) {
   );
 }
 
-/** The outlines in the map: the block or range that the event is about, and the selected allocation. */
-function outlines({ blocks }: Layout, event: EventAt | null): Outline[] {
+/** The outlines in the map: the block or range that the event is about, the shown hole, and the selected allocation. */
+function outlines({ blocks }: Layout, event: EventAt | null, holes: Holes | null, holeAt: number | null): Outline[] {
   const found: Outline[] = [];
-  if (event && numberAt(event.page.bytes, event.at) > 0 && numberAt(event.page.address, event.at) > 0) {
+  if (holes && holeAt !== null)
+    found.push({ address: numberAt(holes.address, holeAt), bytes: numberAt(holes.bytes, holeAt), ink: 'bad' });
+  // An out of memory has the free bytes of the device in the place of an address.
+  if (
+    event &&
+    actionOf(event.page, event.at) !== 'oom' &&
+    numberAt(event.page.bytes, event.at) > 0 &&
+    numberAt(event.page.address, event.at) > 0
+  ) {
     found.push({ address: numberAt(event.page.address, event.at), bytes: numberAt(event.page.bytes, event.at), ink: 'accent' });
   }
   const b = selected.value === null ? -1 : blocks.allocation.indexOf(selected.value);

@@ -1,15 +1,32 @@
 // The recorded requests replayed under other settings of the allocator.
 
-import { useRef, useState } from 'preact/hooks';
+import { batch } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
-import { Button, Empty, Waiting } from '../parts/controls';
+import { Button, Empty, Select, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { Sentence } from '../parts/sentence';
 import { Table } from '../parts/table';
 import type { Tried } from '../source/generated/report';
 import type { Replay, ReplayTrust } from '../source/source';
-import { nameOf, replayOf, setting } from '../state/replay';
+import { source } from '../state/recordings';
+import {
+  capacityBytes,
+  deviceGib,
+  gpu,
+  knownGpus,
+  nameOf,
+  needGpus,
+  overheadBytes,
+  overheadMib,
+  ownSetting,
+  replayOf,
+  replayQuery,
+  setting,
+} from '../state/replay';
+import { trouble } from '../state/trouble';
+import { reason } from '../text/reason';
 import { bytes, count, signedBytes } from '../text/units';
 
 const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
@@ -23,11 +40,24 @@ export function WhatIfView() {
 }
 
 function WhatIf({ file, device, scope, recording }: Current) {
-  const answer = useAnswer(scope, scope, recording.events === 0 ? null : (unwanted) => replayOf(file, device, unwanted));
-  const replay = answer.value;
-  const chosen = setting.value;
+  const hasHistory = recording.events > 0;
+  const own = ownSetting.value;
+  const checked = useAnswer(scope, own ?? '', own === null ? null : (unwanted) => source.setting(file, device, own, unwanted));
+  const refused = own === null || checked.pending ? null : (checked.value?.refused ?? null);
+  const query = replayQuery.value;
+  const wrong = wrongDevice();
+  const { answer, stopped, stop, again } = useStoppable(
+    scope,
+    query && JSON.stringify(query),
+    hasHistory && query && !wrong && (own === null || (!checked.pending && refused === null))
+      ? (unwanted) => replayOf(file, device, query, unwanted)
+      : null,
+  );
+  useEffect(() => {
+    needGpus().catch((e: unknown) => (trouble.value = reason(e)));
+  }, []);
 
-  if (recording.events === 0) {
+  if (!hasHistory) {
     return (
       <Empty title="There is no history to replay.">
         <p>
@@ -37,22 +67,213 @@ function WhatIf({ file, device, scope, recording }: Current) {
       </Empty>
     );
   }
-  if (!replay) {
-    return <Waiting error={answer.error} what="Replaying the recording under other settings. This can take some seconds." />;
-  }
-  const rows: Row[] = replay.device.what_if.map((row, index) => ({ ...row, index }));
+  const replay = answer.pending || refused !== null || wrong ? null : answer.value;
+  const rows: Row[] = replay?.device.what_if.map((row, index) => ({ ...row, index })) ?? [];
+  const chosen = rows.find((row) => row.index === setting.value) ?? null;
   return (
-    <div class="panel whatif-view" data-settings={rows.length}>
-      <Verdict replay={replay} rows={rows} />
-      <div class="whatif-body">
-        <SettingTable rows={rows} />
-        <aside class="whatif-side" aria-label="The chosen setting, floors and doubts" tabIndex={0}>
-          <Chosen row={rows.find((r) => r.index === chosen) ?? null} recorded={rows.find((r) => r.recorded) ?? null} />
-          <Floors replay={replay} />
-          <Trust trust={replay.trust} />
-        </aside>
-      </div>
+    <div
+      class="panel whatif-view"
+      aria-busy={!replay && !stopped && !refused && !wrong}
+      {...(replay && { 'data-settings': rows.length })}
+    >
+      {replay && <Verdict replay={replay} rows={rows} />}
+      <Question refused={refused} wrong={wrong} />
+      {replay ? (
+        <div class="whatif-body">
+          <SettingTable rows={rows} />
+          <aside class="whatif-side" aria-label="The chosen setting, floors and doubts" tabIndex={0}>
+            <Chosen row={chosen} recorded={rows.find((r) => r.recorded) ?? null} />
+            <Smallest
+              key={chosen?.conf ?? own ?? ''}
+              shown={{ file, device, scope }}
+              conf={chosen ? (chosen.recorded ? null : chosen.conf) : own}
+            />
+            <Floors replay={replay} />
+            <Trust trust={replay.trust} />
+          </aside>
+        </div>
+      ) : stopped ? (
+        <Stopped again={again} />
+      ) : refused !== null || wrong ? null : answer.error ? (
+        <Waiting error={answer.error} what="" />
+      ) : (
+        <UnderWay what={`Replaying ${count(recording.events)} events under other settings`} stop={stop} />
+      )}
     </div>
+  );
+}
+
+/** Why the named device is none; null where it is one, or none is named. */
+function wrongDevice(): string | null {
+  const bytesOfIt = capacityBytes.value;
+  if (bytesOfIt === undefined && knownGpus.value) return `No GPU is known by the name ${gpu.value}.`;
+  if (bytesOfIt && overheadBytes() >= bytesOfIt) {
+    return `An overhead of ${bytes(overheadBytes())} leaves nothing of a device of ${bytes(bytesOfIt)}.`;
+  }
+  return null;
+}
+
+/** As `useAnswer`, of a question that the user can stop. */
+function useStoppable<T>(scope: string, key: string | null, ask: ((unwanted: AbortSignal) => Promise<T>) | null) {
+  const [stopped, setStopped] = useState<string | null>(null);
+  const ending = useRef(new AbortController());
+  const isStopped = stopped !== null && stopped === key;
+  const end = ending.current.signal;
+  const answer = useAnswer(scope, key ?? '', ask && !isStopped ? (unwanted) => ask(AbortSignal.any([unwanted, end])) : null);
+  return {
+    answer,
+    stopped: isStopped,
+    stop: () => {
+      ending.current.abort();
+      ending.current = new AbortController();
+      setStopped(key);
+    },
+    again: () => setStopped(null),
+  };
+}
+
+/** How long something takes so far, and the button that ends it. */
+function UnderWay({ what, stop }: { what: string; stop: () => void }) {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds((n) => n + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <div class="waiting">
+      <p role="status">{what}.</p>
+      <p role="timer">{seconds > 0 ? `${count(seconds)} s` : ''}</p>
+      <Button onClick={stop}>Stop</Button>
+    </div>
+  );
+}
+
+function Stopped({ again }: { again: () => void }) {
+  return (
+    <div class="waiting">
+      <p role="status">Stopped.</p>
+      <Button onClick={again}>Go on</Button>
+    </div>
+  );
+}
+
+/** A positive number of a field; null where it is empty or none. */
+function numberIn(text: string): number | null {
+  const n = Number(text);
+  return text.trim() !== '' && Number.isFinite(n) && n > 0 ? n : null;
+}
+
+/** What is asked: a setting, a device, an overhead. */
+function Question({ refused, wrong }: { refused: string | null; wrong: string | null }) {
+  // Rows of another answer are others.
+  const change = (by: () => void) =>
+    batch(() => {
+      setting.value = null;
+      by();
+    });
+  const gpuChoices = [
+    { value: '', label: deviceGib.value === null ? 'as the recording shows it' : 'by its size' },
+    ...(knownGpus.value ?? []).map(({ name, bytes: size }) => ({ value: name, label: `${name} (${bytes(size)})` })),
+  ];
+  return (
+    <form class="whatif-form" aria-label="What to replay" onSubmit={(e) => e.preventDefault()}>
+      <label class="field field-wide">
+        <span>Setting of your own</span>
+        <input
+          type="text"
+          value={ownSetting.value ?? ''}
+          placeholder="as in PYTORCH_CUDA_ALLOC_CONF, such as max_split_size_mb:128"
+          spellcheck={false}
+          autocomplete="off"
+          aria-invalid={refused !== null}
+          onChange={(e) => {
+            const text = e.currentTarget.value.trim();
+            change(() => (ownSetting.value = text === '' ? null : text));
+          }}
+        />
+      </label>
+      <Select
+        label="GPU"
+        choices={gpuChoices}
+        value={gpu.value ?? ''}
+        choose={(name) => change(() => ([gpu.value, deviceGib.value] = [name === '' ? null : name, null]))}
+      />
+      <label class="field">
+        <span>Device size, GiB</span>
+        <input
+          type="number"
+          min="0"
+          step="any"
+          value={deviceGib.value ?? ''}
+          onChange={(e) => {
+            const size = numberIn(e.currentTarget.value);
+            change(() => ([gpu.value, deviceGib.value] = [null, size]));
+          }}
+        />
+      </label>
+      <label class="field">
+        <span>Overhead, MiB</span>
+        <input
+          type="number"
+          min="0"
+          step="1"
+          title="What of the device others take: CUDA contexts, other processes"
+          value={overheadMib.value ?? ''}
+          onChange={(e) => {
+            const size = numberIn(e.currentTarget.value);
+            change(() => (overheadMib.value = size === null ? null : Math.floor(size)));
+          }}
+        />
+      </label>
+      {(refused ?? wrong) !== null && (
+        <p class="field-wrong" role="alert">
+          <Sentence text={refused ?? wrong ?? ''} />
+        </p>
+      )}
+    </form>
+  );
+}
+
+/** The smallest device and the smallest GPU that a setting fits on; asked when the user wants to know. */
+function Smallest({
+  shown: { file, device, scope },
+  conf,
+}: {
+  shown: Pick<Current, 'file' | 'device' | 'scope'>;
+  conf: string | null;
+}) {
+  const [wanted, setWanted] = useState(false);
+  const query = { conf, capacity: null, overhead: overheadBytes(), find_capacity: true };
+  const { answer, stopped, stop, again } = useStoppable(
+    scope,
+    JSON.stringify(query),
+    wanted ? (unwanted) => replayOf(file, device, query, unwanted) : null,
+  );
+  const found = answer.pending ? null : answer.value;
+  const smallest = found?.device.smallest_capacity_bytes ?? null;
+  return (
+    <section class="fact-section" aria-label="Smallest device" aria-busy={wanted && !found && !stopped && !answer.error}>
+      <h3>The smallest device for {conf === null ? 'the recorded setting' : nameOf(conf)}</h3>
+      {!wanted ? (
+        <Button onClick={() => setWanted(true)}>Find the smallest card</Button>
+      ) : stopped ? (
+        <Stopped again={again} />
+      ) : answer.error ? (
+        <p role="alert">{answer.error}</p>
+      ) : !found ? (
+        <UnderWay what="Replaying on devices of many sizes" stop={stop} />
+      ) : (
+        <div role="status" data-gpu={found.device.smallest_gpu?.name ?? ''} data-bytes={smallest ?? ''}>
+          <p>{found.smallest_gpu ?? 'It fits on none of the GPUs that are known.'}</p>
+          <p>
+            {smallest === null
+              ? 'No device was found on which it fits.'
+              : `It fits on a device of ${bytes(smallest)}${query.overhead > 0 ? `, of which others take ${bytes(query.overhead)}` : ', all of it for the allocator'}.`}
+          </p>
+          <Doubts title={null} doubts={found.trust.doubts} />
+        </div>
+      )}
+    </section>
   );
 }
 
@@ -66,7 +287,8 @@ function verdictSentences(rows: Row[]): [string, string] {
   const best = rows[0];
   const recorded = rows.find((r) => r.recorded);
   if (!best) return ['No other settings apply to this recording.', ''];
-  if (best.oom_event !== null) return ['None of these settings makes the run fit.', ''];
+  if (best.oom_event !== null)
+    return [rows.length > 1 ? 'None of these settings makes the run fit.' : 'The run does not fit.', ''];
   if (best.recorded) return ['No setting serves better than the recorded one.', ''];
   const peak = bytes(best.peak_reserved_bytes);
   if (!recorded) return [`${nameOf(best.conf)} would peak at ${peak} reserved`, ''];
@@ -86,6 +308,11 @@ function Verdict({ replay, rows }: { replay: Replay; rows: Row[] }) {
         <h2>{verdict}</h2>
         {more && <span class="quiet">{more}</span>}
       </div>
+      {replay.nearest !== null && (
+        <p>
+          <Sentence text={replay.nearest} />
+        </p>
+      )}
       <p class="quiet">
         {count(device.events)} events replayed{device.torch ? ` by the rules of PyTorch ${device.torch}` : ''}.{' '}
         <Sentence text={replay.device_size} />

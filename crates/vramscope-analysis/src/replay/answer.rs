@@ -13,7 +13,7 @@ use super::floors::{Floors, pack_history};
 use super::run::Outcome;
 use super::runs::Replay;
 use super::settings::{Setting, useful_settings};
-use super::what_if::{Tried, best_first};
+use super::what_if::{FittingGpu, Nearest, Tried, best_first};
 use crate::beside::beside;
 use crate::cancel::Cancel;
 use crate::frames::Frames;
@@ -34,7 +34,8 @@ pub struct ReplayOptions {
     pub capacity: Option<Capacity>,
     /// Settings to compare; where empty, and none is asked for, those that often help.
     pub sweep: Vec<Setting>,
-    /// Look for the smallest device on which it fits, with this overhead in bytes, instead of comparing.
+    /// Look for the smallest device and the smallest GPU on which it fits, with this overhead in bytes, instead of comparing. Of a GPU
+    /// a CUDA context's is taken where it is 0.
     pub find_capacity: Option<u64>,
     /// Ends the replay with [`ReplayError::Cancelled`] when it is cancelled.
     pub cancel: Cancel,
@@ -101,6 +102,10 @@ pub struct DeviceReplay {
     pub floors: Floors,
     /// The smallest device, in bytes, where that was asked for, and what comes of it.
     pub smallest: Option<(u64, Outcome)>,
+    /// The smallest GPU on which it fits, where that was asked for and there is one.
+    pub smallest_gpu: Option<FittingGpu>,
+    /// Where nothing that was tried fits: what comes nearest.
+    pub nearest: Option<Nearest>,
     /// Why the settings asked for run out of memory, if they do.
     pub oom: Option<OutOfMemory>,
     /// Why `asked` may not be exact.
@@ -185,6 +190,16 @@ impl DeviceReplay {
             Some(overhead) => Some(replay.smallest_capacity(&asked.setting.policy, overhead, done)?),
             None => None,
         };
+        let smallest_gpu = match options.find_capacity {
+            Some(overhead) => replay.smallest_gpu(&asked.setting.policy, overhead, done)?,
+            None => None,
+        };
+        let fails =
+            options.find_capacity.is_none() && tried.iter().chain([&asked]).all(|t| !t.outcome.fits());
+        let nearest = match size.filter(|_| fails) {
+            Some(size) => replay.nearest(&tried.first().unwrap_or(&asked).setting, size)?,
+            None => None,
+        };
         let oom = match (asked.outcome.failure, options.find_capacity) {
             (Some(_), None) => replay.explain(frames, &asked.setting.policy, size)?,
             _ => None,
@@ -233,6 +248,8 @@ impl DeviceReplay {
             compared_end: replay.reproduction.compared_end,
             floors: Floors::of(&packing, best),
             smallest,
+            smallest_gpu,
+            nearest,
             oom,
             doubts,
             what_if_doubts,

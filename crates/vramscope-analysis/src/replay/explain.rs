@@ -1,7 +1,9 @@
 //! Why a replayed request found no memory, in the numbers of a report.
 
+use std::ops::Range;
+
 use vramscope_engine::{CachingAllocator, Policy, Statistics};
-use vramscope_trace::BlockState;
+use vramscope_trace::{Block, BlockState, Segment};
 
 use super::capacity::Capacity;
 use super::error::ReplayError;
@@ -16,6 +18,7 @@ use crate::holders::{By, group};
 use crate::layout::FreeBlock;
 use crate::moment::Moment;
 use crate::out_of_memory::{OutOfMemory, is_at_limit};
+use crate::pins::Pins;
 
 impl Replay<'_> {
     /// Why the first request that fails under these rules fails; `None` where none does.
@@ -64,6 +67,7 @@ fn explain(
         at_limit: is_at_limit(policy, failure.size, failure.device_free),
         counters,
         fragmentation: Fragmentation::of(moment, counters, asked, &free, request, policy),
+        pins: Pins::of(history, frames, places(&run.allocator, &live).into_iter()),
         stack: event.and_then(|e| e.stack),
         holders: group(history, frames, live.iter(), None, By::Line),
     }
@@ -86,6 +90,22 @@ fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
         Some(Allocation { address, size, ..*a })
     });
     held.collect()
+}
+
+/// Segments with what is handed out of them. `live` is in any order.
+fn places<'l>(
+    allocator: &CachingAllocator,
+    live: &'l [Allocation],
+) -> Vec<(Range<u64>, Vec<&'l Allocation>)> {
+    let mut by_address: Vec<&Allocation> = live.iter().collect();
+    by_address.sort_unstable_by_key(|a| a.address);
+    let place = |(segment, blocks): (Segment, Vec<Block>)| {
+        let end = blocks.last().map_or(segment.address, |b| b.address.saturating_add(b.size));
+        let first_from = |address: u64| by_address.partition_point(|a| a.address < address);
+        let inside = first_from(segment.address)..first_from(end);
+        (segment.address..end, by_address[inside].to_vec())
+    };
+    allocator.segments().into_iter().map(place).collect()
 }
 
 fn free_blocks(allocator: &CachingAllocator) -> Vec<FreeBlock> {

@@ -29,4 +29,4 @@ pub use floors::Floors;
 pub use run::{Failure, Outcome};
 pub use runs::{Replay, Reproduction};
 pub use settings::{Setting, useful_settings};
-pub use what_if::{BestSetting, Tried};
+pub use what_if::{BestSetting, FittingGpu, Nearest, Tried};

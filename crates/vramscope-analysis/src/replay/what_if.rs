@@ -3,9 +3,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy};
 
 use super::capacity::Capacity;
+use super::doubts::Doubt;
 use super::error::ReplayError;
 use super::run::Outcome;
 use super::runs::{Replay, UNBOUNDED};
@@ -29,8 +31,32 @@ pub struct BestSetting {
     pub tried: Tried,
     /// How many settings were tried, this one included.
     pub of: usize,
-    /// The answer may not be exact, see [`Doubt`](crate::Doubt).
-    pub is_approximate: bool,
+    /// How much more memory it takes, where the best does not fit either.
+    pub nearest: Option<Nearest>,
+    /// Why the answer may not be exact.
+    pub doubts: Vec<Doubt>,
+}
+
+/// The setting that comes nearest where none fits on a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nearest {
+    /// What is given in `PYTORCH_CUDA_ALLOC_CONF`.
+    pub conf: String,
+    /// Bytes of a device on which the run fits under it; a smaller one may do where the cache is given back.
+    pub needed: u64,
+    /// By how many bytes the device is smaller than that.
+    pub missing: u64,
+}
+
+/// A GPU on which a recording fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FittingGpu {
+    /// The GPU.
+    pub gpu: &'static Gpu,
+    /// Bytes of it that the allocator cannot have.
+    pub overhead: u64,
+    /// What came of the recording on it.
+    pub outcome: Outcome,
 }
 
 impl BestSetting {
@@ -47,9 +73,11 @@ impl BestSetting {
         let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
         let tried = replay.try_settings(settings, Some(capacity), &|| {}).ok()?.into_iter().next()?;
-        let doubts = replay.doubts(&tried.setting.policy, Some(capacity));
-        let is_approximate = !doubts.is_empty() || replay.ran_into_limit();
-        Some(Self { tried, of, is_approximate })
+        let mut doubts = replay.doubts(&tried.setting.policy, Some(capacity));
+        doubts.extend(replay.ran_into_limit().then_some(Doubt::GuessedLimit));
+        let nearest =
+            if tried.outcome.fits() { None } else { replay.nearest(&tried.setting, capacity).ok()? };
+        Some(Self { tried, of, nearest, doubts })
     }
 }
 
@@ -118,6 +146,50 @@ impl Replay<'_> {
         let mut tried = tried.collect::<Result<Vec<_>, ReplayError>>()?;
         best_first(&mut tried);
         Ok(tried)
+    }
+
+    /// How much more than `capacity` a setting needs under which the recording does not fit on it. `None` where nothing is found.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn nearest(&self, setting: &Setting, capacity: Capacity) -> Result<Option<Nearest>, ReplayError> {
+        let most = self.under(&setting.policy, None)?.statistics.reserved.peak;
+        let needed = most.next_multiple_of(PAGE).saturating_add(capacity.overhead);
+        // A limit by fraction leaves less than the device.
+        let limit = setting.policy.memory_fraction.filter(|&fraction| fraction > 0.0 && fraction < 1.0);
+        let needed = limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64));
+        let on_it = self.under(&setting.policy, Some(Capacity { total: needed, ..capacity }))?;
+        let missing = needed.saturating_sub(capacity.total);
+        let is_more = on_it.fits() && missing > 0;
+        Ok(is_more.then(|| Nearest { conf: setting.conf.clone(), needed, missing }))
+    }
+
+    /// The GPU with the least memory, of those that are known and have their own, on which the recording fits under `policy`.
+    /// Of each `overhead` bytes are not the allocator's; where that is 0, as many as a CUDA context takes. `done` is told of each
+    /// replay.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub fn smallest_gpu(
+        &self,
+        policy: &Policy,
+        overhead: u64,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Option<FittingGpu>, ReplayError> {
+        let needed = self.under(policy, None)?.statistics.requested.peak;
+        for gpu in gpus::by_size() {
+            let overhead = if overhead == 0 { gpu.context_bytes(NEWEST_CUDA) } else { overhead };
+            // What shares the host's memory has no memory that is known to be free.
+            if gpu.integrated || gpu.total_bytes < needed.saturating_add(overhead) {
+                continue;
+            }
+            done();
+            let outcome = self.under(policy, Some(Capacity { total: gpu.total_bytes, overhead }))?;
+            if outcome.fits() {
+                return Ok(Some(FittingGpu { gpu, overhead, outcome }));
+            }
+        }
+        Ok(None)
     }
 
     /// The smallest device, in whole pages of 2 MiB, on which the recording fits under `policy` with

@@ -9,6 +9,7 @@ mod explained;
 mod held;
 mod leaks;
 mod names;
+mod pins;
 mod purposes;
 mod samples;
 mod sizes;

@@ -1,7 +1,10 @@
 //! On which cards a program would fit.
 
-use vramscope_analysis::{Capacity, Demand, on_cards};
-use vramscope_basics::gpus::{GPUS, Gpu};
+use std::sync::Arc;
+
+use vramscope_analysis::{Capacity, Demand, DeviceReplay, Frames, History, Replay, ReplayOptions, on_cards};
+use vramscope_basics::gpus::{GPUS, Gpu, NEWEST_CUDA};
+use vramscope_trace::Trace;
 
 use crate::{alloc, recording};
 
@@ -9,6 +12,10 @@ const GIB: u64 = 1 << 30;
 
 /// A program that holds so many tensors of 1 GiB at a time.
 fn tensors(count: u64) -> Demand {
+    Demand::of(&recording_of(count), 0).unwrap()
+}
+
+fn recording_of(count: u64) -> Arc<Trace> {
     let segments: Vec<(u64, u64)> = (1..=count).map(|n| (n << 36, GIB)).collect();
     let events: Vec<_> = (1..=count)
         .flat_map(|n| {
@@ -17,7 +24,7 @@ fn tensors(count: u64) -> Demand {
             [segment, alloc(n, GIB)]
         })
         .collect();
-    Demand::of(&recording(&events, &segments), 0).unwrap()
+    recording(&events, &segments)
 }
 
 fn by_memory() -> Vec<&'static Gpu> {
@@ -64,4 +71,40 @@ fn all_cards_are_asked_where_all_are_wanted() {
 fn nothing_helps_where_the_tensors_are_larger_than_the_card() {
     let capacity = Capacity { total: 16 * GIB, overhead: 0 };
     assert_eq!(tensors(20).remedy(capacity).unwrap(), None);
+}
+
+#[test]
+fn the_smallest_gpu_is_the_first_of_the_cards_that_fits_and_has_its_own_memory() {
+    let trace = recording_of(20);
+    let history = History::of(&trace, 0);
+    let replay = Replay::of(&history).unwrap();
+    for given in [0, 4 * GIB] {
+        let overhead = |gpu: &Gpu| if given == 0 { gpu.context_bytes(NEWEST_CUDA) } else { given };
+        let own: Vec<&'static Gpu> = by_memory().into_iter().filter(|gpu| !gpu.integrated).collect();
+        let on = on_cards([&tensors(20)], own.into_iter(), overhead, |on| !on.fits).unwrap();
+        let expected = on.last().unwrap();
+        let found = replay.smallest_gpu(&replay.policy, given, &|| {}).unwrap().unwrap();
+        assert_eq!(found.gpu.total_bytes, expected.gpu.total_bytes);
+        assert_eq!(found.overhead, overhead(found.gpu));
+        assert_eq!(found.outcome.statistics.reserved.peak, expected.peak_reserved);
+    }
+    // No card has a TiB for others.
+    assert_eq!(replay.smallest_gpu(&replay.policy, 1 << 40, &|| {}).unwrap(), None);
+}
+
+#[test]
+fn where_nothing_fits_the_nearest_setting_fits_on_the_device_that_is_named() {
+    let trace = recording_of(20);
+    let frames = Frames::of(&trace);
+    let on = |total| {
+        let capacity = Some(Capacity { total, overhead: GIB });
+        let options = ReplayOptions { capacity, ..ReplayOptions::default() };
+        DeviceReplay::of(&trace, 0, &frames, &options, &|| {}).unwrap()
+    };
+    let nearest = on(16 * GIB).nearest.unwrap();
+    assert_eq!(nearest.missing, nearest.needed - 16 * GIB);
+    let there = on(nearest.needed);
+    assert!(there.nearest.is_none());
+    assert!(there.tried.iter().any(|t| t.setting.conf == nearest.conf && t.outcome.fits()));
+    assert_eq!(nearest.needed, 21 * GIB);
 }

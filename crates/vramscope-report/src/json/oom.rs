@@ -1,7 +1,7 @@
 //! A request that failed.
 
 use serde::Serialize;
-use vramscope_analysis::OutOfMemory;
+use vramscope_analysis::{Origin, OutOfMemory, Pin};
 
 use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
 use super::holders::HolderJson;
@@ -34,6 +34,29 @@ pub(super) struct OomJson {
     frames_left_out: usize,
     /// Who held `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
+    /// Free memory in holes that blocks keep from joining, each hole once.
+    pinned_bytes: u64,
+    /// The lines whose blocks do so, most bytes first. A hole between two lines counts for both.
+    pinned: Vec<PinJson>,
+}
+
+/// A line whose blocks keep free memory from joining.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Pin"))]
+pub(super) struct PinJson {
+    key: String,
+    /// Live before recording began.
+    preexisting: bool,
+    /// The holes beside its blocks, each once.
+    bytes: u64,
+    holes: u64,
+    /// Part of `bytes` in segments in which no other line has a block.
+    alone_bytes: u64,
+    /// The largest hole that there would be without its blocks.
+    joined_bytes: u64,
+    /// Its blocks beside these holes.
+    blocks: u64,
+    block_bytes: u64,
 }
 
 impl Builder<'_> {
@@ -58,6 +81,27 @@ impl Builder<'_> {
             stack,
             frames_left_out: left_out,
             holders: self.holders(&o.holders, self.top),
+            pinned_bytes: o.pins.bytes,
+            pinned: o
+                .pins
+                .lines
+                .iter()
+                .take(self.top.unwrap_or(usize::MAX))
+                .map(|pin| self.pin(pin))
+                .collect(),
+        }
+    }
+
+    fn pin(&self, pin: &Pin) -> PinJson {
+        PinJson {
+            key: self.names.key(&pin.key).into(),
+            preexisting: pin.origin != Origin::Recorded,
+            bytes: pin.bytes,
+            holes: pin.holes,
+            alone_bytes: pin.alone,
+            joined_bytes: pin.joined,
+            blocks: pin.blocks,
+            block_bytes: pin.block_bytes,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Outcome, Tried,
+    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, FittingGpu, MemoryEvent, Outcome, Tried,
 };
 
 use super::oom::OomJson;
@@ -49,6 +49,33 @@ pub(super) struct DeviceReplayJson {
     floors: FloorsJson,
     /// With `--find-capacity`; null where none was found.
     smallest_capacity_bytes: Option<u64>,
+    /// With `--find-capacity`: the known GPU with the least memory on which it fits.
+    smallest_gpu: Option<GpuJson>,
+    /// Where nothing that was tried fits on the device.
+    nearest: Option<NearestJson>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FittingGpu"))]
+pub(super) struct GpuJson {
+    name: &'static str,
+    driver_name: &'static str,
+    total_bytes: u64,
+    /// What of it the allocator cannot have.
+    overhead_bytes: u64,
+    peak_reserved_bytes: u64,
+    num_alloc_retries: u64,
+}
+
+/// The setting that comes nearest.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Nearest"))]
+pub(super) struct NearestJson {
+    conf: String,
+    /// A device on which it fits.
+    needed_bytes: u64,
+    /// By how much the device is smaller.
+    missing_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -188,6 +215,19 @@ fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
             packed_is_optimal: d.floors.is_optimal,
         },
         smallest_capacity_bytes: d.smallest.as_ref().filter(|(_, o)| o.fits()).map(|&(bytes, _)| bytes),
+        smallest_gpu: d.smallest_gpu.as_ref().map(|FittingGpu { gpu, overhead, outcome }| GpuJson {
+            name: gpu.name,
+            driver_name: gpu.full,
+            total_bytes: gpu.total_bytes,
+            overhead_bytes: *overhead,
+            peak_reserved_bytes: outcome.statistics.reserved.peak,
+            num_alloc_retries: outcome.statistics.num_alloc_retries,
+        }),
+        nearest: d.nearest.as_ref().map(|nearest| NearestJson {
+            conf: nearest.conf.clone(),
+            needed_bytes: nearest.needed,
+            missing_bytes: nearest.missing,
+        }),
     }
 }
 

@@ -95,6 +95,8 @@ pub(super) struct BestSettingJson {
     peak_reserved_bytes: u64,
     /// Up to the end of the recording.
     fits: bool,
+    /// Where it does not fit: by how much the device is smaller than one on which it would.
+    missing_bytes: Option<u64>,
     exact: bool,
 }
 
@@ -168,7 +170,8 @@ impl Builder<'_> {
                 conf: best.tried.setting.conf.clone(),
                 peak_reserved_bytes: best.tried.outcome.statistics.reserved.peak,
                 fits: best.tried.outcome.fits(),
-                exact: !best.is_approximate,
+                missing_bytes: best.nearest.as_ref().map(|nearest| nearest.missing),
+                exact: best.doubts.is_empty(),
             }),
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
             fragmentation: FragmentationsJson {

@@ -6,12 +6,12 @@ use vramscope_testing::{committed, typescript};
 use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
-use super::oom::OomJson;
+use super::oom::{OomJson, PinJson};
 use super::quality::QualityJson;
 use super::regions::{RegionJson, RunJson};
 use super::replay::{
-    DeviceReplayJson, DivergenceJson, FloorsJson, OutcomeJson, RecordedJson, ReplayOomJson, ReplayedJson,
-    SideJson, TriedJson,
+    DeviceReplayJson, DivergenceJson, FloorsJson, GpuJson, NearestJson, OutcomeJson, RecordedJson,
+    ReplayOomJson, ReplayedJson, SideJson, TriedJson,
 };
 use super::report::{AtJson, BestSettingJson, DeviceJson};
 use super::stacks::FrameJson;
@@ -36,6 +36,7 @@ fn the_page_reads_what_is_written() {
         declared::<ReasonJson>(),
         declared::<FrameJson>(),
         declared::<OomJson>(),
+        declared::<PinJson>(),
         declared::<BestSettingJson>(),
         declared::<UnusableJson>(),
         declared::<WhyJson>(),
@@ -58,6 +59,8 @@ fn the_page_reads_what_is_written() {
         declared::<FloorsJson>(),
         declared::<DivergenceJson>(),
         declared::<SideJson>(),
+        declared::<GpuJson>(),
+        declared::<NearestJson>(),
     ];
     committed("viewer/src/source/generated/report.ts", &(HEAD.to_owned() + &types.concat()));
 }

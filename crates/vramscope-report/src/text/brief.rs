@@ -6,6 +6,7 @@ use vramscope_analysis::{BestSetting, Frames, Holder, OutOfMemory};
 use vramscope_trace::Trace;
 
 use super::replay::paste;
+use crate::advice::Advice;
 use crate::findings::{best_setting, could_expand, oom_cause, oom_verdict};
 use crate::names::Names;
 use vramscope_basics::units::{bytes, share};
@@ -48,7 +49,7 @@ pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
     rows(&oom.holders);
     let _ = writeln!(out, "{}", oom_cause(oom, could_expand(trace)));
     if let Some(best) = answers.best_setting {
-        let _ = writeln!(out, "{}", best_setting(best));
+        let _ = writeln!(out, "{}", best_setting(best, &Advice::LIBRARY));
         if best.tried.outcome.fits() && !best.tried.setting.conf.is_empty() {
             let _ = writeln!(out, "  {}", paste(&best.tried.setting.conf));
         }

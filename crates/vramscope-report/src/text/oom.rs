@@ -3,9 +3,12 @@
 use vramscope_analysis::OutOfMemory;
 
 use super::page::Page;
-use crate::findings::{oom_cause, unusable_blocks};
+use crate::findings::{self, oom_cause, unusable_blocks};
 use crate::names::stream;
 use vramscope_basics::units::{bytes, count, duration};
+
+/// Lines that are named for the free memory that they pin.
+const MOST_PINS: usize = 3;
 
 impl Page<'_> {
     /// Why a request failed; `start` is when the recording began. Free pieces can still be made to join where
@@ -43,6 +46,12 @@ impl Page<'_> {
             self.words(4, &unusable_blocks(u));
         }
         self.words(2, &oom_cause(oom, could_expand));
+        if !oom.pins.lines.is_empty() {
+            self.words(2, &findings::pinned(&oom.pins));
+            for pin in oom.pins.lines.iter().take(self.options.top.min(MOST_PINS)) {
+                self.words(4, &findings::pin(&self.names, pin));
+            }
+        }
         if !oom.holders.is_empty() {
             self.words(2, &format!("what held the {} in use:", bytes(oom.counters.allocated)));
             self.holder_rows(&oom.holders, oom.counters.allocated, self.options.top.min(5));

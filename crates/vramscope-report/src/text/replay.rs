@@ -6,7 +6,7 @@ use vramscope_analysis::{DeviceReplay, Outcome, Recorder, Tried};
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice;
 use crate::answers::ReplayAnswers;
-use crate::findings::{device_size, floors, setting_name};
+use crate::findings::{self, device_size, floors, setting_name, smallest_gpu};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -69,7 +69,7 @@ impl Page<'_> {
     fn fits(&mut self, d: &DeviceReplay) {
         let asked = &d.asked;
         let under = if d.is_what_if {
-            format!("With {}", setting_name(&asked.setting))
+            format!("With {}", setting_name(&asked.setting.conf))
         } else {
             "As recorded".to_owned()
         };
@@ -106,6 +106,9 @@ impl Page<'_> {
         self.words(0, &device_size(d, &self.advice));
         if let Some(best) = d.best() {
             self.advice(d, best);
+        } else if let Some(nearest) = &d.nearest {
+            let tried = if d.tried.len() > 1 { "No setting tried makes it fit. " } else { "" };
+            self.words(0, &format!("{tried}{}", findings::nearest(nearest)));
         } else if d.tried.len() > 1 && !d.is_what_if {
             let text = if asked.outcome.fits() {
                 "No other setting tried makes much of a difference."
@@ -119,7 +122,7 @@ impl Page<'_> {
     fn advice(&mut self, d: &DeviceReplay, best: &Tried) {
         let peak = best.outcome.statistics.reserved.peak;
         let before = d.asked.outcome.statistics.reserved.peak;
-        let setting = setting_name(&best.setting);
+        let setting = setting_name(&best.setting.conf);
         let text = if !d.asked.outcome.fits() {
             let known = if best.outcome.rescued > 0 { ", as far as it was recorded" } else { "" };
             format!("With {setting} it peaks at {} and fits{known}:", bytes(peak))
@@ -196,7 +199,7 @@ impl Page<'_> {
 
     fn smallest(&mut self, d: &DeviceReplay, capacity: u64, outcome: &Outcome) {
         let under = if d.is_what_if {
-            format!("with {}", setting_name(&d.asked.setting))
+            format!("with {}", setting_name(&d.asked.setting.conf))
         } else {
             "as recorded".to_owned()
         };
@@ -215,6 +218,11 @@ impl Page<'_> {
             bytes(outcome.statistics.reserved.peak),
         );
         self.words(0, &text);
+        if let Some(gpu) = &d.smallest_gpu {
+            self.words(0, &smallest_gpu(gpu));
+        } else {
+            self.words(0, "It fits on none of the GPUs that are known.");
+        }
     }
 
     /// How far to trust the numbers.

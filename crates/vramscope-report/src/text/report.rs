@@ -112,7 +112,7 @@ impl Page<'_> {
     /// The setting that would have helped, in one sentence.
     fn best_setting(&mut self, best: &BestSetting) {
         let style = if best.tried.outcome.fits() { GOOD } else { Style::new() };
-        self.styled_words(style, &findings::best_setting(best));
+        self.styled_words(style, &findings::best_setting(best, &self.advice));
         self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
     }
 

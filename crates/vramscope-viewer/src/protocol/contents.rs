@@ -1,8 +1,9 @@
 //! What is in a recording: live memory, segments and blocks, events, allocations, regions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::columns::{F64s, U8s, U32s};
+use crate::protocol::held::{By, Holders};
 use crate::protocol::recording::ByKind;
 
 /// Segments and blocks at a moment, both by address. What no block covers is free.
@@ -45,6 +46,8 @@ pub(crate) struct LayoutBlocks {
     /// Positions in the device's `purposes`.
     pub(crate) purpose: U8s,
     pub(crate) from: U32s,
+    /// 1 where the block was live before recording began.
+    pub(crate) preexisting: U8s,
 }
 
 /// Some events, in order.
@@ -130,6 +133,53 @@ pub(crate) struct Segments<'r> {
     pub(crate) expandable: U8s,
     pub(crate) stack: U32s,
     pub(crate) pools: &'r [PoolPeaks],
+    /// The reserved bytes of each pool over time, the default pool first.
+    pub(crate) courses: &'r [PoolCourse],
+}
+
+/// The reserved bytes of a pool, of all its streams, over time.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PoolCourse {
+    pub(crate) pool: Option<[u64; 2]>,
+    /// `private pool (1, 0)`.
+    pub(crate) name: String,
+    /// What it is, as far as its number tells; null of the default pool, and where no pool is recorded.
+    pub(crate) kind: Option<&'static str>,
+    /// The stack that reserved its first memory.
+    pub(crate) stack: u32,
+    pub(crate) peak_reserved: u64,
+    /// The first moment at which most of it was active.
+    pub(crate) fullest_moment: usize,
+    /// Moments and the bytes from there on, in order; of many changes in a row the highest.
+    pub(crate) points: Vec<(usize, u64)>,
+}
+
+/// What a pool holds at a moment.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct PoolQuery {
+    pub(crate) pool: Option<[u64; 2]>,
+    pub(crate) moment: usize,
+    pub(crate) by: By,
+}
+
+/// What a pool holds.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PoolHeld {
+    pub(crate) reserved: u64,
+    pub(crate) allocated: u64,
+    /// Groups of what is allocated in it.
+    pub(crate) holders: Holders,
+}
+
+/// What is counted once of the pools of a device.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    /// Sorted by pool and stream.
+    pub(crate) peaks: Vec<PoolPeaks>,
+    pub(crate) courses: Vec<PoolCourse>,
 }
 
 /// The highest reserved and active bytes of a pool on a stream.

@@ -11,19 +11,22 @@ mod comparison;
 mod contents;
 mod findings;
 mod held;
+mod holes;
 mod recording;
 mod search;
 mod timeline;
 
 pub(crate) use comparison::{Comparison, Held, WhatChanged};
 pub(crate) use contents::{
-    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, PoolPeaks, Regions, Segments,
+    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, PoolCourse, PoolHeld, PoolPeaks, PoolQuery,
+    Pools, Regions, Segments,
 };
-pub(crate) use findings::{OomFinding, Replay, ReplayTrust, Report};
+pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayQuery, ReplayTrust, Report, SettingCheck};
 #[cfg(test)]
 pub(crate) use held::{By, CallsOf};
 pub(crate) use held::{Calls, HeldAt, Holders, Live};
 pub(crate) use held::{HoldersOfBothQuery, LiveQuery};
+pub(crate) use holes::{Asked, HoleSince, Holes, Pin};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };

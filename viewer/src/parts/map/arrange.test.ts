@@ -3,9 +3,11 @@ import type { Layout, Tags } from '../../source/source';
 import {
   HEADING,
   LINE,
+  POOL_TITLE,
   arrange,
   blocksInOrder,
   drawnBytes,
+  envelopeAt,
   fittingLine,
   piecesBetween,
   placeAt,
@@ -17,8 +19,9 @@ import { joinExpandable } from './join';
 const MIB = 1 << 20;
 const tags: Tags[] = [
   { stream: 0, pool: [0, 0], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
-  { stream: 3, pool: [0, 1], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
+  { stream: 3, pool: [0, 0], layer: null, recorded_category: null, compile_context: null, user_metadata: null },
 ];
+const withPrivate: Tags[] = [tags[0]!, { ...tags[1]!, pool: [0, 1] }];
 
 /** Segments as [address, bytes, tags], blocks as [address, bytes, requested, pending], in MiB. */
 function layoutOf(segments: number[][], blocks: number[][]): Layout {
@@ -46,6 +49,7 @@ function layoutOf(segments: number[][], blocks: number[][]): Layout {
       purpose: new Uint8Array(),
       tags: zeros(blocks.length),
       from: zeros(blocks.length),
+      preexisting: new Uint8Array(blocks.length),
     },
   };
 }
@@ -78,7 +82,7 @@ test('groups have the sums of their segments and blocks', () => {
     ]),
   ).toEqual([
     ['default pool · default stream · large', 2, 270, 154, 2, 114, 100],
-    ['private pool (0, 1) · stream 0x3 · large', 1, 2, 0, 0, 2, 2],
+    ['default pool · stream 0x3 · large', 1, 2, 0, 0, 2, 2],
   ]);
   expect(drawnBytes(layout)).toEqual({ requested: 155 * MIB, allocated: 154 * MIB, active: 156 * MIB, reserved: 272 * MIB });
 });
@@ -93,6 +97,30 @@ test('segments flow in lines, and long ones wrap', () => {
     [1, 0, 2, 0, (groups[1]?.top ?? NaN) + HEADING, 20],
   ]);
   expect(arrange(layout, tags, 'size', 1000, 100 * MIB).pieces[0]?.segment).toBe(2);
+});
+
+test('private pools, and the default pool beside them, have outlines around their segments', () => {
+  expect(arrange(layout, tags, 'address', 1000, 100 * MIB).envelopes).toEqual([]);
+  const a = arrange(layout, withPrivate, 'address', 1000, 100 * MIB);
+  expect(a.envelopes.map(({ pool, label }) => [pool, label])).toEqual([
+    [[0, 0], 'default pool'],
+    [[0, 1], 'private pool (0, 1)'],
+  ]);
+  expect(a.groups.map((g) => [g.label, g.short])).toEqual([
+    ['default pool · default stream · large', 'default stream · large'],
+    ['private pool (0, 1) · stream 0x3 · large', 'stream 0x3 · large'],
+  ]);
+  const poolOf = (segment: number) => a.envelopes[segment === 1 ? 1 : 0]!;
+  for (const piece of a.pieces) {
+    const { top, bottom } = poolOf(piece.segment);
+    expect(piece.y >= top + POOL_TITLE + HEADING && piece.y + LINE <= bottom).toBe(true);
+    expect(piece.x > 0 && piece.x + piece.width < 1000).toBe(true);
+    expect(envelopeAt(a, piece.y)).toBe(poolOf(piece.segment));
+  }
+  expect(a.envelopes[0]!.bottom).toBeLessThan(a.envelopes[1]!.top);
+  // The scale is the same, so that the pieces of a segment have all its bytes.
+  const widths = (segment: number) => a.pieces.filter((p) => p.segment === segment).reduce((sum, p) => sum + p.width, 0);
+  expect(widths(2)).toBeCloseTo(2500);
 });
 
 test('every place is a block, a free range or nothing', () => {

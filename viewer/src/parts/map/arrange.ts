@@ -19,8 +19,25 @@ const NARROWEST = 2;
 /** Below this width nothing is laid out: the element has not got its size yet. */
 const NARROWEST_LINE = 40;
 
+/** Height of the title of a pool, and the room between its outline and what is in it. */
+export const POOL_TITLE = 26;
+const INSET = 8;
+
+/** A private pool, or the default pool beside such: an outline around the groups of its segments. */
+export interface Envelope {
+  pool: NonNullable<Tags['pool']>;
+  label: string;
+  top: number;
+  bottom: number;
+}
+
 export interface MapGroup {
   label: string;
+  /** The label where the pool stands in the title of an envelope around it. */
+  short: string;
+  pool: Tags['pool'];
+  /** Where its heading begins from the left. */
+  x: number;
   /** The upper end of the heading. */
   top: number;
   segments: number;
@@ -44,6 +61,8 @@ export interface Piece {
 }
 
 export interface Arrangement {
+  /** From top to bottom; none where there is only the default pool. */
+  envelopes: Envelope[];
   groups: MapGroup[];
   /** From top to bottom. */
   pieces: Piece[];
@@ -52,11 +71,12 @@ export interface Arrangement {
   blocks: Uint32Array;
 }
 
-function groupLabel(tags: Tags | undefined, kind: number): string {
-  const parts = [poolName(tags?.pool ?? null), streamName(tags?.stream ?? 0)];
+function groupNames(tags: Tags | undefined, kind: number): Pick<MapGroup, 'label' | 'short' | 'pool'> {
+  const pool = tags?.pool ?? null;
+  const parts = [streamName(tags?.stream ?? 0)];
   const name = SEGMENT_KINDS[kind];
   if (name !== undefined && name !== 'unknown') parts.push(name);
-  return parts.join(' · ');
+  return { label: [poolName(pool), ...parts].join(' · '), short: parts.join(' · '), pool };
 }
 
 function blocksOfSegments(layout: Layout): Uint32Array {
@@ -92,11 +112,11 @@ function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Ui
   const groups = new Map<string, [MapGroup, number[]]>();
   const { address, bytes, kind, tags: segmentTags } = layout.segments;
   for (let s = 0; s < address.length; s++) {
-    const label = groupLabel(tags[numberAt(segmentTags, s)], numberAt(kind, s));
-    let found = groups.get(label);
+    const names = groupNames(tags[numberAt(segmentTags, s)], numberAt(kind, s));
+    let found = groups.get(names.label);
     if (!found) {
-      const empty = { label, top: 0, segments: 0, reserved: 0, allocated: 0, pending: 0, free: 0, largestFree: 0 };
-      groups.set(label, (found = [empty, []]));
+      const empty = { ...names, x: 0, top: 0, segments: 0, reserved: 0, allocated: 0, pending: 0, free: 0, largestFree: 0 };
+      groups.set(names.label, (found = [empty, []]));
     }
     account(found[0], layout, s, firsts);
     found[1].push(s);
@@ -106,42 +126,81 @@ function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Ui
   return all;
 }
 
+const isPrivate = (pool: Tags['pool']): boolean => pool !== null && (pool[0] !== 0 || pool[1] !== 0);
+
+/** The groups with those of a pool together, the pool with most reserved bytes first; null where there are no private pools. */
+function byPool(groups: [MapGroup, number[]][]): [MapGroup, number[]][][] | null {
+  if (!groups.some(([group]) => isPrivate(group.pool))) return null;
+  const pools = new Map<string, [MapGroup, number[]][]>();
+  for (const one of groups) {
+    const key = poolName(one[0].pool);
+    const pool = pools.get(key);
+    if (pool) pool.push(one);
+    else pools.set(key, [one]);
+  }
+  const reserved = (pool: [MapGroup, number[]][]) => pool.reduce((sum, [group]) => sum + group.reserved, 0);
+  return [...pools.values()].sort((a, b) => reserved(b) - reserved(a));
+}
+
 export function arrange(layout: Layout, tags: readonly Tags[], order: Order, width: number, bytesPerLine: number): Arrangement {
   const blocks = blocksOfSegments(layout);
-  const groups: MapGroup[] = [];
-  const pieces: Piece[] = [];
-  if (width < NARROWEST_LINE) return { groups, pieces, height: 0, blocks };
+  const a: Arrangement = { envelopes: [], groups: [], pieces: [], height: 0, blocks };
+  if (width < NARROWEST_LINE) return a;
   const perPixel = bytesPerLine / width;
-  let y = 0;
-  for (const [group, members] of grouped(layout, tags, order, blocks)) {
-    group.top = y;
-    groups.push(group);
-    y += HEADING;
-    let x = 0;
-    for (const segment of members) {
-      const bytes = numberAt(layout.segments.bytes, segment);
-      const whole = Math.max(bytes / perPixel, NARROWEST);
-      if (x > 0 && x + whole > width) {
-        x = 0;
+  const groups = grouped(layout, tags, order, blocks);
+  const pools = byPool(groups);
+  if (!pools) {
+    for (const group of groups) place(a, layout, group, perPixel, 0, width);
+    return a;
+  }
+  for (const members of pools) {
+    const pool = members[0]?.[0].pool ?? null;
+    const top = a.height;
+    const inset = pool === null ? 0 : INSET;
+    if (pool !== null) a.height += POOL_TITLE;
+    for (const group of members) place(a, layout, group, perPixel, inset, width - inset);
+    if (pool !== null) a.envelopes.push({ pool, label: poolName(pool), top, bottom: a.height - GROUP_GAP / 2 });
+    a.height += GROUP_GAP;
+  }
+  return a;
+}
+
+/** Places a group below what is there, between two edges. */
+function place(
+  a: Arrangement,
+  layout: Layout,
+  [group, members]: [MapGroup, number[]],
+  perPixel: number,
+  left: number,
+  right: number,
+): void {
+  let y = a.height;
+  Object.assign(group, { top: y, x: left });
+  a.groups.push(group);
+  y += HEADING;
+  let x = left;
+  for (const segment of members) {
+    const bytes = numberAt(layout.segments.bytes, segment);
+    const whole = Math.max(bytes / perPixel, NARROWEST);
+    if (x > left && x + whole > right) {
+      x = left;
+      y += LINE;
+    }
+    for (let from = 0; from < bytes; ) {
+      const room = Math.max((right - x) * perPixel, 1);
+      const to = Math.min(from + room, bytes);
+      const last = to >= bytes;
+      a.pieces.push({ segment, from, to, x, y, width: Math.max((to - from) / perPixel, from === 0 ? NARROWEST : 0) });
+      x += (to - from) / perPixel;
+      if (!last) {
+        x = left;
         y += LINE;
       }
-      for (let from = 0; from < bytes; ) {
-        const room = Math.max((width - x) * perPixel, 1);
-        const to = Math.min(from + room, bytes);
-        const last = to >= bytes;
-        pieces.push({ segment, from, to, x, y, width: Math.max((to - from) / perPixel, from === 0 ? NARROWEST : 0) });
-        x += (to - from) / perPixel;
-        if (!last) {
-          x = 0;
-          y += LINE;
-        }
-        from = to;
-      }
-      x += GAP;
+      from = to;
     }
-    y += LINE + GROUP_GAP;
+    x += GAP;
   }
-  return { groups, pieces, height: y, blocks };
+  a.height = y + LINE + GROUP_GAP;
 }
 
 /** Bytes for which a line stands, a power of two, so that `reserved` bytes and the headings of three groups fit into `height`. */
@@ -157,6 +216,10 @@ export function piecesBetween(a: Arrangement, top: number, bottom: number): Piec
   while (last < a.pieces.length && entryAt(a.pieces, last).y < bottom) last += 1;
   return a.pieces.slice(first, last);
 }
+
+/** The pool whose title or outline lies at a height. */
+export const envelopeAt = (a: Arrangement, y: number): Envelope | null =>
+  a.envelopes.find(({ top, bottom }) => y >= top && y < bottom) ?? null;
 
 /** A block or a free range that lies at a place of the picture. */
 export interface Place {

@@ -4,11 +4,22 @@ import type { Pen } from '../../draw/pen';
 import { textWidth, type Font } from '../../draw/text-width';
 import { numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
-import type { Layout } from '../../source/source';
+import type { Layout, PoolCourse } from '../../source/source';
 import { css, mix, parse, type Rgb } from '../../style/colors';
 import type { Token } from '../../style/theme';
 import { bytes, count } from '../../text/units';
-import { BAR, HEADING, piecesBetween, spans, type Arrangement, type MapGroup, type Piece } from './arrange';
+import { corners } from '../sparkline';
+import {
+  BAR,
+  HEADING,
+  POOL_TITLE,
+  piecesBetween,
+  spans,
+  type Arrangement,
+  type Envelope,
+  type MapGroup,
+  type Piece,
+} from './arrange';
 
 export interface MapScene {
   layout: Layout;
@@ -17,6 +28,8 @@ export interface MapScene {
   inks: Record<Token, string>;
   /** Colour of each block. */
   color: (block: number) => Rgb;
+  /** The pools of the recording, with their reserved bytes over time; the last moment, and the chosen pool. */
+  pools: { courses: readonly PoolCourse[]; end: number; chosen: readonly number[] | null };
   /** Ranges of addresses that are outlined. */
   outlined: readonly { address: number; bytes: number; ink: Token }[];
 }
@@ -29,6 +42,9 @@ const SEPARATED_FROM = 4;
 /** Draws the part between two heights of the map, with `top` at the upper edge of the drawing. */
 export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number): void {
   const { arrangement, layout, inks, width } = scene;
+  for (const envelope of arrangement.envelopes) {
+    if (envelope.bottom > top && envelope.top < bottom) drawEnvelope(pen, envelope, top, scene);
+  }
   for (const group of arrangement.groups) {
     if (group.top + HEADING > top && group.top < bottom) drawHeading(pen, group, group.top - top, width, scene);
   }
@@ -51,7 +67,7 @@ export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number):
 
 function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void {
   const { layout, arrangement, inks } = scene;
-  const { address, bytes: sizes, requested, pending } = layout.blocks;
+  const { address, bytes: sizes, requested, pending, preexisting } = layout.blocks;
   const start = numberAt(layout.segments.address, piece.segment);
   const scale = piece.width / (piece.to - piece.from);
   const y = piece.y - top;
@@ -73,6 +89,7 @@ function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void 
     const color = scene.color(b);
     pen.fill(left, y, width, BAR, css(color));
     const asked = piece.x + (Math.max(from + numberAt(requested, b), piece.from) - piece.from) * scale;
+    if (preexisting[b]) pen.hatch(left, y, width, BAR, inks.text);
     if (right - asked > 0.5) pen.fill(asked, y, Math.max(left + width - asked, 0.5), BAR, css(mix(color, ground, ROUNDING_FADE)));
   }
 }
@@ -103,9 +120,42 @@ export function groupFacts(g: MapGroup): string {
 
 const TITLE: Font = { family: 'sans', size: 12, bold: true };
 
-function drawHeading(pen: Pen, group: MapGroup, y: number, width: number, { inks }: MapScene): void {
+/** The size of the line of a pool's reserved bytes. */
+const [COURSE_WIDTH, COURSE_HEIGHT] = [120, 18];
+
+/** The outline of a pool, with its name, what it is, and its reserved bytes over time. */
+function drawEnvelope(
+  pen: Pen,
+  { pool, label, top: from, bottom }: Envelope,
+  top: number,
+  { inks, width, pools }: MapScene,
+): void {
+  const y = from - top;
+  const isChosen = pools.chosen?.join() === pool.join();
+  pen.outline(0, y, width, bottom - from, isChosen ? inks.accent : inks.quiet, isChosen ? 2 : 1);
+  const course = pools.courses.find((one) => one.pool?.join() === pool.join());
+  const room = width - COURSE_WIDTH - 24;
+  pen.text(8, y + POOL_TITLE / 2, label, { ...TITLE, color: inks.text, room });
+  if (!course) return;
+  const left = textWidth(label, TITLE) + 22;
+  const told = `${course.kind ? `${course.kind.replaceAll('`', '')}   ` : ''}at most ${bytes(course.peak_reserved)} reserved`;
+  if (room - left > 60) pen.text(left, y + POOL_TITLE / 2, told, { color: inks.quiet, size: 11.5, room: room - left });
+  const line = corners({ points: course.points, end: pools.end, high: course.peak_reserved }, COURSE_WIDTH, COURSE_HEIGHT);
+  const [x, upper] = [width - COURSE_WIDTH - 8, y + (POOL_TITLE - COURSE_HEIGHT) / 2];
+  if (room > 0 && line.length > 0)
+    pen.path(
+      line.map(([dx, dy]) => [x + dx, upper + dy] as const),
+      inks.reserved,
+      1.5,
+    );
+}
+
+function drawHeading(pen: Pen, group: MapGroup, y: number, end: number, { inks, arrangement }: MapScene): void {
   const middle = y + HEADING / 2;
-  pen.text(0, middle, group.label, { ...TITLE, color: inks.text, room: width });
-  const left = textWidth(group.label, TITLE) + 18;
-  if (width - left > 80) pen.text(left, middle, groupFacts(group), { color: inks.quiet, size: 11.5, room: width - left });
+  const isInside = arrangement.envelopes.length > 0 && group.pool !== null;
+  const label = isInside ? group.short : group.label;
+  const width = end - group.x;
+  pen.text(group.x, middle, label, { ...TITLE, bold: !isInside, color: inks.text, room: width });
+  const left = group.x + textWidth(label, TITLE) + 18;
+  if (end - left > 80) pen.text(left, middle, groupFacts(group), { color: inks.quiet, size: 11.5, room: end - left });
 }

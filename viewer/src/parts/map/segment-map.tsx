@@ -1,5 +1,5 @@
 import { useSignal, type ReadonlySignal } from '@preact/signals';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { stackTitle } from '../../draw/color-keys';
 import { colorKeys } from '../../draw/item-colors';
 import type { Pen } from '../../draw/pen';
@@ -10,7 +10,8 @@ import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
 import { isIn, shownFound } from '../../search/found';
-import { NONE, type Layout, type Names, type Tables } from '../../source/source';
+import { NONE, type Layout, type Names, type PoolCourse, type Tables } from '../../source/source';
+import { pool } from '../../state/pools';
 import { selected } from '../../state/selection';
 import { FADED, mix, parse } from '../../style/colors';
 import { inks, type Token } from '../../style/theme';
@@ -19,7 +20,19 @@ import { Canvas } from '../canvas';
 import { Button, Segmented } from '../controls';
 import { bringIntoSight, useSize } from '../size';
 import { Facts, Tooltip } from '../tooltip';
-import { LINE, arrange, blocksInOrder, fittingLine, placeAt, placeOfBlock, spans, type Order, type Place } from './arrange';
+import {
+  LINE,
+  arrange,
+  blocksInOrder,
+  envelopeAt,
+  fittingLine,
+  placeAt,
+  placeOfBlock,
+  spans,
+  type Arrangement,
+  type Order,
+  type Place,
+} from './arrange';
 import { drawMap, groupFacts, type MapScene } from './draw';
 import { joinExpandable } from './join';
 
@@ -39,7 +52,14 @@ export interface SegmentMapProps {
   /** The highest reserved bytes of the recording, so that the scale is the same at all moments. */
   peakReserved: number;
   outlined: readonly Outline[];
+  /** The pools of the recording, and the last moment. */
+  pools: readonly PoolCourse[];
+  end: number;
   choose: (allocation: number) => void;
+  /** An address that is brought into sight when it changes. */
+  bring: number | null;
+  /** A free range was clicked. */
+  chooseHole: (address: number) => void;
   keys: (e: KeyboardEvent) => void;
   drawn: () => void;
 }
@@ -92,6 +112,7 @@ export function SegmentMap(p: SegmentMapProps) {
       const own = colors.color(colors.keyOf(items, b));
       return found && !isIn(found, numberAt(blocks.allocation, b)) ? mix(own, ground, FADED) : own;
     },
+    pools: { courses: p.pools, end: p.end, chosen: pool.value },
     outlined: at === null ? p.outlined : [...p.outlined, { ...at, ink: 'warn' }],
   };
   const draw = (pen: Pen) => drawMap(pen, scene, scrollTop, scrollTop + size.height);
@@ -111,6 +132,12 @@ export function SegmentMap(p: SegmentMapProps) {
     const place = placeUnder(e.clientX, e.clientY);
     setWalked(null);
     if (place?.block != null) p.choose(numberAt(blocks.allocation, place.block));
+    else if (place) p.chooseHole(place.address);
+    else {
+      const r = box.current!.getBoundingClientRect();
+      const envelope = envelopeAt(arrangement, e.clientY - r.top + scrollTop);
+      if (envelope) pool.value = envelope.pool;
+    }
   };
   const walk = (steps: number) => {
     const order = blocksInOrder(arrangement, layout);
@@ -133,6 +160,11 @@ export function SegmentMap(p: SegmentMapProps) {
     const y = spans(pieces, begin, begin + length)[0]?.y ?? 0;
     bringIntoSight(box.current, y - MARGIN, y + LINE);
   };
+  const brought = p.bring;
+  const yOfBrought = brought === null ? null : heightOf(arrangement, layout, brought);
+  useEffect(() => {
+    if (yOfBrought !== null) bringIntoSight(box.current, yOfBrought - MARGIN, yOfBrought + LINE);
+  }, [brought, yOfBrought]);
   const keys = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     if (step) walk(e.shiftKey ? step * STRIDE : step);
@@ -158,7 +190,7 @@ export function SegmentMap(p: SegmentMapProps) {
           </Button>
           {zoom !== 0 && <Button onClick={() => setZoom(0)}>Fit</Button>}
         </div>
-        <Legend />
+        <Legend preexisting={layout.blocks.preexisting.includes(1)} />
         <span class="spring" />
         <SaveMenu name={`state-${layout.moment}`} items={saved} />
       </header>
@@ -187,6 +219,15 @@ export function SegmentMap(p: SegmentMapProps) {
   );
 }
 
+/** The height of an address in the map; null where no segment has it. */
+function heightOf(arrangement: Arrangement, { segments }: Layout, address: number): number | null {
+  const segment = firstThat(0, segments.address.length, (s) => numberAt(segments.address, s) > address) - 1;
+  if (segment < 0) return null;
+  const begin = address - numberAt(segments.address, segment);
+  const pieces = arrangement.pieces.filter((piece) => piece.segment === segment);
+  return spans(pieces, begin, begin + 1)[0]?.y ?? null;
+}
+
 interface Point {
   x: number;
   y: number;
@@ -213,7 +254,7 @@ function Hovered({ pointer, placeUnder, describe }: HoveredProps) {
 }
 
 /** The legend of what has no colour of its own. */
-function Legend() {
+function Legend({ preexisting }: { preexisting: boolean }) {
   return (
     <ul class="map-legend">
       <li>
@@ -228,6 +269,12 @@ function Legend() {
         <span class="swatch swatch-pending" />
         freed, pending
       </li>
+      {preexisting && (
+        <li>
+          <span class="swatch swatch-preexisting" />
+          live before recording
+        </li>
+      )}
     </ul>
   );
 }
@@ -259,6 +306,7 @@ function describePlace(place: Place, { segments, blocks }: Layout, { tables, nam
     ],
   ];
   facts.unshift(...purposeFacts(tables.purposes?.[numberAt(blocks.purpose, b)]));
+  if (blocks.preexisting[b]) facts.push(['known', 'live before recording began']);
   if (blocks.pending[b]) facts.push(['state', 'freed, waiting for another stream']);
   return { title: names ? stackTitle(names, numberAt(blocks.stack, b)) : 'Block', facts: [...facts, ...segment] };
 }

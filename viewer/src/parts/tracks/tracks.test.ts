@@ -22,6 +22,7 @@ function segmentsOf(rows: number[][]): Segments {
     expandable: Uint8Array.from(rows, (r) => r[5] ?? 0),
     stack: u32(6),
     pools: [],
+    courses: [],
   };
 }
 

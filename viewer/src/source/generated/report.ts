@@ -128,6 +128,29 @@ export type Oom = {
   frames_left_out?: number;
   /** Who held `allocated_bytes`, by line. */
   holders: Array<Holder>;
+  /** Free memory in holes that blocks keep from joining, each hole once. */
+  pinned_bytes: number;
+  /** The lines whose blocks do so, most bytes first. A hole between two lines counts for both. */
+  pinned: Array<Pin>;
+};
+
+/**
+ * A line whose blocks keep free memory from joining.
+ */
+export type Pin = {
+  key: string;
+  /** Live before recording began. */
+  preexisting: boolean;
+  /** The holes beside its blocks, each once. */
+  bytes: number;
+  holes: number;
+  /** Part of `bytes` in segments in which no other line has a block. */
+  alone_bytes: number;
+  /** The largest hole that there would be without its blocks. */
+  joined_bytes: number;
+  /** Its blocks beside these holes. */
+  blocks: number;
+  block_bytes: number;
 };
 
 export type BestSetting = {
@@ -135,6 +158,8 @@ export type BestSetting = {
   peak_reserved_bytes: number;
   /** Up to the end of the recording. */
   fits: boolean;
+  /** Where it does not fit: by how much the device is smaller than one on which it would. */
+  missing_bytes: number | null;
   exact: boolean;
 };
 
@@ -300,6 +325,10 @@ export type ReplayDevice = {
   floors: Floors;
   /** With `--find-capacity`; null where none was found. */
   smallest_capacity_bytes: number | null;
+  /** With `--find-capacity`: the known GPU with the least memory on which it fits. */
+  smallest_gpu: FittingGpu | null;
+  /** Where nothing that was tried fits on the device. */
+  nearest: Nearest | null;
 };
 
 export type Recorded = {
@@ -380,6 +409,10 @@ export type ReplayOom = {
   frames_left_out?: number;
   /** Who held `allocated_bytes`, by line. */
   holders: Array<Holder>;
+  /** Free memory in holes that blocks keep from joining, each hole once. */
+  pinned_bytes: number;
+  /** The lines whose blocks do so, most bytes first. A hole between two lines counts for both. */
+  pinned: Array<Pin>;
 };
 
 export type Tried = {
@@ -427,4 +460,25 @@ export type Side = {
   what: string;
   address: number;
   bytes: number;
+};
+
+export type FittingGpu = {
+  name: string;
+  driver_name: string;
+  total_bytes: number;
+  /** What of it the allocator cannot have. */
+  overhead_bytes: number;
+  peak_reserved_bytes: number;
+  num_alloc_retries: number;
+};
+
+/**
+ * The setting that comes nearest.
+ */
+export type Nearest = {
+  conf: string;
+  /** A device on which it fits. */
+  needed_bytes: number;
+  /** By how much the device is smaller. */
+  missing_bytes: number;
 };

@@ -284,6 +284,18 @@ export type Question = {
   /** The moment. */
   moment: number;
 } | {
+  "question": "holes";
+  /** The moment. */
+  moment: number;
+} | {
+  "question": "hole";
+  /** The moment. */
+  moment: number;
+  /** The address of its first byte. */
+  address: number;
+} | {
+  "question": "pool"
+} & PoolQuery | {
   "question": "events";
   /** The number of the first. */
   first: number;
@@ -309,6 +321,12 @@ export type Question = {
   "question": "report"
 } | {
   "question": "replay"
+} & ReplayQuery | {
+  "question": "setting";
+  /** As for PYTORCH_CUDA_ALLOC_CONF. */
+  conf: string;
+} | {
+  "question": "gpus"
 } | {
   "question": "comparison";
   /** The position of the other file. */
@@ -567,6 +585,8 @@ export type LayoutBlocks = {
   /** Positions in the device's `purposes`. */
   purpose: U8s;
   from: U32s;
+  /** 1 where the block was live before recording began. */
+  preexisting: U8s;
 };
 
 /**
@@ -751,6 +771,8 @@ export type Segments = {
   expandable: U8s;
   stack: U32s;
   pools: Array<PoolPeaks>;
+  /** The reserved bytes of each pool over time, the default pool first. */
+  courses: Array<PoolCourse>;
 };
 
 /**
@@ -761,6 +783,112 @@ export type PoolPeaks = {
   stream: number;
   peak_reserved: number;
   peak_active: number;
+};
+
+/**
+ * The reserved bytes of a pool, of all its streams, over time.
+ */
+export type PoolCourse = {
+  pool: [number, number] | null;
+  /** `private pool (1, 0)`. */
+  name: string;
+  /** What it is, as far as its number tells; null of the default pool, and where no pool is recorded. */
+  kind: string | null;
+  /** The stack that reserved its first memory. */
+  stack: number;
+  peak_reserved: number;
+  /** The first moment at which most of it was active. */
+  fullest_moment: number;
+  /** Moments and the bytes from there on, in order; of many changes in a row the highest. */
+  points: Array<[number, number]>;
+};
+
+/**
+ * What a pool holds at a moment.
+ */
+export type PoolQuery = {
+  pool: [number, number] | null;
+  moment: number;
+  by: By;
+};
+
+/**
+ * What a pool holds.
+ */
+export type PoolHeld = {
+  reserved: number;
+  allocated: number;
+  /** Groups of what is allocated in it. */
+  holders: Holders;
+};
+
+/**
+ * The free blocks at a moment, the largest first.
+ */
+export type Holes = {
+  moment: number;
+  /** What the event right before the moment asked for; null where it asked for nothing. */
+  asked: Asked | null;
+  /** How many holes there are, and the bytes of all; those in the columns are the largest. */
+  count: number;
+  total: number;
+  address: F64s;
+  bytes: F64s;
+  tags: U32s;
+  /** 1 where it is a whole segment, which can go back to the device. */
+  whole: U8s;
+  /** Why it cannot serve what was asked for: a position in `reasons`, which is the length of `reasons` where it could. */
+  why: U8s;
+  reasons: Array<string>;
+  /** The allocations in front of it and behind it. */
+  before: U32s;
+  after: U32s;
+  /** How much lies between blocks, in a sentence; empty where nothing does. */
+  pinned: string;
+  /** The lines that pin it, those that pin most first. */
+  pins: Array<PinningLine>;
+  /** How many more lines do. */
+  more_pins: number;
+};
+
+/**
+ * A request of an event.
+ */
+export type Asked = {
+  event: number;
+  /** After rounding. */
+  bytes: number;
+  failed: boolean;
+  /** What the device had free, where the request failed. */
+  device_free: number | null;
+  /** The largest hole that the request could have come from if only it were large enough: its position among the holes. */
+  largest: number | null;
+};
+
+/**
+ * A line whose blocks keep free memory from joining.
+ */
+export type PinningLine = {
+  /** The same in a sentence. */
+  told: string;
+  line: string;
+  bytes: number;
+  /** The largest hole without its blocks. */
+  joined: number;
+  /** The stack of the largest of its blocks. */
+  stack: number;
+};
+
+/**
+ * How long a hole has been there.
+ */
+export type HoleSince = {
+  /** The moment since which all of it is free. */
+  since: number;
+  /** The last allocation that lay there; null where it was reserved then. */
+  allocation: number | null;
+  /** Where that was freed. */
+  free_stack: number;
 };
 
 /**
@@ -783,6 +911,8 @@ export type OomFinding = {
   unusable: Array<string>;
   /** Why it failed. */
   cause: string;
+  /** How much free memory lay between blocks, and the lines that pinned it, a sentence each; empty where none did. */
+  pinned: Array<string>;
 };
 
 /**
@@ -797,7 +927,25 @@ export type Replay = {
   device_size: string;
   /** How little any allocator could do with, and how sure that is: two sentences. */
   floors: [string, string];
+  /** What comes nearest where nothing fits, in a sentence. */
+  nearest: string | null;
+  /** The smallest GPU on which it fits, in a sentence, where that was asked for and there is one. */
+  smallest_gpu: string | null;
   trust: ReplayTrust;
+};
+
+/**
+ * What to replay, as the options of `vramscope replay`.
+ */
+export type ReplayQuery = {
+  /** One setting, compared with the recorded one; null: those that often help. */
+  conf: string | null;
+  /** Bytes of the device; null: as the recording shows it. */
+  capacity: number | null;
+  /** What of it the allocator cannot have. */
+  overhead: number;
+  /** Look for the smallest device and the smallest GPU instead. */
+  find_capacity: boolean;
 };
 
 /**
@@ -812,6 +960,24 @@ export type ReplayTrust = {
   doubts: Array<string>;
   /** Further reasons, which hold only for settings other than the recorded ones. */
   what_if_doubts: Array<string>;
+};
+
+/**
+ * Whether PyTorch takes a setting.
+ */
+export type SettingCheck = {
+  /** Why it refuses it; null where it takes it. */
+  refused: string | null;
+};
+
+/**
+ * A GPU that is known.
+ */
+export type KnownGpu = {
+  name: string;
+  /** As its driver names it. */
+  driver_name: string;
+  bytes: number;
 };
 
 /**

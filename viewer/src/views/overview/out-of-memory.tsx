@@ -33,6 +33,16 @@ function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
           </ul>
         </>
       )}
+      {finding.pinned.length > 0 && (
+        <>
+          <p>{finding.pinned[0]}</p>
+          <ul class="finding-list">
+            {finding.pinned.slice(1).map((text) => (
+              <li key={text}>{text}</li>
+            ))}
+          </ul>
+        </>
+      )}
       <p class="finding-verdict">
         <Sentence text={finding.cause} />
         {bestSetting !== null && (
@@ -45,6 +55,9 @@ function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
       <p class="finding-links">
         <ViewLink to="moment" moment={moment}>
           Who held the memory
+        </ViewLink>
+        <ViewLink to="state" moment={moment}>
+          The request beside the holes
         </ViewLink>
         <ViewLink to="segments" moment={moment}>
           The segments then

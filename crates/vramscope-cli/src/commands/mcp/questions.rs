@@ -297,7 +297,7 @@ impl OpenRecording {
             let cause = findings::oom_cause(oom, findings::could_expand(self.trace()));
             told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
         }
-        told.extend(device.best_setting.as_ref().map(findings::best_setting));
+        told.extend(device.best_setting.as_ref().map(|best| findings::best_setting(best, &ADVICE)));
         if let Some(leak) = device.leaks.first() {
             let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
             let line = self.names().frame(leak.line);

@@ -163,7 +163,8 @@ impl Tool {
                 "recording": text, "file": text, "findings": sentences,
                 "devices": rows(&[
                     "device", "conf", "recorded_conf", "capacity_bytes", "recorded", "replayed", "reproduces_recording",
-                    "exact", "approximate_because", "what_if", "floors", "smallest_capacity_bytes",
+                    "exact", "approximate_because", "what_if", "floors", "smallest_capacity_bytes", "smallest_gpu",
+                    "nearest",
                 ]),
             }),
             Self::Leaks => json!({

@@ -1,11 +1,8 @@
 //! The card that the user asked for.
 
-use vramscope::gpus::Gpu;
+use vramscope::gpus::{Gpu, NEWEST_CUDA};
 
 use crate::args::PhantomRunArgs;
-
-/// The newest CUDA of PyTorch's that profiles know contexts for.
-const CUDA_MAJOR: u32 = 13;
 
 /// Sizes of the card, in bytes.
 pub(crate) struct Card {
@@ -23,5 +20,5 @@ impl Card {
 
 /// What a context takes of a card: what the user said, or the profile.
 pub(crate) fn context_bytes(args: &PhantomRunArgs, gpu: &Gpu) -> u64 {
-    args.context.unwrap_or_else(|| gpu.context_bytes(CUDA_MAJOR))
+    args.context.unwrap_or_else(|| gpu.context_bytes(NEWEST_CUDA))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use vramscope::gpus::{GPUS, Gpu};
+use vramscope::gpus::{self, Gpu};
 use vramscope::report::bytes;
 
 use crate::args::PhantomListArgs;
@@ -30,8 +30,7 @@ impl Card {
 }
 
 pub(crate) fn run(args: &PhantomListArgs) -> anyhow::Result<()> {
-    let mut cards: Vec<Card> = GPUS.iter().map(Card::of).collect();
-    cards.sort_by_key(|card| (card.total_bytes, card.name));
+    let cards: Vec<Card> = gpus::by_size().into_iter().map(Card::of).collect();
     if args.json {
         return crate::commands::print_json(&cards);
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use anyhow::{Context as _, bail};
 use vramscope::analysis::{Capacity, OnCard, on_cards};
-use vramscope::gpus::{GPUS, Gpu};
+use vramscope::gpus::{self, Gpu};
 use vramscope::phantom::{MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
 use super::card::{Card, context_bytes};
@@ -126,13 +126,11 @@ fn attempt(args: &PhantomRunArgs, total: u64) -> anyhow::Result<Attempt> {
 /// The cards that were asked about, of which the first that fits is the smallest; `free` ran without a limit, or did not
 /// reach it.
 fn cards(args: &PhantomRunArgs, card: &Card, free: &Attempt) -> anyhow::Result<Vec<OnCard>> {
-    let mut listed: Vec<&'static Gpu> = GPUS.iter().collect();
-    listed.sort_by_key(|gpu| (gpu.total_bytes, gpu.name));
     let needed = free.asked.iter().map(|asked| asked.demand.peak_allocated).max().unwrap_or(0);
     let outside = outside(card, free);
     let overhead = |gpu: &Gpu| context_bytes(args, gpu) + outside;
     let sweep = args.sweep_gpus;
-    let could = listed.into_iter().filter(|gpu| sweep || gpu.total_bytes >= needed + overhead(gpu));
+    let could = gpus::by_size().into_iter().filter(|gpu| sweep || gpu.total_bytes >= needed + overhead(gpu));
     let could = could.filter(|gpu| sweep || has_kernels(&free.recordings, gpu));
     let demands = free.asked.iter().map(|asked| &asked.demand);
     let mut cards = on_cards(demands, could, overhead, |on| sweep || !on.fits).context("replay")?;

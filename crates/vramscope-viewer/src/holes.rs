@@ -1,0 +1,122 @@
+//! Free memory at a moment, and what keeps it from joining.
+
+use vramscope_analysis::{Hole, Layout, Moment, Pins, Request, Unusable};
+use vramscope_report::findings;
+use vramscope_trace::{Action, PoolId};
+
+use crate::ViewError;
+use crate::answers::{moment, stack};
+use crate::columns::{Answer, Columns};
+use crate::device::OpenDevice;
+use crate::protocol::{Asked, HoleSince, Holes, NONE, Pin};
+use crate::recording::OpenRecording;
+
+/// The most holes in an answer.
+const MOST_HOLES: usize = 1000;
+/// The most lines in an answer.
+const MOST_PINS: usize = 100;
+
+/// Why a hole is of no use to a request, in the page's words.
+const REASONS: [(Unusable, &str); 4] = [
+    (Unusable::TooSmall, "too small"),
+    (Unusable::OtherStream, "of another stream"),
+    (Unusable::OtherSize, "of the pool for requests of another size"),
+    (Unusable::OtherPool, "of another pool"),
+];
+
+impl OpenRecording {
+    pub(crate) fn holes(&self, device: usize, at: usize) -> Answer {
+        let device = self.device(device)?;
+        let (history, at) = (device.history(), device.moment(at)?);
+        let layout = device.layout_at(at);
+        let mut holes = layout.holes();
+        holes.sort_by_key(|hole| std::cmp::Reverse(hole.free.size));
+        let request = device.request(at);
+        let mut ranges = device.timeline.reserved_at(at);
+        ranges.sort_by_key(|&id| history.reserved[id as usize].address);
+        let tags_of = |address: u64| {
+            let behind = ranges.partition_point(|&id| history.reserved[id as usize].address <= address);
+            behind.checked_sub(1).map_or(0, |n| device.tags.ranges[ranges[n] as usize])
+        };
+        let why = |hole: &Hole| {
+            let (request, _) = request?;
+            let why = request.cannot_use(&hole.free, &history.policy)?;
+            REASONS.iter().position(|&(reason, _)| reason == why)
+        };
+        let asked = request.map(|(request, event)| {
+            let e = history.device().events.get(event);
+            let failed = e.action == Action::Oom;
+            let fits_but_for_size = |hole: &Hole| why(hole).is_none_or(|why| why == 0);
+            let largest = holes.iter().take(MOST_HOLES).position(fits_but_for_size);
+            Asked { event, bytes: request.bytes, failed, device_free: failed.then_some(e.address), largest }
+        });
+        let pins = Pins::at(history, &self.frames, &layout);
+        let names = self.names_of();
+        let shown = || holes.iter().take(MOST_HOLES);
+        Columns::answer(|columns| Holes {
+            moment: at.index(),
+            asked,
+            count: holes.len(),
+            total: holes.iter().map(|hole| hole.free.size).sum(),
+            address: columns.sizes(shown().map(|hole| hole.free.address)),
+            bytes: columns.sizes(shown().map(|hole| hole.free.size)),
+            tags: columns.u32(shown().map(|hole| tags_of(hole.free.address))),
+            whole: columns.u8(shown().map(|hole| hole.free.whole_segment.into())),
+            why: columns.u8(shown().map(|hole| why(hole).unwrap_or(REASONS.len()) as u8)),
+            reasons: REASONS.map(|(_, words)| words).into(),
+            before: columns.u32(shown().map(|hole| hole.before.unwrap_or(NONE))),
+            after: columns.u32(shown().map(|hole| hole.after.unwrap_or(NONE))),
+            pinned: if pins.lines.is_empty() { String::new() } else { findings::pinned(&pins) },
+            pins: pins
+                .lines
+                .iter()
+                .take(MOST_PINS)
+                .map(|pin| Pin {
+                    told: findings::pin(&names, pin),
+                    line: names.pin(pin).into(),
+                    bytes: pin.bytes,
+                    joined: pin.joined,
+                    stack: stack(pin.stack),
+                })
+                .collect(),
+            more_pins: pins.lines.len().saturating_sub(MOST_PINS),
+        })
+    }
+}
+
+impl OpenDevice {
+    fn layout_at(&self, at: Moment) -> Layout<'_> {
+        Layout::of_known(self.history(), at, &self.timeline.reserved_at(at), self.timeline.active_at(at))
+    }
+
+    /// What the event right before a moment asked for, and its number.
+    fn request(&self, at: Moment) -> Option<(Request, usize)> {
+        let event = at.event()?;
+        let history = self.history();
+        let e = history.device().events.get(event);
+        let bytes = match e.action {
+            Action::Oom => e.size,
+            Action::Alloc => history.allocations.get(history.subject_number(event)?)?.size,
+            _ => return None,
+        };
+        let tags = &self.tags.table[self.tags_of_event(event) as usize];
+        let pool = tags.pool.map(|[a, b]| PoolId(a, b));
+        Some((Request { bytes, stream: tags.stream, pool }, event))
+    }
+
+    /// Since when the hole at `address` is there.
+    pub(crate) fn hole(&self, at: usize, address: u64) -> Result<HoleSince, ViewError> {
+        let (history, at) = (self.history(), self.moment(at)?);
+        let hole = self.layout_at(at).holes().into_iter().find(|hole| hole.free.address == address);
+        let Some(hole) = hole else {
+            return Err(ViewError::Question(format!("nothing is free at {address:#x}")));
+        };
+        let (since, allocation) = hole.free_since(history, at);
+        let freed = allocation.and_then(|id| {
+            let event = history.allocations[id as usize].freed.event()?;
+            let is_free = history.subject_number(event) == Some(id as usize);
+            history.device().events.get(event).stack.filter(|_| is_free)
+        });
+        Ok(HoleSince { since: moment(since) as usize, allocation, free_stack: stack(freed) })
+    }
+}

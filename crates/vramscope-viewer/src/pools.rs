@@ -1,0 +1,172 @@
+//! Pools: their highest bytes, their reserved bytes over time, and what they hold.
+
+use std::collections::BTreeMap;
+
+use vramscope_analysis::{Both, Change, Changes, Moment, changed_holders};
+use vramscope_report::Names;
+use vramscope_trace::{PoolId, StackId};
+
+use crate::answers::stack;
+use crate::columns::{Answer, Columns};
+use crate::device::OpenDevice;
+use crate::held::{DeviceAt, holders};
+use crate::protocol::{PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Pools};
+use crate::recording::OpenRecording;
+
+/// The most points of a line: it is drawn small.
+const MOST_POINTS: usize = 400;
+
+/// The pools by their numbers.
+type ByPool<T> = BTreeMap<Option<[u64; 2]>, T>;
+
+/// The highest bytes of each pool on each stream, and the first moment at which most of each pool was active.
+fn peaks(device: &OpenDevice) -> (Vec<PoolPeaks>, ByPool<Moment>) {
+    /// Bytes now, and the most there were.
+    #[derive(Default)]
+    struct HighWater {
+        now: u64,
+        peak: u64,
+    }
+    impl HighWater {
+        /// Whether there are more now than ever before.
+        fn change(&mut self, change: Change, bytes: u64) -> bool {
+            match change {
+                Change::Begins => self.now += bytes,
+                Change::Ends => self.now -= bytes,
+            }
+            let is_more = self.now > self.peak;
+            self.peak = self.peak.max(self.now);
+            is_more
+        }
+    }
+    let (history, tags) = (device.history(), &device.tags);
+    // Reserved ranges and allocations in one list, each with its begin, its tags, whether it is a range, and its bytes.
+    let ranges = history.reserved.iter().zip(&tags.ranges);
+    let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (r.from, tags, true, r.size)));
+    let allocations = history.allocations.iter().zip(&tags.allocations);
+    let allocations = allocations.map(|(a, &tags)| (a.from, a.to, (a.from, tags, false, a.size)));
+    let mut changes = Changes::of(ranges.chain(allocations));
+    let mut pools: BTreeMap<(Option<[u64; 2]>, u64), [HighWater; 2]> = BTreeMap::new();
+    let mut active: ByPool<HighWater> = BTreeMap::new();
+    let mut fullest: ByPool<Moment> = BTreeMap::new();
+    while let Some((change, (begin, number, is_reserved, bytes))) = changes.next_until(Moment::NEVER) {
+        let tags = &tags.table[number as usize];
+        let [reserved, on_stream] = pools.entry((tags.pool, tags.stream)).or_default();
+        if is_reserved {
+            reserved.change(change, bytes);
+            continue;
+        }
+        on_stream.change(change, bytes);
+        if active.entry(tags.pool).or_default().change(change, bytes) {
+            fullest.insert(tags.pool, begin);
+        }
+    }
+    let rows = pools.into_iter().map(|((pool, stream), [reserved, active])| PoolPeaks {
+        pool,
+        stream,
+        peak_reserved: reserved.peak,
+        peak_active: active.peak,
+    });
+    (rows.collect(), fullest)
+}
+
+/// What happened to the reserved bytes of a pool.
+struct Course {
+    /// The stack that reserved its first memory.
+    stack: Option<StackId>,
+    /// The bytes that came or went at each moment.
+    changes: BTreeMap<Moment, i64>,
+}
+
+fn courses(device: &OpenDevice, names: Names<'_>, fullest: &ByPool<Moment>) -> Vec<PoolCourse> {
+    let history = device.history();
+    let mut pools: ByPool<Course> = BTreeMap::new();
+    let mut ranges: Vec<_> = history.reserved.iter().zip(&device.tags.ranges).collect();
+    ranges.sort_by_key(|(r, _)| r.from);
+    for (range, &tags) in ranges {
+        let pool = device.tags.table[tags as usize].pool;
+        let course =
+            pools.entry(pool).or_insert_with(|| Course { stack: range.stack, changes: BTreeMap::new() });
+        *course.changes.entry(range.from).or_default() += range.size as i64;
+        if range.to != Moment::NEVER {
+            *course.changes.entry(range.to).or_default() -= range.size as i64;
+        }
+    }
+    let told = pools.into_iter().map(|(pool, course)| {
+        let mut now = 0;
+        let points: Vec<(usize, u64)> = course
+            .changes
+            .into_iter()
+            .map(|(at, by)| {
+                now += by;
+                (at.index(), u64::try_from(now).unwrap_or(0))
+            })
+            .collect();
+        let id = pool.map(|[a, b]| PoolId(a, b));
+        PoolCourse {
+            pool,
+            name: names.pool(id),
+            kind: names.pool_kind(id),
+            stack: stack(course.stack),
+            peak_reserved: points.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0),
+            fullest_moment: fullest.get(&pool).map_or(0, |at| at.index()),
+            points: thinned(points),
+        }
+    });
+    told.collect()
+}
+
+/// Of many points the highest of each few, and the last.
+fn thinned(points: Vec<(usize, u64)>) -> Vec<(usize, u64)> {
+    let each = points.len().div_ceil(MOST_POINTS).max(1);
+    let last = points.last().copied();
+    let highest = |few: &[(usize, u64)]| few.iter().copied().rev().max_by_key(|&(_, bytes)| bytes);
+    let mut kept: Vec<(usize, u64)> = points.chunks(each).filter_map(highest).collect();
+    kept.extend(last.filter(|&last| kept.last() != Some(&last)));
+    kept
+}
+
+impl OpenRecording {
+    pub(crate) fn segments(&self, device: usize) -> Answer {
+        let device = self.device(device)?;
+        let pools = || {
+            let (peaks, fullest) = peaks(device);
+            Pools { peaks, courses: courses(device, self.names_of(), &fullest) }
+        };
+        device.segments(device.pools(pools))
+    }
+
+    /// What a pool holds at a moment.
+    pub(crate) fn pool(&self, device: usize, query: &PoolQuery) -> Answer {
+        let mut now = DeviceAt::of(self, device, query.moment, None)?;
+        let (history, tags) = (now.device.history(), &now.device.tags);
+        let is_in = |number: u32| tags.table[number as usize].pool == query.pool;
+        now.allocated.retain(|&id| is_in(tags.allocations[id]));
+        let ranges = now.device.timeline.reserved_at(now.moment);
+        let ranges = ranges.iter().filter(|&&id| is_in(tags.ranges[id as usize]));
+        let reserved = ranges.map(|&id| history.reserved[id as usize].size).sum();
+        let allocated = now.allocated.iter().map(|&id| history.allocations[id].size).sum();
+        let groups = changed_holders(Both { a: Vec::new(), b: now.holders(query.by.into()) }, &|_, _| false);
+        let names = Both { a: self.names_of(), b: self.names_of() };
+        Columns::answer(|columns| PoolHeld {
+            reserved,
+            allocated,
+            holders: holders(columns, &groups, &names, &now, None),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thinned_line_keeps_its_highest_point_and_its_end() {
+        let points: Vec<(usize, u64)> = (0..10_000).map(|n| (n, (n as u64 * 7919) % 10_007)).collect();
+        let kept = thinned(points.clone());
+        assert!(kept.len() <= MOST_POINTS + 1 && kept.is_sorted());
+        assert_eq!(kept.iter().map(|p| p.1).max(), points.iter().map(|p| p.1).max());
+        assert_eq!(kept.last(), points.last());
+        assert_eq!(thinned(points[..7].to_vec()), points[..7]);
+    }
+}

@@ -39,6 +39,8 @@ pub struct SpanOptions {
 pub struct SpanSummary {
     /// The device's number.
     pub device: i64,
+    /// How many events it has in all.
+    pub events: usize,
     /// The part of the program that they are.
     pub part: ProgramPart,
     /// The most allocated bytes in it, and the first moment at which it was so much.
@@ -71,6 +73,7 @@ impl SpanSummary {
         let spent = spent_by(&history, frames, &known, &stretch, options.by, &takes, &Cancel::default())?;
         Some(Self {
             device: device.device,
+            events: device.events.len(),
             part: ProgramPart::of(&runs_between(&history), &steps, from, to),
             highest: stretch.highest,
             spent,

@@ -53,9 +53,10 @@ pub(crate) struct ReportArgs {
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
-    /// Look at what is live after event number EVENT, from 0, instead of at the peak
-    #[arg(long, value_name = "EVENT")]
-    pub(crate) at: Option<usize>,
+    /// Look at what is live after event number EVENT, from 0, instead of at the peak; or, as FIRST..LAST, at what these
+    /// events and those between them allocated and freed
+    #[arg(long, value_name = "EVENT", value_parser = at)]
+    pub(crate) at: Option<AtArg>,
     /// Group what is live, instead of showing the tree of calls
     #[arg(long)]
     pub(crate) by: Option<ByArg>,
@@ -73,6 +74,27 @@ pub(crate) struct ReportArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
+}
+
+/// Where a report looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AtArg {
+    /// After an event.
+    Event(usize),
+    /// From one event to another, both included.
+    Events(usize, usize),
+}
+
+fn at(text: &str) -> Result<AtArg, String> {
+    let number = |text: &str| {
+        text.parse::<usize>().map_err(|_| "it is the number of an event, or two as 10..99".to_owned())
+    };
+    let Some((first, last)) = text.split_once("..") else { return Ok(AtArg::Event(number(text)?)) };
+    let (first, last) = (number(first)?, number(last)?);
+    if last < first {
+        return Err(format!("event {last} is before event {first}: the range holds none"));
+    }
+    Ok(AtArg::Events(first, last))
 }
 
 /// What live memory is grouped by.

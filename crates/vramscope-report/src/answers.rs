@@ -1,7 +1,8 @@
 //! What the forms of a report are made from.
 
 use vramscope_analysis::{
-    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SamplesSummary, SettingDifference, Summary,
+    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SamplesSummary, SettingDifference, SpanSummary,
+    Summary,
 };
 use vramscope_trace::Event;
 use vramscope_trace::formats::{Compression, Recording};
@@ -25,6 +26,23 @@ pub struct Answers<'r> {
     pub by: Option<By>,
     /// The user chose the moment; otherwise it is the peak of allocated bytes.
     pub at: Option<usize>,
+    /// How its reader does what the report advises.
+    pub advice: Advice,
+}
+
+/// A recording and what a range of its events did.
+#[derive(Debug, Clone)]
+pub struct SpanAnswers<'r> {
+    /// The file's name, as the user gave it.
+    pub file: &'r str,
+    /// The recording.
+    pub recording: &'r Recording,
+    /// Whose code its frames are.
+    pub frames: &'r Frames,
+    /// One summary for each device asked for that has these events.
+    pub devices: Vec<SpanSummary>,
+    /// What allocations are grouped by.
+    pub by: By,
     /// How its reader does what the report advises.
     pub advice: Advice,
 }

@@ -13,23 +13,26 @@ mod names;
 mod purposes;
 mod samples;
 mod shown;
+pub mod spent;
 mod spreadsheet;
 mod text;
 mod trust;
 mod verdicts;
 
 pub use advice::Advice;
-pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers, SampleAnswers};
+pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers, SampleAnswers, SpanAnswers};
 pub use fit::{fit, fit_end};
 pub use json::{
     CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson,
-    SamplesJson, write_json, write_json_line,
+    SamplesJson, SpanJson, write_json, write_json_line,
 };
 pub use junit::junit;
 pub use names::Names;
 pub use purposes::because;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
-pub use text::{OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report, samples_report};
+pub use text::{
+    OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report, samples_report, span_report,
+};
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use vramscope_analysis::{Counters, History, Moment, Peak, Recorder, Steps, Timeline};
+use vramscope_analysis::{
+    Counters, History, Moment, Peak, Recorder, RunBetween, Steps, Timeline, runs_between,
+};
 use vramscope_report::Trust;
 use vramscope_report::findings::steps_told;
 use vramscope_trace::Action;
@@ -34,6 +36,8 @@ pub(crate) struct OpenDevice {
     pools: OnceLock<Pools>,
     /// What was searched last.
     pub(crate) searched: Mutex<Option<Searched>>,
+    /// The moments of its regions; told when first asked for.
+    runs: OnceLock<Vec<RunBetween>>,
 }
 
 impl OpenDevice {
@@ -45,6 +49,7 @@ impl OpenDevice {
             versions: OnceLock::new(),
             pools: OnceLock::new(),
             searched: Mutex::default(),
+            runs: OnceLock::new(),
         }
     }
 
@@ -65,6 +70,11 @@ impl OpenDevice {
 
     pub(crate) fn history(&self) -> &History {
         self.timeline.history()
+    }
+
+    /// When each run of a region was, in the order of their ends.
+    pub(crate) fn runs(&self) -> &[RunBetween] {
+        self.runs.get_or_init(|| runs_between(self.history()))
     }
 
     /// For each allocation, how many before it had the same address.

@@ -40,6 +40,12 @@ impl Known for OpenDevice {
         let a = &self.history().allocations[allocation];
         (a.origin == Origin::Recorded).then(|| self.purposes().steps.at(a.from)).flatten()
     }
+
+    fn alike(&self, allocation: usize) -> Option<u32> {
+        // Whose tags are those of its free, its module is not told.
+        let is_told = self.history().allocations[allocation].origin != Origin::FreeOnly;
+        is_told.then(|| self.tags.allocations[allocation])
+    }
 }
 
 impl OpenDevice {
@@ -225,12 +231,12 @@ pub(crate) fn holders(
 /// The most bytes of a label: a file may give one name without end to any number of groups.
 const LONGEST_LABEL: usize = 500;
 
-fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
+pub(crate) fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     Shown::at_most(&changes::holder(group, names), LONGEST_LABEL).into()
 }
 
 /// Names a group at any moment of the recordings, which number what they share each by itself.
-fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
+pub(crate) fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     let side = group.side();
     let Some(Holder { origin, key, .. }) = group.holders.of(side) else { return String::new() };
     let numbers = if std::ptr::eq(names.a.trace, names.b.trace) { "" } else { changes::side(side) };

@@ -33,6 +33,7 @@ mod search;
 mod server;
 #[cfg(feature = "server")]
 mod seven;
+mod spent;
 mod tables;
 mod tags;
 #[cfg(test)]

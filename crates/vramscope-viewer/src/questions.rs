@@ -9,7 +9,7 @@ use crate::comparison::compare;
 use crate::held::holders_of_both;
 use crate::protocol::{
     HoldersOfBothQuery, LiveQuery, PlaceQuery, PoolQuery, ReplayQuery, SearchQuery, SpanQuery, SpecksQuery,
-    WindowQuery,
+    SpentQuery, WindowQuery,
 };
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
@@ -31,6 +31,8 @@ pub enum Question {
     Live(LiveQuery),
     /// Groups of what is live in this device and in another, of whatever file.
     HoldersOfBoth(HoldersOfBothQuery),
+    /// What was allocated and freed between two moments, in groups.
+    Spent(SpentQuery),
     /// Segments and blocks at a moment.
     Layout {
         /// The moment.
@@ -150,6 +152,7 @@ impl Question {
             Self::Bands(span) => of()?.bands(span, cancel),
             Self::Meaning => plain().behind(&of()?.meaning()),
             Self::Live(query) => file.live(device, &query),
+            Self::Spent(query) => file.spent(device, &query, cancel),
             Self::HoldersOfBoth(query) => {
                 let other = other.ok_or(ViewError::NoFile(query.other_file))?;
                 holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query)

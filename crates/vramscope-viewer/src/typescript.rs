@@ -6,12 +6,13 @@ use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, Asked, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device, Events,
-    Found, Held, HeldAt, Holders, HoldersOfBothQuery, HoleSince, Holes, Items, KnownGpu, Layout,
-    LayoutBlocks, LayoutSegments, Live, LiveQuery, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak,
-    Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions,
-    Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery, Specks,
-    SpecksQuery, Steps, Tags, Trust, WhatChanged, WindowQuery,
+    Allocation, Amount, Asked, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device,
+    EarlierPart, Events, Found, Held, HeldAt, Holders, HoldersOfBothQuery, HoleSince, Holes, Items, KnownGpu,
+    Layout, LayoutBlocks, LayoutSegments, Live, LiveQuery, Mark, MarkKind, Meaning, NONE, Names, OomFinding,
+    Peak, Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording,
+    Regions, Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery,
+    Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged,
+    WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -73,6 +74,12 @@ fn the_page_reads_what_is_answered() {
         declared::<CallsOf>(),
         declared::<LiveQuery>(),
         declared::<HoldersOfBothQuery>(),
+        declared::<SpentQuery>(),
+        declared::<Spent>(),
+        declared::<SpentIn>(),
+        declared::<SpentAmounts>(),
+        declared::<Amount>(),
+        declared::<EarlierPart>(),
         declared::<Holders>(),
         declared::<HeldAt>(),
         declared::<Calls>(),

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use vramscope::analysis::{Frames, Options, SamplesSummary, Summary};
+use vramscope::analysis::{By, Frames, Options, SamplesSummary, SpanOptions, SpanSummary, Summary};
 use vramscope::report::{
-    Answers, ReportJson, SampleAnswers, SamplesJson, TextOptions, report, samples_report,
+    Answers, ReportJson, SampleAnswers, SamplesJson, SpanAnswers, SpanJson, TextOptions, report,
+    samples_report, span_report,
 };
 use vramscope::trace::formats::{Compression, Opened, Recording};
 use vramscope::trace::samples::{SampleLog, Series};
 
 use crate::advice::ADVICE;
-use crate::args::ReportArgs;
+use crate::args::{AtArg, ReportArgs};
 use crate::input;
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
@@ -63,20 +64,53 @@ fn of_recording(args: &ReportArgs, recording: &Recording) -> anyhow::Result<()> 
     let trace = &recording.trace;
     let name = input::name(&args.file);
     let devices = super::devices(&name, trace, args.device)?;
-    super::check_event(&name, trace, &devices, args.at)?;
+    let at = match args.at {
+        Some(AtArg::Events(first, last)) => return of_span(args, recording, &devices, first, last),
+        Some(AtArg::Event(event)) => Some(event),
+        None => None,
+    };
+    super::check_event(&name, trace, &devices, at)?;
     let frames = Frames::of(trace);
-    let options = Options { at: args.at, by: args.by.map(Into::into), filter: args.filter.clone() };
+    let options = Options { at, by: args.by.map(Into::into), filter: args.filter.clone() };
     let answers = Answers {
         file: &name,
         recording,
         frames: &frames,
         devices: devices.into_iter().map(|d| Summary::of(trace, d, &frames, &options)).collect(),
         by: options.by,
-        at: args.at,
+        at,
         advice: ADVICE,
     };
     if args.json {
         return super::print_json(&ReportJson::new(&answers, args.top));
     }
     super::print_text(&report(&answers, text_options(args)))
+}
+
+/// The report on a range of events.
+fn of_span(
+    args: &ReportArgs,
+    recording: &Recording,
+    devices: &[usize],
+    first: usize,
+    last: usize,
+) -> anyhow::Result<()> {
+    let trace = &recording.trace;
+    let name = input::name(&args.file);
+    super::check_event(&name, trace, devices, Some(last))?;
+    let frames = Frames::of(trace);
+    let by = args.by.map_or(By::Line, Into::into);
+    let options = SpanOptions { first, last, by, filter: args.filter.clone() };
+    let answers = SpanAnswers {
+        file: &name,
+        recording,
+        frames: &frames,
+        devices: devices.iter().filter_map(|&d| SpanSummary::of(trace, d, &frames, &options)).collect(),
+        by,
+        advice: ADVICE,
+    };
+    if args.json {
+        return super::print_json(&SpanJson::new(&answers, args.top));
+    }
+    super::print_text(&span_report(&answers, text_options(args)))
 }

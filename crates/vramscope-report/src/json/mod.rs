@@ -13,6 +13,7 @@ mod regions;
 mod replay;
 mod report;
 mod samples;
+mod spent;
 mod stacks;
 mod steps;
 #[cfg(test)]
@@ -28,4 +29,5 @@ pub use leaks::LeaksJson;
 pub use replay::ReplayJson;
 pub use report::ReportJson;
 pub use samples::SamplesJson;
+pub use spent::SpanJson;
 pub use writer::{write_json, write_json_line};

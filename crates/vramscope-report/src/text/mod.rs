@@ -21,6 +21,7 @@ mod replay;
 mod report;
 mod rows;
 mod samples;
+mod spent;
 mod steps;
 
 pub use brief::{OomInBrief, oom_in_brief};
@@ -32,3 +33,4 @@ pub use page::TextOptions;
 pub use replay::replay;
 pub use report::report;
 pub use samples::samples_report;
+pub use spent::span_report;

@@ -14,6 +14,7 @@ mod held;
 mod holes;
 mod recording;
 mod search;
+mod spent;
 mod timeline;
 
 pub(crate) use comparison::{Comparison, Held, WhatChanged};
@@ -31,6 +32,7 @@ pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };
 pub(crate) use search::{Found, Place, PlaceQuery, SearchQuery, Specks, SpecksQuery};
+pub(crate) use spent::{Amount, EarlierPart, Spent, SpentAmounts, SpentIn, SpentQuery};
 #[cfg(test)]
 pub(crate) use timeline::Axis;
 pub(crate) use timeline::{Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};

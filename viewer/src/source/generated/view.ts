@@ -280,6 +280,8 @@ export type Question = {
 } & LiveQuery | {
   "question": "holders_of_both"
 } & HoldersOfBothQuery | {
+  "question": "spent"
+} & SpentQuery | {
   "question": "layout";
   /** The moment. */
   moment: number;
@@ -481,6 +483,105 @@ export type HoldersOfBothQuery = {
   other_moment: number;
   /** The same search in the numbers of the other file. */
   other_search: Query | null;
+};
+
+/**
+ * What happened between two moments: in the events of the numbers from `from` up to `to`, without the last.
+ */
+export type SpentQuery = {
+  from: number;
+  to: number;
+  by: By;
+  /** What is grouped; null: everything. */
+  search: Query | null;
+  /** The moments between which lies what it is compared with. */
+  before: [number, number] | null;
+};
+
+/**
+ * What a part of the recording did, in groups: what allocated most first; compared with another part, what allocated most more than
+ * there first and what allocated most less last.
+ */
+export type Spent = {
+  /** Names each group, in any part of the recording. */
+  key: Array<string>;
+  /** What each shares, in words. */
+  label: Array<string>;
+  /** The stack that allocated most of each. */
+  stack: U32s;
+  now: SpentIn;
+  /** In the part that is compared with. */
+  before: SpentIn | null;
+  /** The same part of the step before, where this is a step, or a region. */
+  earlier: EarlierPart | null;
+};
+
+/**
+ * A part of the recording, and what it did.
+ */
+export type SpentIn = {
+  from: number;
+  to: number;
+  /** `backward of step 2`, `events 10 to 99`. */
+  title: string;
+  /** What it did, in a line. */
+  headline: string;
+  /** Microseconds from its first event to its last; null where they have no times. */
+  lasted_us: number | null;
+  /** The most allocated bytes in it, and the first moment at which it was so much. */
+  highest: number;
+  highest_moment: number;
+  /** What all allocations did. */
+  all: SpentAmounts;
+  /** What those did that the search finds. */
+  found: SpentAmounts;
+  /** Bytes of each group. */
+  before: F64s;
+  allocated: F64s;
+  freed: F64s;
+  temporary: F64s;
+  survived: F64s;
+  at_highest: F64s;
+  after: F64s;
+  /** How many blocks each allocated. */
+  count: U32s;
+};
+
+/**
+ * What allocations did in a part of the recording.
+ */
+export type SpentAmounts = {
+  /** What was allocated before its first event. */
+  before: Amount;
+  allocated: Amount;
+  freed: Amount;
+  /** What was freed of that which was there before. */
+  freed_from_before: Amount;
+  /** What was allocated and freed again. */
+  temporary: Amount;
+  /** What was allocated and not freed. */
+  survived: Amount;
+  /** What was allocated when most was. */
+  at_highest: Amount;
+  /** What is allocated after its last event. */
+  after: Amount;
+};
+
+/**
+ * Bytes, and the number of blocks that they are in.
+ */
+export type Amount = {
+  bytes: number;
+  count: number;
+};
+
+/**
+ * A part of the recording that can be compared with.
+ */
+export type EarlierPart = {
+  from: number;
+  to: number;
+  title: string;
 };
 
 /**

@@ -1,0 +1,148 @@
+//! `vramscope report --at A..B --json`.
+
+use serde::Serialize;
+use vramscope_analysis::{Amount, Origin, SpanSummary, Spent, SpentGroup};
+
+use super::quality::QualityJson;
+use super::stacks::{Builder, FrameJson, StackJson, is_zero};
+use crate::answers::SpanAnswers;
+use crate::names::Names;
+use crate::spent;
+
+/// `vramscope report --at A..B --json`.
+#[derive(Debug, Serialize)]
+pub struct SpanJson {
+    file: String,
+    format: &'static str,
+    devices: Vec<SpanDeviceJson>,
+}
+
+/// What the events did to one device.
+#[derive(Debug, Serialize)]
+struct SpanDeviceJson {
+    device: i64,
+    first_event: usize,
+    last_event: usize,
+    /// The step or the region that they are, or their numbers.
+    name: String,
+    highest_allocated_bytes: u64,
+    /// The last event before the highest allocated bytes; null where these stood before the recording's first.
+    highest_event: Option<usize>,
+    /// How far the highest bytes lie above those before the first event.
+    rise_bytes: u64,
+    /// Of all allocations.
+    #[serde(flatten)]
+    all: SpentJson,
+    /// Of those that `--filter` takes.
+    filtered: SpentJson,
+    groups: Vec<SpentGroupJson>,
+    quality: QualityJson,
+}
+
+/// What allocations did.
+#[derive(Debug, Serialize)]
+struct SpentJson {
+    before: AmountJson,
+    allocated: AmountJson,
+    freed: AmountJson,
+    freed_from_before: AmountJson,
+    temporary: AmountJson,
+    survived: AmountJson,
+    at_highest: AmountJson,
+    after: AmountJson,
+}
+
+#[derive(Debug, Serialize)]
+struct AmountJson {
+    bytes: u64,
+    requested_bytes: u64,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SpentGroupJson {
+    /// What the group shares, as the text report names it.
+    key: String,
+    preexisting: Option<bool>,
+    #[serde(flatten)]
+    spent: SpentJson,
+    /// The stack that allocated most.
+    stack: Vec<FrameJson>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    freed_at: Vec<FrameJson>,
+    #[serde(skip_serializing_if = "is_zero")]
+    frames_left_out: usize,
+}
+
+impl AmountJson {
+    fn of(Amount { bytes, requested, count }: Amount) -> Self {
+        Self { bytes, requested_bytes: requested, count }
+    }
+}
+
+impl SpentJson {
+    fn of(spent: &Spent) -> Self {
+        Self {
+            before: AmountJson::of(spent.before),
+            allocated: AmountJson::of(spent.allocated),
+            freed: AmountJson::of(spent.freed()),
+            freed_from_before: AmountJson::of(spent.freed_before),
+            temporary: AmountJson::of(spent.temporary),
+            survived: AmountJson::of(spent.survived()),
+            at_highest: AmountJson::of(spent.at_highest),
+            after: AmountJson::of(spent.after()),
+        }
+    }
+}
+
+impl SpanJson {
+    /// What `answers` say; `top` limits the groups where the user asked for it.
+    pub fn new(answers: &SpanAnswers<'_>, top: Option<usize>) -> Self {
+        let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+        let builder = Builder::new(names, top);
+        Self {
+            file: answers.file.to_owned(),
+            format: answers.recording.format.name(),
+            devices: answers.devices.iter().map(|d| builder.span(d)).collect(),
+        }
+    }
+}
+
+impl Builder<'_> {
+    fn span(&self, s: &SpanSummary) -> SpanDeviceJson {
+        let all = &s.spent.all;
+        SpanDeviceJson {
+            device: s.device,
+            first_event: s.part.from.index(),
+            last_event: s.part.to.index().saturating_sub(1),
+            name: spent::title(&s.part, s.events, self.names),
+            highest_allocated_bytes: s.highest.bytes,
+            highest_event: s.highest.moment.event(),
+            rise_bytes: s.highest.bytes - all.before.bytes,
+            all: SpentJson::of(all),
+            filtered: SpentJson::of(&s.spent.taken),
+            groups: s
+                .spent
+                .groups
+                .iter()
+                .take(self.top.unwrap_or(usize::MAX))
+                .map(|g| self.spent_group(g))
+                .collect(),
+            quality: QualityJson::new(&s.quality),
+        }
+    }
+
+    fn spent_group(&self, g: &SpentGroup) -> SpentGroupJson {
+        let StackJson { frames, left_out } = self.stack(g.stack);
+        let (stack, freed_at) =
+            if g.origin == Some(Origin::FreeOnly) { (Vec::new(), frames) } else { (frames, Vec::new()) };
+        SpentGroupJson {
+            key: self.names.key(&g.key).into(),
+            preexisting: g.origin.map(|origin| origin != Origin::Recorded),
+            spent: SpentJson::of(&g.spent),
+            stack,
+            freed_at,
+            frames_left_out: left_out,
+        }
+    }
+}

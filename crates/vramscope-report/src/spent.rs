@@ -1,0 +1,57 @@
+//! What a stretch of a recording did, in words that the reports and the page share.
+
+use vramscope_analysis::{By, Moment, Peak, ProgramPart, Spent};
+use vramscope_basics::units::{bytes, count};
+
+use crate::names::Names;
+use crate::shown::Shown;
+
+/// The name of a part of a recording with so many events: `backward of step 2`, `step 2`, `events 10 to 99`.
+pub fn title(part: &ProgramPart, events: usize, names: Names<'_>) -> String {
+    let step = part.step.map(|n| format!("step {}", count(n as u64 + 1)));
+    let region = part.region.map(|name| Shown::of(names.trace.strings.get(name)));
+    match (region, step) {
+        _ if part.from == Moment::START && part.to.index() == events => "the whole recording".to_owned(),
+        (Some(region), Some(step)) => format!("{region} of {step}"),
+        (Some(region), None) => region.into(),
+        (None, Some(step)) if part.is_step => step,
+        _ => self::events(part),
+    }
+}
+
+/// `events 10 to 99`, `event 10`, `no event`.
+pub(crate) fn events(part: &ProgramPart) -> String {
+    let (first, end) = (part.from.index() as u64, part.to.index() as u64);
+    match end.saturating_sub(first) {
+        0 => "no event".to_owned(),
+        1 => format!("event {}", count(first)),
+        _ => format!("events {} to {}", count(first), count(end - 1)),
+    }
+}
+
+/// What allocations are grouped by, as a word.
+pub(crate) fn by(by: By) -> &'static str {
+    match by {
+        By::Stack => "stack",
+        By::Line => "line",
+        By::Function => "function",
+        By::File => "file",
+        By::Module => "module",
+        By::Pool => "pool",
+        By::Stream => "stream",
+        By::Category => "category",
+        By::Layer => "layer",
+        By::Step => "step",
+    }
+}
+
+/// What it did, in a line: `step 2: 1.20 GiB allocated, 1.10 GiB freed, highest 3.40 GiB, 96.00 MiB left behind`.
+pub fn headline(title: &str, spent: &Spent, highest: Peak) -> String {
+    format!(
+        "{title}: {} allocated, {} freed, highest {}, {} left behind",
+        bytes(spent.allocated.bytes),
+        bytes(spent.freed().bytes),
+        bytes(highest.bytes),
+        bytes(spent.survived().bytes)
+    )
+}

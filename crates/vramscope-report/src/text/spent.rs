@@ -1,0 +1,91 @@
+//! What a stretch of a recording did: the report on a range of events.
+
+use vramscope_analysis::{Amount, Holder, Recorder, SpanSummary, SpentGroup};
+
+use super::page::{BOLD, DIM, Page, TextOptions};
+use crate::answers::SpanAnswers;
+use crate::fit::fit;
+use crate::names::Names;
+use crate::spent::{by, events, headline, title};
+use vramscope_basics::units::{bytes, count};
+
+/// The report on a range of events as text with ANSI styles.
+pub fn span_report(answers: &SpanAnswers<'_>, options: TextOptions) -> String {
+    let names = Names { trace: &answers.recording.trace, frames: answers.frames };
+    let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
+    let all = answers.devices.iter().map(|d| d.events).sum();
+    page.file(answers.file, answers.recording, all, answers.devices.len());
+    for device in &answers.devices {
+        page.span(answers, device);
+    }
+    page.out
+}
+
+impl Page<'_> {
+    fn span(&mut self, answers: &SpanAnswers<'_>, s: &SpanSummary) {
+        if answers.devices.len() > 1 {
+            let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
+            self.heading(&format!("Device {} {rule}", s.device));
+        }
+        let all = &s.spent.all;
+        let name = title(&s.part, s.events, self.names);
+        let line = first_upper(&headline(&name, all, s.highest));
+        self.out.push('\n');
+        self.styled_words(BOLD, &format!("{line}."));
+        let events = events(&s.part);
+        self.heading(&format!("{:<44}{:>14}{:>12}", first_upper(&events), "bytes", "blocks"));
+        self.amount("  allocated before", all.before);
+        self.amount("  allocated", all.allocated);
+        self.amount("  freed", all.freed());
+        self.amount("    of what was there before", all.freed_before);
+        self.amount("    temporary: allocated and freed again", all.temporary);
+        self.amount("  left behind: allocated and not freed", all.survived());
+        let highest = match s.highest.moment.event() {
+            Some(event) => format!("  highest, after event {}", count(event as u64)),
+            None => "  highest, before the first event".to_owned(),
+        };
+        self.amount(&highest, all.at_highest);
+        let rise = s.highest.bytes - all.before.bytes;
+        self.line(format!("{:<44}{:>14}", "    above what was there before", bytes(rise)));
+        self.amount("  allocated after", all.after());
+        let left_out = all.allocated.bytes - s.spent.taken.allocated.bytes;
+        let heading = format!("By {}", by(answers.by));
+        self.heading(&format!(
+            "{heading:<13}{:>13}{:>13}{:>13}{:>13}",
+            "allocated", "temporary", "left behind", "at highest"
+        ));
+        if s.spent.taken != *all {
+            self.words(2, &format!("The filter left out {} of what was allocated.", bytes(left_out)));
+        }
+        for group in s.spent.groups.iter().take(self.options.top) {
+            self.spent_group(group);
+        }
+        if let Some(more) = s.spent.groups.len().checked_sub(self.options.top).filter(|&more| more > 0) {
+            self.line(format!("  ... {} more", count(more as u64)));
+        }
+    }
+
+    fn amount(&mut self, name: &str, of: Amount) {
+        self.line(format!("{name:<44}{:>14}{DIM}{:>12}{DIM:#}", bytes(of.bytes), count(of.count)));
+    }
+
+    fn spent_group(&mut self, group: &SpentGroup) {
+        let SpentGroup { origin, key, stack, spent } = group;
+        let holder =
+            Holder { bytes: 0, requested: 0, count: 0, origin: *origin, key: key.clone(), stack: *stack };
+        let columns = [spent.allocated, spent.temporary, spent.survived(), spent.at_highest];
+        let row: String = columns.iter().map(|amount| format!("{:>13}", bytes(amount.bytes))).collect();
+        let label =
+            fit(&self.names.holder(&holder), self.options.width.saturating_sub(13 + row.len() + 2).max(16));
+        self.line(format!("{:13}{row}  {label}", ""));
+        self.full_stack(*stack);
+    }
+}
+
+fn first_upper(text: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, report } from './command';
-import { plotBox, serving, state, test } from './page';
+import { exact, plotBox, redrawn, serving, show, state, test } from './page';
 
 const TRAINING = example('training.pickle.zst');
 const events = 5252;
@@ -79,4 +79,120 @@ test('a span that the recording does not have is let go', async ({ open }) => {
   await expect.poll(() => spanOf(page)).toBeUndefined();
   await page.evaluate(() => (location.hash = '#view=timeline&span=100.9000'));
   await expect.poll(() => spanOf(page)).toBe(`100.${events}`);
+});
+
+const details = (page: Page) => page.locator('aside.details [data-span]');
+/** The exact bytes of the facts of the panel, by their names. */
+const facts = (page: Page) =>
+  details(page)
+    .locator('.facts')
+    .first()
+    .locator('div')
+    .evaluateAll((all) => all.map((one) => [one.querySelector('dt')!.textContent, one.querySelector('dd')!.title] as const));
+const told = async (page: Page) =>
+  Object.fromEntries(
+    (await facts(page)).filter(([, title]) => title.endsWith('bytes')).map(([name, title]) => [name, exact(title)]),
+  );
+/** The bytes of the table of groups: the column that is shown. */
+const groups = (page: Page) =>
+  details(page)
+    .locator('tbody tr')
+    .evaluateAll((rows) => rows.map((row) => row.querySelectorAll('td')[1]!.title));
+
+/** What the command tells of it, by the names of the panel. */
+const expected = (device: any) => ({
+  'before it': device.before.bytes,
+  allocated: device.allocated.bytes,
+  freed: device.freed.bytes,
+  '… from before': device.freed_from_before.bytes,
+  '… temporary': device.temporary.bytes,
+  'left behind': device.survived.bytes,
+  highest: device.highest_allocated_bytes,
+  rise: device.rise_bytes,
+  'after it': device.after.bytes,
+});
+
+test('what the backward pass of step 2 allocated, by category: a click and a choice', async ({ open }) => {
+  const page = await open(`${await serving(TRAINING)}#view=timeline`);
+  const box = await plotBox(page);
+  // Its band above the plot.
+  await page.mouse.click(box.x + (3300 / (events + 1)) * box.width, box.y - 42);
+  await details(page)
+    .getByRole('heading', { name: /^backward of step 2: / })
+    .waitFor();
+  await details(page).getByRole('combobox', { name: 'By' }).selectOption('category');
+  await page.locator('aside.details table[aria-label^="By category"]').waitFor();
+  const [from, to] = (await details(page).getAttribute('data-span'))!.split('.').map(Number);
+  const [device] = report(TRAINING, '--at', `${from}..${to! - 1}`, '--by', 'category').devices;
+  expect(device.name).toBe('backward of step 2');
+  expect(await told(page)).toEqual(expected(device));
+  const allocated = device.groups.map((group: any) => group.allocated.bytes).filter((bytes: number) => bytes > 0);
+  expect((await groups(page)).map(exact)).toEqual(allocated);
+  // Beside the step before, on request.
+  await details(page).getByRole('button', { name: 'Compare with backward of step 1' }).click();
+  await expect.poll(async () => (await state(page))['spanwith']).toBe('before');
+  await details(page).getByRole('columnheader', { name: 'Change' }).waitFor();
+});
+
+test('spans are answered as the command answers them', { timeout: 60_000 }, async ({ open }) => {
+  for (const name of ['training.pickle.zst', 'leak.pickle', 'oom.pickle']) {
+    const file = example(name);
+    const [{ events }] = report(file).devices;
+    const page = await open(`${await serving(file)}#view=timeline`);
+    for (const [a, b, by] of [
+      [0, 1, 'line'],
+      [0.21, 0.6, 'stack'],
+      [0.5, 0.52, 'layer'],
+      [0.9, 1, 'function'],
+    ] as const) {
+      const [from, to] = [Math.round(a * events), Math.round(b * events)];
+      await page.evaluate((hash) => (location.hash = hash), `view=timeline&span=${from}.${to}&by=${by}`);
+      await page.locator(`aside.details [data-span="${from}.${to}"][aria-busy="false"]`).waitFor();
+      const [device] = report(file, '--at', `${from}..${to - 1}`, '--by', by).devices;
+      expect(await told(page), `${name} ${from}..${to}`).toEqual(expected(device));
+      await expect
+        .poll(async () => (await groups(page)).reduce((sum, title) => sum + exact(title), 0))
+        .toBe(device.allocated.bytes);
+    }
+  }
+});
+
+test('where nothing is chosen the panel tells of what is shown', async ({ open }) => {
+  const page = await open(`${await serving(TRAINING)}#view=timeline`);
+  await details(page)
+    .getByRole('heading', { name: /^the whole recording: / })
+    .waitFor();
+  await redrawn(page, () => page.evaluate(() => (location.hash = '#view=timeline&range=1001~2001')));
+  await page.locator('aside.details [data-span="1000.2000"]').waitFor();
+  expect(await told(page)).toEqual(expected(report(TRAINING, '--at', '1000..1999').devices[0]));
+  // The hints are folded away below.
+  const hints = page.getByText('What the pointer does here');
+  await hints.click();
+  await page.getByText('shows only this part').waitFor();
+});
+
+test('a row leads to its stack and to a search, which narrows the groups', async ({ open }) => {
+  const page = await open(`${await serving(TRAINING)}#view=timeline&span=2439.5252&by=category`);
+  await details(page).locator('tbody tr').first().waitFor();
+  await details(page)
+    .getByRole('row', { name: /^activation/ })
+    .click();
+  const group = page.getByRole('region', { name: 'The chosen group' });
+  await group.locator('.stack-trace .frames li').first().waitFor();
+  await group.getByRole('button', { name: 'Search for it' }).click();
+  await expect.poll(async () => (await state(page))['search']).toBe('category:activation');
+  await expect.poll(() => details(page).locator('tbody tr').count()).toBe(1);
+});
+
+test('the other views have the span in a line that leads to its answer', async ({ open }) => {
+  const page = await open(`${await serving(TRAINING)}#view=moment&span=2439.5252`);
+  const bar = page.locator('.selection-bar[data-span="2439.5252"]');
+  await bar.getByText(/^step 2: 6.83 GiB allocated/).waitFor();
+  await bar.getByRole('button', { name: 'What it allocated' }).click();
+  await details(page)
+    .getByRole('heading', { name: /^step 2: / })
+    .waitFor();
+  await show(page, 'state');
+  await bar.getByRole('button', { name: 'Clear the span' }).click();
+  await expect.poll(() => spanOf(page)).toBeUndefined();
 });

@@ -138,3 +138,141 @@ fn holder(group: &SpentGroup) -> HolderChange {
     let holder = Holder { bytes, requested, count, origin, key: group.key.clone(), stack };
     HolderChange { holders: Both { a: None, b: Some(holder) }, is_function: false, is_marked: false }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use vramscope_analysis::{SpanOptions, SpanSummary};
+    use vramscope_trace::{Action, formats};
+
+    use super::*;
+
+    fn open(path: &Path) -> OpenRecording {
+        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        let file = OpenRecording::of("f".to_owned(), None, recording, &Cancel::default()).unwrap();
+        // Steps are known once somebody has asked what memory is for.
+        for device in &file.devices {
+            assert!(device.purposes_so_far().is_some() || !device.purposes().table.is_empty());
+        }
+        file
+    }
+
+    const BY: [By; 10] = [
+        By::Stack,
+        By::Line,
+        By::Function,
+        By::File,
+        By::Module,
+        By::Category,
+        By::Layer,
+        By::Step,
+        By::Stream,
+        By::Pool,
+    ];
+
+    /// Numbers that look random, below `n`.
+    fn numbers() -> impl FnMut(usize) -> usize {
+        let mut state = 7_u64;
+        move |n| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        }
+    }
+
+    /// Of random ranges of events the page answers what the command does, and what a walk over the events counts.
+    fn agree(path: &Path, ranges: usize) {
+        let file = open(path);
+        let mut random = numbers();
+        for device in &file.devices {
+            let (history, events) = (device.history(), &device.history().device().events);
+            if events.is_empty() {
+                continue;
+            }
+            for n in 0..ranges {
+                let (a, b) = (random(events.len()), random(events.len()));
+                // The whole recording first.
+                let (first, last) = if n == 0 { (0, events.len() - 1) } else { (a.min(b), a.max(b)) };
+                let by = BY[n % BY.len()];
+                let options = SpanOptions { first, last, by, filter: None };
+                let command =
+                    SpanSummary::of(history.trace(), history.position(), &file.frames, &options).unwrap();
+                let steps = &device.purposes().steps;
+                let moments = [first, last + 1];
+                let part = file
+                    .part(device, device.runs(), steps, moments, by, &|_| true, &Cancel::default())
+                    .unwrap();
+                let at = format!("{} {first}..{last} {by:?}", path.display());
+                assert_eq!(part.spent, command.spent, "{at}");
+                assert_eq!((part.stretch.highest, part.part), (command.highest, command.part), "{at}");
+                let sum = part.spent.groups.iter().map(|group| group.spent.at_highest.bytes).sum::<u64>();
+                assert_eq!(sum, part.stretch.highest.bytes, "{at}");
+                if history.quality.lost_events == 0 && !history.quality.lifetimes_inferred {
+                    let within = || (first..=last).map(|number| events.get(number));
+                    let allocs = || within().filter(|event| event.action == Action::Alloc);
+                    let allocated = part.spent.all.allocated;
+                    assert_eq!(allocated.requested, allocs().map(|event| event.size).sum::<u64>(), "{at}");
+                    assert_eq!(allocated.count as usize, allocs().count(), "{at}");
+                    if events.actions().contains(&Action::FreeRequested) {
+                        let frees = within().filter(|event| event.action == Action::FreeRequested).count();
+                        assert_eq!(part.spent.all.freed().count as usize, frees, "{at}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_are_answered_as_the_command_and_a_walk_over_the_events_do() {
+        for example in ["training.pickle.zst", "leak.pickle", "oom.pickle"] {
+            agree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example), 30);
+        }
+    }
+
+    #[test]
+    fn ranges_of_larger_recordings_are_answered_alike() {
+        let Some(data) = vramscope_testing::recordings() else { return };
+        let of = |folder: &str| {
+            let all = std::fs::read_dir(data.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+            let mut files: Vec<PathBuf> = all
+                .filter(|p| {
+                    p.to_string_lossy().contains(".pickle") && p.metadata().unwrap().len() < 1_300_000
+                })
+                .collect();
+            files.sort();
+            files
+        };
+        let files: Vec<PathBuf> = ["real", "categories", "phantom"].into_iter().flat_map(of).collect();
+        let every = files.len().div_ceil(20).max(1);
+        assert!(files.len() >= 20, "{} recordings", files.len());
+        for file in files.iter().step_by(every) {
+            agree(file, 30);
+        }
+    }
+
+    #[test]
+    fn a_region_is_named_with_its_step_and_compared_with_the_step_before() {
+        let file = open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/training.pickle.zst"));
+        let device = &file.devices[0];
+        let steps = &device.purposes().steps;
+        let runs = device.runs();
+        let trace = &file.recording.trace;
+        let backward: Vec<_> = runs.iter().filter(|run| trace.strings.get(run.name) == "backward").collect();
+        let of = |run: &RunBetween| ProgramPart::of(runs, steps, run.from, run.to);
+        let parts: Vec<ProgramPart> = backward.iter().map(|run| of(run)).collect();
+        let titles: Vec<String> = parts.iter().map(|part| file.title(device, part)).collect();
+        assert_eq!(titles, ["backward of step 1", "backward of step 2"]);
+        assert_eq!(parts[1].before(trace, runs, steps), Some(parts[0]));
+        assert_eq!(parts[0].before(trace, runs, steps), None);
+        let step = |n: usize| ProgramPart::of(runs, steps, steps.steps[n].from, steps.steps[n].to);
+        assert_eq!(file.title(device, &step(1)), "step 2");
+        assert_eq!(step(1).before(trace, runs, steps), Some(step(0)));
+        let whole = ProgramPart::of(runs, steps, Moment::START, device.history().end());
+        assert_eq!(file.title(device, &whole), "the whole recording");
+        let some = ProgramPart::of(runs, steps, Moment::after(9), Moment::after(98));
+        assert_eq!(
+            (file.title(device, &some).as_str(), some.before(trace, runs, steps)),
+            ("events 10 to 98", None)
+        );
+    }
+}

@@ -2,6 +2,7 @@
 
 import { entryAt, numberAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
+import type { Range } from '../numbers/scale';
 import { NONE, type Picture } from '../source/source';
 import type { Overlay } from '../state/replay';
 
@@ -39,6 +40,16 @@ export function spanOnAxis(picture: Picture, [from, to]: readonly [number, numbe
   if (picture.window.axis === 'events') return [from + 1, to + 1];
   const place = (at: number) => placeOf(picture, at) ?? (at < momentAt(picture, 0) ? -Infinity : Infinity);
   return [place(from + 1), place(to)];
+}
+
+/** The moments before and after what happened in a part of the axis. Along time they are exact to a pixel. */
+export function momentsBetween(picture: Picture, [from, to]: Range): Range {
+  const { window } = picture;
+  // What event `n` did is seen from moment `n + 1` on.
+  if (window.axis === 'events') return [from - 1, to - 1];
+  const column = (at: number) => Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
+  const moment = (at: number) => momentAt(picture, Math.min(Math.max(column(at), 0), window.width - 1));
+  return [moment(from), moment(to)];
 }
 
 /** The rows of an item in each pixel column `x`: from the value at `2x` up to the one at `2x + 1`; equal where it is not there. */

@@ -28,6 +28,9 @@ export function askedOf(engine: Engine) {
     meaning: async (file: number, device: number) => toMeaning(await ask<sent.Meaning>(file, device, { question: 'meaning' })),
     live: (file: number, device: number, query: sent.LiveQuery, unwanted?: AbortSignal) =>
       ask<sent.Live>(file, device, { question: 'live', ...query }, unwanted),
+    /** What was allocated and freed between two moments. */
+    spent: (file: number, device: number, query: sent.SpentQuery, unwanted?: AbortSignal) =>
+      ask<sent.Spent>(file, device, { question: 'spent', ...query }, unwanted),
     /** From this device to the other. */
     holdersOfBoth: (file: number, device: number, query: sent.HoldersOfBothQuery, unwanted?: AbortSignal) =>
       ask<sent.Holders>(file, device, { question: 'holders_of_both', ...query }, unwanted),

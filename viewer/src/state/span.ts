@@ -1,7 +1,7 @@
 // The span: the part of the recording that the user chose to ask about.
 
 import type { Range } from '../numbers/scale';
-import { keptOfDevice, twoWholeNumbers } from './kept';
+import { keptOfDevice, oneOf, twoWholeNumbers } from './kept';
 import { shownMoment } from './moment';
 import { current } from './recordings';
 
@@ -10,6 +10,9 @@ import { current } from './recordings';
  * last: moment `n` lies before event `n`.
  */
 export const span = keptOfDevice('span', twoWholeNumbers, null);
+
+/** Whether it is compared with the same part of the step before; null: it is not. */
+export const spanCompared = keptOfDevice('spanwith', oneOf(['before']), null);
 
 /** Chooses the span between two moments, of which the recording may lack some. */
 export function chooseSpan([from, to]: Range): void {

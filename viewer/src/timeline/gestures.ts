@@ -1,7 +1,7 @@
 // What the pointer and the wheel do on the timeline.
 
 import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
-import { itemAt, momentAt } from '../draw/hit';
+import { itemAt, momentAt, momentsBetween } from '../draw/hit';
 import { shownPicture } from '../draw/shown';
 import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
@@ -154,7 +154,7 @@ export function listen(surface: Surface): () => void {
       const [left, right] = ends(done.startX, place(e)[0]);
       const chosen: Range = [atOf(viewport, left - g.left), atOf(viewport, right - g.left)];
       if (done.kind === 'choose') showSelected(chosen);
-      else chooseSpan(momentsOf(chosen));
+      else if (shownPicture.value) chooseSpan(momentsBetween(shownPicture.value.picture, chosen));
     },
     { signal },
   );
@@ -233,18 +233,6 @@ function dragOf(e: PointerEvent, target: PointerTarget): 'pan' | 'choose' | 'spa
   if (e.altKey) return 'choose';
   if (target?.kind === 'bytes') return 'bytes';
   return e.shiftKey || target?.kind === 'axis' ? 'span' : 'pan';
-}
-
-/** The moments before and after what happened in a part of the axis. Along time they are exact to a pixel. */
-function momentsOf([from, to]: Range): Range {
-  // What event `n` did is seen from `n + 1` on.
-  if (axis.value === 'events') return [from - 1, to - 1];
-  const picture = shownPicture.value?.picture;
-  if (!picture) return [0, 0];
-  const { window } = picture;
-  const column = (at: number) =>
-    Math.min(Math.max(Math.floor(((at - window.from) / (window.to - window.from)) * window.width), 0), window.width - 1);
-  return [momentAt(picture, column(from)), momentAt(picture, column(to))];
 }
 
 function click(target: PointerTarget): void {

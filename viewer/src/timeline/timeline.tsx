@@ -4,11 +4,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { useSignalEffect } from '@preact/signals';
 import { shownPicture } from '../draw/shown';
 import { current, recordings } from '../state/recordings';
-import { SelectionBar } from './details';
+import { SelectionBar } from './allocation';
 import { listen, type Hover } from './gestures';
 import { Legend } from './legend';
 import { Minimap } from './minimap';
 import { tall } from './model';
+import { SpanBar } from './span';
 import { mountStage, type Stage } from './stage';
 import { TimelineTooltip } from './tooltip';
 
@@ -73,6 +74,7 @@ export function Timeline() {
       <Minimap />
       <div class="timeline-foot">
         <Legend />
+        {!tall.value && <SpanBar />}
         {!tall.value && <SelectionBar />}
       </div>
       {hover && <TimelineTooltip {...hover} />}

@@ -14,6 +14,7 @@ mod purposes;
 mod samples;
 mod sizes;
 mod skipped;
+mod spent;
 mod timeline;
 
 use std::sync::Arc;

@@ -201,3 +201,35 @@ fn unknown_keys_are_named_once_on_stderr() {
     command.current_dir(directory.path());
     assert_cmd_snapshot!(command);
 }
+
+#[test]
+fn a_range_of_events() {
+    let of = |options: &[&str]| {
+        vramscope(&[&["report", "examples/training.pickle.zst", "--at"], options].concat())
+    };
+    assert_cmd_snapshot!("range-category", of(&["2700..3500", "--by", "category"]));
+    assert_cmd_snapshot!("range-filter", of(&["2700..3500", "--filter", "resnet50", "--top", "3"]));
+    assert_cmd_snapshot!("range-backwards", of(&["9..3"]));
+    assert_cmd_snapshot!("range-beyond", of(&["5000..6000"]));
+    assert_cmd_snapshot!("range-no-number", of(&["a..9"]));
+    let told = json(&["report", "examples/training.pickle.zst", "--at", "2700..3500", "--by", "layer"]);
+    let device = &told["devices"][0];
+    let bytes = |of: &serde_json::Value, name: &str| of[name]["bytes"].as_u64().unwrap();
+    for name in
+        ["before", "allocated", "freed", "freed_from_before", "temporary", "survived", "at_highest", "after"]
+    {
+        let sum: u64 = device["groups"].as_array().unwrap().iter().map(|group| bytes(group, name)).sum();
+        assert_eq!((sum, sum), (bytes(device, name), bytes(&device["filtered"], name)), "{name}");
+    }
+    assert_eq!(
+        bytes(device, "before") + bytes(device, "allocated") - bytes(device, "freed"),
+        bytes(device, "after")
+    );
+    // Its ends are those that the report on a moment tells.
+    let allocated = |at: &str| {
+        json(&["report", "examples/training.pickle.zst", "--at", at])["devices"][0]["at"]["allocated_bytes"]
+            .clone()
+    };
+    assert_eq!(allocated("2699"), device["before"]["bytes"]);
+    assert_eq!(allocated("3500"), device["after"]["bytes"]);
+}

@@ -1,0 +1,44 @@
+// What groups of allocations did in a part of the recording, as rows of a table.
+
+import { numberAt } from '../numbers/at';
+import type { Spent, SpentIn } from '../source/source';
+
+/** What a row of the table tells of a group. */
+export const MEASURES = {
+  allocated: 'allocated',
+  freed: 'freed',
+  temporary: 'temporary',
+  survived: 'left behind',
+  at_highest: 'held at the highest moment',
+  after: 'held after it',
+} as const;
+export type Measure = keyof typeof MEASURES;
+
+/** A group. */
+export interface SpentRow {
+  key: string;
+  label: string;
+  /** The stack that allocated most of it. */
+  stack: number;
+  /** Blocks that it allocated. */
+  count: number;
+  now: Record<Measure, number>;
+  /** The same in the part that is compared with. */
+  before: Record<Measure, number> | null;
+}
+
+export function rowsOf({ key, label, stack, now, before }: Spent): SpentRow[] {
+  const measured = (part: SpentIn, i: number) =>
+    Object.fromEntries(Object.keys(MEASURES).map((name) => [name, numberAt(part[name as Measure], i)])) as Record<
+      Measure,
+      number
+    >;
+  return key.map((one, i) => ({
+    key: one,
+    label: label[i] ?? '',
+    stack: numberAt(stack, i),
+    count: numberAt(now.count, i),
+    now: measured(now, i),
+    before: before && measured(before, i),
+  }));
+}

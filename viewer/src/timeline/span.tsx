@@ -1,0 +1,210 @@
+// What the chosen span did, or the part of the recording that the timeline shows: what was allocated, what was freed, and by whom.
+
+import { useMemo, useState } from 'preact/hooks';
+import { momentsBetween } from '../draw/hit';
+import { restedPicture } from '../draw/shown';
+import type { Range } from '../numbers/scale';
+import { useAnswer } from '../parts/answer';
+import { bytesColumn, changeColumn, textColumn, type Column } from '../parts/columns';
+import { Button, Select, Waiting } from '../parts/controls';
+import { useCurrent, type Current } from '../parts/current';
+import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
+import { MEASURES, rowsOf, type Measure, type SpentRow } from '../parts/spent';
+import { StackTrace } from '../parts/stack-trace';
+import { Table } from '../parts/table';
+import { Facts } from '../parts/tooltip';
+import { query } from '../search/found';
+import { searchOf } from '../search/groups';
+import type { Amount, By, Spent, SpentAmounts, SpentIn } from '../source/source';
+import { groupBy } from '../state/grouping';
+import { chooseMoment } from '../state/moves';
+import { view } from '../state/place';
+import { source } from '../state/recordings';
+import { search } from '../state/search';
+import { span, spanCompared } from '../state/span';
+import { range } from '../state/window';
+import { bytes, count, duration, signedBytes } from '../text/units';
+
+/** The moments that are asked about: of the chosen span, or of what the timeline shows; null until it shows something. */
+function useMoments(events: number): Range | null {
+  const picture = restedPicture.value?.picture;
+  if (span.value) return span.value;
+  if (!range.value) return [0, events];
+  if (!picture) return null;
+  const [from, to] = momentsBetween(picture, [picture.window.from, picture.window.to]);
+  const within = (at: number) => Math.min(Math.max(Math.ceil(at), 0), events);
+  return [within(from), within(to)];
+}
+
+/** What the span did, and what the same part of the step before did where that is asked for. */
+function useSpent({ file, device, scope, names, recording }: Current) {
+  const moments = useMoments(recording.events);
+  const [by, finds, compared] = [groupBy.value, query.value, spanCompared.value !== null];
+  const key = [moments, by, compared, names !== null, recording.purposes !== null, search.value].join(' ');
+  const ask = async (unwanted: AbortSignal, [from, to]: Range) => {
+    const of = (before: Range | null) => source.spent(file, device, { from, to, by, search: finds, before }, unwanted);
+    const plain = await of(null);
+    const spent = compared && plain.earlier ? await of([plain.earlier.from, plain.earlier.to]) : plain;
+    return { spent, rows: rowsOf(spent), by };
+  };
+  return useAnswer(scope, key, moments && ((unwanted) => ask(unwanted, moments)));
+}
+
+export function SpanDetails() {
+  const shown = useCurrent();
+  if (!shown || shown.recording.events === 0) return null;
+  return <SpanAnswer {...shown} />;
+}
+
+function SpanAnswer(shown: Current) {
+  const answer = useSpent(shown);
+  if (!answer.value) return <Waiting error={answer.error} what="Reading what was allocated here." />;
+  const { spent, rows, by } = answer.value;
+  const { now, before } = spent;
+  return (
+    <section
+      class="details-part"
+      aria-label={span.value ? 'The chosen span' : 'The shown part'}
+      aria-busy={answer.pending}
+      data-span={`${now.from}.${now.to}`}
+    >
+      <header class="details-head">
+        <h2>{now.headline}</h2>
+        {span.value && <Button onClick={() => (span.value = null)}>Clear</Button>}
+      </header>
+      <Facts facts={factsOf(now, before)} />
+      <div class="details-actions">
+        <Button onClick={() => chooseMoment(now.highest_moment)}>To the highest moment</Button>
+        <Compare spent={spent} />
+      </div>
+      {search.value.trim() !== '' && <p class="quiet">{foundText(now)}</p>}
+      <Groups key={shown.scope} shown={shown} now={now} compared={before !== null} rows={rows} by={by} />
+    </section>
+  );
+}
+
+/** Compares with the step before, or no longer. */
+function Compare({ spent: { earlier, before } }: { spent: Spent }) {
+  if (before) return <Button onClick={() => (spanCompared.value = null)}>Stop comparing</Button>;
+  if (!earlier) return null;
+  return <Button onClick={() => (spanCompared.value = 'before')}>Compare with {earlier.title}</Button>;
+}
+
+const foundText = ({ all, found }: SpentIn) =>
+  `The search finds ${bytes(found.allocated.bytes)} of the ${bytes(all.allocated.bytes)} that were allocated; the table is of these.`;
+
+type Fact = [name: string, value: string, exact: string];
+
+const inBlocks = (of: Amount) =>
+  of.count === 0 ? bytes(0) : `${bytes(of.bytes)} in ${count(of.count)} ${of.count === 1 ? 'block' : 'blocks'}`;
+const exactly = (n: number) => `${count(n)} bytes`;
+
+function factsOf(now: SpentIn, before: SpentIn | null): Fact[] {
+  const fact = (name: string, of: keyof SpentAmounts): Fact => [
+    name,
+    before ? `${bytes(now.all[of].bytes)} (${signedBytes(now.all[of].bytes - before.all[of].bytes)})` : inBlocks(now.all[of]),
+    exactly(now.all[of].bytes),
+  ];
+  const rise = now.highest - now.all.before.bytes;
+  const facts: Fact[] = [
+    fact('before it', 'before'),
+    fact('allocated', 'allocated'),
+    fact('freed', 'freed'),
+    fact('… from before', 'freed_from_before'),
+    fact('… temporary', 'temporary'),
+    fact('left behind', 'survived'),
+    [
+      'highest',
+      before ? `${bytes(now.highest)} (${signedBytes(now.highest - before.highest)})` : bytes(now.highest),
+      exactly(now.highest),
+    ],
+    ['rise', bytes(rise), exactly(rise)],
+    fact('after it', 'after'),
+  ];
+  if (now.lasted_us !== null) facts.push(['took', duration(now.lasted_us), `${count(now.lasted_us)} us`]);
+  if (before) facts.unshift(['compared with', before.title, before.headline]);
+  return facts;
+}
+
+const MEASURE_CHOICES = Object.entries(MEASURES).map(([value, label]) => ({ value: value as Measure, label }));
+
+function columnsOf(by: By, measure: Measure, rows: SpentRow[], compared: boolean): Column<SpentRow>[] {
+  const [name, title] = [textColumn<SpentRow>(by, groupTitle(by), (row) => row.label, true), 'Bytes'];
+  const all = rows.reduce((sum, row) => sum + row.now[measure], 0);
+  const value = bytesColumn<SpentRow>(`${measure}_bytes`, title, (row) => row.now[measure], all);
+  if (!compared) return [name, value];
+  const change = (row: SpentRow) => row.now[measure] - (row.before?.[measure] ?? 0);
+  return [name, value, changeColumn(`${measure}_change_bytes`, 'Change', change)];
+}
+
+interface GroupsProps {
+  shown: Current;
+  now: SpentIn;
+  compared: boolean;
+  rows: SpentRow[];
+  by: By;
+}
+
+/** Who did it: a table of groups, and of the chosen one what it did, its stack, and the way to find it everywhere. */
+function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps) {
+  const [measure, setMeasure] = useState<Measure>('allocated');
+  const [chosen, setChosen] = useState<string | null>(null);
+  const columns = useMemo(() => columnsOf(by, measure, rows, compared), [by, measure, rows, compared]);
+  const told = useMemo(() => rows.filter((row) => row.now[measure] > 0 || (row.before?.[measure] ?? 0) > 0), [rows, measure]);
+  const row = told.find((one) => one.key === chosen);
+  const words = row && names && searchOf(by, row, names);
+  return (
+    <>
+      <div class="details-actions">
+        <Select label="By" choices={GROUP_CHOICES} value={groupBy.value} choose={(to) => (groupBy.value = to)} />
+        <Select label="what was" choices={MEASURE_CHOICES} value={measure} choose={setMeasure} />
+      </div>
+      <Table
+        key={`${measure} ${compared}`}
+        name={`events-${now.from}-to-${now.to}-by-${by}`}
+        caption={`By ${by}, ${MEASURES[measure]}`}
+        columns={columns}
+        rows={told}
+        rowKey={(one) => one.key}
+        sortBy={compared ? `${measure}_change_bytes` : `${measure}_bytes`}
+        chosen={row?.key ?? null}
+        choose={(one) => setChosen(one.key)}
+        empty="Nothing."
+      />
+      {row && (
+        <section class="details-group" aria-label="The chosen group" data-group={row.key}>
+          <h3>{row.label}</h3>
+          <Facts facts={MEASURE_CHOICES.map(({ value, label }) => [label, bytes(row.now[value]), exactly(row.now[value])])} />
+          {words && (
+            <div class="details-actions">
+              <Button onClick={() => (search.value = words)}>Search for it</Button>
+            </div>
+          )}
+          <StackTrace stack={row.stack} file={file} heading="Stack that allocated most of it" />
+        </section>
+      )}
+    </>
+  );
+}
+
+/** What the chosen span did in one line, below the timeline of the other views. */
+export function SpanBar() {
+  const shown = useCurrent();
+  if (!shown || !span.value) return null;
+  return <SpanLine {...shown} />;
+}
+
+function SpanLine(shown: Current) {
+  const now = useSpent(shown).value?.spent.now;
+  return (
+    <div class="selection-bar" {...(now ? { 'data-span': `${now.from}.${now.to}` } : {})}>
+      <span class="selection-text">{now?.headline}</span>
+      <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
+        What it allocated
+      </button>
+      <button type="button" class="link-button" aria-label="Clear the span" onClick={() => (span.value = null)}>
+        Clear
+      </button>
+    </div>
+  );
+}

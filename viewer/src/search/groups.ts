@@ -20,11 +20,11 @@ export function searchOf(by: By, { key, stack }: { key: string; stack: number },
     case 'layer':
       return of.length > 1 ? `layer:${word(of.slice(1))}` : null;
     case 'step':
-      return null;
+      return of === '' ? null : `step:${Number(of) + 1}`;
   }
   const frame = stack === NONE ? NONE : (names.own[stack] ?? NONE);
   if (frame === NONE) return null;
   if (by === 'function') return `function:${word(entryAt(names.function, frame))}`;
   if (by === 'file' || by === 'module') return `file:${word(entryAt(names.file, frame))}`;
-  return word(entryAt(names.label, frame));
+  return `line:${word(entryAt(names.label, frame))}`;
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{F64s, U32s};
-use crate::protocol::contents::SearchQuery;
+use crate::protocol::search::SearchQuery;
 use crate::protocol::held::By;
 
 /// What happened between two moments: in the events of the numbers from `from` up to `to`, without the last.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{F64s, U32s};
-use crate::protocol::search::SearchQuery;
 use crate::protocol::held::By;
+use crate::protocol::search::SearchQuery;
 
 /// What happened between two moments: in the events of the numbers from `from` up to `to`, without the last.
 #[derive(Debug, Clone, Deserialize)]

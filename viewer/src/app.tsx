@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks';
+import { itemsBy } from './draw/item-colors';
 import { shownPicture } from './draw/shown';
 import { Boundary } from './shell/boundary';
 import { DropTarget } from './shell/drop';
@@ -8,6 +9,7 @@ import { OpeningDialog } from './shell/opening';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
+import { needGroups } from './state/groups';
 import { device, file, scope, view } from './state/place';
 import { current, needNames, needMeaning, recording, recordings } from './state/recordings';
 import { trouble } from './state/trouble';
@@ -51,6 +53,11 @@ export function App() {
   useEffect(() => {
     if (open && drawn) needMeaning(number, position).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, position, open, drawn]);
+  // Colours of groups, once there is a picture to colour.
+  const by = itemsBy.value;
+  useEffect(() => {
+    if (open && drawn) needGroups(number, position, by).catch((e: unknown) => (trouble.value = reason(e)));
+  }, [number, position, open, drawn, by]);
   const Panel = PANELS[shown];
   return (
     <div class="page">

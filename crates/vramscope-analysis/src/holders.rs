@@ -39,6 +39,8 @@ pub enum By {
     Layer,
     /// The step of training or serving in which it was allocated; see [`Steps`].
     Step,
+    /// The size of its block: between two powers of two.
+    Size,
 }
 
 /// A group of live allocations.
@@ -51,11 +53,11 @@ pub struct Holder {
     /// The number of allocations in the group.
     pub count: u64,
     /// How its allocations are known: what was live before recording began makes groups of its own. `None`
-    /// by pool, stream, category, layer and step, where it does not.
+    /// by pool, stream, category, layer, step and size, where it does not.
     pub origin: Option<Origin>,
     /// What all allocations of the group share.
     pub key: HolderKey,
-    /// The stack that holds most of it; of [`holders_at`] none by pool, stream, category, layer and step. Of [`Origin::FreeOnly`] it
+    /// The stack that holds most of it; of [`holders_at`] none by pool, stream, category, layer, step and size. Of [`Origin::FreeOnly`] it
     /// is where that memory was freed.
     pub stack: Option<StackId>,
 }
@@ -101,6 +103,16 @@ pub enum HolderKey {
     Layer(Option<Arc<str>>),
     /// The number of a step, from 0; `None` for what was made before the first.
     Step(Option<usize>),
+    /// Blocks from two to the power of this many bytes, and smaller than twice that.
+    Size(u32),
+}
+
+impl HolderKey {
+    /// The group of blocks of this size.
+    #[must_use]
+    pub fn of_size(bytes: u64) -> Self {
+        Self::Size(bytes.max(1).ilog2())
+    }
 }
 
 /// The groups at `moment`, largest first. Their bytes sum to the allocated bytes at that moment.
@@ -141,6 +153,7 @@ pub fn holders_among(
         By::Category => &|id| HolderKey::Category(known.category(id)),
         By::Layer => &|id| HolderKey::Layer(known.layer(id)),
         By::Step => &|id| HolderKey::Step(known.step(id)),
+        By::Size => &|id| HolderKey::of_size(history.allocations[id].size),
         By::Stack | By::Line | By::Function | By::File | By::Module => {
             return group(history, frames, allocations.map(|id| &history.allocations[id]), None, by);
         }
@@ -175,6 +188,9 @@ pub(crate) fn group<'h>(
         }
         By::Stream => gather(
             allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Stream(a.stream)) }),
+        ),
+        By::Size => gather(
+            allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::of_size(a.size)) }),
         ),
         By::Category | By::Layer => by_purpose(&Purposes::of(history), allocations, by),
         By::Step => by_step(&Steps::of(history, &Purposes::of(history)), allocations),
@@ -277,6 +293,23 @@ fn by_stack<'h>(history: &'h History, allocations: impl Iterator<Item = &'h Allo
     }))
 }
 
+/// What allocations with this stack share, by stack, line, function, file or module; by anything else no stack tells it.
+pub fn stack_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
+    let stack = stack.filter(|&stack| !history.trace().stacks.get(stack).is_empty());
+    match code_key(history, frames, stack, by) {
+        HolderKey::Line(frame) => frame_key(history, frames, frame, by),
+        key => key,
+    }
+}
+
+/// What allocations share whose stack is named by this frame, by line, function, file or module.
+pub fn frame_key(history: &History, frames: &Frames, frame: FrameId, by: By) -> HolderKey {
+    match named_by(history, frame, by) {
+        HolderKey::Line(frame) if by == By::Module => HolderKey::Module(module(history, frames, frame)),
+        key => key,
+    }
+}
+
 /// Adds up the parts of each group; its stack is that of its first part.
 fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
     let mut index: HashMap<(Option<Origin>, HolderKey), usize> = HashMap::new();
@@ -313,11 +346,16 @@ impl Holder {
 
 /// What allocations with this stack share by stack, line, function or file.
 pub(crate) fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
-    let trace = history.trace();
     if by == By::Stack {
         return stack.map_or(HolderKey::NoStack, HolderKey::Stack);
     }
-    let Some(id) = stack.and_then(|s| frames.own_frame(trace, s)) else { return HolderKey::NoStack };
+    let own = stack.and_then(|s| frames.own_frame(history.trace(), s));
+    own.map_or(HolderKey::NoStack, |frame| named_by(history, frame, by))
+}
+
+/// What allocations share whose stack is named by this frame. A module is one of its frames, for its path is long.
+fn named_by(history: &History, id: FrameId, by: By) -> HolderKey {
+    let trace = history.trace();
     let frame = trace.frames.get(id);
     match by {
         By::Function => HolderKey::Function(frame.filename, frame.name),

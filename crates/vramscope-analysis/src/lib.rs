@@ -81,7 +81,7 @@ pub use frames::{Code, Frames};
 pub use growth::Grown;
 pub use history::{Allocation, History, Origin, Quality};
 pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
-pub use holders::{By, Holder, HolderKey, Known, holders_among, holders_at};
+pub use holders::{By, Holder, HolderKey, Known, frame_key, holders_among, holders_at, stack_key};
 pub use layers::{Layer, layers};
 pub use layout::{FreeBlock, Hole, Layout};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};

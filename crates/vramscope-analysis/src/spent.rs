@@ -202,6 +202,7 @@ impl<'h, K: Known> Parts<'h, K> {
             }
             By::Step => HolderKey::Step(self.known.step(id)),
             By::Stream => HolderKey::Stream(a.stream),
+            By::Size => HolderKey::of_size(a.size),
             By::Pool | By::Layer => return self.class_of_alike(id),
             By::Stack | By::Line | By::Function | By::File | By::Module => {
                 return ORIGINS.iter().position(|&origin| origin == a.origin).unwrap_or_default() as u32;

@@ -110,6 +110,7 @@ pub(crate) enum ByArg {
     Category,
     Layer,
     Step,
+    Size,
 }
 
 impl From<ByArg> for By {
@@ -125,6 +126,7 @@ impl From<ByArg> for By {
             ByArg::Category => Self::Category,
             ByArg::Layer => Self::Layer,
             ByArg::Step => Self::Step,
+            ByArg::Size => Self::Size,
         }
     }
 }

@@ -87,27 +87,37 @@ impl Names<'_> {
 
     /// A group of allocations in a row of a narrow table: what they share, and whether they were live before recording.
     pub(crate) fn holder(&self, h: &Holder) -> Shown {
-        let name = match h.key {
-            HolderKey::File(_) => {
-                h.stack.and_then(|s| self.frames.own_frame(self.trace, s)).map(|f| self.file(f))
-            }
-            HolderKey::Category(of) => Some(Shown::of(&category(of))),
-            _ => None,
-        };
-        with_origin(h.origin, &name.unwrap_or_else(|| self.key(&h.key)))
+        with_origin(h.origin, &self.shared(&h.key, self.own(h)))
     }
 
     /// A group of allocations in a row of a wide table, where stacks of one line, and functions of one name, can be told apart.
     pub fn wide_holder(&self, h: &Holder) -> Shown {
-        let own = h.stack.and_then(|stack| self.frames.own_frame(self.trace, stack));
-        match (&h.key, own) {
-            (HolderKey::Stack(stack), _) => with_origin(h.origin, &self.stack(*stack)),
+        with_origin(h.origin, &self.wide_key(&h.key, self.own(h)))
+    }
+
+    /// What a group of allocations shares, in a row of a wide table. `own` is the frame that names the stack of one of them.
+    pub fn wide_key(&self, key: &HolderKey, own: Option<FrameId>) -> Shown {
+        match (key, own) {
+            (HolderKey::Stack(stack), _) => self.stack(*stack),
             (HolderKey::Function(..), Some(own)) if self.frames.code(own) != Code::Native => {
-                let name = format!("{} ({})", self.function(own), self.file(own));
-                with_origin(h.origin, &Shown::joined(&name))
+                Shown::joined(&format!("{} ({})", self.function(own), self.file(own)))
             }
-            _ => self.holder(h),
+            _ => self.shared(key, own),
         }
+    }
+
+    fn own(&self, h: &Holder) -> Option<FrameId> {
+        self.frames.own_frame(self.trace, h.stack?)
+    }
+
+    /// What a group of allocations shares, where there is little room.
+    fn shared(&self, key: &HolderKey, own: Option<FrameId>) -> Shown {
+        let name = match key {
+            HolderKey::File(_) => own.map(|own| self.file(own)),
+            HolderKey::Category(of) => Some(Shown::of(&category(*of))),
+            _ => None,
+        };
+        name.unwrap_or_else(|| self.key(key))
     }
 
     /// A stack in a line: its innermost frames that are not of compiled code, and the one that names it.
@@ -181,6 +191,9 @@ impl Names<'_> {
             HolderKey::Category(category) => Shown::of(category.name()),
             HolderKey::Step(None) => Shown::of("before the first step"),
             HolderKey::Step(Some(step)) => Shown::joined(&format!("step {}", step + 1)),
+            HolderKey::Size(power) => {
+                Shown::joined(&format!("{} to {}", two_to_the(*power), two_to_the(power + 1)))
+            }
             HolderKey::Layer(None) => Shown::of("(no module)"),
             HolderKey::Layer(Some(path)) if path.is_empty() => Shown::of("(the outermost module)"),
             HolderKey::Layer(Some(path)) => Shown::end_of(path),
@@ -245,6 +258,12 @@ pub(crate) fn unusable(why: Unusable) -> &'static str {
         Unusable::OtherSize => "of the pool for requests of another size",
         Unusable::OtherPool => "of private pools",
     }
+}
+
+/// `512 B`, `4 KiB`: two to this power.
+fn two_to_the(power: u32) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    format!("{} {}", 1 << (power % 10), UNITS[(power / 10) as usize % UNITS.len()])
 }
 
 /// The name of a file without its folders. Of a path without end the end alone is looked at: many functions may share it.

@@ -42,6 +42,7 @@ pub(crate) fn by(by: By) -> &'static str {
         By::Category => "category",
         By::Layer => "layer",
         By::Step => "step",
+        By::Size => "size",
     }
 }
 

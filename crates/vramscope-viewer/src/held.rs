@@ -14,6 +14,7 @@ use crate::ViewError;
 use crate::answers::stack;
 use crate::columns::{Answer, Columns};
 use crate::device::{OpenDevice, by_kind};
+use crate::hues::hue;
 use crate::protocol::{self, HeldAt, Holders, HoldersOfBothQuery, Live, LiveQuery, NONE, SearchQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
@@ -54,7 +55,7 @@ impl OpenDevice {
     }
 
     /// The numbers of what is allocated at a moment.
-    fn allocated_at(&self, at: Moment) -> Vec<usize> {
+    pub(crate) fn allocated_at(&self, at: Moment) -> Vec<usize> {
         let allocations = &self.history().allocations;
         let active = self.timeline.active_at(at).into_iter().map(|id| id as usize);
         active.filter(|&id| allocations[id].is_allocated_at(at)).collect()
@@ -67,7 +68,7 @@ pub(crate) struct DeviceAt<'f> {
     pub(crate) device: &'f OpenDevice,
     pub(crate) moment: Moment,
     pub(crate) allocated: Vec<usize>,
-    found: Vec<usize>,
+    pub(crate) found: Vec<usize>,
 }
 
 impl<'f> DeviceAt<'f> {
@@ -86,7 +87,7 @@ impl<'f> DeviceAt<'f> {
         Ok(Self { file, device, moment, allocated, found })
     }
 
-    fn grouped(&self, allocations: &[usize], by: By) -> Vec<Holder> {
+    pub(crate) fn grouped(&self, allocations: &[usize], by: By) -> Vec<Holder> {
         let Self { file, device, .. } = self;
         holders_among(device.history(), &file.frames, *device, allocations.iter().copied(), by)
     }
@@ -222,6 +223,10 @@ pub(crate) fn holders(
     Holders {
         key: groups.iter().map(|group| key(group, names)).collect(),
         label: groups.iter().map(|group| label(group, names)).collect(),
+        hue: columns.u32(groups.iter().map(|group| {
+            let side = group.side();
+            group.holders.of(side).as_ref().map_or(0, |holder| hue(names.of(side), holder))
+        })),
         found: columns.u8(groups.iter().map(|group| group.is_marked.into())),
         now: now.column(columns, at(Side::B)),
         before: before.map(|before| before.column(columns, at(Side::A))),
@@ -238,9 +243,14 @@ pub(crate) fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
 /// Names a group at any moment of the recordings, which number what they share each by itself.
 pub(crate) fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     let side = group.side();
-    let Some(Holder { origin, key, .. }) = group.holders.of(side) else { return String::new() };
+    let Some(holder) = group.holders.of(side) else { return String::new() };
     let numbers = if std::ptr::eq(names.a.trace, names.b.trace) { "" } else { changes::side(side) };
-    let of = match key {
+    format!("{numbers}{}", key_of(holder))
+}
+
+/// Names a group at any moment of its recording.
+pub(crate) fn key_of(holder: &Holder) -> String {
+    let of = match &holder.key {
         HolderKey::NoStack => String::new(),
         HolderKey::NoFile => "compiled".to_owned(),
         HolderKey::Stack(stack) => stack.index().to_string(),
@@ -253,8 +263,9 @@ pub(crate) fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
         HolderKey::Category(category) => category.name().to_owned(),
         HolderKey::Layer(layer) => layer.as_ref().map(|path| format!("/{path}")).unwrap_or_default(),
         HolderKey::Step(step) => step.map(|step| step.to_string()).unwrap_or_default(),
+        HolderKey::Size(power) => power.to_string(),
     };
-    format!("{numbers}{} {of}", origin.map_or(0, tables::origin))
+    format!("{} {of}", holder.origin.map_or(0, tables::origin))
 }
 
 #[cfg(test)]
@@ -270,7 +281,7 @@ mod tests {
         OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
     }
 
-    const ALL: [By; 10] = [
+    const ALL: [By; 11] = [
         By::Stack,
         By::Line,
         By::Function,
@@ -281,6 +292,7 @@ mod tests {
         By::Step,
         By::Stream,
         By::Pool,
+        By::Size,
     ];
 
     #[test]

@@ -17,8 +17,10 @@ mod columns;
 mod comparison;
 mod device;
 mod error;
+mod groups;
 mod held;
 mod holes;
+mod hues;
 mod names;
 #[cfg(feature = "server")]
 mod page;

@@ -8,8 +8,8 @@ use crate::columns::{Answer, Columns};
 use crate::comparison::compare;
 use crate::held::holders_of_both;
 use crate::protocol::{
-    HoldersOfBothQuery, LiveQuery, PlaceQuery, PoolQuery, ReplayQuery, SearchQuery, SpanQuery, SpecksQuery,
-    SpentQuery, WindowQuery,
+    GroupsQuery, HoldersOfBothQuery, LegendQuery, LiveQuery, PlaceQuery, PoolQuery, ReplayQuery, SearchQuery,
+    SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
 };
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
@@ -33,6 +33,10 @@ pub enum Question {
     HoldersOfBoth(HoldersOfBothQuery),
     /// What was allocated and freed between two moments, in groups.
     Spent(SpentQuery),
+    /// The groups by which pictures are coloured.
+    Groups(GroupsQuery),
+    /// The largest groups, and how much each holds.
+    Legend(LegendQuery),
     /// Segments and blocks at a moment.
     Layout {
         /// The moment.
@@ -157,6 +161,8 @@ impl Question {
                 let other = other.ok_or(ViewError::NoFile(query.other_file))?;
                 holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query)
             }
+            Self::Groups(query) => file.groups(device, &query),
+            Self::Legend(query) => plain().behind(&file.legend(device, &query)?),
             Self::Layout { moment } => of()?.layout(moment),
             Self::Holes { moment } => file.holes(device, moment),
             Self::Hole { moment, address } => plain().behind(&of()?.hole(moment, address as u64)?),

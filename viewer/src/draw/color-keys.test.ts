@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
-import { CATEGORIES, NONE, type Items, type Names, type Purpose, type Tags } from '../source/source';
-import { colorKeysBy, largest, stackTitle } from './color-keys';
+import { describe, expect, test } from 'vitest';
+import { NONE, type Groups, type Items, type Names, type Purpose, type Steps, type Tags } from '../source/source';
+import { SHADES } from '../style/colors';
+import { categoryOf, colorKeysBy, stackTitle, type ColorKeys } from './color-keys';
+import { shadesOf } from './shades';
 
 const names: Names = {
   label: ['c10::alloc', 'nn/linear.py:9 forward', 'train.py:3 main'],
@@ -25,7 +27,7 @@ const purposes: Purpose[] = (['activation', 'gradient', 'gradient'] as const).ma
   category,
   because: `reason ${i}`,
 }));
-const tables = { tags, purposes };
+const tables = { tags, purposes, steps: null };
 const items: Items = {
   id: Uint32Array.of(0, 1, 2),
   address: new Float64Array(3),
@@ -46,30 +48,66 @@ test('titles of stacks', () => {
   ]);
 });
 
-test('tags that read the same are one key', () => {
-  const keys = colorKeysBy('stream', names, tables, false);
-  expect([0, 1, 2].map((i) => keys.label(keys.keyOf(items, i)))).toEqual(['default stream', 'stream 0x7', 'default stream']);
+const groups: Groups = {
+  hue: Uint32Array.of(70, 50, 0),
+  stack: Uint32Array.of(1, 0, NONE),
+  no_stack: 2,
+  tags: new Uint32Array(),
+  frame: new Uint32Array(),
+};
+const known = (one: Partial<Groups>) => new Map([['0.0', { ...groups, ...one }]]);
+const hues = (keys: ColorKeys, of = items) => [0, 1, 2].map((i) => keys.hueOf(of, i));
+
+test('stacks and tags have the hues of their groups, and what is not known has none', () => {
+  expect(hues(colorKeysBy('line', tables, '0.0', known({}), false))).toEqual([50, 50, 70]);
+  const none = { ...items, stack: Uint32Array.of(NONE, 0, 2) };
+  expect(hues(colorKeysBy('line', tables, '0.0', known({}), false), none)).toEqual([0, 50, 0]);
+  expect(hues(colorKeysBy('line', tables, '0.0', undefined, false))).toEqual([0, 0, 0]);
+  const byTags = known({ tags: Uint32Array.of(0, 1, 0), stack: new Uint32Array() });
+  expect(hues(colorKeysBy('stream', tables, '0.0', byTags, false))).toEqual([70, 50, 70]);
 });
 
 test('purposes of one category are one key, and without purposes there is none', () => {
-  const keys = colorKeysBy('category', names, tables, false);
-  const found = [0, 1, 2].map((i) => keys.keyOf(items, i));
-  expect(found).toEqual(['gradient', 'activation', 'gradient'].map((name) => CATEGORIES.indexOf(name as 'gradient')));
-  expect(found.map(keys.label)).toEqual(['gradient', 'activation', 'gradient']);
-  expect(colorKeysBy('category', names, { tags, purposes: null }, false).keyOf(items, 0)).toBe(NONE);
-  expect(keys.keyOf({ ...items, purpose: new Uint8Array() }, 0)).toBe(NONE);
+  const keys = colorKeysBy('category', tables, '0.0', undefined, false);
+  expect(hues(keys).map(categoryOf)).toEqual(['gradient', 'activation', 'gradient']);
+  expect(colorKeysBy('category', { ...tables, purposes: null }, '0.0', undefined, false).hueOf(items, 0)).toBe(0);
+  expect(keys.hueOf({ ...items, purpose: new Uint8Array() }, 0)).toBe(0);
 });
 
-test('sizes by powers of two', () => {
-  const keys = colorKeysBy('size', names, tables, false);
-  expect([0, 1, 2].map((i) => keys.label(keys.keyOf(items, i)))).toEqual(['512 B to 1 KiB', '512 B to 1 KiB', '1 MiB to 2 MiB']);
+test('sizes by powers of two, allocations by their numbers, steps by their first moments', () => {
+  expect(hues(colorKeysBy('size', tables, '0.0', undefined, false))).toEqual([10, 10, 21]);
+  expect(hues(colorKeysBy('allocation', tables, '0.0', undefined, false))).toEqual([1, 2, 3]);
+  const steps = { from: Uint32Array.of(3, 8) } as Steps;
+  const made = { ...items, from: Uint32Array.of(0, 4, 9) };
+  expect(hues(colorKeysBy('step', { ...tables, steps }, '0.0', undefined, false), made)).toEqual([0, 1, 2]);
+  // What a step begins after belongs to the one before.
+  expect(
+    hues(colorKeysBy('step', { ...tables, steps }, '0.0', undefined, false), { ...made, from: Uint32Array.of(3, 8, 9) }),
+  ).toEqual([0, 1, 2]);
 });
 
-test('the largest groups come first', () => {
-  const keys = colorKeysBy('stack', names, tables, false);
-  expect(largest(keys, items, Float64Array.of(10, 20, 70), 5)).toEqual([
-    { key: 1, share: 0.7 },
-    { key: 0, share: 0.3 },
-  ]);
-  expect(largest(keys, items, Float64Array.of(10, 20, 0), 5)).toEqual([{ key: 0, share: 1 }]);
+describe('the largest groups', () => {
+  // All choose the same shade.
+  const alike = Array.from({ length: 12 }, (_, i) => 5 + i * SHADES);
+  const of = (...hue: number[]) => ({ ...groups, hue: Uint32Array.from(hue) });
+  const shade = (shades: ReadonlyMap<number, number>) => (hue: number) => shades.get(hue);
+
+  test('have shades that differ, and the largest has the one that its name chooses', () => {
+    const shades = alike.map(shade(shadesOf([of(...alike)])));
+    expect(new Set(shades).size).toBe(12);
+    expect(shades[0]).toBe(5);
+  });
+
+  test('have one in all recordings, which differ in each', () => {
+    const [a, b] = [of(...alike), of(...alike.toReversed(), 5 + 40 * SHADES)];
+    const shades = shadesOf([a, b]);
+    for (const one of [a, b]) expect(new Set([...one.hue].map(shade(shades))).size).toBe(one.hue.length);
+    const both = new Map([
+      ['0.0', a],
+      ['1.0', b],
+    ]);
+    const colors = ['0.0', '1.0'].map((scope) => colorKeysBy('line', tables, scope, both, false).color);
+    for (const hue of alike) expect(colors[0]!(hue)).toBe(colors[1]!(hue));
+    expect(new Set(alike.map(colors[0]!)).size).toBe(12);
+  });
 });

@@ -1,43 +1,18 @@
-// The keys by which items are coloured: a number for each item, and the label and colour of each key.
+// What items are coloured by: a number for each, its hue, and the colour of each hue. The hue of a group is made of its name, so that
+// it has one colour in every view and every recording (`Groups` in source/).
 
 import { NO_STACK, framesOf, ownFrame } from '../names/stacks';
-import { categoryText, poolName, streamName } from '../names/tags';
-import { entryAt, numberAt } from '../numbers/at';
-import { CATEGORIES, NONE, type Category, type Items, type Names, type Tables, type Tags } from '../source/source';
+import { numberAt } from '../numbers/at';
+import { firstThat } from '../numbers/bisect';
+import { CATEGORIES, NONE, type Category, type Groups, type Items, type Names, type Steps, type Tables } from '../source/source';
 import type { ColorBy } from '../state/grouping';
-import { categoryColor, poolColor, sizeColor, stackColor, streamColor, type Rgb } from '../style/colors';
-import { byteLabel } from './ticks';
+import { categoryColor, groupColor, sizeColor, unknownColor, type Rgb } from '../style/colors';
+import { shadesOf } from './shades';
 
-/** One way to colour items. */
+/** One way to colour items. Of what stands for nothing known the hue is 0. */
 export interface ColorKeys {
-  keyOf(items: Items, item: number): number;
-  label(key: number): string;
-  color(key: number): Rgb;
-}
-
-/** The same function, which computes each value once. */
-function remembered<T>(make: (key: number) => T): (key: number) => T {
-  const known = new Map<number, T>();
-  return (key) => {
-    let value = known.get(key);
-    if (value === undefined) known.set(key, (value = make(key)));
-    return value;
-  };
-}
-
-/** Keys that are positions in `tags`. Of tags with the same text the first is the key of all. */
-function byTags(tags: readonly Tags[], text: (tags: Tags) => string, color: (tags: Tags) => Rgb): ColorKeys {
-  const first = new Map<string, number>();
-  const keys = tags.map((one, i) => {
-    const read = text(one);
-    if (!first.has(read)) first.set(read, i);
-    return first.get(read)!;
-  });
-  return {
-    keyOf: (items, item) => entryAt(keys, numberAt(items.tags, item)),
-    label: (key) => text(entryAt(tags, key)),
-    color: remembered((key) => color(entryAt(tags, key))),
-  };
+  hueOf(items: Items, item: number): number;
+  color(hue: number): Rgb;
 }
 
 /** A short title of a stack: its innermost frame that is not native, and the frame that names it. */
@@ -48,69 +23,65 @@ export function stackTitle(names: Names, stack: number): string {
   return shown.map((frame) => names.label[frame!]).join(' ‹ ') || NO_STACK;
 }
 
-/** The category that a key stands for when colours stand for categories; null of what has none. */
-export const categoryOf = (key: number): Category | null => CATEGORIES[key] ?? null;
+/** The category that a hue stands for when colours stand for categories; null of what has none. */
+export const categoryOf = (hue: number): Category | null => CATEGORIES[hue - 1] ?? null;
 
-/** Keys that are positions in `CATEGORIES`; `NONE` where an item has none, or it is not known yet. */
-function byCategory(purposes: Tables['purposes'], dark: boolean): ColorKeys {
-  const keys = purposes?.map(({ category }) => CATEGORIES.indexOf(category)) ?? [];
-  return {
-    keyOf: (items, item) => keys[items.purpose[item] ?? NONE] ?? NONE,
-    label: (key) => categoryText(categoryOf(key)),
-    color: remembered((key) => categoryColor(categoryOf(key), dark)),
-  };
+/** The hue of the step in which what is there from this moment on was allocated. */
+function stepHue({ from }: Steps, moment: number): number {
+  return moment === 0 ? 0 : firstThat(0, from.length, (step) => numberAt(from, step) >= moment);
 }
 
-/** The keys for a choice of what colours stand for. Names of frames may still be missing: they are read later than pictures. */
-export function colorKeysBy(by: ColorBy, names: Names | undefined, { tags, purposes }: Tables, dark: boolean): ColorKeys {
+/** The hue of each item, by groups of which the tables are there. */
+function huesBy(by: ColorBy, { purposes }: Tables, steps: Steps | null, groups: Groups | undefined): ColorKeys['hueOf'] {
   switch (by) {
-    case 'stack':
-      return {
-        keyOf: (items, item) => numberAt(items.stack, item),
-        label: (key) => (names ? stackTitle(names, key) : NO_STACK),
-        color: remembered((key) => stackColor(names, key, dark)),
-      };
+    case 'category': {
+      const hues = purposes?.map(({ category }) => CATEGORIES.indexOf(category) + 1) ?? [];
+      return (items, item) => hues[items.purpose[item] ?? NONE] ?? 0;
+    }
+    case 'step':
+      return (items, item) => (steps ? stepHue(steps, numberAt(items.from, item)) : 0);
     case 'size':
-      return {
-        keyOf: (items, item) => Math.floor(Math.log2(Math.max(numberAt(items.size, item), 1))),
-        label: (key) => `${byteLabel(2 ** key, 1)} to ${byteLabel(2 ** (key + 1), 1)}`,
-        color: remembered((key) => sizeColor(2 ** key, dark)),
-      };
-    case 'category':
-      return byCategory(purposes, dark);
-    case 'stream':
-      return byTags(
-        tags,
-        (t) => streamName(t.stream),
-        (t) => streamColor(t.stream, dark),
-      );
+      return (items, item) => Math.floor(Math.log2(Math.max(numberAt(items.size, item), 1))) + 1;
+    case 'allocation':
+      return (items, item) => numberAt(items.id, item) + 1;
     case 'pool':
-      return byTags(
-        tags,
-        (t) => poolName(t.pool),
-        (t) => poolColor(t.pool, dark),
-      );
+    case 'stream':
+    case 'layer':
+      return (items, item) => groups?.hue[groups.tags[numberAt(items.tags, item)] ?? NONE] ?? 0;
+    default: {
+      if (!groups) return () => 0;
+      const { stack, hue, no_stack } = groups;
+      return (items, item) => hue[stack[numberAt(items.stack, item)] ?? no_stack] ?? 0;
+    }
   }
 }
 
-export interface Share {
-  key: number;
-  /** The key's part of the pixels that show anything, from 0 to 1. */
-  share: number;
+/** The colour of each hue. `all` are the groups of the devices that are compared: their largest get colours that differ. */
+export function colorsBy(by: ColorBy, all: Iterable<Groups>, dark: boolean): ColorKeys['color'] {
+  const known = new Map<number, Rgb>([[0, unknownColor(dark)]]);
+  const shades = shadesOf(all);
+  const make = (hue: number): Rgb => {
+    if (by === 'category') return categoryColor(categoryOf(hue), dark);
+    if (by === 'size') return sizeColor(2 ** (hue - 1), dark);
+    return groupColor(shades.get(hue) ?? hue, by !== 'step' && by !== 'allocation' && !shades.has(hue), dark);
+  };
+  return (hue) => {
+    let color = known.get(hue);
+    if (color === undefined) known.set(hue, (color = make(hue)));
+    return color;
+  };
 }
 
-/** The keys that cover most of a picture, the largest first; `area` is the number of pixels of each item. */
-export function largest(keys: ColorKeys, items: Items, area: Float64Array, most: number): Share[] {
-  const covered = new Map<number, number>();
-  let total = 0;
-  area.forEach((pixels, item) => {
-    if (pixels === 0) return;
-    const key = keys.keyOf(items, item);
-    covered.set(key, (covered.get(key) ?? 0) + pixels);
-    total += pixels;
-  });
-  return [...covered]
-    .sort((a, b) => b[1] - a[1])
-    .slice(0, most)
-    .map(([key, pixels]) => ({ key, share: pixels / total }));
+/** How the items of a device are coloured. */
+export function colorKeysBy(
+  by: ColorBy,
+  tables: Tables & { steps: Steps | null },
+  scope: string,
+  groups: ReadonlyMap<string, Groups> | undefined,
+  dark: boolean,
+): ColorKeys {
+  return {
+    hueOf: huesBy(by, tables, tables.steps, groups?.get(scope)),
+    color: colorsBy(by, groups?.values() ?? [], dark),
+  };
 }

@@ -7,13 +7,16 @@ import { isIn, shownFound } from '../search/found';
 import { dark, inks } from '../style/theme';
 import type { Items } from '../source/source';
 import { chosenColor, colorBy, type ColorBy } from '../state/grouping';
-import { current, currentNames } from '../state/recordings';
+import { groupsBy } from '../state/groups';
+import { scope } from '../state/place';
+import { current } from '../state/recordings';
 import { stacked } from '../state/window';
 import { colorKeysBy, type ColorKeys } from './color-keys';
 import type { ItemPaints } from './paint';
 import { EDGE, paintsOf } from './paints';
 
-const keysBy = (by: ColorBy) => colorKeysBy(by, currentNames.value, current.value ?? { tags: [], purposes: null }, dark.value);
+const NOTHING = { tags: [], purposes: null, steps: null };
+const keysBy = (by: ColorBy) => colorKeysBy(by, current.value ?? NOTHING, scope.value, groupsBy(by), dark.value);
 
 /** The keys by which allocations are coloured. */
 export const colorKeys = computed(() => keysBy(colorBy.value));
@@ -52,7 +55,7 @@ export function itemColors(items: Items): ItemColors {
   const found = all && (stacked.value === 'reserved' ? all.ranges : all.allocations);
   const faded = Uint8Array.from(items.id, (id) => (found && !isIn(found, id) ? 1 : 0));
   const color = Uint32Array.from(items.id, (_, i) => {
-    const key = keys.color(keys.keyOf(items, i));
+    const key = keys.color(keys.hueOf(items, i));
     const own = numberAt(items.id, i) & 1 ? mix(key, 0xffffff, EVERY_OTHER) : key;
     return faded[i] ? mix(own, ground, FADED) : own;
   });

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { colorKeysBy, type ColorKeys } from '../draw/color-keys';
 import { NOTHING_ABOVE, geometryIn } from '../draw/geometry';
 import { momentAt, placeOf } from '../draw/hit';
@@ -6,8 +6,9 @@ import { paintLine, paintStack } from '../draw/paint';
 import { paintsOf } from '../draw/paints';
 import { SaveMenu } from '../save/menu';
 import { toPng } from '../save/picture';
-import type { Device, Names, Picture } from '../source/source';
+import type { Device, Picture } from '../source/source';
 import { colorOf } from '../state/grouping';
+import { groupsBy, needGroups } from '../state/groups';
 import { needMeaning, source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { axis } from '../state/window';
@@ -23,7 +24,6 @@ export interface SmallTimelineProps {
   file: number;
   device: number;
   recording: Device;
-  names: Names | null;
   title: string;
   /** Bytes at the top, the same for all timelines that are compared. */
   high: number;
@@ -72,11 +72,19 @@ export function SmallTimeline(p: SmallTimelineProps) {
   const by = colorOf(p.recording);
   const isDark = dark.value;
   const ink = inks.value;
+  const groups = groupsBy(by);
+  const colors = useMemo(
+    () => colorKeysBy(by, p.recording, `${p.file}.${p.device}`, groups, isDark),
+    [by, p.recording, p.file, p.device, groups, isDark],
+  );
+  useEffect(() => {
+    needGroups(p.file, p.device, by).catch((e: unknown) => (trouble.value = reason(e)));
+  }, [p.file, p.device, by]);
 
   useEffect(() => {
     if (!picture || !canvas.current) return;
-    paint(canvas.current, picture, colorKeysBy(by, p.names ?? undefined, p.recording, isDark), parse(ink.reserved), isDark);
-  }, [picture, p.names, by, isDark, ink]);
+    paint(canvas.current, picture, colors, parse(ink.reserved), isDark);
+  }, [picture, colors, isDark, ink]);
 
   const isDrawn = picture !== null;
   useEffect(() => {
@@ -148,7 +156,7 @@ function placeInWhole(picture: Picture, moment: number): number {
 
 function paint(canvas: HTMLCanvasElement, picture: Picture, colors: ColorKeys, reserved: number, isDark: boolean): void {
   const { items, window } = picture;
-  const color = Uint32Array.from(items.id, (_, i) => colors.color(colors.keyOf(items, i)));
+  const color = Uint32Array.from(items.id, (_, i) => colors.color(colors.hueOf(items, i)));
   canvas.width = window.width;
   canvas.height = window.height;
   const image = new ImageData(window.width, window.height);

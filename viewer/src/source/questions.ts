@@ -34,6 +34,10 @@ export function askedOf(engine: Engine) {
     /** From this device to the other. */
     holdersOfBoth: (file: number, device: number, query: sent.HoldersOfBothQuery, unwanted?: AbortSignal) =>
       ask<sent.Holders>(file, device, { question: 'holders_of_both', ...query }, unwanted),
+    /** What tells the groups by which pictures are coloured; not of categories, steps and sizes, which need none. */
+    groups: (file: number, device: number, by: sent.By) => ask<sent.Groups>(file, device, { question: 'groups', by }),
+    legend: (file: number, device: number, query: sent.LegendQuery, unwanted?: AbortSignal) =>
+      ask<sent.Legend>(file, device, { question: 'legend', ...query }, unwanted),
     layout: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
       ask<sent.Layout>(file, device, { question: 'layout', moment }, unwanted),
     holes: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>

@@ -5,7 +5,21 @@ import type { By, CallsOf, Device } from '../source/source';
 import { flag, kept, oneOf } from './kept';
 import { current } from './recordings';
 
-export const COLORS = ['stack', 'size', 'category', 'stream', 'pool'] as const;
+/** What colours stand for: groups, or each allocation for itself. */
+export const COLORS = [
+  'category',
+  'line',
+  'function',
+  'file',
+  'module',
+  'layer',
+  'step',
+  'stack',
+  'pool',
+  'stream',
+  'size',
+  'allocation',
+] as const satisfies readonly (By | 'allocation')[];
 export type ColorBy = (typeof COLORS)[number];
 /** The choice; null: by category where it is known. */
 export const chosenColor = kept('color', oneOf(COLORS), null);
@@ -29,6 +43,7 @@ export const GROUPS = [
   'step',
   'stream',
   'pool',
+  'size',
 ] as const satisfies readonly By[];
 export const groupBy = kept('by', oneOf(GROUPS), 'line');
 

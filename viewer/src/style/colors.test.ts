@@ -1,18 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { CATEGORIES, type Names } from '../source/source';
-import { abgr, categoryColor, css, mix, oklch, parse, poolColor, sizeColor, stackColor, unknownColor } from './colors';
-
-const names = (labels: string[]): Names => ({
-  label: labels,
-  file: labels,
-  line: labels.map(() => 1),
-  function: labels,
-  code: labels.map(() => 'user'),
-  ends: Uint32Array.of(2, 2, 3),
-  frames: Uint32Array.of(0, 1, 1),
-  own: Uint32Array.of(0, 0xffffffff, 1),
-  generated: new Map(),
-});
+import { CATEGORIES } from '../source/source';
+import { SHADES, abgr, categoryColor, css, groupColor, mix, oklch, parse, sizeColor } from './colors';
 
 test('forms', () => {
   expect(css(0x00ff10)).toBe('#00ff10');
@@ -28,21 +16,7 @@ test('oklch', () => {
   expect(css(oklch(0.628, 0.2577, 29.23))).toMatch(/^#f[ef]0[0-9a-f]0[0-9a-f]$/);
 });
 
-describe('stacks', () => {
-  const one = names(['a.py:1 f', 'b.py:2 g']);
-  test('the same frames have the same colour in any recording', () => {
-    expect(stackColor(names(['a.py:1 f', 'b.py:2 g']), 0, false)).toBe(stackColor(one, 0, false));
-    expect(stackColor(names(['c.py:1 f', 'b.py:2 g']), 0, false)).not.toBe(stackColor(one, 0, false));
-  });
-  test('an empty one has none', () => {
-    expect(stackColor(one, 1, true)).toBe(unknownColor(true));
-    expect(stackColor(one, 0xffffffff, true)).toBe(unknownColor(true));
-    expect(stackColor(undefined, 0, true)).toBe(unknownColor(true));
-  });
-});
-
-test('keys that are none', () => {
-  expect(poolColor(null, false)).not.toBe(poolColor([0, 0], false));
+test('sizes below the smallest have its colour', () => {
   expect(sizeColor(0, false)).toBe(sizeColor(512, false));
 });
 
@@ -114,5 +88,20 @@ describe.each([false, true])('categories, dark: %s', (dark) => {
     for (const category of CATEGORIES) {
       expect(Math.abs(oklab(linear(categoryColor(category, dark)))[0]! - ground), category).toBeGreaterThan(0.15);
     }
+  });
+});
+
+describe.each([false, true])('groups, dark: %s', (dark) => {
+  const all = Array.from({ length: SHADES }, (_, shade) => groupColor(shade, false, dark));
+
+  test.each(Object.keys(SIGHTS))('the largest can be told from each other with %s sight', (sight) => {
+    const seen = all.map((color) => oklab(times(SIGHTS[sight]!, linear(color))));
+    const distances = seen.flatMap((a, i) => seen.slice(0, i).map((b) => Math.hypot(...a.map((x, k) => x - b[k]!))));
+    expect(Math.min(...distances)).toBeGreaterThan(sight === 'full' ? 0.09 : 0.05);
+  });
+
+  test('none is lost on the ground', () => {
+    const ground = oklab(linear(dark ? 0x14161a : 0xffffff))[0]!;
+    for (const color of all) expect(Math.abs(oklab(linear(color))[0]! - ground), css(color)).toBeGreaterThan(0.15);
   });
 });

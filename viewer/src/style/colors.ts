@@ -3,8 +3,8 @@
 // The hues of the palette lie so far apart that people with red-green blindness can tell them, and neighbours in it also differ in
 // lightness, so that no meaning rests on hue alone. A colour is a number, 0xRRGGBB.
 
-import { entryAt, numberAt } from '../numbers/at';
-import { NONE, type Category, type Names, type Tags } from '../source/source';
+import { entryAt } from '../numbers/at';
+import type { Category } from '../source/source';
 
 export type Rgb = number;
 
@@ -51,21 +51,38 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   return (red << 16) | (green << 8) | blue;
 }
 
-/** Oklch colours on a light background. Lightness goes up and down along the list. */
+/**
+ * Oklch colours of groups on a light background, found by search: with any kind of colour blindness, too, each can be told from all others.
+ */
 const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: number])[] = [
-  [255, 0.65, 0.125],
-  [65, 0.78, 0.12],
-  [195, 0.72, 0.085],
-  [15, 0.66, 0.13],
-  [295, 0.7, 0.11],
-  [150, 0.68, 0.105],
-  [92, 0.84, 0.115],
-  [235, 0.78, 0.085],
-  [40, 0.64, 0.1],
-  [340, 0.74, 0.11],
-  [275, 0.61, 0.13],
-  [120, 0.76, 0.11],
+  [65, 0.5, 0.095],
+  [191, 0.701, 0.111],
+  [76, 0.675, 0.13],
+  [108, 0.562, 0.109],
+  [327, 0.573, 0.14],
+  [296, 0.694, 0.14],
+  [341, 0.63, 0.06],
+  [239, 0.64, 0.095],
+  [165, 0.572, 0.108],
+  [299, 0.5, 0.14],
+  [221, 0.5, 0.061],
+  [50, 0.814, 0.101],
+  [5, 0.5, 0.139],
+  [18, 0.729, 0.136],
+  [114, 0.751, 0.14],
+  [97, 0.84, 0.14],
+  [292, 0.84, 0.087],
+  [262, 0.767, 0.115],
+  [166, 0.796, 0.14],
+  [138, 0.674, 0.104],
+  [328, 0.76, 0.109],
+  [193, 0.84, 0.06],
+  [283, 0.595, 0.14],
+  [24, 0.605, 0.14],
 ];
+
+/** How many groups have colours that differ well. */
+export const SHADES = PALETTE.length;
 
 /** How much lightness colours lose on a dark background. */
 const DARKER = 0.06;
@@ -98,29 +115,12 @@ function hashed(h: number, dark: boolean): Rgb {
 /** The colour of a text: a line, a function, a file. */
 export const textColor = (text: string, dark: boolean): Rgb => hashed(hash(text), dark);
 
-/** Hashes of the stacks of a file, made of the texts of their frames: the same stack has the same in another recording. */
-const stackHashes = new WeakMap<Names, Uint32Array>();
-function hashesOf(names: Names): Uint32Array {
-  const known = stackHashes.get(names);
-  if (known) return known;
-  const ofFrame = Uint32Array.from(names.label, (label) => hash(label));
-  let at = 0;
-  const hashes = names.ends.map((end) => {
-    let h = 0x811c9dc5;
-    for (; at < end; at += 1) h = Math.imul(h ^ numberAt(ofFrame, numberAt(names.frames, at)), 0x01000193);
-    h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
-    return (h ^ (h >>> 13)) >>> 0;
-  });
-  stackHashes.set(names, hashes);
-  return hashes;
-}
-
-const isEmpty = (names: Names, stack: number) => names.ends[stack] === (stack === 0 ? 0 : names.ends[stack - 1]);
-
-export function stackColor(names: Names | undefined, stack: number, dark: boolean): Rgb {
-  if (!names || stack === NONE || stack >= names.ends.length || isEmpty(names, stack)) return unknownColor(dark);
-  return hashed(numberAt(hashesOf(names), stack), dark);
-}
+/**
+ * The colour of a group: that of the palette of this number. With `varies` it is changed in lightness and a little in hue by the rest of
+ * the number, so that of many groups not all look like one of the few that have a colour of the palette to themselves.
+ */
+export const groupColor = (number: number, varies: boolean, dark: boolean): Rgb =>
+  varies ? hashed(number, dark) : swatch(number, dark);
 
 /** The colour of a size: one for each power of two, from pale at 512 B to deep at 8 GiB. */
 export function sizeColor(bytes: number, dark: boolean): Rgb {
@@ -154,12 +154,4 @@ export function categoryColor(category: Category | null, dark: boolean): Rgb {
   if (category === null) return unknownColor(dark);
   const [hue, lightness, chroma] = CATEGORY_COLORS[category];
   return oklch(lightness - (dark ? DARKER : 0), chroma, hue);
-}
-
-export const streamColor = (stream: number, dark: boolean): Rgb =>
-  stream < PALETTE.length ? swatch(stream, dark) : textColor(String(stream), dark);
-
-export function poolColor(pool: Tags['pool'], dark: boolean): Rgb {
-  if (pool === null) return unknownColor(dark);
-  return pool[0] === 0 && pool[1] === 0 ? swatch(0, dark) : textColor(pool.join('.'), dark);
 }

@@ -42,6 +42,17 @@ export function share(part: number, whole: number): string {
 /** `Layer`: a text that begins a line. */
 export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
+/** The shares of the parts of a whole, as `share` writes them, rounded so that they add up to 100.0% where the parts are all of it. */
+export function shareTexts(parts: readonly number[], whole: number): string[] {
+  if (whole === 0) return parts.map(() => '-');
+  const exact = parts.map((part) => (part * 1000) / whole);
+  const tenths = exact.map(Math.floor);
+  const missing = Math.round(exact.reduce((a, b) => a + b, 0)) - tenths.reduce((a, b) => a + b, 0);
+  const rests = exact.map((n, i) => [n - Math.floor(n), i] as const).sort(([a], [b]) => b - a);
+  for (const [, i] of rests.slice(0, missing)) tenths[i] = (tenths[i] ?? 0) + 1;
+  return tenths.map((n) => `${(n / 10).toFixed(1)}%`);
+}
+
 /** `GPU 0`; the host's memory is recorded as device -1. */
 export const deviceName = (device: number) => (device < 0 ? 'Host' : `GPU ${device}`);
 

@@ -13,7 +13,7 @@ import { axis, range, byteRange, stacked, withReserved } from '../state/window';
 import { timelineDrawing } from './drawing';
 
 const STACKED = KINDS.map((kind) => ({ value: kind, label: kind === 'reserved' ? 'reserved ranges' : kind }));
-const COLORED = COLORS.map((by) => ({ value: by, label: by }));
+const COLORED = COLORS.map((by) => ({ value: by, label: by === 'allocation' ? 'each allocation' : by }));
 const EVENTS = { value: 'events' as Axis, label: 'events' };
 const TIME = { value: 'time' as Axis, label: 'time' };
 

@@ -1,24 +1,22 @@
 // The legend: the lines of the picture, and its largest groups, each with the query that finds it.
 
 import type { ComponentChildren } from 'preact';
-import { useMemo } from 'preact/hooks';
-import { categoryOf, largest, type ColorKeys, type Share } from '../draw/color-keys';
-import { areas, linesOf } from '../draw/hit';
+import { categoryOf } from '../draw/color-keys';
+import { linesOf } from '../draw/hit';
 import { coloredBy, keysOf } from '../draw/item-colors';
 import { restedPicture } from '../draw/shown';
-import { readableFrames } from '../names/stacks';
-import { categoryText, poolName, streamName } from '../names/tags';
+import { ownFrame, readableFrames } from '../names/stacks';
+import { categoryText } from '../names/tags';
+import { momentName, momentText } from '../parts/current';
 import { chosenCategories, toggleHidden, toggleOnly } from '../search/categories';
-import type { Category } from '../source/source';
+import { CATEGORIES, NONE, type Category, type Device, type GroupShare } from '../source/source';
 import type { ColorBy } from '../state/grouping';
 import { current, currentNames } from '../state/recordings';
 import { overlay } from '../state/replay';
 import { search } from '../state/search';
-import { css } from '../style/colors';
-import { share } from '../text/units';
-
-/** The most groups in the legend. */
-const MOST = 12;
+import { css, type Rgb } from '../style/colors';
+import { bytes, count, shareTexts } from '../text/units';
+import { shares } from './shares';
 
 interface Find {
   /** The query, as one would type it. */
@@ -27,41 +25,74 @@ interface Find {
   title: string;
 }
 
+/** Whether a text can stand in quotes: the language of the search box has no quotes within quotes. */
+const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
+const quoted = (text: string, field = ''): Find | null =>
+  quotable(text) ? { query: `${field}"${text}"`, title: `all of ${text}` } : null;
+
 /** The query that finds a group; null where the language has none. Categories have entries of their own. */
-function findOf(by: ColorBy, key: number): Find | null {
+function findOf(by: ColorBy, { key, label, stack }: GroupShare): Find | null {
   const known = currentNames.value;
-  const tags = current.value?.tags[key];
+  const shared = key.slice(key.indexOf(' ') + 1);
+  const own = known && stack !== null ? ownFrame(known, stack) : NONE;
   switch (by) {
-    case 'stack': {
-      const frame = known && readableFrames(known, key)[0];
-      const label = frame === undefined ? '' : (known?.label[frame] ?? '');
+    case 'stack':
+    case 'line': {
+      const frame = known && stack !== null ? (by === 'line' ? own : readableFrames(known, stack)[0]) : undefined;
+      const label = known?.label[frame ?? NONE] ?? '';
       return quotable(label) ? { query: `"${label}"`, title: `all stacks through ${label}` } : null;
     }
+    case 'function':
+      return known && own !== NONE ? quoted(known.function[own] ?? '', 'function:') : null;
+    case 'file':
+      return known && own !== NONE ? quoted(known.file[own] ?? '', 'file:') : null;
+    case 'layer':
+      return shared.startsWith('/') ? quoted(shared.slice(1), 'layer:') : null;
     case 'size':
-      return { query: `>=${2 ** key} <${2 ** (key + 1)}`, title: 'all blocks of these sizes' };
-    case 'category':
-      return null;
+      return { query: `>=${2 ** Number(shared)} <${2 ** (Number(shared) + 1)}`, title: 'all blocks of these sizes' };
     case 'stream':
-      return tags ? { query: `stream:${tags.stream}`, title: `all of ${streamName(tags.stream)}` } : null;
+      return { query: `stream:${shared}`, title: `all of ${label}` };
     case 'pool':
-      return tags ? { query: `pool:${tags.pool?.join('.') ?? 'none'}`, title: `all of ${poolName(tags.pool)}` } : null;
+      return { query: `pool:${shared || 'none'}`, title: `all of ${label}` };
+    default:
+      return null;
   }
 }
 
-/** Whether a text can stand in quotes: the language of the search box has no quotes within quotes. */
-const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
+/** Of what moment the shares are: `at the peak, event 1,203`. */
+function momentOf(moment: number, device: Device): string {
+  const name = moment === 0 || device.events === 0 ? momentName(moment, device) : `event ${count(moment - 1)}`;
+  return moment === device.peaks.allocated.moment ? `peak, ${name}` : name;
+}
+
+/** What the shares are parts of. */
+function Whole({ of: { moment, bytes: all, found, reserved } }: { of: NonNullable<typeof shares.value> }) {
+  const device = current.value;
+  if (!device) return null;
+  const what = reserved ? 'reserved' : 'allocated';
+  return (
+    <li
+      class="legend-whole"
+      data-moment={moment}
+      data-bytes={all}
+      title={`${count(all)} bytes ${what} ${momentText(moment, device)}`}
+    >
+      {momentOf(moment, device)}: <b>{bytes(all)}</b>
+      {found !== null && (
+        <span title={`${count(found)} bytes match the search; all others are faded`}>{bytes(found)} match, others are faded</span>
+      )}
+    </li>
+  );
+}
 
 export function Legend() {
   const picture = restedPicture.value?.picture;
-  const area = useMemo(() => picture && areas(picture), [picture]);
-  if (!picture || !area) return <ul class="legend" aria-label="Legend" />;
-  const [by, keys] = [coloredBy(picture.items), keysOf(picture.items)];
-  const groups = largest(keys, picture.items, area, MOST);
-  const byCategory = by === 'category';
-  // Categories stand in one order in every picture.
-  if (byCategory) groups.sort((a, b) => a.key - b.key);
+  if (!picture) return <ul class="legend" aria-label="Legend" />;
+  const listed = shares.value;
+  const isListed = listed !== null && listed.by === coloredBy(picture.items);
   return (
     <ul class="legend" aria-label="Legend">
+      {isListed && <Whole of={listed} />}
       {linesOf(picture)
         .filter(({ values }) => values.some((v) => !Number.isNaN(v)))
         .map(({ kind }) => (
@@ -82,20 +113,41 @@ export function Legend() {
           live before recording
         </li>
       )}
-      {groups.map(({ key, share: part }) => {
-        const category = byCategory ? categoryOf(key) : null;
-        const text = <EntryText keys={keys} of={{ key, share: part }} />;
-        if (category) return <CategoryEntry key={category} category={category} text={text} />;
-        const find = findOf(by, key);
+      {coloredBy(picture.items) === 'allocation' && <li class="quiet">each allocation has a colour of its own</li>}
+      {isListed && <Groups of={listed} color={keysOf(picture.items).color} />}
+    </ul>
+  );
+}
+
+function Groups({ of: { by, groups, others, other_bytes, found, bytes: all }, color }: GroupsProps) {
+  const parts = shareTexts([...groups.map((group) => group.bytes), other_bytes], all);
+  const category = (group: GroupShare) => (by === 'category' ? categoryOf(group.hue) : null);
+  const listed = groups.map((group, i) => ({ group, part: parts[i] ?? '', category: category(group) }));
+  // Categories stand in one order, also those that hold nothing at this moment: the picture has their colours elsewhere.
+  const told = new Set(by === 'category' ? current.value?.purposes?.map(({ category }) => category) : []);
+  for (const { category } of listed) if (category) told.delete(category);
+  const none = { bytes: 0, count: 0, found: 0, stack: null };
+  for (const category of told) {
+    const group = { ...none, key: `0 ${category}`, label: categoryText(category), hue: CATEGORIES.indexOf(category) + 1 };
+    listed.push({ group, part: parts[0] === '-' ? '-' : '0.0%', category });
+  }
+  if (by === 'category') listed.sort((a, b) => a.group.hue - b.group.hue);
+  return (
+    <>
+      {listed.map(({ group, part, category }) => {
+        const isFaded = found !== null && group.bytes > 0 && group.found === 0;
+        const text = <EntryText group={group} part={part} color={color} />;
+        if (category) return <CategoryEntry key={category} category={category} group={group} isFaded={isFaded} text={text} />;
+        const find = findOf(by, group);
         return (
-          <li key={`group ${key}`}>
+          <li key={group.key} class={isFaded ? 'legend-faded' : undefined} data-key={group.key} data-bytes={group.bytes}>
             {find === null ? (
               text
             ) : (
               <button
                 type="button"
                 class="legend-button"
-                title={`Search for ${find.title}`}
+                title={`${group.label}\n${count(group.bytes)} bytes. Search for ${find.title}`}
                 aria-pressed={search.value === find.query}
                 onClick={() => (search.value = search.value === find.query ? '' : find.query)}
               >
@@ -105,28 +157,55 @@ export function Legend() {
           </li>
         );
       })}
-    </ul>
-  );
-}
-
-/** Colour, name and share of a group. */
-function EntryText({ keys, of: { key, share: part } }: { keys: ColorKeys; of: Share }) {
-  return (
-    <>
-      <span class="legend-color" style={{ background: css(keys.color(key)) }} />
-      <span class="legend-name">{keys.label(key)}</span>
-      <span class="quiet">{share(part, 1)}</span>
+      {others > 0 && (
+        <li data-key="others" data-bytes={other_bytes} title={`${count(other_bytes)} bytes`}>
+          <span class="legend-name">
+            {count(others)} {others === 1 ? 'other' : 'others'}
+          </span>
+          <span>{bytes(other_bytes)}</span>
+          <span class="quiet">{parts.at(-1)}</span>
+        </li>
+      )}
     </>
   );
 }
 
+interface GroupsProps {
+  of: NonNullable<typeof shares.value>;
+  color: (hue: number) => Rgb;
+}
+
+/** Colour, name, bytes and share of a group. */
+function EntryText({ group, part, color }: { group: GroupShare; part: string; color: (hue: number) => Rgb }) {
+  return (
+    <>
+      <span class="legend-color" style={{ background: css(color(group.hue)) }} />
+      <span class="legend-name">{group.label}</span>
+      <span>{bytes(group.bytes)}</span>
+      <span class="quiet">{part}</span>
+    </>
+  );
+}
+
+interface CategoryProps {
+  category: Category;
+  group: GroupShare;
+  isFaded: boolean;
+  text: ComponentChildren;
+}
+
 /** A category: its name shows it alone, the button behind it hides it. Both are words of the search, whose other words stay. */
-function CategoryEntry({ category, text }: { category: Category; text: ComponentChildren }) {
+function CategoryEntry({ category, group, isFaded, text }: CategoryProps) {
   const { only, hidden } = chosenCategories(search.value);
   const isHidden = hidden.includes(category);
   const name = categoryText(category);
   return (
-    <li class={isHidden ? 'legend-hidden' : undefined} data-category={category}>
+    <li
+      class={isHidden ? 'legend-hidden' : isFaded ? 'legend-faded' : undefined}
+      data-category={category}
+      data-key={group.key}
+      data-bytes={group.bytes}
+    >
       <button
         type="button"
         class="legend-button"

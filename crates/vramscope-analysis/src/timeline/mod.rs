@@ -200,8 +200,15 @@ impl Timeline {
 
     /// The highest values over the whole recording, and where they stand first.
     pub fn peaks(&self) -> Peaks {
+        self.peaks_within(Moment::START, Moment::from_index(self.moments() - 1))
+    }
+
+    /// The highest values from the moment `from` to `to`, both included, and where they stand first.
+    pub fn peaks_within(&self, from: Moment, to: Moment) -> Peaks {
+        let last = to.index().min(self.moments() - 1);
+        let first = from.index().min(last);
         let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k: usize| {
-            let at = self.counters[k].position(0, self.moments() - 1);
+            let at = self.counters[k].position(first, last);
             Peak { bytes: self.value(k, at), moment: Moment::from_index(at) }
         });
         Peaks { requested, allocated, active, reserved }

@@ -21,6 +21,7 @@ pub(crate) enum By {
     Step,
     Stream,
     Pool,
+    Size,
 }
 
 impl From<By> for vramscope_analysis::By {
@@ -36,6 +37,7 @@ impl From<By> for vramscope_analysis::By {
             By::Step => Self::Step,
             By::Stream => Self::Stream,
             By::Pool => Self::Pool,
+            By::Size => Self::Size,
         }
     }
 }
@@ -110,6 +112,8 @@ pub(crate) struct Holders {
     pub(crate) key: Vec<String>,
     /// What each shares, in words.
     pub(crate) label: Vec<String>,
+    /// By what each is coloured: see [`Groups`](super::groups::Groups).
+    pub(crate) hue: U32s,
     /// 1 where the search finds some of it, at either moment.
     pub(crate) found: U8s,
     pub(crate) now: HeldAt,

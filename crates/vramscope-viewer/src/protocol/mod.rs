@@ -10,6 +10,7 @@
 mod comparison;
 mod contents;
 mod findings;
+mod groups;
 mod held;
 mod holes;
 mod recording;
@@ -23,6 +24,7 @@ pub(crate) use contents::{
     Pools, Regions, Segments,
 };
 pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayQuery, ReplayTrust, Report, SettingCheck};
+pub(crate) use groups::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery};
 #[cfg(test)]
 pub(crate) use held::{By, CallsOf};
 pub(crate) use held::{Calls, HeldAt, Holders, Live};

@@ -109,7 +109,7 @@ export function SegmentMap(p: SegmentMapProps) {
     width,
     inks: ink,
     color: (b) => {
-      const own = colors.color(colors.keyOf(items, b));
+      const own = colors.color(colors.hueOf(items, b));
       return found && !isIn(found, numberAt(blocks.allocation, b)) ? mix(own, ground, FADED) : own;
     },
     pools: { courses: p.pools, end: p.end, chosen: pool.value },

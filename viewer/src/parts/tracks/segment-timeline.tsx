@@ -79,7 +79,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
     }
     for (const bar of barsBetween(laid.bars, top, bottom)) {
       const [from, to] = ends(bar.segment);
-      const color = colors.color(colors.keyOf(items, bar.segment));
+      const color = colors.color(colors.hueOf(items, bar.segment));
       pen.fill(from, bar.y - top, to - from, Math.max(bar.height - (bar.height > 4 ? 0.5 : 0), 1), css(color));
       if (bar.height > 3) pen.fill(from, bar.y - top, 1, bar.height, css(mix(color, rim, 0.4)));
     }

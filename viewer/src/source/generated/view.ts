@@ -282,6 +282,10 @@ export type Question = {
 } & HoldersOfBothQuery | {
   "question": "spent"
 } & SpentQuery | {
+  "question": "groups"
+} & GroupsQuery | {
+  "question": "legend"
+} & LegendQuery | {
   "question": "layout";
   /** The moment. */
   moment: number;
@@ -447,7 +451,7 @@ export type Band = {
 /**
  * What live allocations are grouped by, as `vramscope report --by` names it.
  */
-export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool";
+export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool" | "size";
 
 /**
  * Which frames of a stack make nodes of the tree of calls: those of the user's code, of Python, or all.
@@ -585,6 +589,78 @@ export type EarlierPart = {
 };
 
 /**
+ * What groups a picture is coloured by.
+ */
+export type GroupsQuery = {
+  by: By;
+};
+
+/**
+ * The groups of a device by what tells them: stacks, or tags.
+ */
+export type Groups = {
+  /** By what each is coloured: a number made of its name, the same in every recording; 0 of a group that stands for nothing known. Those that cover most of the timeline, or of its peak, come first. */
+  hue: U32s;
+  /** The group of each stack of the file, `NONE` where none is of the device; empty where tags tell it. */
+  stack: U32s;
+  /** The group of what has no stack. */
+  no_stack: number;
+  /** The group of each of the device's tags; empty where stacks tell it. */
+  tags: U32s;
+  /** The hue of each frame of the file, for trees of calls; empty but by line, function, file and module. */
+  frame: U32s;
+};
+
+/**
+ * What a legend lists: the groups at the moment of some at which most is allocated.
+ */
+export type LegendQuery = {
+  by: By;
+  /** The first and the last of the moments. */
+  from: number;
+  to: number;
+  /** Whether it is about reserved ranges, and not about what is allocated. */
+  reserved: boolean;
+  /** How many groups it lists. */
+  most: number;
+  /** What is not faded. */
+  search: Query | null;
+};
+
+/**
+ * The largest groups at a moment, and what is left of all.
+ */
+export type Legend = {
+  moment: number;
+  /** The bytes of all groups. */
+  bytes: number;
+  /** How many of them the search finds; null where nothing is searched for. */
+  found: number | null;
+  /** Most bytes first. */
+  groups: Array<GroupShare>;
+  /** How many groups are not listed, and their bytes. */
+  others: number;
+  other_bytes: number;
+};
+
+/**
+ * What one group holds.
+ */
+export type GroupShare = {
+  /** As in `Holders`. */
+  key: string;
+  label: string;
+  hue: number;
+  bytes: number;
+  /** The number of blocks or ranges. */
+  count: number;
+  /** How many of the bytes the search finds. */
+  found: number;
+  /** The stack that holds most of it; null where none was recorded. */
+  stack: number | null;
+};
+
+/**
  * Groups of what is allocated at a moment, most bytes first; compared with another moment or another recording, what grew most first
  * and what shrank most last.
  */
@@ -593,6 +669,8 @@ export type Holders = {
   key: Array<string>;
   /** What each shares, in words. */
   label: Array<string>;
+  /** By what each is coloured: see [`Groups`](super::groups::Groups). */
+  hue: U32s;
   /** 1 where the search finds some of it, at either moment. */
   found: U8s;
   now: HeldAt;

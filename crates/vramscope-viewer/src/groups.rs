@@ -1,0 +1,280 @@
+//! Groups of allocations: by which of them pictures are coloured, and what a legend says of them.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use vramscope_analysis::{By, Holder, HolderKey, Known, Moment, frame_key, stack_key};
+use vramscope_trace::FrameId;
+
+use crate::ViewError;
+use crate::columns::{Answer, Columns};
+use crate::device::OpenDevice;
+use crate::held::{DeviceAt, key_of};
+use crate::hues::{hue, hue_of};
+use crate::protocol::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery, NONE};
+use crate::recording::OpenRecording;
+
+/// Keys with their numbers, in the order in which they came.
+#[derive(Default)]
+struct Numbers {
+    keys: Vec<(HolderKey, Option<FrameId>)>,
+    numbers: HashMap<HolderKey, u32>,
+}
+
+impl Numbers {
+    fn of(&mut self, key: HolderKey, own: Option<FrameId>) -> u32 {
+        *self.numbers.entry(key).or_insert_with_key(|key| {
+            self.keys.push((key.clone(), own));
+            (self.keys.len() - 1) as u32
+        })
+    }
+}
+
+/// The number of the group of each allocation, before they are put in order.
+struct Table {
+    by_stack: bool,
+    /// Of each stack, or of each of the device's tags; [`NONE`] where no allocation has it.
+    groups: Vec<u32>,
+    no_stack: u32,
+    numbers: Numbers,
+}
+
+impl Table {
+    fn of(file: &OpenRecording, device: &OpenDevice, by: By) -> Result<Self, ViewError> {
+        let history = device.history();
+        let by_stack = match by {
+            By::Stack | By::Line | By::Function | By::File | By::Module => true,
+            By::Pool | By::Stream | By::Layer => false,
+            By::Category | By::Step | By::Size => {
+                return Err(ViewError::Question("these groups need no table".to_owned()));
+            }
+        };
+        let mut numbers = Numbers::default();
+        let mut no_stack = 0;
+        let mut groups;
+        if by_stack {
+            let trace = &file.recording.trace;
+            no_stack = numbers.of(HolderKey::NoStack, None);
+            groups = vec![NONE; trace.stacks.len()];
+            let stacks = history.allocations.iter().filter_map(|a| a.stack);
+            for stack in stacks.chain(history.reserved.iter().filter_map(|r| r.stack)) {
+                let group = &mut groups[stack.index()];
+                if *group == NONE {
+                    let own = file.frames.own_frame(trace, stack);
+                    *group = numbers.of(stack_key(history, &file.frames, Some(stack), by), own);
+                }
+            }
+        } else {
+            groups = vec![NONE; device.tags.table.len()];
+            for (id, &tags) in device.tags.allocations.iter().enumerate() {
+                let group = &mut groups[tags as usize];
+                if *group == NONE {
+                    let key = match by {
+                        By::Pool => HolderKey::Pool(device.pool(id)),
+                        By::Stream => HolderKey::Stream(history.allocations[id].stream),
+                        _ => HolderKey::Layer(device.layer(id)),
+                    };
+                    *group = numbers.of(key, None);
+                }
+            }
+            for (range, &tags) in history.reserved.iter().zip(&device.tags.ranges) {
+                let group = &mut groups[tags as usize];
+                if *group == NONE {
+                    let key = match by {
+                        By::Pool => HolderKey::Pool(range.pool),
+                        By::Stream => HolderKey::Stream(range.stream),
+                        _ => HolderKey::Layer(None),
+                    };
+                    *group = numbers.of(key, None);
+                }
+            }
+        }
+        Ok(Self { by_stack, groups, no_stack, numbers })
+    }
+
+    fn group(&self, device: &OpenDevice, allocation: usize) -> usize {
+        let at = match self.by_stack {
+            true => device.history().allocations[allocation].stack.map(|stack| stack.index()),
+            false => Some(device.tags.allocations[allocation] as usize),
+        };
+        at.map_or(self.no_stack, |at| self.groups[at]) as usize
+    }
+
+    /// The numbers of the groups, the largest first: in turns the one that has most at the peak, and the one that covers most of the
+    /// whole timeline.
+    fn largest(&self, device: &OpenDevice) -> Vec<usize> {
+        let history = device.history();
+        let (end, peak) = (history.end(), device.timeline.peaks().allocated.moment);
+        let mut at_peak = vec![0u64; self.numbers.keys.len()];
+        let mut covered = vec![0u128; self.numbers.keys.len()];
+        for (id, a) in history.allocations.iter().enumerate() {
+            let group = self.group(device, id);
+            let moments = (a.freed.min(end).index()).saturating_sub(a.from.index());
+            covered[group] += u128::from(a.size) * moments as u128;
+            at_peak[group] += if a.is_allocated_at(peak) { a.size } else { 0 };
+        }
+        let mut rank = vec![usize::MAX; covered.len()];
+        let mut all: Vec<usize> = (0..covered.len()).collect();
+        all.sort_by_key(|&group| (Reverse(at_peak[group]), Reverse(covered[group]), group));
+        all.iter().enumerate().for_each(|(place, &group)| rank[group] = 2 * place);
+        all.sort_by_key(|&group| (Reverse(covered[group]), group));
+        all.iter().enumerate().for_each(|(place, &group)| rank[group] = rank[group].min(2 * place + 1));
+        all.sort_by_key(|&group| (rank[group], group));
+        all
+    }
+}
+
+impl OpenRecording {
+    pub(crate) fn groups(&self, device: usize, query: &GroupsQuery) -> Answer {
+        let by = query.by.into();
+        let of = self.device(device)?;
+        let table = Table::of(self, of, by)?;
+        let order = table.largest(of);
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, &group)| place[group] = at as u32);
+        let placed = |group: u32| place.get(group as usize).copied().unwrap_or(NONE);
+        let names = self.names_of();
+        let by_frame = matches!(by, By::Line | By::Function | By::File | By::Module);
+        let frames = self.recording.trace.frames.iter().filter(|_| by_frame);
+        let frame = |id| hue_of(&names, &frame_key(of.history(), &self.frames, id, by), Some(id));
+        Columns::answer(|columns| {
+            let groups = |columns: &mut Columns, are: bool| {
+                columns.u32(table.groups.iter().filter(|_| are).map(|&group| placed(group)))
+            };
+            Groups {
+                hue: columns.u32(order.iter().map(|&group| {
+                    let (key, own) = &table.numbers.keys[group];
+                    hue_of(&names, key, *own)
+                })),
+                stack: groups(columns, table.by_stack),
+                no_stack: placed(table.no_stack),
+                tags: groups(columns, !table.by_stack),
+                frame: columns.u32(frames.map(|(id, _)| frame(id))),
+            }
+        })
+    }
+
+    pub(crate) fn legend(&self, device: usize, query: &LegendQuery) -> Result<Legend, ViewError> {
+        let of = self.device(device)?;
+        let (from, to) = (of.moment(query.from)?, of.moment(query.to)?);
+        let peaks = of.timeline.peaks_within(from, to);
+        let by = query.by.into();
+        let (moment, all, found) = if query.reserved {
+            let at = peaks.reserved.moment;
+            (at, self.ranges(of, at, by), Vec::new())
+        } else {
+            let at = DeviceAt::of(self, device, peaks.allocated.moment.index(), query.search.as_ref())?;
+            (peaks.allocated.moment, at.holders(by), at.grouped(&at.found, by))
+        };
+        let is_searched = query.search.is_some() && !query.reserved;
+        let bytes = |holders: &[Holder]| holders.iter().map(|h| h.bytes).sum::<u64>();
+        let found_of: HashMap<_, u64> = found.iter().map(|h| ((h.origin, h.key.clone()), h.bytes)).collect();
+        let names = self.names_of();
+        let (listed, others) = all.split_at(query.most.min(all.len()));
+        let share = |h: &Holder| GroupShare {
+            key: key_of(h),
+            label: names.wide_holder(h).into(),
+            hue: hue(&names, h),
+            bytes: h.bytes,
+            count: h.count,
+            found: found_of.get(&(h.origin, h.key.clone())).copied().unwrap_or_default(),
+            stack: h.stack.map(|stack| stack.index()),
+        };
+        Ok(Legend {
+            moment: moment.index(),
+            bytes: bytes(&all),
+            found: is_searched.then(|| bytes(&found)),
+            groups: listed.iter().map(share).collect(),
+            others: others.len(),
+            other_bytes: bytes(others),
+        })
+    }
+
+    /// The reserved ranges at a moment in groups, largest first. They are of no category and no layer.
+    fn ranges(&self, device: &OpenDevice, at: Moment, by: By) -> Vec<Holder> {
+        let history = device.history();
+        let mut groups: HashMap<HolderKey, Holder> = HashMap::new();
+        for id in device.timeline.reserved_at(at) {
+            let range = &history.reserved[id as usize];
+            let key = match by {
+                By::Pool => HolderKey::Pool(range.pool),
+                By::Stream => HolderKey::Stream(range.stream),
+                By::Size => HolderKey::of_size(range.size),
+                By::Category | By::Layer => HolderKey::Layer(None),
+                By::Step => HolderKey::Step(device.purposes().steps.at(range.from)),
+                _ => stack_key(history, &self.frames, range.stack, by),
+            };
+            let none = Holder {
+                bytes: 0,
+                requested: 0,
+                count: 0,
+                origin: None,
+                key: key.clone(),
+                stack: range.stack,
+            };
+            let group = groups.entry(key).or_insert(none);
+            group.bytes += range.size;
+            group.requested += range.size;
+            group.count += 1;
+        }
+        let mut groups: Vec<Holder> = groups.into_values().collect();
+        groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.key.cmp(&b.key)));
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_analysis::Cancel;
+    use vramscope_trace::formats;
+
+    use super::*;
+
+    fn open(example: &str) -> OpenRecording {
+        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
+        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
+    }
+
+    const IN_TABLES: [By; 8] =
+        [By::Stack, By::Line, By::Function, By::File, By::Module, By::Layer, By::Stream, By::Pool];
+
+    #[test]
+    fn an_allocation_has_the_colour_of_the_group_that_a_table_of_holders_puts_it_in() {
+        for example in ["training.pickle.zst", "leak.pickle", "oom.pickle"] {
+            let file = open(example);
+            let device = &file.devices[0];
+            let peak = device.history().peaks().allocated.moment.index();
+            let at = DeviceAt::of(&file, 0, peak, None).unwrap();
+            let names = file.names_of();
+            for by in IN_TABLES {
+                let table = Table::of(&file, device, by).unwrap();
+                let mut of_hue: HashMap<u32, u64> = HashMap::new();
+                for holder in at.holders(by) {
+                    *of_hue.entry(hue(&names, &holder)).or_default() += holder.bytes;
+                }
+                let mut of_table: HashMap<u32, u64> = HashMap::new();
+                for id in device.allocated_at(Moment::from_index(peak)) {
+                    let (key, own) = &table.numbers.keys[table.group(device, id)];
+                    *of_table.entry(hue_of(&names, key, *own)).or_default() +=
+                        device.history().allocations[id].size;
+                }
+                assert_eq!(of_table, of_hue, "{example} {by:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_come_first() {
+        let file = open("training.pickle.zst");
+        let device = &file.devices[0];
+        let table = Table::of(&file, device, By::Line).unwrap();
+        let order = table.largest(device);
+        let mut all = order.clone();
+        all.sort_unstable();
+        assert_eq!(all, (0..table.numbers.keys.len()).collect::<Vec<_>>());
+        let peak = device.history().peaks().allocated.moment.index();
+        let most = DeviceAt::of(&file, 0, peak, None).unwrap().holders(By::Line).remove(0);
+        assert_eq!(table.numbers.keys[order[0]].0, most.key);
+    }
+}

@@ -1,0 +1,116 @@
+// The legend: exact bytes and shares of the groups at the shown moment, as the command counts them.
+
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { COLORS } from '../src/state/grouping';
+import { example, report } from './command';
+import { redrawn, serving, state, test } from './page';
+
+const EXAMPLES = ['training.pickle.zst', 'leak.pickle', 'oom.pickle'];
+const MOST = 12;
+
+const legend = (page: Page) => page.getByRole('list', { name: 'Legend' });
+
+interface Listed {
+  key: string;
+  bytes: number;
+  text: string;
+  color: string;
+}
+
+/** The groups of the legend, and of what moment and how many bytes it tells. */
+async function listed(page: Page): Promise<{ moment: number; bytes: number; groups: Listed[] }> {
+  return legend(page).evaluate((list) => {
+    const whole = list.querySelector<HTMLElement>('.legend-whole');
+    const groups = [...list.querySelectorAll<HTMLElement>('[data-key]')].map((entry) => ({
+      key: entry.dataset['key'] ?? '',
+      bytes: Number(entry.dataset['bytes']),
+      text: entry.textContent ?? '',
+      color: entry.querySelector<HTMLElement>('.legend-color')?.style.background ?? '',
+    }));
+    return { moment: Number(whole?.dataset['moment'] ?? NaN), bytes: Number(whole?.dataset['bytes'] ?? NaN), groups };
+  });
+}
+
+/** Numbers that look random and are the same each time. */
+function* random(seed: number): Generator<number> {
+  for (let n = seed; ; ) yield (n = (n * 1664525 + 1013904223) >>> 0) / 2 ** 32;
+}
+
+const GROUPS = COLORS.filter((by) => by !== 'allocation');
+
+test.for(EXAMPLES)('the legend of %s says what the report says, at any moment', { timeout: 180_000 }, async (name, { open }) => {
+  const file = example(name);
+  const numbers = random(name.length);
+  const events = report(file).devices[0].events as number;
+  const page = await open(`${await serving(file)}#view=timeline`);
+  const order = (all: number[]) => all.toSorted((a, b) => b - a);
+  for (const by of GROUPS) {
+    for (const event of [0, 1].map(() => Math.floor(numbers.next().value * events))) {
+      await page.evaluate((hash) => (location.hash = hash), `#view=timeline&color=${by}&moment=${event + 1}`);
+      const told = report(file, '--by', by, '--at', String(event)).devices[0].at;
+      await expect.poll(async () => (await listed(page)).moment).toBe(event + 1);
+      const holders: { key: string; bytes: number }[] = told.holders;
+      const rest = holders.slice(MOST).reduce((sum, { bytes }) => sum + bytes, 0);
+      const expected = [...holders.slice(0, MOST).map(({ bytes }) => bytes), ...(holders.length > MOST ? [rest] : [])];
+      // The moment may be that of the answer before, grouped by something else.
+      await expect
+        .poll(async () => order((await listed(page)).groups.map(({ bytes }) => bytes).filter((n) => n > 0)))
+        .toEqual(order(expected));
+      const { bytes, groups } = await listed(page);
+      expect(bytes).toBe(told.allocated_bytes);
+      expect(groups.reduce((sum, group) => sum + group.bytes, 0)).toBe(bytes);
+      const shares = groups.map(({ text }) => Number(/([\d.]+)%$/.exec(text)?.[1]));
+      if (bytes > 0) expect(Math.round(10 * shares.reduce((a, b) => a + b, 0))).toBe(1000);
+      for (const [i, { key }] of holders.slice(0, MOST).entries()) {
+        if (by === 'line' || by === 'layer') expect(groups[i]!.text).toContain(key);
+      }
+      if (holders.length > MOST && by !== 'category') expect(groups.at(-1)!.text).toContain(`${holders.length - MOST} other`);
+    }
+  }
+});
+
+test('the legend says of what moment it is, and what the search fades', async ({ open }) => {
+  const file = example('leak.pickle');
+  const page = await open(`${await serving(file)}#view=timeline&color=line`);
+  const whole = legend(page).locator('.legend-whole');
+  await expect.poll(() => whole.textContent()).toMatch(new RegExp(`^peak, event [\\d,]+: `));
+  await expect.poll(async () => (await listed(page)).bytes).toBe(report(file).devices[0].peak_allocated_bytes);
+  const first = legend(page).locator('[data-key] button').first();
+  await first.focus();
+  await page.keyboard.press('Enter');
+  await expect.poll(async () => (await state(page))['search']).toBeTruthy();
+  await expect.poll(() => whole.textContent()).toContain('match, others are faded');
+  await expect.poll(() => legend(page).locator('.legend-faded').count()).toBeGreaterThan(0);
+  await page.keyboard.press('Enter');
+  await expect.poll(() => legend(page).locator('.legend-faded').count()).toBe(0);
+  await page.evaluate(() => (location.hash = '#view=timeline&color=line&moment=5'));
+  await expect.poll(() => whole.textContent()).toMatch(/^event 4: /);
+});
+
+test('the largest groups have colours that differ, and keep them at every moment and in another recording', async ({ open }) => {
+  const [a, b] = ['base', 'batch'].map((name) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`));
+  const page = await open(`${await serving(a!, b!)}#view=timeline&color=line`);
+  const colors = async (): Promise<Map<string, string>> => {
+    await expect.poll(async () => (await listed(page)).groups.length).toBeGreaterThan(3);
+    const { groups } = await listed(page);
+    const named = groups.filter(({ key }) => key !== 'others' && !key.endsWith(' '));
+    const name = ({ text }: Listed) => text.replace(/ ?[\d.]+ [KMGi]*B[\d.]+%$/, '');
+    expect(new Set(named.map(({ color }) => color)).size).toBe(new Set(named.map(name)).size);
+    return new Map(named.map((group) => [name(group), group.color]));
+  };
+  const ofA = await colors();
+  await redrawn(page, () => page.evaluate(() => (location.hash = '#view=timeline&color=line&file=1')));
+  await expect.poll(async () => (await listed(page)).groups.every(({ color }) => color !== '')).toBe(true);
+  const ofB = await colors();
+  const both = [...ofA.keys()].filter((name) => ofB.has(name));
+  expect(both.length).toBeGreaterThan(2);
+  // With both known the colours of both hold.
+  await page.evaluate(() => (location.hash = '#view=timeline&color=line'));
+  await expect
+    .poll(async () => {
+      const again = await colors();
+      return both.filter((name) => again.get(name) !== ofB.get(name));
+    })
+    .toEqual([]);
+});

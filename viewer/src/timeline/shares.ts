@@ -1,0 +1,30 @@
+// How much each group holds: what the legend lists.
+
+import { computed } from '@preact/signals';
+import { itemsBy } from '../draw/item-colors';
+import { query } from '../search/found';
+import { asked, rested } from '../state/asked';
+import { shownMoment } from '../state/moment';
+import { device, file } from '../state/place';
+import { span } from '../state/span';
+import { current, source } from '../state/recordings';
+import { stacked } from '../state/window';
+
+/** The most groups in the legend. */
+const MOST = 12;
+
+/** The first and the last of the moments that the legend is about. */
+const asks = computed(() => (span.value ?? [shownMoment.value, shownMoment.value]).join(' '));
+const restedMoments = rested(asks, 80);
+
+/** What the legend lists, and by what; null where each allocation has a colour of its own, and until it is known. */
+export const shares = asked((unwanted) => {
+  const by = itemsBy.value;
+  const all = current.value;
+  if (!all || by === 'allocation') return null;
+  const [from = 0, to = 0] = restedMoments.value.split(' ').map((at) => Math.min(Number(at), all.events));
+  const asking = { by, from, to, reserved: stacked.value === 'reserved', most: MOST, search: query.value };
+  return source
+    .legend(file.value, device.value, asking, unwanted)
+    .then((legend) => ({ by, reserved: asking.reserved, ...legend }));
+});

@@ -152,8 +152,8 @@ class BestSetting(TypedDict):
     peak_reserved_bytes: int
     fits: bool
     """Up to the end of the recording."""
-    missing_bytes: int | None
-    """Where it does not fit: by how much the device is smaller than one on which it would."""
+    nearest: Nearest | None
+    """Where it does not fit."""
     exact: bool
 
 
@@ -367,7 +367,7 @@ class FittingGpu(TypedDict):
 
 
 class Nearest(TypedDict):
-    """The setting that comes nearest where none fits."""
+    """The setting that needs least where none fits."""
 
     conf: str
     needed_bytes: int

@@ -122,7 +122,7 @@ pub fn best_setting(best: &BestSetting, advice: &Advice) -> String {
 /// Which setting comes nearest where none fits, and what it misses, in a sentence.
 pub fn nearest(nearest: &Nearest) -> String {
     format!(
-        "{} comes nearest: it would fit with {} more, on a device of {}.",
+        "{} comes nearest: with {} more, on a device of {}, it fits.",
         capitalized(&setting_name(&nearest.conf)),
         bytes(nearest.missing),
         bytes(nearest.needed)

@@ -6,9 +6,9 @@ use vramscope_report::Advice;
 pub(crate) const ADVICE: Advice = Advice {
     any_moment: "the view Moment",
     replay: "the view What-if",
-    capacity: "the size of the device in the view What-if",
-    capacity_alone: "the size of the device in the view What-if",
-    overhead: "the overhead in the view What-if",
+    capacity: "the field Device size of What-if",
+    capacity_alone: "the field Device size of What-if",
+    overhead: "the field Overhead of What-if",
     release: "`vramscope replay --torch`",
     ..Advice::LIBRARY
 };

@@ -197,7 +197,10 @@ impl DeviceReplay {
         let fails =
             options.find_capacity.is_none() && tried.iter().chain([&asked]).all(|t| !t.outcome.fits());
         let nearest = match size.filter(|_| fails) {
-            Some(size) => replay.nearest(&tried.first().unwrap_or(&asked).setting, size)?,
+            Some(size) => {
+                let all = tried.iter().chain([&asked]).map(|t| t.setting.clone());
+                replay.nearest(all.collect(), size, done)?
+            }
             None => None,
         };
         let oom = match (asked.outcome.failure, options.find_capacity) {

@@ -31,13 +31,13 @@ pub struct BestSetting {
     pub tried: Tried,
     /// How many settings were tried, this one included.
     pub of: usize,
-    /// How much more memory it takes, where the best does not fit either.
+    /// Which setting comes nearest, where the best does not fit either.
     pub nearest: Option<Nearest>,
     /// Why the answer may not be exact.
     pub doubts: Vec<Doubt>,
 }
 
-/// The setting that comes nearest where none fits on a device.
+/// The setting that needs least where none fits on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
     /// What is given in `PYTORCH_CUDA_ALLOC_CONF`.
@@ -72,11 +72,11 @@ impl BestSetting {
         let recorded = history.trace().settings.clone().unwrap_or_default();
         let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
-        let tried = replay.try_settings(settings, Some(capacity), &|| {}).ok()?.into_iter().next()?;
+        let tried = replay.try_settings(settings.clone(), Some(capacity), &|| {}).ok()?.into_iter().next()?;
         let mut doubts = replay.doubts(&tried.setting.policy, Some(capacity));
         doubts.extend(replay.ran_into_limit().then_some(Doubt::GuessedLimit));
-        let nearest =
-            if tried.outcome.fits() { None } else { replay.nearest(&tried.setting, capacity).ok()? };
+        let fits = tried.outcome.fits();
+        let nearest = if fits { None } else { replay.nearest(settings, capacity, &|| {}).ok()? };
         Some(Self { tried, of, nearest, doubts })
     }
 }
@@ -148,20 +148,36 @@ impl Replay<'_> {
         Ok(tried)
     }
 
-    /// How much more than `capacity` a setting needs under which the recording does not fit on it. `None` where nothing is found.
+    /// Of settings under which the recording does not fit on a device of `capacity` the one that takes least memory where there is
+    /// enough, and how much more that is. `None` where none is found to fit then. `done` is told of each replay.
     ///
     /// # Errors
     /// See [`ReplayError`].
-    pub fn nearest(&self, setting: &Setting, capacity: Capacity) -> Result<Option<Nearest>, ReplayError> {
-        let most = self.under(&setting.policy, None)?.statistics.reserved.peak;
-        let needed = most.next_multiple_of(PAGE).saturating_add(capacity.overhead);
-        // A limit by fraction leaves less than the device.
-        let limit = setting.policy.memory_fraction.filter(|&fraction| fraction > 0.0 && fraction < 1.0);
-        let needed = limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64));
-        let on_it = self.under(&setting.policy, Some(Capacity { total: needed, ..capacity }))?;
-        let missing = needed.saturating_sub(capacity.total);
-        let is_more = on_it.fits() && missing > 0;
-        Ok(is_more.then(|| Nearest { conf: setting.conf.clone(), needed, missing }))
+    pub fn nearest(
+        &self,
+        settings: Vec<Setting>,
+        capacity: Capacity,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Option<Nearest>, ReplayError> {
+        let needed = |tried: &Tried| {
+            let most = tried.outcome.statistics.reserved.peak;
+            let needed = most.next_multiple_of(PAGE).saturating_add(capacity.overhead);
+            // A limit by fraction leaves less than the device.
+            let limit = tried.setting.policy.memory_fraction.filter(|&f| f > 0.0 && f < 1.0);
+            limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64))
+        };
+        let mut tried = self.try_settings(settings, None, done)?;
+        tried.sort_by_key(needed);
+        for tried in &tried {
+            let total = needed(tried);
+            if total > capacity.total
+                && self.under(&tried.setting.policy, Some(Capacity { total, ..capacity }))?.fits()
+            {
+                let conf = tried.setting.conf.clone();
+                return Ok(Some(Nearest { conf, needed: total, missing: total - capacity.total }));
+            }
+        }
+        Ok(None)
     }
 
     /// The GPU with the least memory, of those that are known and have their own, on which the recording fits under `policy`.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, FittingGpu, MemoryEvent, Outcome, Tried,
+    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, FittingGpu, MemoryEvent, Nearest, Outcome, Tried,
 };
 
 use super::oom::OomJson;
@@ -67,7 +67,7 @@ pub(super) struct GpuJson {
     num_alloc_retries: u64,
 }
 
-/// The setting that comes nearest.
+/// The setting that needs least where none fits.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Nearest"))]
 pub(super) struct NearestJson {
@@ -223,12 +223,12 @@ fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
             peak_reserved_bytes: outcome.statistics.reserved.peak,
             num_alloc_retries: outcome.statistics.num_alloc_retries,
         }),
-        nearest: d.nearest.as_ref().map(|nearest| NearestJson {
-            conf: nearest.conf.clone(),
-            needed_bytes: nearest.needed,
-            missing_bytes: nearest.missing,
-        }),
+        nearest: d.nearest.as_ref().map(nearest),
     }
+}
+
+pub(super) fn nearest(n: &Nearest) -> NearestJson {
+    NearestJson { conf: n.conf.clone(), needed_bytes: n.needed, missing_bytes: n.missing }
 }
 
 fn outcome(o: &Outcome, knows_capacity: bool) -> OutcomeJson {

@@ -9,6 +9,7 @@ use super::leaks::LeakJson;
 use super::oom::OomJson;
 use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
+use super::replay::{NearestJson, nearest};
 use super::stacks::Builder;
 use super::steps::StepsJson;
 use crate::answers::Answers;
@@ -95,8 +96,8 @@ pub(super) struct BestSettingJson {
     peak_reserved_bytes: u64,
     /// Up to the end of the recording.
     fits: bool,
-    /// Where it does not fit: by how much the device is smaller than one on which it would.
-    missing_bytes: Option<u64>,
+    /// Where it does not fit.
+    nearest: Option<NearestJson>,
     exact: bool,
 }
 
@@ -170,7 +171,7 @@ impl Builder<'_> {
                 conf: best.tried.setting.conf.clone(),
                 peak_reserved_bytes: best.tried.outcome.statistics.reserved.peak,
                 fits: best.tried.outcome.fits(),
-                missing_bytes: best.nearest.as_ref().map(|nearest| nearest.missing),
+                nearest: best.nearest.as_ref().map(nearest),
                 exact: best.doubts.is_empty(),
             }),
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),

@@ -158,8 +158,8 @@ export type BestSetting = {
   peak_reserved_bytes: number;
   /** Up to the end of the recording. */
   fits: boolean;
-  /** Where it does not fit: by how much the device is smaller than one on which it would. */
-  missing_bytes: number | null;
+  /** Where it does not fit. */
+  nearest: Nearest | null;
   exact: boolean;
 };
 
@@ -473,7 +473,7 @@ export type FittingGpu = {
 };
 
 /**
- * The setting that comes nearest.
+ * The setting that needs least where none fits.
  */
 export type Nearest = {
   conf: string;

@@ -58,7 +58,7 @@ function answer(...words: string[]): any {
 
 export const report = (file: string, ...words: string[]): any => answer('report', file, ...words);
 
-export const diff = (a: string, b: string): any => answer('diff', a, b);
+export const diff = (a: string, b: string, ...options: string[]): any => answer('diff', a, b, ...options);
 
 export const replay = (file: string, ...words: string[]): any => answer('replay', file, ...words);
 

@@ -3,13 +3,14 @@
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
 import { diff, example, replay, report } from './command';
+import { stepping } from './recordings';
 import { exact, numberOf, serving, show, state, tableRows, test } from './page';
 
 const [A, B] = [example('leak.pickle'), example('oom.pickle')];
 const [a, b] = [report(A).devices[0], report(B).devices[0]];
 
 test('both recordings are shown, with what grew, their peaks and settings', async ({ open }) => {
-  const page = await open(await serving(A, B));
+  const page = await open(`${await serving(A, B)}#way=moments`);
   await show(page, 'compare');
   expect(await page.locator('.small-title').allTextContents()).toEqual([
     expect.stringContaining('leak.pickle'),
@@ -36,6 +37,52 @@ test('both recordings are shown, with what grew, their peaks and settings', asyn
 
 const changed = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
 const [BASE, BATCH] = [changed('base'), changed('batch')];
+
+test('each line is compared at its own highest, as the command compares it', async ({ open }) => {
+  const page = await open(await serving(BASE, BATCH));
+  await show(page, 'compare');
+  await page.locator('.growth[data-way="highest"]').waitFor();
+  const [device] = diff(BASE, BATCH).devices;
+  const rows = await tableRows(page, 'Most allocated by each line');
+  const told = (line: any) => [line.bytes.a, line.bytes.b, line.difference_bytes];
+  expect(rows.map((row) => [exact(row[2]!), exact(row[3]!), exact(row[1]!)])).toEqual(device.highest_lines.map(told));
+  const event = (n: number | null) => (n === null ? '–' : `event ${n.toLocaleString('en-US')}`);
+  for (const [i, { at_event }] of device.highest_lines.entries()) {
+    expect([event(at_event.a), 'the end', 'the start']).toContain(rows[i]![4]);
+    expect([event(at_event.b), 'the end', 'the start']).toContain(rows[i]![5]);
+  }
+  // A moment that is chosen in one of the timelines compares all of both there.
+  await page.getByRole('slider', { name: /tagged-base/ }).press('PageUp');
+  await page.getByRole('grid', { name: 'Allocated by line' }).waitFor();
+  await page
+    .getByRole('group', { name: 'Compare', exact: true })
+    .getByRole('radio', { name: 'Each at its highest' })
+    .check({ force: true });
+  await page.locator('.growth[data-way="highest"]').waitFor();
+});
+
+test('steps of both are aligned', async ({ open }) => {
+  const [small, large] = [stepping(4), stepping(6, 2)];
+  const page = await open(await serving(small, large));
+  await show(page, 'compare');
+  await page.getByRole('combobox', { name: 'Part' }).selectOption({ label: 'a step' });
+  const most = async () => {
+    const rows = await tableRows(page, 'Most allocated by each line');
+    return Object.fromEntries(
+      rows.map((row) => [/ (\w+)$/.exec(row[0]!)![1]!, [exact(row[2]!), exact(row[3]!)].map((n) => n / 2 ** 20)]),
+    );
+  };
+  // The last step that both have, the fourth: the large one is the third of the second recording.
+  await page.locator('.growth[data-way="highest"]').waitFor();
+  await expect.poll(async () => (await state(page))['part']).toBe('4.4.');
+  await expect.poll(async () => (await most())['backward']).toEqual([32, 32]);
+  await page.getByRole('spinbutton', { name: 'step of B' }).fill('3');
+  await page.getByRole('spinbutton', { name: 'step of B' }).press('Enter');
+  await expect.poll(async () => (await most())['backward']).toEqual([32, 64]);
+  expect(await most()).toMatchObject({ forward: [16, 16], prepare: [8, 8] });
+  const told = diff(small, large, '--at-step', '3').devices[0].highest_lines;
+  expect(told.find((line: any) => line.key.includes('backward')).bytes).toEqual({ a: 32 * 2 ** 20, b: 64 * 2 ** 20 });
+});
 
 test('what changed is told as the command tells it', async ({ open }) => {
   const device = diff(BASE, BATCH).devices[0];

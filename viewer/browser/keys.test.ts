@@ -41,6 +41,22 @@ test('plus, minus, arrows and 0 zoom and move the timeline', async ({ open }) =>
   await expect.poll(async () => (await state(page))['range']).toBeUndefined();
 });
 
+test('w and s zoom, a and d move, as arrows do', async ({ open }) => {
+  const page = await open(`${await serving(OOM)}#view=timeline`);
+  const width = async () => (await range(page))[1] - (await range(page))[0];
+  await redrawn(page, () => page.keyboard.press('w'));
+  await expect.poll(width).toBeCloseTo(2062 / 1.5, 0);
+  await redrawn(page, () => page.keyboard.press('Shift+W'));
+  await expect.poll(width).toBeCloseTo(2062 / 4.5, 0);
+  const [from] = await range(page);
+  await redrawn(page, () => page.keyboard.press('d'));
+  await expect.poll(async () => (await range(page))[0]).toBeCloseTo(from + 206.2 / 4.5, 0);
+  await redrawn(page, () => page.keyboard.press('a'));
+  await expect.poll(async () => (await range(page))[0]).toBeCloseTo(from, 0);
+  await redrawn(page, () => page.keyboard.press('s'));
+  await expect.poll(width).toBeCloseTo(2062 / 3, 0);
+});
+
 test('arrows and comma step through moments, m jumps to marks', async ({ open }) => {
   const [oom] = report(OOM).devices[0].ooms;
   const page = await open(`${await serving(OOM)}#view=timeline&moment=100`);
@@ -155,7 +171,7 @@ test('what is clicked can be clicked with a role that says so', async ({ open })
         .filter(
           (e) =>
             !e.closest(
-              'button, a, select, label, option, tr[tabindex], [role=option], [role=slider], [role=application], [role=img], input',
+              'button, a, summary, select, label, option, tr[tabindex], [role=option], [role=slider], [role=application], [role=img], input',
             ),
         )
         .map((e) => e.outerHTML.slice(0, 100)),

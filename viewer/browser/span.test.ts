@@ -65,7 +65,7 @@ test('brackets set its begin and its end at the moment, in every view', async ({
 test('the number of a step and the band of a region choose what happened in them', async ({ open }) => {
   const { steps } = report(TRAINING).devices[0].steps;
   const page = await open(`${await serving(TRAINING)}#view=timeline`);
-  await page.keyboard.press('s');
+  await page.keyboard.press('n');
   const second = `${steps[1].first_event}.${steps[1].end_event}`;
   await expect.poll(() => spanOf(page)).toBe(second);
   // The address keeps it.

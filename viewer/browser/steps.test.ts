@@ -107,15 +107,15 @@ test('the row marks the unusual step, tells of each, and a click shows it', asyn
 test('the key walks from step to step, from the peak on, along time too', async ({ open }) => {
   const page = await open(`${await serving(file)}#view=timeline`);
   const shows = (step: number) => expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(step));
-  await page.keyboard.press('s');
+  await page.keyboard.press('n');
   await shows(LARGE);
-  await page.keyboard.press('s');
+  await page.keyboard.press('n');
   await shows(LARGE + 1);
-  await page.keyboard.press('Shift+S');
+  await page.keyboard.press('Shift+N');
   await shows(LARGE);
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
   await page.keyboard.press('0');
-  await page.keyboard.press('s');
+  await page.keyboard.press('n');
   // Six events, each 10 us after the one before; two annotations lie between two steps.
   await expect
     .poll(async () => {
@@ -138,7 +138,7 @@ test('where nothing repeats there is no card, and no row', async ({ open }) => {
     await page.evaluate((to) => (location.hash = to), hash);
     await ready(page, 'overview');
     expect(await page.getByRole('heading', { name: /steps$/ }).count()).toBe(0);
-    await page.keyboard.press('s');
+    await page.keyboard.press('n');
     expect((await state(page))['range']).toBeUndefined();
   }
 });

@@ -57,3 +57,14 @@ impl<T: Copy + Ord> Changes<T> {
         Some((change, thing))
     }
 }
+
+/// Every change with its moment.
+impl<T: Copy> Iterator for Changes<T> {
+    type Item = (Moment, Change, T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = *self.all.get(self.next)?;
+        self.next += 1;
+        Some(next)
+    }
+}

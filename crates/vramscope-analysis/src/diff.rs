@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use vramscope_trace::{Action, Events, Trace};
 
-use crate::both::Both;
+use crate::both::{Both, Side};
 use crate::budget::DeviceRecording;
+use crate::cancel::Cancel;
 use crate::counters::Peaks;
 use crate::difference::{Compared, Difference};
 use crate::frames::Frames;
+use crate::highest::{HighestChange, Within, highest_of_both};
 use crate::history::History;
+use crate::holders::{By, NothingMore};
 use crate::moment::Moment;
+use crate::steps::Step;
+use crate::stretch::Stretch;
 use crate::summary::EndState;
 
 /// One device in two recordings.
@@ -35,6 +40,8 @@ pub struct DeviceDiff {
     pub end: Both<EndState>,
     /// What they hold, and what made the difference.
     pub difference: Difference,
+    /// Each line at its own highest in the parts that are compared, whatever else was live then: what grew most first.
+    pub highest: Vec<HighestChange>,
 }
 
 /// Events of one kind and size that one recording has more of.
@@ -68,20 +75,37 @@ pub struct Devices<'t> {
     pub positions: &'t [usize],
 }
 
-/// Which moment of a recording is compared with one of the other: `None` is the peak of allocated bytes.
-pub type MomentOf<'f> = &'f dyn Fn(&History) -> Option<Moment>;
+/// A part of a recording that is compared with one of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComparedPart {
+    /// The moment of it to look at.
+    pub at: Moment,
+    /// Its first moment.
+    pub from: Moment,
+    /// Its last moment.
+    pub to: Moment,
+}
+
+impl From<&Step> for ComparedPart {
+    fn from(step: &Step) -> Self {
+        Self { at: step.peak_moment, from: step.from, to: step.to }
+    }
+}
+
+/// Which part of a recording is compared with one of the other: `None` is all of it, at the peak of allocated bytes.
+pub type PartOf<'f> = &'f dyn Fn(&History) -> Option<ComparedPart>;
 
 /// Compares all of the devices that both recordings have, and names those that only the one or the other has.
 ///
 /// # Panics
 /// Where a trace has no device at one of its positions.
-pub fn diff_devices(of: Both<Devices<'_>>, at: MomentOf<'_>) -> (Vec<DeviceDiff>, Both<Vec<i64>>) {
+pub fn diff_devices(of: Both<Devices<'_>>, part: PartOf<'_>) -> (Vec<DeviceDiff>, Both<Vec<i64>>) {
     let used = of.map(|of| -> Vec<(i64, usize)> {
         of.positions.iter().map(|&position| (of.trace.devices[position].device, position)).collect()
     });
     let both = used.a.iter().filter_map(|&(device, a)| {
         let &(_, b) = used.b.iter().find(|(other, _)| *other == device)?;
-        Some(DeviceDiff::of(Both { a: of.a.at(a), b: of.b.at(b) }, at))
+        Some(DeviceDiff::of(Both { a: of.a.at(a), b: of.b.at(b) }, part))
     });
     let only = |of: &[(i64, usize)], others: &[(i64, usize)]| {
         let is_alone = |device: &i64| !others.iter().any(|(other, _)| other == device);
@@ -98,18 +122,32 @@ impl<'t> Devices<'t> {
 }
 
 impl DeviceDiff {
-    /// Compares a device of two recordings, event by event and at a moment of each.
+    /// Compares a device of two recordings, event by event and a part of each.
     ///
     /// # Panics
     /// Where a trace has no such device.
-    pub fn of(devices: Both<DeviceRecording<'_>>, at: MomentOf<'_>) -> Self {
+    pub fn of(devices: Both<DeviceRecording<'_>>, part: PartOf<'_>) -> Self {
         let histories = devices.map(|of| History::replayed(of.trace, of.position));
+        let parts = histories.map(part);
         let events = histories.map(|history| history.device().events.len());
         let same_at_start = same_at_start(&histories);
         let rest = events.a.min(events.b) - same_at_start;
         let columns = Both { a: &histories.a.device().events, b: &histories.b.device().events };
         let alike_at_end = alike_at_end(columns, rest);
         let between = events.map(|events| same_at_start..events - alike_at_end);
+        let within = |side: Side| {
+            let history = histories.of(side);
+            let whole = ComparedPart { at: Moment::START, from: Moment::START, to: history.end() };
+            let ComparedPart { from, to, .. } = parts.of(side).unwrap_or(whole);
+            let stretch = Stretch::of(history, from, to);
+            Within { history, frames: devices.of(side).frames, known: &NothingMore, stretch }
+        };
+        let within = Both { a: within(Side::A), b: within(Side::B) };
+        let compared = |side: Side| Compared {
+            history: histories.of(side),
+            frames: devices.of(side).frames,
+            at: parts.of(side).map(|part| part.at),
+        };
         Self {
             device: histories.a.device().device,
             events,
@@ -117,10 +155,9 @@ impl DeviceDiff {
             alike_at_end,
             changed: changed(columns, between),
             end: histories.map(|history| EndState::of(history.device())),
-            difference: Difference::of(Both {
-                a: Compared { history: &histories.a, frames: devices.a.frames, at: at(&histories.a) },
-                b: Compared { history: &histories.b, frames: devices.b.frames, at: at(&histories.b) },
-            }),
+            difference: Difference::of(Both { a: compared(Side::A), b: compared(Side::B) }),
+            // Nobody cancels it.
+            highest: highest_of_both(within, By::Line, &|_, _| false, &Cancel::default()).unwrap_or_default(),
         }
     }
 

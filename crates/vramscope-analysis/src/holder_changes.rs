@@ -35,6 +35,16 @@ impl HolderChange {
         self.holders.map(|holder| holder.as_ref().map(Holder::held).unwrap_or_default())
     }
 
+    /// The moment, or the recording, that alone has something in it.
+    #[must_use]
+    pub fn only_in(&self) -> Option<Side> {
+        match (&self.holders.a, &self.holders.b) {
+            (Some(_), None) => Some(Side::A),
+            (None, Some(_)) => Some(Side::B),
+            _ => None,
+        }
+    }
+
     /// Where it is taken from what it is called: the later moment, or the second recording, where it is there.
     #[must_use]
     pub fn side(&self) -> Side {
@@ -54,7 +64,7 @@ pub fn changed_holders(at: Both<Vec<Holder>>, marked: Marks<'_>) -> Vec<HolderCh
         });
         keyed.collect::<Vec<_>>()
     };
-    matched(Both { a: keyed(Side::A, at.a), b: keyed(Side::B, at.b) })
+    sorted(matched(Both { a: keyed(Side::A, at.a), b: keyed(Side::B, at.b) }).changes)
 }
 
 /// The groups of a recording at a moment.
@@ -72,7 +82,12 @@ pub struct HoldersOf<'t> {
 /// their function, as two recordings are compared everywhere; pools, streams, layers and steps by their names.
 #[must_use]
 pub fn holders_of_both(of: Both<HoldersOf<'_>>, marked: Marks<'_>) -> Vec<HolderChange> {
-    let coded = of.map(|of| Coded { trace: of.trace, frames: of.frames });
+    sorted(matched_holders(&of, marked).changes)
+}
+
+/// The groups of both, matched.
+pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Matched {
+    let coded = Both { a: &of.a, b: &of.b }.map(|of| Coded { trace: of.trace, frames: of.frames });
     let used = |side: Side| {
         let (coded, of) = (coded.of(side), of.of(side));
         let frames = of.holders.iter().flat_map(|holder| {
@@ -142,10 +157,18 @@ struct Keyed<K> {
     holder: Holder,
 }
 
+/// Groups of both that were matched.
+pub(crate) struct Matched {
+    pub changes: Vec<HolderChange>,
+    /// For each group of either the position of the change that it became part of.
+    pub change_of: Both<Vec<usize>>,
+}
+
 /// Groups with equal keys become one.
-fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Vec<HolderChange> {
+fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Matched {
     let mut index: HashMap<K, usize> = HashMap::new();
     let mut changes: Vec<HolderChange> = Vec::new();
+    let mut change_of = Both { a: Vec::new(), b: Vec::new() };
     // What is at the later moment first: among equals it stays so.
     for (side, groups) in [(Side::B, of.b), (Side::A, of.a)] {
         for Keyed { key, is_function, is_marked, holder } in groups {
@@ -154,6 +177,7 @@ fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Vec<HolderChange> {
                 changes.push(HolderChange { holders, is_function, is_marked: false });
                 changes.len() - 1
             });
+            change_of.of_mut(side).push(number);
             let change = &mut changes[number];
             change.is_marked |= is_marked;
             match change.holders.of_mut(side) {
@@ -162,6 +186,11 @@ fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Vec<HolderChange> {
             }
         }
     }
+    Matched { changes, change_of }
+}
+
+/// What grew most first, what shrank most last.
+fn sorted(mut changes: Vec<HolderChange>) -> Vec<HolderChange> {
     changes.sort_by_key(|change| Reverse(change.held().map(|held| held.bytes).difference()));
     changes
 }

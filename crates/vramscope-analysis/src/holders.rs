@@ -138,6 +138,28 @@ pub trait Known {
     }
 }
 
+/// Nothing is known of the allocations but what a history has: enough for groups that stacks or streams tell.
+#[derive(Debug, Clone, Copy)]
+pub struct NothingMore;
+
+impl Known for NothingMore {
+    fn pool(&self, _: usize) -> Option<PoolId> {
+        None
+    }
+
+    fn category(&self, _: usize) -> Category {
+        Category::Unknown
+    }
+
+    fn layer(&self, _: usize) -> Option<Arc<str>> {
+        None
+    }
+
+    fn step(&self, _: usize) -> Option<usize> {
+        None
+    }
+}
+
 /// Some allocations in groups, largest first, each with the stack that holds most of it. They are told by their numbers in
 /// [`History::allocations`].
 pub fn holders_among(

@@ -23,6 +23,7 @@ mod facts;
 mod fragmentation;
 mod frames;
 mod growth;
+mod highest;
 mod history;
 mod holder_changes;
 mod holders;
@@ -33,6 +34,7 @@ mod moment;
 mod ooms;
 mod out_of_memory;
 mod packing;
+mod parts;
 mod pins;
 mod places;
 mod pools;
@@ -70,7 +72,7 @@ pub use cards::{Demand, OnCard, on_cards};
 pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
-pub use diff::{ChangedEvents, DeviceDiff, Devices, MomentOf, diff_devices};
+pub use diff::{ChangedEvents, ComparedPart, DeviceDiff, Devices, PartOf, diff_devices};
 pub use difference::{
     CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
     LineDifference, RULES, Rule, SettingDifference, StackDifference, changed_settings,
@@ -79,9 +81,12 @@ pub use facts::{DeviceFacts, Facts, Recorder};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use frames::{Code, Frames};
 pub use growth::Grown;
+pub use highest::{HighestChange, Within, highest_of_both};
 pub use history::{Allocation, History, Origin, Quality};
 pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
-pub use holders::{By, Holder, HolderKey, Known, frame_key, holders_among, holders_at, stack_key};
+pub use holders::{
+    By, Holder, HolderKey, Known, NothingMore, frame_key, holders_among, holders_at, stack_key,
+};
 pub use layers::{Layer, layers};
 pub use layout::{FreeBlock, Hole, Layout};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};

@@ -4,13 +4,14 @@
 use std::cmp::Reverse;
 
 use hashbrown::HashMap;
-use vramscope_trace::{Category, StackId};
+use vramscope_trace::StackId;
 
 use crate::amount::Amount;
 use crate::cancel::Cancel;
 use crate::frames::Frames;
 use crate::history::{Allocation, History, Origin};
-use crate::holders::{By, HolderKey, Keys, Known};
+use crate::holders::{By, HolderKey, Known};
+use crate::parts::{Group, Parted, Parts};
 use crate::stretch::Stretch;
 
 /// What some allocations did in a stretch.
@@ -109,16 +110,24 @@ pub fn spent_by(
     cancel: &Cancel,
 ) -> Option<SpentBy> {
     let mut parts = Parts::of(history, known, by);
+    let mut spent: Vec<Spent> = Vec::new();
     let mut left_out = Spent::default();
     for (step, &id) in stretch.allocations.iter().enumerate() {
         if cancel.is_cancelled_at(step) {
             return None;
         }
         let a = &history.allocations[id as usize];
-        let part = if takes(id as usize) { parts.part(id as usize, a) } else { &mut left_out };
-        part.take(a, stretch);
+        if !takes(id as usize) {
+            left_out.take(a, stretch);
+            continue;
+        }
+        let part = parts.part(id as usize, a);
+        if part == spent.len() {
+            spent.push(Spent::default());
+        }
+        spent[part].take(a, stretch);
     }
-    let groups = parts.groups(frames);
+    let groups = groups(parts, frames, &spent);
     let mut taken = Spent::default();
     groups.iter().for_each(|group| taken.add(&group.spent));
     let mut all = taken;
@@ -126,146 +135,23 @@ pub fn spent_by(
     Some(SpentBy { all, taken, groups })
 }
 
-/// Sums by class and stack: few of both stand behind many allocations, and what groups share is dear to find out.
-struct Parts<'h, K> {
-    history: &'h History,
-    known: &'h K,
-    by: By,
-    /// What the allocations of each class share; where the stack tells it, `None`.
-    classes: Vec<(Option<Origin>, Option<HolderKey>)>,
-    of_key: HashMap<HolderKey, u32>,
-    /// The class of allocations that are [alike](Known::alike).
-    of_alike: Vec<u32>,
-    /// The part of each class and stack.
-    index: HashMap<(u32, u32), u32>,
-    /// The part of what was recorded by stack, where stacks tell the group: most allocations are found here.
-    recorded: Vec<u32>,
-    parts: Vec<(u32, Option<StackId>, Spent)>,
-}
-
-const NONE: u32 = u32::MAX;
-
-/// The classes where stacks tell the group.
-const ORIGINS: [Origin; 3] = [Origin::Recorded, Origin::EndState, Origin::FreeOnly];
-
-impl<'h, K: Known> Parts<'h, K> {
-    fn of(history: &'h History, known: &'h K, by: By) -> Self {
-        let by_stack = matches!(by, By::Stack | By::Line | By::Function | By::File | By::Module);
-        let classes = match by {
-            _ if by_stack => ORIGINS.map(|origin| (Some(origin), None)).into(),
-            By::Category => Category::ALL.map(|of| (None, Some(HolderKey::Category(of)))).into(),
-            _ => Vec::new(),
-        };
-        let stacks = if by_stack { history.trace().stacks.len() } else { 0 };
-        Self {
-            history,
-            known,
-            by,
-            classes,
-            of_key: HashMap::new(),
-            of_alike: Vec::new(),
-            index: HashMap::new(),
-            recorded: vec![NONE; stacks],
-            parts: Vec::new(),
-        }
+/// The groups, what allocated most first. The stack of each is that of its largest part.
+fn groups(parts: Parts<'_, impl Known>, frames: &Frames, spent: &[Spent]) -> Vec<SpentGroup> {
+    let Parted { groups, of_part } = parts.grouped(frames, |part| order(&spent[part]));
+    let shared = |group: Group| SpentGroup {
+        origin: group.origin,
+        key: group.key,
+        stack: group.stack,
+        spent: Spent::default(),
+    };
+    let mut groups: Vec<SpentGroup> = groups.into_iter().map(shared).collect();
+    for (spent, group) in spent.iter().zip(of_part) {
+        groups[group].spent.add(spent);
     }
-
-    /// The sums that an allocation belongs to.
-    #[inline]
-    fn part(&mut self, id: usize, a: &Allocation) -> &mut Spent {
-        let stack = a.stack.map_or(NONE, |stack| stack.index() as u32);
-        if a.origin == Origin::Recorded
-            && let Some(&part) = self.recorded.get(stack as usize)
-            && part != NONE
-        {
-            return &mut self.parts[part as usize].2;
-        }
-        let class = self.class(id, a);
-        let Self { index, parts, .. } = self;
-        let part = *index.entry((class, stack)).or_insert_with(|| {
-            parts.push((class, a.stack, Spent::default()));
-            (parts.len() - 1) as u32
-        });
-        if a.origin == Origin::Recorded
-            && let Some(known) = self.recorded.get_mut(stack as usize)
-        {
-            *known = part;
-        }
-        &mut self.parts[part as usize].2
-    }
-
-    fn class(&mut self, id: usize, a: &Allocation) -> u32 {
-        let key = match self.by {
-            By::Category => {
-                let of = self.known.category(id);
-                return Category::ALL.iter().position(|&category| category == of).unwrap_or_default() as u32;
-            }
-            By::Step => HolderKey::Step(self.known.step(id)),
-            By::Stream => HolderKey::Stream(a.stream),
-            By::Size => HolderKey::of_size(a.size),
-            By::Pool | By::Layer => return self.class_of_alike(id),
-            By::Stack | By::Line | By::Function | By::File | By::Module => {
-                return ORIGINS.iter().position(|&origin| origin == a.origin).unwrap_or_default() as u32;
-            }
-        };
-        self.class_of_key(key)
-    }
-
-    fn class_of_alike(&mut self, id: usize) -> u32 {
-        let alike = self.known.alike(id).map(|number| number as usize);
-        if let Some(&class) =
-            alike.and_then(|number| self.of_alike.get(number)).filter(|&&class| class != NONE)
-        {
-            return class;
-        }
-        let key = match self.by {
-            By::Pool => HolderKey::Pool(self.known.pool(id)),
-            _ => HolderKey::Layer(self.known.layer(id)),
-        };
-        let class = self.class_of_key(key);
-        if let Some(number) = alike {
-            if self.of_alike.len() <= number {
-                self.of_alike.resize(number + 1, NONE);
-            }
-            self.of_alike[number] = class;
-        }
-        class
-    }
-
-    fn class_of_key(&mut self, key: HolderKey) -> u32 {
-        if let Some(&class) = self.of_key.get(&key) {
-            return class;
-        }
-        let class = self.classes.len() as u32;
-        self.classes.push((None, Some(key.clone())));
-        self.of_key.insert(key, class);
-        class
-    }
-
-    /// The groups, what allocated most first. The stack of each is that of its largest part.
-    fn groups(mut self, frames: &Frames) -> Vec<SpentGroup> {
-        self.parts.sort_by_key(|(class, stack, spent)| (order(spent), *class, *stack));
-        let mut keys = Keys::of(self.history, frames, self.by);
-        let mut index: HashMap<(Option<Origin>, HolderKey), usize> = HashMap::new();
-        let mut groups: Vec<SpentGroup> = Vec::new();
-        for (class, stack, spent) in self.parts {
-            let (origin, shared) = &self.classes[class as usize];
-            let with_frames = stack.filter(|&stack| !self.history.trace().stacks.get(stack).is_empty());
-            let key = shared.clone().unwrap_or_else(|| keys.key(with_frames));
-            let number = *index.entry((*origin, key.clone())).or_insert_with(|| {
-                groups.push(SpentGroup { origin: *origin, key, stack: with_frames, spent: Spent::default() });
-                groups.len() - 1
-            });
-            groups[number].spent.add(&spent);
-        }
-        for group in &mut groups {
-            keys.finish(&mut group.key);
-        }
-        groups.sort_by(|a, b| {
-            order(&a.spent).cmp(&order(&b.spent)).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key)))
-        });
-        groups
-    }
+    groups.sort_by(|a, b| {
+        order(&a.spent).cmp(&order(&b.spent)).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key)))
+    });
+    groups
 }
 
 /// What allocated most first; of what allocated as much, what held most.

@@ -193,8 +193,13 @@ pub fn holder(change: &HolderChange, names: &Both<Names<'_>>) -> String {
 
 /// What a line holds in both, behind its name.
 pub fn amounts(line: &LineDifference) -> String {
-    let [a, b] = [line.held.a.bytes, line.held.b.bytes].map(bytes);
-    match line.only_in {
+    was(line.held.map(|held| held.bytes), line.only_in)
+}
+
+/// Bytes in the second, and what they were in the first.
+pub fn was(held: Both<u64>, only_in: Option<Side>) -> String {
+    let [a, b] = [held.a, held.b].map(bytes);
+    match only_in {
         Some(Side::B) => format!("{b}, new"),
         Some(Side::A) => format!("was {a}, gone"),
         None => format!("{b}, was {a}"),

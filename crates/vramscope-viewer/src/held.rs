@@ -111,7 +111,19 @@ impl<'f> DeviceAt<'f> {
         Some(bytes)
     }
 
-    /// What the groups hold in columns. `held` are theirs, in order.
+    pub(crate) fn place(&self) -> Place<'f> {
+        Place { device: self.device, moment: self.moment }
+    }
+}
+
+/// A moment of a device.
+pub(crate) struct Place<'f> {
+    pub(crate) device: &'f OpenDevice,
+    pub(crate) moment: Moment,
+}
+
+impl Place<'_> {
+    /// What groups hold, in columns, with the counters of this moment. `held` are the groups', in order.
     fn column<'h>(
         &self,
         columns: &mut Columns,
@@ -146,7 +158,13 @@ impl OpenRecording {
         let names = self.names_of();
         let calls = Calls { of: query.calls.into(), inverted: query.inverted };
         Columns::answer(|columns| Live {
-            holders: holders(columns, &groups, &Both { a: names, b: names }, &now, before.as_ref()),
+            holders: holders(
+                columns,
+                groups.iter(),
+                &Both { a: names, b: names },
+                &now.place(),
+                before.as_ref().map(DeviceAt::place).as_ref(),
+            ),
             calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),
             categories: now.categories(),
         })
@@ -197,14 +215,15 @@ pub(crate) fn holders_of_both(of: Both<(&OpenRecording, usize)>, query: &Holders
     });
     let groups = of_both(holders, &marks(&both.map(|at| at.found(by))));
     let names = of.map(|(file, _)| file.names_of());
-    Columns::answer(|columns| self::holders(columns, &groups, &names, &b, Some(&a)))
+    let (a, b) = (a.place(), b.place());
+    Columns::answer(|columns| self::holders(columns, groups.iter(), &names, &b, Some(&a)))
 }
 
 /// Groups by what they share.
-type Groups = HashSet<(Option<Origin>, HolderKey)>;
+pub(crate) type Groups = HashSet<(Option<Origin>, HolderKey)>;
 
 /// Whether a search finds some of a group.
-fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
+pub(crate) fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
     |side, holder| {
         let found = found.of(side);
         !found.is_empty() && found.contains(&(holder.origin, holder.key.clone()))
@@ -212,22 +231,22 @@ fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
 }
 
 /// Some groups in columns.
-pub(crate) fn holders(
+pub(crate) fn holders<'c>(
     columns: &mut Columns,
-    groups: &[HolderChange],
+    groups: impl Iterator<Item = &'c HolderChange> + Clone,
     names: &Both<Names<'_>>,
-    now: &DeviceAt<'_>,
-    before: Option<&DeviceAt<'_>>,
+    now: &Place<'_>,
+    before: Option<&Place<'_>>,
 ) -> Holders {
-    let at = |side: Side| groups.iter().map(move |group| group.holders.of(side).as_ref());
+    let at = |side: Side| groups.clone().map(move |group| group.holders.of(side).as_ref());
     Holders {
-        key: groups.iter().map(|group| key(group, names)).collect(),
-        label: groups.iter().map(|group| label(group, names)).collect(),
-        hue: columns.u32(groups.iter().map(|group| {
+        key: groups.clone().map(|group| key(group, names)).collect(),
+        label: groups.clone().map(|group| label(group, names)).collect(),
+        hue: columns.u32(groups.clone().map(|group| {
             let side = group.side();
             group.holders.of(side).as_ref().map_or(0, |holder| hue(names.of(side), holder))
         })),
-        found: columns.u8(groups.iter().map(|group| group.is_marked.into())),
+        found: columns.u8(groups.clone().map(|group| group.is_marked.into())),
         now: now.column(columns, at(Side::B)),
         before: before.map(|before| before.column(columns, at(Side::A))),
     }

@@ -19,6 +19,7 @@ mod device;
 mod error;
 mod groups;
 mod held;
+mod highest;
 mod holes;
 mod hues;
 mod names;

@@ -151,7 +151,7 @@ impl OpenRecording {
         Columns::answer(|columns| PoolHeld {
             reserved,
             allocated,
-            holders: holders(columns, &groups, &names, &now, None),
+            holders: holders(columns, groups.iter(), &names, &now.place(), None),
         })
     }
 }

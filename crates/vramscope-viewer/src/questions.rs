@@ -7,9 +7,10 @@ use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::comparison::compare;
 use crate::held::holders_of_both;
+use crate::highest::highest;
 use crate::protocol::{
-    GroupsQuery, HoldersOfBothQuery, LegendQuery, LiveQuery, PlaceQuery, PoolQuery, ReplayQuery, SearchQuery,
-    SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
+    GroupsQuery, HighestOfBothQuery, HoldersOfBothQuery, LegendQuery, LiveQuery, PlaceQuery, PoolQuery,
+    ReplayQuery, SearchQuery, SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
 };
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
@@ -37,6 +38,8 @@ pub enum Question {
     Groups(GroupsQuery),
     /// The largest groups, and how much each holds.
     Legend(LegendQuery),
+    /// Groups of a part of this device and of a part of another, of whatever file, each where it holds most.
+    HighestOfBoth(HighestOfBothQuery),
     /// Segments and blocks at a moment.
     Layout {
         /// The moment.
@@ -131,7 +134,8 @@ impl Question {
     pub fn other_file(&self) -> Option<usize> {
         match *self {
             Self::Comparison { other_file, .. }
-            | Self::HoldersOfBoth(HoldersOfBothQuery { other_file, .. }) => Some(other_file),
+            | Self::HoldersOfBoth(HoldersOfBothQuery { other_file, .. })
+            | Self::HighestOfBoth(HighestOfBothQuery { other_file, .. }) => Some(other_file),
             _ => None,
         }
     }
@@ -163,6 +167,10 @@ impl Question {
             }
             Self::Groups(query) => file.groups(device, &query),
             Self::Legend(query) => plain().behind(&file.legend(device, &query)?),
+            Self::HighestOfBoth(query) => {
+                let other = other.ok_or(ViewError::NoFile(query.other_file))?;
+                highest(Both { a: (file, device), b: (other, query.other_device) }, &query, cancel)
+            }
             Self::Layout { moment } => of()?.layout(moment),
             Self::Holes { moment } => file.holes(device, moment),
             Self::Hole { moment, address } => plain().behind(&of()?.hole(moment, address as u64)?),

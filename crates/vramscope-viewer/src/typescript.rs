@@ -7,12 +7,13 @@ use vramscope_trace::{Action, Category};
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
     Allocation, Amount, Asked, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device,
-    EarlierPart, Events, Found, GroupShare, Groups, GroupsQuery, Held, HeldAt, Holders, HoldersOfBothQuery,
-    HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live,
-    LiveQuery, Mark, MarkKind, Meaning, NONE, Names, OomFinding, Peak, Picture, Pin, Place, PlaceQuery,
-    PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay, ReplayQuery,
-    ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery, Specks, SpecksQuery, Spent,
-    SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged, WindowQuery,
+    EarlierPart, Events, Found, GroupShare, Groups, GroupsQuery, Held, HeldAt, HighestOfBoth,
+    HighestOfBothQuery, Holders, HoldersOfBothQuery, HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks,
+    LayoutSegments, Legend, LegendQuery, Live, LiveQuery, Mark, MarkKind, Meaning, NONE, Names, OomFinding,
+    Peak, Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording,
+    Regions, Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery,
+    Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged,
+    WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -85,6 +86,8 @@ fn the_page_reads_what_is_answered() {
         declared::<LegendQuery>(),
         declared::<Legend>(),
         declared::<GroupShare>(),
+        declared::<HighestOfBothQuery>(),
+        declared::<HighestOfBoth>(),
         declared::<Holders>(),
         declared::<HeldAt>(),
         declared::<Calls>(),

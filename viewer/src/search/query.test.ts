@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { NONE, type Names, type Query, type Steps, type Tags } from '../source/source';
 import { parse } from './language';
-import { asksForRegions, compile, findsCategory } from './query';
+import { compile, findsCategory } from './query';
 
 const names: Names = {
   label: ['attention.py:4 forward', 'train.py:9 main', 'c10::alloc'],
@@ -100,15 +100,6 @@ describe('queries', () => {
         { is: 'allocated', spans: [] },
       ],
     });
-  });
-
-  test('whether regions are asked for', () => {
-    expect(['a', 'region:x', 'a (b OR -region:x)', ''].map((text) => asksForRegions(parse(text)))).toEqual([
-      false,
-      true,
-      true,
-      false,
-    ]);
   });
 });
 

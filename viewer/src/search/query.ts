@@ -142,12 +142,6 @@ function compiled(term: Term, known: Known): Query {
   }
 }
 
-/** Whether a query is about regions, which are asked for apart. */
-export const asksForRegions = ({ term }: Parsed): boolean => term !== null && isAboutRegions(term);
-const isAboutRegions = (term: Term): boolean =>
-  term.kind === 'region' ||
-  (term.kind === 'not' ? isAboutRegions(term.of) : (term.kind === 'all' || term.kind === 'any') && term.of.some(isAboutRegions));
-
 /** Whether a query may find what is for `category`, as far as its words about categories tell. */
 export const findsCategory = ({ term }: Parsed, category: Category): boolean => term === null || told(term, category) !== false;
 

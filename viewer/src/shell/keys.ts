@@ -43,6 +43,12 @@ export const BINDINGS: Binding[] = [
   },
   { keys: [',', '.'], shown: ', .', does: 'The same, wherever the focus is', act: (e) => stepMoment(e.key === ',' ? -1 : 1) },
   { keys: ['+', '=', '-'], shown: '+ −', does: 'Zoom in and out', act: (e) => zoom(e.key === '-' ? 1.5 : 1 / 1.5) },
+  {
+    keys: ['w', 'a', 's', 'd', 'W', 'A', 'S', 'D'],
+    shown: 'w s, a d',
+    does: 'Zoom in and out, move along; with Shift farther',
+    act: (e) => steer(e.key.toLowerCase(), e.shiftKey),
+  },
   { keys: ['0', 'Home'], shown: '0, Home', does: 'Show everything', act: fit },
   {
     keys: ['[', ']'],
@@ -57,10 +63,10 @@ export const BINDINGS: Binding[] = [
     act: (e) => jumpToMark(e.key === 'M' ? -1 : 1),
   },
   {
-    keys: ['s', 'S'],
-    shown: 's',
+    keys: ['n', 'N'],
+    shown: 'n',
     does: 'The step with the chosen moment, then the next; with Shift the one before',
-    act: (e) => nextStep(e.key === 'S' ? -1 : 1),
+    act: (e) => nextStep(e.key === 'N' ? -1 : 1),
   },
   {
     keys: VIEW_NAMES.map((_, i) => String(i + 1)),
@@ -78,6 +84,13 @@ export const BINDINGS: Binding[] = [
   { keys: ['Escape'], shown: 'Esc', does: 'Clear the selection, the span, then the search', act: clear },
   { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
 ];
+
+/** What the left hand does, as in trace viewers and games. */
+function steer(key: string, isFar: boolean): void {
+  const factor = isFar ? 3 : 1.5;
+  if (key === 'w' || key === 's') zoom(key === 's' ? factor : 1 / factor);
+  else panBy((key === 'a' ? -1 : 1) * (isFar ? 0.5 : 0.1));
+}
 
 function clear(): void {
   if (selected.value !== null) selected.value = null;

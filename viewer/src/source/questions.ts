@@ -38,6 +38,9 @@ export function askedOf(engine: Engine) {
     groups: (file: number, device: number, by: sent.By) => ask<sent.Groups>(file, device, { question: 'groups', by }),
     legend: (file: number, device: number, query: sent.LegendQuery, unwanted?: AbortSignal) =>
       ask<sent.Legend>(file, device, { question: 'legend', ...query }, unwanted),
+    /** Groups of a part of this device and of a part of the other, each where it holds most. */
+    highestOfBoth: (file: number, device: number, query: sent.HighestOfBothQuery, unwanted?: AbortSignal) =>
+      ask<sent.HighestOfBoth>(file, device, { question: 'highest_of_both', ...query }, unwanted),
     layout: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
       ask<sent.Layout>(file, device, { question: 'layout', moment }, unwanted),
     holes: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>

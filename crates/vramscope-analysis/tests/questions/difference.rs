@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Both, Cause, ComparedHistory, DeviceRecording, Difference, Finding, Frames, History, Place, RULES, Side,
-    changed_settings,
+    Both, Cause, ComparedHistory, ComparedPart, DeviceRecording, Difference, Finding, Frames, History,
+    Moment, Place, RULES, Side, changed_settings,
 };
 
 use crate::{defaults, recording};
@@ -228,6 +228,9 @@ fn other_moments_can_be_compared() {
     let trace = run("step 2 x 4 MiB at model.py:10 forward");
     let frames = Frames::of(&trace);
     let of = DeviceRecording { trace: &trace, position: 0, frames: &frames };
-    let diff = vramscope_analysis::DeviceDiff::of(Both { a: of, b: of }, &|history| Some(history.end()));
+    let diff = vramscope_analysis::DeviceDiff::of(Both { a: of, b: of }, &|history| {
+        let end = history.end();
+        Some(ComparedPart { at: end, from: Moment::START, to: end })
+    });
     assert_eq!(diff.difference.counters.map(|counters| counters.allocated), Both { a: 0, b: 0 });
 }

@@ -1,11 +1,13 @@
 //! What is live at two moments, in groups and as a tree of calls.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Both, By, Calls, CallsOf, ComparedNode, Frames, History, Holder, HoldersOf, Moment, NodeKind, Side,
-    changed_holders, compared_call_tree, holders_at, holders_of_both,
+    Both, By, Calls, CallsOf, Cancel, ComparedNode, Frames, HighestChange, History, Holder, HolderKey,
+    HoldersOf, Moment, NodeKind, NothingMore, Side, Stretch, Within, changed_holders, compared_call_tree,
+    highest_of_both, holders_at, holders_of_both,
 };
 use vramscope_trace::Trace;
 
@@ -42,6 +44,10 @@ impl Asked {
 
     fn of_both(&self, event: usize, by: By) -> HoldersOf<'_> {
         HoldersOf { trace: &self.trace, frames: &self.frames, holders: self.holders(event, by) }
+    }
+
+    fn within(&self, stretch: Stretch) -> Within<'_, NothingMore> {
+        Within { history: &self.history, frames: &self.frames, known: &NothingMore, stretch }
     }
 
     fn line(&self, kind: NodeKind) -> u32 {
@@ -157,4 +163,87 @@ fn a_stack_of_any_depth_makes_a_tree_that_is_bounded() {
         let frames = nodes.iter().filter(|node| matches!(node.kind, NodeKind::Frame(_)));
         assert_eq!(frames.count(), 1000);
     }
+}
+
+fn highest(of: &Both<Asked>, by: By) -> Vec<HighestChange> {
+    let whole = |asked: &Asked| Stretch::of(&asked.history, Moment::START, asked.history.end());
+    let within = Both { a: of.a.within(whole(&of.a)), b: of.b.within(whole(&of.b)) };
+    highest_of_both(within, by, &|_, _| false, &Cancel::default()).unwrap()
+}
+
+#[test]
+fn each_group_is_compared_at_its_own_highest() {
+    // Blocks of four lines that come and go in an order that has no pattern.
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut program = || {
+        let mut events = Vec::new();
+        let mut live: Vec<(u64, u64)> = Vec::new();
+        for address in 1..400 {
+            let size = (1 + random(64)) << 10;
+            events.push(by(address, size, &[("work", 10 + random(4) as u32), MAIN]));
+            live.push((address, size));
+            while !live.is_empty() && random(5) < 3 {
+                let (address, size) = live.swap_remove(random(live.len() as u64) as usize);
+                events.push(freed(address, size));
+            }
+        }
+        Asked::of(events)
+    };
+    let of = Both { a: program(), b: program() };
+    for grouped in [By::Line, By::Function, By::Stack, By::Stream] {
+        let told = highest(&of, grouped);
+        let differences = told.iter().map(|c| c.group.held().map(|held| held.bytes).difference());
+        assert!(differences.is_sorted_by(|x, y| x >= y));
+        for (side, asked) in [(Side::A, &of.a), (Side::B, &of.b)] {
+            let mut naive: HashMap<HolderKey, (u64, Moment)> = HashMap::new();
+            for moment in (0..=asked.history.end().index()).map(Moment::from_index) {
+                for holder in holders_at(&asked.history, &asked.frames, moment, grouped) {
+                    let most = naive.entry(holder.key).or_insert((0, moment));
+                    if holder.bytes > most.0 {
+                        *most = (holder.bytes, moment);
+                    }
+                }
+            }
+            for change in &told {
+                let holder = change.group.holders.of(side).as_ref().unwrap();
+                assert_eq!(naive.remove(&holder.key), Some((holder.bytes, change.moments.of(side).unwrap())));
+            }
+            assert!(naive.is_empty(), "{grouped:?}");
+        }
+    }
+}
+
+#[test]
+fn lines_of_a_function_that_an_edit_moved_are_one_group_with_a_highest_of_its_own() {
+    // In turn, never together: what the lines held when each held most is not what the function did.
+    let program = |lines: [u32; 2]| {
+        Asked::of(vec![
+            by(1, 60 << 10, &[("work", lines[0]), MAIN]),
+            freed(1, 60 << 10),
+            by(2, 50 << 10, &[("work", lines[1]), MAIN]),
+        ])
+    };
+    let told = highest(&Both { a: program([10, 20]), b: program([11, 22]) }, By::Line);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].group.is_function);
+    assert_eq!(told[0].group.held().map(|held| held.bytes >> 10), Both { a: 60, b: 60 });
+}
+
+#[test]
+fn only_what_is_live_in_the_stretch_counts() {
+    let asked = two_moments();
+    let stretch = Stretch::of(&asked.history, Moment::after(3), Moment::after(5));
+    let within =
+        |stretch| Within { history: &asked.history, frames: &asked.frames, known: &NothingMore, stretch };
+    let both = Both { a: within(stretch.clone()), b: within(stretch) };
+    let told = highest_of_both(both, By::Line, &|_, _| false, &Cancel::default()).unwrap();
+    let mut rows: Vec<_> =
+        told.iter().map(|c| (c.group.held().b.bytes >> 10, c.moments.b.unwrap().event())).collect();
+    rows.sort_unstable();
+    // Line 42 grows to 100 KiB at event 5; line 7 is still there when the stretch begins; line 50 was freed right before.
+    assert_eq!(rows, [(5, Some(3)), (100, Some(5))]);
 }

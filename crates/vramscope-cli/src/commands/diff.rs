@@ -1,7 +1,9 @@
 //! `vramscope diff`
 
 use anyhow::bail;
-use vramscope::analysis::{Both, Devices, History, Moment, Purposes, Steps, changed_settings, diff_devices};
+use vramscope::analysis::{
+    Both, ComparedPart, Devices, History, Purposes, Steps, changed_settings, diff_devices,
+};
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
 
 use super::{Open, devices, is_stream};
@@ -23,7 +25,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
         bail!("{} and {}: nothing was recorded; there is nothing to compare", a.name, b.name);
     }
     let compared = Both { a: a.devices(&used.a), b: b.devices(&used.b) };
-    let in_step = |history: &History| args.at_step.and_then(|step| peak_of_step(history, step));
+    let in_step = |history: &History| args.at_step.and_then(|step| step_of(history, step));
     if let Some(step) = args.at_step {
         a.has_step(&used.a, step)?;
         b.has_step(&used.b, step)?;
@@ -47,10 +49,10 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     Ok(if answers.is_same() { Found::Nothing } else { Found::Something })
 }
 
-/// Where the allocated bytes of step number `step`, from 1, are highest.
-fn peak_of_step(history: &History, step: u32) -> Option<Moment> {
+/// Step number `step`, from 1.
+fn step_of(history: &History, step: u32) -> Option<ComparedPart> {
     let steps = Steps::of(history, &Purposes::of(history)).steps;
-    steps.get(step as usize - 1).map(|step| step.peak_moment)
+    steps.get(step as usize - 1).map(ComparedPart::from)
 }
 
 impl Open {

@@ -1,11 +1,13 @@
 //! `vramscope diff --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, Peaks, SettingDifference};
+use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, HighestChange, Moment, Peaks, SettingDifference};
 use vramscope_trace::Event;
 
-use super::difference::{BothJson, DifferenceJson};
+use super::difference::{BothJson, DifferenceJson, side_name};
 use crate::answers::{Compared, DiffAnswers};
+use crate::changes;
+use crate::names::Names;
 
 /// `vramscope diff --json`.
 #[derive(Debug, Serialize)]
@@ -34,6 +36,8 @@ struct DeviceDiffJson {
     same: bool,
     #[serde(flatten)]
     difference: DifferenceJson,
+    /// Each line at its own highest; what grew most comes first.
+    highest_lines: Vec<HighestJson>,
     same_events: bool,
     events: BothJson<usize>,
     same_events_at_start: usize,
@@ -48,6 +52,20 @@ struct DeviceDiffJson {
     end_allocated_bytes: BothJson<u64>,
     end_reserved_bytes: BothJson<u64>,
     end_segments: BothJson<usize>,
+}
+
+/// What a line holds when it holds most, whatever else is live then.
+#[derive(Debug, Serialize)]
+struct HighestJson {
+    /// The line, named as in the recording that has it, in B if both have.
+    key: String,
+    bytes: BothJson<u64>,
+    count: BothJson<u64>,
+    difference_bytes: i64,
+    /// The event right before the first moment of that; null before the first, and where the line is not there.
+    at_event: BothJson<Option<usize>>,
+    /// The recording that alone has it; null where both have.
+    only_in: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,10 +117,12 @@ impl DeviceDiffJson {
         };
         let first = Some(diff.same_at_start);
         let peak = |of: fn(&Peaks) -> u64| diff.difference.peaks.map(of).into();
+        let names = recordings.map(Compared::names);
         Self {
             device: diff.device,
             same: diff.is_same(),
-            difference: DifferenceJson::new(&diff.difference, &recordings.map(Compared::names)),
+            difference: DifferenceJson::new(&diff.difference, &names),
+            highest_lines: diff.highest.iter().map(|change| highest(change, &names)).collect(),
             same_events: diff.has_same_events(),
             events: diff.events.into(),
             same_events_at_start: diff.same_at_start,
@@ -129,4 +149,16 @@ impl EventJson {
 
 fn setting(of: &SettingDifference) -> SettingJson {
     SettingJson { key: of.key.clone(), a: of.values.a.clone(), b: of.values.b.clone() }
+}
+
+fn highest(of: &HighestChange, names: &Both<Names<'_>>) -> HighestJson {
+    let held = of.group.held();
+    HighestJson {
+        key: changes::holder(&of.group, names),
+        bytes: held.map(|held| held.bytes).into(),
+        count: held.map(|held| held.count).into(),
+        difference_bytes: held.map(|held| held.bytes).difference(),
+        at_event: of.moments.map(|moment| moment.and_then(Moment::event)).into(),
+        only_in: of.group.only_in().map(side_name),
+    }
 }

@@ -179,10 +179,7 @@ fn line(of: &LineDifference, names: &Both<Names<'_>>) -> LineDifferenceJson {
         count: counts(of.held),
         difference_bytes: difference(of.held),
         allocations: counts(of.made),
-        only_in: of.only_in.map(|side| match side {
-            Side::A => "a",
-            Side::B => "b",
-        }),
+        only_in: of.only_in.map(side_name),
     }
 }
 
@@ -201,4 +198,12 @@ fn counts(of: Both<Amount>) -> BothJson<u64> {
 
 fn difference(of: Both<Amount>) -> i64 {
     of.map(|of| of.bytes).difference()
+}
+
+/// A recording, as JSON names it.
+pub(super) fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::A => "a",
+        Side::B => "b",
+    }
 }

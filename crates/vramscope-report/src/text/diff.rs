@@ -1,8 +1,11 @@
 //! What changed between two recordings, and where their events part.
 
+use std::cmp::Reverse;
+
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    Both, Cause, ChangedEvents, DeviceDiff, Finding, Fragmentation, LineDifference, Peaks, Recorder, Side,
+    Both, Cause, ChangedEvents, DeviceDiff, Finding, Fragmentation, HighestChange, LineDifference, Peaks,
+    Recorder, Side,
 };
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
 
@@ -146,6 +149,25 @@ impl Page<'_> {
             self.line(format!("{DIM}by line{DIM:#}"));
             self.difference_rows(&differing, names, self.options.top, 0);
         }
+        self.highest(device, names);
+    }
+
+    /// Each line at its own highest.
+    fn highest(&mut self, device: &DeviceDiff, names: &Both<Names<'_>>) {
+        let bytes_of = |change: &HighestChange| change.group.held().map(|held| held.bytes);
+        let mut differing: Vec<_> =
+            device.highest.iter().filter(|change| !bytes_of(change).is_same()).collect();
+        if differing.is_empty() {
+            return;
+        }
+        differing.sort_by_key(|change| Reverse(bytes_of(change).difference().unsigned_abs()));
+        self.line(format!("{DIM}by line, each at its own highest{DIM:#}"));
+        for change in differing.iter().take(self.options.top) {
+            let held = bytes_of(change);
+            let amounts = changes::was(held, change.group.only_in());
+            self.difference_row(held, &changes::holder(&change.group, names), &amounts, 0);
+        }
+        self.more_rows(differing.len().saturating_sub(self.options.top), BYTES + 2);
     }
 
     fn difference_rows(
@@ -156,13 +178,17 @@ impl Page<'_> {
         indent: usize,
     ) {
         for line in lines.iter().take(top) {
-            let by = changes::difference(line.held.map(|held| held.bytes));
-            let amounts = changes::amounts(line);
-            let room = self.options.width.saturating_sub(indent + BYTES + 4 + amounts.width()).max(16);
-            let label = fit(&changes::line(line, names), room);
-            self.line(format!("{:indent$}{by:>BYTES$}  {BOLD}{label}{BOLD:#}  {DIM}{amounts}{DIM:#}", ""));
+            let held = line.held.map(|held| held.bytes);
+            self.difference_row(held, &changes::line(line, names), &changes::amounts(line), indent);
         }
         self.more_rows(lines.len().saturating_sub(top), indent + BYTES + 2);
+    }
+
+    fn difference_row(&mut self, held: Both<u64>, label: &str, amounts: &str, indent: usize) {
+        let by = changes::difference(held);
+        let room = self.options.width.saturating_sub(indent + BYTES + 4 + amounts.width()).max(16);
+        let label = fit(label, room);
+        self.line(format!("{:indent$}{by:>BYTES$}  {BOLD}{label}{BOLD:#}  {DIM}{amounts}{DIM:#}", ""));
     }
 
     fn more_rows(&mut self, more: usize, indent: usize) {

@@ -103,6 +103,35 @@ pub struct HoldersOfBothQuery {
     pub(crate) other_search: Option<SearchQuery>,
 }
 
+/// Groups of what is allocated in a part of each of two devices, each group where it holds most.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct HighestOfBothQuery {
+    /// The first and the last moment of the part.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) by: By,
+    pub(crate) search: Option<SearchQuery>,
+    /// The position of the other file, and that of the device in it.
+    pub(crate) other_file: usize,
+    pub(crate) other_device: usize,
+    pub(crate) other_from: usize,
+    pub(crate) other_to: usize,
+    /// The same search in the numbers of the other file.
+    pub(crate) other_search: Option<SearchQuery>,
+}
+
+/// Groups with what each holds at its own highest; the moments of `holders` are those at which all of them together hold most.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct HighestOfBoth {
+    pub(crate) holders: Holders,
+    /// For each group its own highest moment in the first device; `NONE` where it holds nothing there.
+    pub(crate) moment: U32s,
+    /// The same of the other device.
+    pub(crate) other_moment: U32s,
+}
+
 /// Groups of what is allocated at a moment, most bytes first; compared with another moment or another recording, what grew most first
 /// and what shrank most last.
 #[derive(Debug, Clone, Serialize)]

@@ -28,7 +28,7 @@ pub(crate) use groups::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery};
 #[cfg(test)]
 pub(crate) use held::{By, CallsOf};
 pub(crate) use held::{Calls, HeldAt, Holders, Live};
-pub(crate) use held::{HoldersOfBothQuery, LiveQuery};
+pub(crate) use held::{HighestOfBoth, HighestOfBothQuery, HoldersOfBothQuery, LiveQuery};
 pub(crate) use holes::{Asked, HoleSince, Holes, Pin};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,

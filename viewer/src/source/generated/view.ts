@@ -286,6 +286,8 @@ export type Question = {
 } & GroupsQuery | {
   "question": "legend"
 } & LegendQuery | {
+  "question": "highest_of_both"
+} & HighestOfBothQuery | {
   "question": "layout";
   /** The moment. */
   moment: number;
@@ -658,6 +660,35 @@ export type GroupShare = {
   found: number;
   /** The stack that holds most of it; null where none was recorded. */
   stack: number | null;
+};
+
+/**
+ * Groups of what is allocated in a part of each of two devices, each group where it holds most.
+ */
+export type HighestOfBothQuery = {
+  /** The first and the last moment of the part. */
+  from: number;
+  to: number;
+  by: By;
+  search: Query | null;
+  /** The position of the other file, and that of the device in it. */
+  other_file: number;
+  other_device: number;
+  other_from: number;
+  other_to: number;
+  /** The same search in the numbers of the other file. */
+  other_search: Query | null;
+};
+
+/**
+ * Groups with what each holds at its own highest; the moments of `holders` are those at which all of them together hold most.
+ */
+export type HighestOfBoth = {
+  holders: Holders;
+  /** For each group its own highest moment in the first device; `NONE` where it holds nothing there. */
+  moment: U32s;
+  /** The same of the other device. */
+  other_moment: U32s;
 };
 
 /**

@@ -95,7 +95,7 @@ export function OutOfMemoryCards({ report }: { report: Report }) {
           </ul>
           {rest}
           {unexplained > 0 && (
-            <p class="quiet">{count(unexplained)} later ones are marked in the timeline: the key ] goes to the next.</p>
+            <p class="quiet">{count(unexplained)} later ones are marked in the timeline: the key m goes to the next.</p>
           )}
         </Card>
       )}

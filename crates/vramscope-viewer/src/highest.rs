@@ -1,0 +1,77 @@
+//! Groups of parts of two recordings, each where it holds most.
+
+use std::collections::HashSet;
+
+use vramscope_analysis::{Both, By, Cancel, HighestChange, Within, highest_of_both, holders_among};
+
+use crate::ViewError;
+use crate::columns::{Answer, Columns};
+use crate::device::OpenDevice;
+use crate::held::{Groups, Place, holders, marks};
+use crate::protocol::{HighestOfBoth, HighestOfBothQuery, NONE, SearchQuery};
+use crate::recording::OpenRecording;
+use crate::search::Matcher;
+
+/// Groups of a part of one device and of a part of another, each at its own highest.
+pub(crate) fn highest(
+    of: Both<(&OpenRecording, usize)>,
+    query: &HighestOfBothQuery,
+    cancel: &Cancel,
+) -> Answer {
+    let by = query.by.into();
+    let a = Part::of(of.a, query.from, query.to, query.search.as_ref(), by)?;
+    let b = Part::of(of.b, query.other_from, query.other_to, query.other_search.as_ref(), by)?;
+    let places = Both { a: a.place(), b: b.place() };
+    let found = Both { a: a.found, b: b.found };
+    let within = Both { a: a.within, b: b.within };
+    let changes = highest_of_both(within, by, &marks(&found), cancel).ok_or(ViewError::Unwanted)?;
+    let names = of.map(|(file, _)| file.names_of());
+    let moment = |of: fn(&HighestChange) -> Option<vramscope_analysis::Moment>| {
+        changes.iter().map(move |change| of(change).map_or(NONE, |moment| moment.index() as u32))
+    };
+    Columns::answer(|columns| {
+        let groups = changes.iter().map(|change| &change.group);
+        HighestOfBoth {
+            holders: holders(columns, groups, &names, &places.b, Some(&places.a)),
+            moment: columns.u32(moment(|change| change.moments.a)),
+            other_moment: columns.u32(moment(|change| change.moments.b)),
+        }
+    })
+}
+
+/// A part of a device, and what of it a search finds.
+struct Part<'f> {
+    device: &'f OpenDevice,
+    within: Within<'f, OpenDevice>,
+    found: Groups,
+}
+
+impl<'f> Part<'f> {
+    fn of(
+        (file, device): (&'f OpenRecording, usize),
+        from: usize,
+        to: usize,
+        search: Option<&SearchQuery>,
+        by: By,
+    ) -> Result<Self, ViewError> {
+        let device = file.device(device)?;
+        let (from, to) = (device.moment(from)?, device.moment(to)?);
+        if from > to {
+            return Err(ViewError::Question("a part ends before it begins".to_owned()));
+        }
+        let stretch = device.timeline.stretch(from, to);
+        let found = search.map_or_else(HashSet::new, |query| {
+            let matcher = Matcher::of(device, query.clone());
+            let ids = stretch.allocations.iter().map(|&id| id as usize).filter(|&id| matcher.finds(id));
+            let groups = holders_among(device.history(), &file.frames, device, ids, by);
+            groups.into_iter().map(|holder| (holder.origin, holder.key)).collect()
+        });
+        let within = Within { history: device.history(), frames: &file.frames, known: device, stretch };
+        Ok(Self { device, within, found })
+    }
+
+    /// Where most of all is allocated.
+    fn place(&self) -> Place<'f> {
+        Place { device: self.device, moment: self.within.stretch.highest.moment }
+    }
+}

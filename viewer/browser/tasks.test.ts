@@ -1,0 +1,141 @@
+// The questions that people come with, and how many steps each takes: a click, a choice, a line that is typed. What the answers say is held
+// to the command.
+
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { bytes, share } from '../src/text/units';
+import { diff, example, replay, report } from './command';
+import { exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
+import { IN_GRAPH_POOL, pooled, write } from './recordings';
+
+const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
+
+/** A page whose user takes at most so many steps. */
+async function user(
+  open: Open,
+  most: number,
+  ...files: string[]
+): Promise<{ page: Page; step: (act: Promise<unknown>) => Promise<void> }> {
+  const page = await open(await serving(...files));
+  let taken = 0;
+  const step = async (act: Promise<unknown>) => {
+    taken += 1;
+    expect(taken).toBeLessThanOrEqual(most);
+    await act;
+  };
+  return { page, step };
+}
+
+const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
+
+test('which line held most at the peak: one step', async ({ open }) => {
+  const { page, step } = await user(open, 1, TRAINING);
+  await step(tab(page, 'Moment'));
+  const [first] = await tableRows(page, 'Allocated by line');
+  const [holder] = report(TRAINING, '--by', 'line').devices[0].holders_at_peak;
+  expect([first![0], exact(first![1]!)]).toEqual([holder.key, holder.bytes]);
+});
+
+test('why it ran out of memory: no step', async ({ open }) => {
+  const { page } = await user(open, 0, OOM);
+  const [oom] = report(OOM).devices[0].ooms;
+  const card = page
+    .getByRole('region', { name: /^Out of memory/ })
+    .or(page.locator('.card', { hasText: 'Out of memory' }))
+    .first();
+  await card.getByText(bytes(oom.requested_bytes)).first().waitFor();
+  const told = (await card.textContent())!;
+  for (const amount of [oom.allocated_bytes, oom.reserved_bytes, oom.device_free_bytes]) expect(told).toContain(bytes(amount));
+  expect(told).toMatch(/fragmentation|size|limit/);
+});
+
+test('what the backward pass of step 2 allocated: two steps', async ({ open }) => {
+  const { page, step } = await user(open, 2, TRAINING);
+  await step(tab(page, 'Timeline'));
+  const box = await plotBox(page);
+  await step(page.mouse.click(box.x + (3300 / 5253) * box.width, box.y - 42));
+  const told = page.locator('aside.details [data-span][aria-busy="false"]');
+  await told.getByRole('heading', { name: /^backward of step 2: .* allocated/ }).waitFor();
+  const [from, to] = (await told.getAttribute('data-span'))!.split('.').map(Number);
+  const [device] = report(TRAINING, '--at', `${from}..${to! - 1}`).devices;
+  expect(await told.textContent()).toContain(bytes(device.allocated.bytes));
+});
+
+test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
+  const frames = [{ name: 'grow', filename: '/home/user/cache.py', line: 17 }];
+  const event = (addr: number, mib: number, more: object = {}) => ({ addr, size: mib << 20, stream: 0, frames: [], ...more });
+  const [small, large] = [event(0x7f0000000000, 20), event(0x7f1000000000, 512, { frames })];
+  const trace = [small, large, event(0x7f2000000000, 30)].flatMap((one) => [
+    { action: 'segment_alloc', ...one },
+    { action: 'alloc', ...one },
+  ]);
+  const { page, step } = await user(open, 2, write('large.json', { segments: [], device_traces: [trace] }));
+  await step(page.getByRole('searchbox').fill('512MiB'));
+  await step(page.getByRole('searchbox').press('Enter'));
+  await page.locator('[data-selected]').first().waitFor();
+  await page.getByText('cache.py').first().waitFor();
+});
+
+test('the hole at the out of memory: one step', async ({ open }) => {
+  const { page, step } = await user(open, 1, OOM);
+  await step(page.getByRole('button', { name: 'The request beside the holes' }).click());
+  await page.locator('.to-scale [data-kind="hole"]').waitFor();
+  const [oom] = report(OOM).devices[0].ooms;
+  const [tooSmall] = oom.unusable.filter(({ why }: { why: string }) => why === 'too_small');
+  expect(await numberOf(page, '.to-scale [data-kind="hole"]', 'data-bytes')).toBe(tooSmall.largest_bytes);
+});
+
+test('what a private pool holds, by line: two steps', async ({ open }) => {
+  const { page, step } = await user(open, 2, pooled());
+  await step(tab(page, 'State'));
+  await step(
+    page
+      .getByRole('list', { name: 'Pools' })
+      .getByRole('button', { name: /private pool \(1, 0\)/ })
+      .click(),
+  );
+  const rows = await tableRows(page, 'Allocated in private pool (1, 0) by line');
+  expect(new Map(rows.map((row) => [row[0], exact(row[1]!)]))).toEqual(IN_GRAPH_POOL);
+});
+
+test('what grew between two runs: one step', async ({ open }) => {
+  const runs = ['base', 'batch'].map((name) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`));
+  const { page, step } = await user(open, 1, ...runs);
+  await step(tab(page, 'Compare'));
+  await page.locator('.growth[data-way="highest"]').waitFor();
+  const [first] = await tableRows(page, 'Most allocated by each line');
+  const [grown] = diff(runs[0]!, runs[1]!).devices[0].highest_lines;
+  expect([first![0], exact(first![1]!)]).toEqual([grown.key, grown.difference_bytes]);
+});
+
+test('the share of activations at the peak: no step', async ({ open }) => {
+  const { page } = await user(open, 0, TRAINING);
+  const row = page.locator('.overview tr[data-category="activation"]');
+  await row.waitFor();
+  const { categories_at_peak: all, peak_allocated_bytes: peak } = report(TRAINING).devices[0];
+  const { bytes: held } = all.find(({ category }: { category: string }) => category === 'activation');
+  expect(await row.textContent()).toContain(share(held, peak));
+});
+
+test('the smallest card that fits: two steps', { timeout: 60_000 }, async ({ open }) => {
+  const { page, step } = await user(open, 2, OOM);
+  await step(tab(page, 'What-if'));
+  await step(page.getByRole('button', { name: 'Find the smallest card' }).click({ timeout: 30_000 }));
+  const answer = page.locator('[data-gpu]');
+  await answer.waitFor({ timeout: 60_000 });
+  expect(await answer.getAttribute('data-gpu')).toBe(replay(OOM, '--find-capacity').devices[0].smallest_gpu.name);
+});
+
+test('which blocks leak: one step', async ({ open }) => {
+  const { page, step } = await user(open, 1, LEAK);
+  const [leak] = report(LEAK).devices[0].leaks;
+  await step(
+    page
+      .locator('.overview')
+      .getByRole('button', { name: /blocks? (that were|were|was) kept|kept blocks/ })
+      .first()
+      .click(),
+  );
+  await expect.poll(async () => (await state(page))['search']).toBeDefined();
+  await page.locator(`[data-matches="${leak.kept}"]`).waitFor();
+});

@@ -1,0 +1,143 @@
+// Each group at its own highest, in all of both recordings or in a part of each.
+
+import { useMemo, useState } from 'preact/hooks';
+import { numberAt } from '../../numbers/at';
+import type { Range } from '../../numbers/scale';
+import { useAnswer } from '../../parts/answer';
+import { bytesColumn, changeColumn, textColumn, type Column } from '../../parts/columns';
+import { Empty, Select, Waiting } from '../../parts/controls';
+import { momentName } from '../../parts/current';
+import { groupTitle } from '../../parts/grouping';
+import { groupsOf, type Group } from '../../parts/holders';
+import { Table } from '../../parts/table';
+import { NONE, type By, type Device } from '../../source/source';
+import { part } from '../../state/compared';
+import { groupBy } from '../../state/grouping';
+import { source } from '../../state/recordings';
+import { search } from '../../state/search';
+import { bytes, signedBytes } from '../../text/units';
+import { queryOf, toldOf, type Cut } from './side';
+import { StackOf } from './stack';
+
+/** The parts that both recordings have: all of both, and regions by name. */
+export function ChoosePart({ a, b }: { a: Cut; b: Cut }) {
+  const names = [...a.parts.keys()].filter((name) => b.parts.has(name));
+  const chosen = part.value;
+  // What the address names may be missing, or not be known yet.
+  const shown = chosen === null ? [] : names.includes(chosen.region) ? [] : [chosen.region];
+  const choices = [
+    { value: WHOLE, label: 'all' },
+    ...[...names, ...shown].map((name) => ({ value: PART + name, label: name || 'a step' })),
+  ];
+  const choose = (value: string) => {
+    const region = value.slice(PART.length);
+    const last = Math.min(a.parts.get(region)?.length ?? 1, b.parts.get(region)?.length ?? 1);
+    part.value = value === WHOLE ? null : { region, numbers: [last, last] };
+  };
+  return (
+    <>
+      <Select label="Part" choices={choices} value={chosen === null ? WHOLE : PART + chosen.region} choose={choose} />
+      {chosen !== null &&
+        [a, b].map((side, i) => (
+          <label key={i} class="select">
+            <span>
+              {chosen.region ? 'run' : 'step'} of {'AB'[i]}
+            </span>
+            <input
+              type="number"
+              min={1}
+              max={side.parts.get(chosen.region)?.length ?? 1}
+              value={chosen.numbers[i]}
+              onChange={(e) => {
+                const numbers: [number, number] = [...chosen.numbers];
+                numbers[i] = Math.max(Math.trunc(e.currentTarget.valueAsNumber) || 1, 1);
+                part.value = { ...chosen, numbers };
+              }}
+            />
+          </label>
+        ))}
+    </>
+  );
+}
+
+const WHOLE = 'all';
+const PART = 'part:';
+
+/** The moments of the part of a recording that is compared; null where it has no such part. */
+function momentsOf({ parts, recording }: Cut, side: 0 | 1): Range | null {
+  const chosen = part.value;
+  if (chosen === null) return [0, recording.events];
+  return parts.get(chosen.region)?.[chosen.numbers[side] - 1] ?? null;
+}
+
+function highestColumns(by: By, a: Device, b: Device): Column<Group & At>[] {
+  return [
+    textColumn(by, groupTitle(by), (g) => g.label, true),
+    changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
+    bytesColumn('a_bytes', 'Most in A', (g) => g.before),
+    bytesColumn('b_bytes', 'Most in B', (g) => g.bytes),
+    textColumn('a_at', 'A at', (g) => (g.atA === NONE ? '–' : momentName(g.atA, a))),
+    textColumn('b_at', 'B at', (g) => (g.atB === NONE ? '–' : momentName(g.atB, b))),
+  ];
+}
+
+/** When a group holds most in either; NONE where it holds nothing. */
+interface At {
+  atA: number;
+  atB: number;
+}
+
+/** Each group at its own highest in the chosen part of both, and the stack of the chosen row. */
+export function Highest({ a, b }: { a: Cut; b: Cut }) {
+  const [inA, inB] = [momentsOf(a, 0), momentsOf(b, 1)];
+  if (inA && inB) return <HighestIn a={a} b={b} inA={inA} inB={inB} />;
+  return (
+    <Empty title="One of the recordings has no such part.">
+      <p>Choose another, or all of both.</p>
+    </Empty>
+  );
+}
+
+function useHighest(a: Cut, b: Cut, inA: Range, inB: Range) {
+  const by = groupBy.value;
+  const key = [b.scope, inA, inB, by, toldOf(a), toldOf(b), search.value].join(' ');
+  return useAnswer(a.scope, key, async (unwanted) => {
+    const other = { other_file: b.file, other_device: b.device, other_from: inB[0], other_to: inB[1], other_search: queryOf(b) };
+    const asked = { by, from: inA[0], to: inA[1], search: queryOf(a), ...other };
+    const { holders, moment: atA, other_moment: atB } = await source.highestOfBoth(a.file, a.device, asked, unwanted);
+    const at = (i: number): At => ({ atA: numberAt(atA, i), atB: numberAt(atB, i) });
+    return { holders, groups: groupsOf(holders).map((group, i) => ({ ...group, ...at(i) })), by };
+  });
+}
+
+function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range }) {
+  const [chosen, setChosen] = useState<string | null>(null);
+  const both = useHighest(a, b, inA, inB);
+  const by = both.value?.by ?? groupBy.value;
+  const columns = useMemo(() => highestColumns(by, a.recording, b.recording), [by, a.recording, b.recording]);
+  const before = both.value?.holders.before;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading what each holds at its highest." />;
+  const { groups, holders } = both.value;
+  const [totalA, totalB] = [before.counters.allocated, holders.now.counters.allocated];
+  const row = groups.find((g) => g.key === chosen) ?? groups[0];
+  return (
+    <div class="growth" data-a={totalA} data-b={totalB} data-way="highest" aria-busy={both.pending}>
+      <Table
+        name="compare-highest"
+        caption={`Most allocated by each ${by}`}
+        columns={columns}
+        rows={groups}
+        rowKey={(g) => g.key}
+        sortBy="change_bytes"
+        chosen={row?.key ?? null}
+        choose={(g) => setChosen(g.key)}
+        marked={(g) => g.found}
+      >
+        <span class="compared">
+          All together at most {bytes(totalA)} in A, {bytes(totalB)} in B: {signedBytes(totalB - totalA)}
+        </span>
+      </Table>
+      {row && <StackOf row={row} a={a} b={b} />}
+    </div>
+  );
+}

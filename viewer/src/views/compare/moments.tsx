@@ -1,0 +1,71 @@
+// All that is live at a moment of each recording, in groups.
+
+import { useMemo, useState } from 'preact/hooks';
+import { useAnswer } from '../../parts/answer';
+import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../../parts/columns';
+import { Waiting } from '../../parts/controls';
+import { groupTitle } from '../../parts/grouping';
+import { groupsOf, type Group } from '../../parts/holders';
+import { Table } from '../../parts/table';
+import type { By } from '../../source/source';
+import { groupBy } from '../../state/grouping';
+import { source } from '../../state/recordings';
+import { search } from '../../state/search';
+import { bytes, signedBytes } from '../../text/units';
+import { queryOf, toldOf, type Cut } from './side';
+import { StackOf } from './stack';
+
+function growthColumns(by: By): Column<Group>[] {
+  return [
+    textColumn(by, groupTitle(by), (g) => g.label, true),
+    changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
+    bytesColumn('a_bytes', 'A', (g) => g.before),
+    bytesColumn('b_bytes', 'B', (g) => g.bytes),
+    countColumn('a_blocks', 'Blocks A', (g) => g.countBefore),
+    countColumn('b_blocks', 'Blocks B', (g) => g.count),
+  ];
+}
+
+/** What is live in both in groups, with what it was grouped by. */
+function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
+  const by = groupBy.value;
+  return useAnswer(a.scope, [b.scope, atA, atB, by, toldOf(a), toldOf(b), search.value].join(' '), async (unwanted) => {
+    const other = { other_file: b.file, other_device: b.device, other_moment: atB, other_search: queryOf(b) };
+    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: queryOf(a), ...other }, unwanted);
+    return { held, groups: groupsOf(held), by };
+  });
+}
+
+/** A table of what changed from A to B, and the stack of the chosen row. */
+export function Growth({ a, b, atA, atB }: { a: Cut; b: Cut; atA: number; atB: number }) {
+  const [chosen, setChosen] = useState<string | null>(null);
+  const both = useBoth(a, b, atA, atB);
+  const by = both.value?.by ?? groupBy.value;
+  const columns = useMemo(() => growthColumns(by), [by]);
+  const before = both.value?.held.before;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading what is live in both." />;
+  const { groups } = both.value;
+  const { now } = both.value.held;
+  const [totalA, totalB] = [before.counters.allocated, now.counters.allocated];
+  const row = groups.find((g) => g.key === chosen) ?? groups[0];
+  return (
+    <div class="growth" data-a={totalA} data-b={totalB} aria-busy={both.pending}>
+      <Table
+        name={`compare-${before.moment}-${now.moment}`}
+        caption={`Allocated by ${by}`}
+        columns={columns}
+        rows={groups}
+        rowKey={(g) => g.key}
+        sortBy="change_bytes"
+        chosen={row?.key ?? null}
+        choose={(g) => setChosen(g.key)}
+        marked={(g) => g.found}
+      >
+        <span class="compared">
+          A {bytes(totalA)}, B {bytes(totalB)}: {signedBytes(totalB - totalA)}
+        </span>
+      </Table>
+      {row && <StackOf row={row} a={a} b={b} />}
+    </div>
+  );
+}

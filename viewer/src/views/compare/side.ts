@@ -1,0 +1,65 @@
+// The two recordings that are compared.
+
+import { useMemo } from 'preact/hooks';
+import { entryAt, numberAt } from '../../numbers/at';
+import type { Range } from '../../numbers/scale';
+import { useAnswer } from '../../parts/answer';
+import type { Current } from '../../parts/current';
+import { parsed } from '../../search/found';
+import { compile } from '../../search/query';
+import type { Device, Query, Recording, Regions } from '../../source/source';
+import { recordings, source } from '../../state/recordings';
+import { baseName } from '../../text/path';
+import { deviceName } from '../../text/units';
+
+/** One of the two that are compared. */
+export interface Side extends Current {
+  title: string;
+  of: Recording;
+}
+
+/** The file's name, with its path where another has the same. */
+export function titleOf(r: Recording, d: Device): string {
+  const base = baseName(r.name);
+  const unique = (recordings.value ?? []).every((o) => o === null || o === r || baseName(o.name) !== base);
+  const name = unique ? base : r.name;
+  return r.devices.length > 1 ? `${name}, ${deviceName(d.device)}` : name;
+}
+
+/** A recording that is compared, with the parts that it can be cut into. */
+export interface Cut extends Side {
+  /** The runs of each region by its name, and the steps under no name: from the first moment to the last of each. */
+  parts: Map<string, Range[]>;
+  /** Null until they are known. */
+  regions: Regions | null;
+}
+
+/** The steps of a recording, and the runs of its regions once they are known. */
+export function useParts(side: Side): Cut {
+  const { file, device, recording } = side;
+  const { value: regions } = useAnswer(`${file}.${device}`, 'regions', () => source.regions(file, device));
+  const { steps } = recording;
+  const parts = useMemo(() => {
+    const found = new Map<string, Range[]>();
+    const add = (name: string, from: number, to: number) => found.set(name, [...(found.get(name) ?? []), [from, to]]);
+    // Moments of a step begin with that after its first event, and end before that of the next.
+    steps?.from.forEach((from, i) => add('', from - 1, numberAt(steps.to, i) - 1));
+    const runs = new Map<string, Range[]>();
+    regions?.name.forEach((name, i) => {
+      const run: Range = [numberAt(regions.from, i), numberAt(regions.to, i)];
+      const of = runs.get(entryAt(regions.names, name));
+      if (of) of.push(run);
+      else runs.set(entryAt(regions.names, name), [run]);
+    });
+    return new Map([...found, ...runs]);
+  }, [steps, regions]);
+  return { ...side, parts, regions };
+}
+
+/** The query of the search box in the numbers of a recording; null where nothing is searched, or its names are still being read. */
+export const queryOf = ({ names, recording, regions }: Cut): Query | null =>
+  names && compile(parsed.value, { ...recording, names, regions });
+
+/** What the query of a recording is made of, as one text. */
+export const toldOf = ({ names, recording, regions }: Cut) =>
+  [names, recording.purposes, regions].map((known) => known !== null).join(' ');

@@ -1,0 +1,111 @@
+// What made the difference, the peaks, and the settings of both.
+
+import { useMemo } from 'preact/hooks';
+import { useAnswer } from '../../parts/answer';
+import { bytesColumn, changeColumn, textColumn, type Column } from '../../parts/columns';
+import { Waiting } from '../../parts/controls';
+import { Table } from '../../parts/table';
+import { KINDS, type Device, type Held, type Recording } from '../../source/source';
+import { source } from '../../state/recordings';
+import { signedBytes } from '../../text/units';
+import type { Side } from './side';
+
+const CATEGORY_COLUMNS: Column<Held>[] = [
+  textColumn('category', 'Category', (r) => r.name, true),
+  bytesColumn('a_bytes', 'A', (r) => r.a),
+  bytesColumn('b_bytes', 'B', (r) => r.b),
+  changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
+];
+
+/** What made the difference at the peaks, as `vramscope diff` tells it. */
+export function WhatChanged({ a, b }: { a: Side; b: Side }) {
+  const at = ({ file, device }: Side) => ({ file, device });
+  const { value, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
+  if (!value) return <Waiting error={error} what="Looking for what changed." />;
+  const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
+  return (
+    <section class="what-changed" aria-label="What changed">
+      <h3>What changed</h3>
+      <p>{value.verdict}</p>
+      <ol>
+        {told.map((c, i) => (
+          <li key={i} data-kind={c.kind} data-bytes={c.b - c.a}>
+            {c.a !== c.b && <b class="number">{signedBytes(c.b - c.a)}</b>} {c.text}
+            <ul>
+              {c.lines.map((line, n) => (
+                <li key={n}>
+                  <span class="number">{signedBytes(line.b - line.a)}</span> {line.name}
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ol>
+      {value.categories.length > 0 && (
+        <Table
+          name="compare-categories"
+          caption="Categories at the peaks"
+          columns={CATEGORY_COLUMNS}
+          rows={value.categories}
+          rowKey={(r) => r.name}
+        />
+      )}
+    </section>
+  );
+}
+
+interface PeakRow {
+  kind: string;
+  a: number;
+  b: number;
+}
+
+const PEAK_COLUMNS: Column<PeakRow>[] = [
+  textColumn('kind', 'Peak', (r) => r.kind, true),
+  bytesColumn('a_bytes', 'A', (r) => r.a),
+  bytesColumn('b_bytes', 'B', (r) => r.b),
+  changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
+];
+
+export function Peaks({ a, b }: { a: Device; b: Device }) {
+  const rows = KINDS.map((kind) => ({ kind, a: a.peaks[kind].bytes, b: b.peaks[kind].bytes }));
+  return <Table name="compare-peaks" caption="Peaks" columns={PEAK_COLUMNS} rows={rows} rowKey={(r) => r.kind} />;
+}
+
+interface SettingRow {
+  name: string;
+  a: string | null;
+  b: string | null;
+}
+
+const SETTING_COLUMNS: Column<SettingRow>[] = [
+  textColumn('setting', 'Setting', (r) => r.name),
+  textColumn('a', 'A', (r) => r.a ?? '–'),
+  textColumn('b', 'B', (r) => r.b ?? '–'),
+  textColumn('differs', 'Differs', (r) => (r.a === r.b ? 'no' : 'yes')),
+];
+
+function settingRows(a: Recording, b: Recording): SettingRow[] {
+  const all = (r: Recording) => new Map([...r.facts, ...r.settings]);
+  const [inA, inB] = [all(a), all(b)];
+  const rows = [...new Set([...inA.keys(), ...inB.keys()])].map((name) => ({
+    name,
+    a: inA.get(name) ?? null,
+    b: inB.get(name) ?? null,
+  }));
+  return [...rows.filter((r) => r.a !== r.b), ...rows.filter((r) => r.a === r.b)];
+}
+
+export function Settings({ a, b }: { a: Recording; b: Recording }) {
+  const rows = useMemo(() => settingRows(a, b), [a, b]);
+  return (
+    <Table
+      name="compare-settings"
+      caption="Settings and facts"
+      columns={SETTING_COLUMNS}
+      rows={rows}
+      rowKey={(r) => r.name}
+      marked={(r) => r.a !== r.b}
+    />
+  );
+}

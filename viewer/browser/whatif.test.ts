@@ -31,7 +31,9 @@ async function equals(page: Page, ...options: string[]): Promise<void> {
     );
 }
 
-test("a setting of one's own, a device and an overhead give the answers of the command", { timeout: 180_000 }, async ({ open }) => {
+test("a setting of one's own, a device and an overhead give the answers of the command", { timeout: 180_000 }, async ({
+  open,
+}) => {
   const page = await open(await serving(OOM), { before: axe });
   await show(page, 'whatif');
   await equals(page);

@@ -177,6 +177,56 @@ export function oneIdle(): string {
   });
 }
 
+/** Two devices: the first has the higher peak, 40 MiB, and the second, of 20 MiB, ran out of memory. */
+export function secondFailed(): string {
+  const event = (size: number) => ({ addr: BASE, size: size * MIB, stream: 0, frames: [frame('main')] });
+  return write('two.json', {
+    segments: [],
+    device_traces: [
+      [
+        { action: 'segment_alloc', time_us: 5, ...event(40) },
+        { action: 'alloc', time_us: 6, ...event(40) },
+        { action: 'free_requested', time_us: 7, ...event(40) },
+        { action: 'free_completed', time_us: 8, ...event(40) },
+      ],
+      [
+        { action: 'segment_alloc', time_us: 5, ...event(20) },
+        { action: 'alloc', time_us: 6, ...event(20) },
+        { action: 'oom', time_us: 9, size: 70 * MIB, device_free: 3 * MIB, stream: 0, frames: [frame('main')] },
+      ],
+    ],
+  });
+}
+
+/** Regions that overlap without one being within the other, and one event in each part: five, all of 2 MiB. */
+export function overlapping(): string {
+  const trace: Entry[] = [];
+  const annotations: Entry[] = [];
+  let time = 1_700_000_000_000_000;
+  const annotate = (stage: string, name: string) => annotations.push({ device: 0, stage, name, time_us: (time += 10) });
+  const alloc = () =>
+    trace.push({
+      action: 'alloc',
+      addr: BASE + trace.length * 2 * MIB,
+      size: 2 * MIB,
+      stream: 0,
+      time_us: (time += 10),
+      frames: [frame('main')],
+    });
+  alloc();
+  annotate('START', 'load');
+  alloc();
+  annotate('START', 'compute');
+  alloc();
+  annotate('END', 'load');
+  annotate('START', 'store');
+  alloc();
+  annotate('END', 'compute');
+  alloc();
+  annotate('END', 'store');
+  return write('overlapping.json', { segments: [], device_traces: [trace], external_annotations: annotations });
+}
+
 /** What `_dump_snapshot` writes where no history was recorded. */
 export const segmentsOnly = () =>
   write('segments.json', {

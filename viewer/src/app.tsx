@@ -2,6 +2,7 @@ import { useEffect } from 'preact/hooks';
 import { itemsBy } from './draw/item-colors';
 import { shownPicture } from './draw/shown';
 import { Boundary } from './shell/boundary';
+import { Devices } from './shell/devices';
 import { DropTarget } from './shell/drop';
 import { Examples } from './shell/examples';
 import { Help } from './shell/help';
@@ -70,6 +71,7 @@ export function App() {
               <TimelineControls />
             </div>
           )}
+          {open && <Devices />}
         </Boundary>
         <Trouble />
       </header>

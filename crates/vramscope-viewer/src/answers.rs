@@ -11,6 +11,7 @@ use crate::device::{OpenDevice, by_kind};
 use crate::protocol::{
     Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Pools, Regions, Segments,
 };
+use crate::rows::rows_of;
 use crate::tables::{action, kind, origin};
 
 /// The most events in one answer.
@@ -143,7 +144,7 @@ impl OpenDevice {
     pub(crate) fn regions(&self, columns: &mut Columns) -> Regions<'_> {
         let history = self.history();
         let mut runs = region_runs(history.trace(), history.device());
-        runs.sort_by_key(|r| (r.start_us, r.depth));
+        runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us), r.depth));
         let times = event_times(history.device()).unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         let mut index = HashMap::new();
@@ -161,7 +162,7 @@ impl OpenDevice {
         Regions {
             names,
             name: columns.u32(name),
-            depth: columns.u8(runs.iter().map(|r| r.depth.min(255) as u8)),
+            row: columns.u8(rows_of(runs.iter().map(|r| (r.start_us, r.end_us)))),
             from: columns.u32(runs.iter().map(|r| r.moments(&times).0 as u32)),
             to: columns.u32(runs.iter().map(|r| r.moments(&times).1 as u32)),
             from_us: columns.f64(runs.iter().map(|r| since(r.start_us))),

@@ -31,6 +31,7 @@ mod protocol;
 mod purposes;
 mod questions;
 mod recording;
+mod rows;
 mod search;
 #[cfg(feature = "server")]
 mod server;

@@ -5,7 +5,7 @@ import { NOTHING_ABOVE, bandRowsOf, geometryAround, geometryIn, regionRow } from
 const regions: Regions = {
   names: ['step', 'forward'],
   name: Uint32Array.of(0, 1, 0),
-  depth: Uint8Array.of(0, 1, 0),
+  row: Uint8Array.of(0, 1, 0),
   from: Uint32Array.of(10, 20, 60),
   to: Uint32Array.of(50, 30, 90),
   from_us: Float64Array.of(100, 200, 600),
@@ -38,5 +38,7 @@ test('rows of the band', () => {
   expect(bandRowsOf(regions, 1)).toBe(1);
   expect(regionRow(regions, 'events', 0)?.numbers).toEqual([0, 2]);
   expect(regionRow(regions, 'time', 1)?.ends).toEqual([[200, 300]]);
+  // Between moments 20 and 30 lie events 20 to 29, which are seen at moments 21 to 30.
+  expect(regionRow(regions, 'events', 1)?.ends).toEqual([[21, 31]]);
   expect(regionRow(regions, 'events', 2)).toBeNull();
 });

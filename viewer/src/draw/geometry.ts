@@ -1,7 +1,7 @@
 // Where the parts of the timeline lie, in CSS pixels.
 
 import { entryAt } from '../numbers/at';
-import { keptByAxis, rowOf, type Row } from '../numbers/spans';
+import { keptByAxis, momentsOnAxis, rowOf, type Row } from '../numbers/spans';
 import type { Axis, Regions } from '../source/source';
 
 export interface Geometry {
@@ -69,18 +69,18 @@ export function geometryAround(plotWidth: number, plotHeight: number, rows: Rows
   return { ...parts, width: LEFT + plotWidth + RIGHT, height: parts.top + plotHeight + AXIS, plotWidth, plotHeight };
 }
 
-/** How many rows the regions need, one for each depth, at most `most`. */
+/** How many rows the regions need, those that overlap in rows of their own, at most `most`. */
 export function bandRowsOf(regions: Regions | null, most: number): number {
-  const deepest = regions?.depth.reduce((a, b) => Math.max(a, b), -1) ?? -1;
+  const deepest = regions?.row.reduce((a, b) => Math.max(a, b), -1) ?? -1;
   return Math.min(deepest + 1, most);
 }
 
-/** The regions of each depth. */
+/** The regions of each row. */
 const regionRows = keptByAxis((regions: Regions, axis): Row[] => {
   const made = Array.from({ length: bandRowsOf(regions, Infinity) }, (): number[] => []);
-  regions.depth.forEach((depth, i) => void entryAt(made, depth).push(i));
-  return made.map((numbers) => rowOf(regions, numbers, axis));
+  regions.row.forEach((row, i) => void entryAt(made, row).push(i));
+  return made.map((numbers) => rowOf(numbers, (number) => momentsOnAxis(regions, number, axis)));
 });
 
-/** The regions of one depth; null where there are none. */
-export const regionRow = (regions: Regions, axis: Axis, depth: number): Row | null => regionRows(regions, axis)[depth] ?? null;
+/** The regions of one row; null where there are none. */
+export const regionRow = (regions: Regions, axis: Axis, row: number): Row | null => regionRows(regions, axis)[row] ?? null;

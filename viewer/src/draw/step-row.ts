@@ -3,7 +3,7 @@
 import { entryAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
 import { xOf, type Viewport } from '../numbers/scale';
-import { keptByAxis, rowOf, spanAt, visibleSpans, type Row } from '../numbers/spans';
+import { keptByAxis, rowOf, spanAt, spanEnds, visibleSpans, type Row } from '../numbers/spans';
 import type { Axis, Steps } from '../source/source';
 import { stepNumber } from '../text/units';
 
@@ -14,7 +14,7 @@ export interface StepRows {
 }
 
 export const stepRows = keptByAxis((steps: Steps, axis): StepRows => {
-  const row = (numbers: number[]) => rowOf(steps, numbers, axis);
+  const row = (numbers: number[]) => rowOf(numbers, (number) => spanEnds(steps, number, axis));
   return { all: row(steps.peak.map((_, step) => step)), unusual: row(steps.unusual) };
 });
 

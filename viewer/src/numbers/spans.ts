@@ -18,6 +18,12 @@ export const spanEnds = (spans: Spans, number: number, axis: 'events' | 'time'):
     ? [numberAt(spans.from_us, number), numberAt(spans.to_us, number)]
     : [numberAt(spans.from, number), numberAt(spans.to, number)];
 
+/** The ends on the axis of what lies between two moments: what event `n` did is seen from `n + 1` on. */
+export const momentsOnAxis = (spans: Spans, number: number, axis: 'events' | 'time'): Range => {
+  const [from, to] = spanEnds(spans, number, axis);
+  return axis === 'time' ? [from, to] : [from + 1, to + 1];
+};
+
 /** Spans that are drawn in one row. */
 export interface Row {
   /** The numbers of the spans, by start. */
@@ -27,8 +33,9 @@ export interface Row {
   reach: readonly number[];
 }
 
-export function rowOf(spans: Spans, numbers: readonly number[], axis: 'events' | 'time'): Row {
-  const ends = numbers.map((number) => spanEnds(spans, number, axis));
+/** The row of some spans; `endsOf` tells where each lies on the axis. */
+export function rowOf(numbers: readonly number[], endsOf: (number: number) => Range): Row {
+  const ends = numbers.map(endsOf);
   let reached = -Infinity;
   return { numbers, ends, reach: ends.map(([, end]) => (reached = Math.max(reached, end))) };
 }

@@ -35,7 +35,7 @@ const spans = {
   to_us: new Float64Array(),
 };
 const steps = spans as unknown as Steps;
-const regions = { names: ['forward', 'Backward pass'], name: Uint32Array.of(0, 1, 0), depth: Uint8Array.of(0, 0, 0), ...spans };
+const regions = { names: ['forward', 'Backward pass'], name: Uint32Array.of(0, 1, 0), row: Uint8Array.of(0, 0, 0), ...spans };
 const known = { names, tags, purposes, steps, regions };
 const query = (text: string) => compile(parse(text), known);
 const stacks = (...of: number[]): Query => ({ is: 'stacks', stacks: of });

@@ -17,7 +17,7 @@ export function Chooser() {
           class="file-select"
           title={recording.value.name}
           value={file.value}
-          onChange={(e) => choose(Number(e.currentTarget.value), 0)}
+          onChange={(e) => choose(Number(e.currentTarget.value), null)}
         >
           {all.map(
             (one, i) =>

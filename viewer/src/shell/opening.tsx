@@ -57,7 +57,7 @@ async function openAll(files: File[]): Promise<void> {
     trouble.value = failures.length > 0 ? failures.join(' ') : null;
     if (all === null || last === null) return;
     recordings.value = all;
-    choose(last, 0);
+    choose(last, null);
   });
 }
 

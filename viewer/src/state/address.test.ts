@@ -3,11 +3,13 @@ import type { Source } from '../source/questions';
 import type { Device, Recording } from '../source/source';
 
 const device = {
+  device: 0,
   events: 100,
   allocations: 10,
   origin_us: null,
   duration_us: null,
-  peaks: { allocated: { moment: 7 } },
+  peaks: { allocated: { bytes: 8, moment: 7 } },
+  marks: [] as Device['marks'],
 } as Device;
 const recordings = [{ devices: [device, device] }, { devices: [device] }] as Recording[];
 const source = (over: Partial<Source> = {}) => ({ recordings: async () => recordings, ...over }) as Source;

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { expect, test, vi } from 'vitest';
 import { asked, once } from './asked';
-import { device, file } from './place';
+import { chosenDevice, file } from './place';
 import { trouble } from './trouble';
 
 /** Questions that are answered by hand. */
@@ -19,7 +19,7 @@ test('the former answer stays until the next, unless it is of another recording'
   await vi.waitFor(() => expect(value.value).toBe('one'));
   about.value = 2;
   expect(value.value).toBe('one');
-  device.value = 1;
+  chosenDevice.value = 1;
   expect(value.value).toBeNull();
   answers[1]!('too late');
   answers[2]!('three');

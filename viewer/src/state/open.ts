@@ -6,18 +6,20 @@ import { reason } from '../text/reason';
 import { other } from './compared';
 import { forgetDevice } from './kept';
 import { against, moment } from './moment';
-import { defaultView, device, file } from './place';
+import { firstDevice } from './opened';
+import { chosenDevice, defaultView, file } from './place';
 import { current, names, recordings, source } from './recordings';
 import { selected } from './selection';
 import { chooseSpan, span } from './span';
 import { trouble } from './trouble';
 import { axis, hasAxis, range, whole } from './window';
 
-/** Shows another device from its first event to its last. */
-export function choose(newFile: number, newDevice: number): void {
+/** Shows another device from its first event to its last; null: the one to look at first. */
+export function choose(newFile: number, newDevice: number | null): void {
+  const first = firstDevice(recordings.value?.[newFile]?.devices ?? []);
   batch(() => {
     file.value = newFile;
-    device.value = newDevice;
+    chosenDevice.value = newDevice === first ? null : newDevice;
     forgetDevice();
     followDefaultView();
     if (!hasAxis()) axis.value = 'events';
@@ -57,7 +59,7 @@ function forgetFile(closed: number): void {
     recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
     names.value = new Map([...names.value].filter(([of]) => of !== closed));
     if (other.value?.[0] === closed) other.value = null;
-    if (file.value === closed) choose(firstOpen(), 0);
+    if (file.value === closed) choose(firstOpen(), null);
   });
 }
 
@@ -66,7 +68,7 @@ const firstOpen = () => Math.max(recordings.value?.findIndex((one) => one !== nu
 
 /** Replaces what the address names and the open recordings do not have: files, devices, moments, allocations, ranges. */
 export function clampToRecordings(): void {
-  if (!current.value) choose(firstOpen(), 0);
+  if (!current.value) choose(firstOpen(), null);
   followDefaultView();
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);

@@ -3,7 +3,10 @@
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import type { Source } from '../source/questions';
 import type { Device, Names, Recording } from '../source/source';
+import { recordings } from './opened';
 import { device, file, scope } from './place';
+
+export { recordings };
 
 /** Where answers come from; set once, before the page is drawn. */
 export let source: Source;
@@ -11,8 +14,6 @@ export function answerFrom(from: Source): void {
   source = from;
 }
 
-/** The open files by position, null in the place of one that was closed. Null as long as they are being read. */
-export const recordings = signal<(Recording | null)[] | null>(null);
 /** Names of frames and stacks, by file, of the files that were shown so far. */
 export const names = signal<ReadonlyMap<number, Names>>(new Map());
 

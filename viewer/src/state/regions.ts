@@ -1,12 +1,17 @@
 // The annotated regions of the shown device.
 
-import { computed } from '@preact/signals';
+import { batch, computed } from '@preact/signals';
+import { numberAt } from '../numbers/at';
+import { momentsOnAxis } from '../numbers/spans';
 import type { Regions } from '../source/source';
 import { reason } from '../text/reason';
 import { asked } from './asked';
 import { device, file } from './place';
+import { showSelected } from './moves';
 import { current, source } from './recordings';
+import { chooseSpan } from './span';
 import { trouble } from './trouble';
+import { axis } from './window';
 
 /** How many events the shown device has; null where none is shown. Unlike the device it stays as it is when more is known of that. */
 export const events = computed(() => current.value?.events ?? null);
@@ -23,9 +28,19 @@ export const regions = asked(() => {
 const NO_REGIONS: Regions = {
   names: [],
   name: new Uint32Array(),
-  depth: new Uint8Array(),
+  row: new Uint8Array(),
   from: new Uint32Array(),
   to: new Uint32Array(),
   from_us: new Float64Array(),
   to_us: new Float64Array(),
 };
+
+/** Shows one run of a region alone, and chooses it as the span. */
+export function showRegion(run: number): void {
+  const all = regions.value;
+  if (!all) return;
+  batch(() => {
+    chooseSpan([numberAt(all.from, run), numberAt(all.to, run)]);
+    showSelected(momentsOnAxis(all, run, axis.value));
+  });
+}

@@ -6,11 +6,11 @@ import { shownPicture } from '../draw/shown';
 import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Range, type Viewport } from '../numbers/scale';
-import { spanAt, spanEnds } from '../numbers/spans';
+import { spanAt } from '../numbers/spans';
 import { NONE, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
-import { regions } from '../state/regions';
+import { regions, showRegion } from '../state/regions';
 import { selected } from '../state/selection';
 import { chooseSpan } from '../state/span';
 import { showStep, steps } from '../state/steps';
@@ -236,9 +236,8 @@ function dragOf(e: PointerEvent, target: PointerTarget): 'pan' | 'choose' | 'spa
 }
 
 function click(target: PointerTarget): void {
-  if (target?.kind === 'region' && regions.value) {
-    chooseSpan([numberAt(regions.value.from, target.region), numberAt(regions.value.to, target.region)]);
-    showSelected(spanEnds(regions.value, target.region, axis.value));
+  if (target?.kind === 'region') {
+    showRegion(target.region);
   } else if (target?.kind === 'step') {
     showStep(target.step);
   } else if (target?.kind === 'plot') {

@@ -11,6 +11,7 @@ import { FragmentationCard } from './overview/fragmentation';
 import { HoldersCard } from './overview/holders';
 import { LeaksCard } from './overview/leaks';
 import { MemoryCard } from './overview/memory';
+import { OtherDevices } from './overview/other-devices';
 import { OutOfMemoryCards } from './overview/out-of-memory';
 import { RegionsCard } from './overview/regions';
 import { StepsCard } from './overview/steps';
@@ -33,6 +34,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
     <div class="overview" aria-busy={report === null}>
       <div class="overview-column">
         {report && <OutOfMemoryCards report={report} />}
+        <OtherDevices open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}
         <MemoryCard device={recording} />
         {recording.steps && <StepsCard steps={recording.steps} />}

@@ -109,8 +109,9 @@ pub(crate) struct Regions<'r> {
     pub(crate) names: Vec<&'r str>,
     /// A position in `names`.
     pub(crate) name: U32s,
-    pub(crate) depth: U8s,
-    /// The moments at which the run begins and ends.
+    /// The row in which it is drawn: below those around it, and apart from those that overlap it.
+    pub(crate) row: U8s,
+    /// The last moments before anything happened in the run, and in it.
     pub(crate) from: U32s,
     pub(crate) to: U32s,
     pub(crate) from_us: F64s,

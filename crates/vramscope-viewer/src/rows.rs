@@ -43,10 +43,8 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             ((state >> 33) % n) as i64
         };
-        let mut spans: Vec<(i64, i64)> = (0..300)
-            .map(|_| random(2000))
-            .map(|start| (start, start + 1))
-            .collect();
+        let mut spans: Vec<(i64, i64)> =
+            (0..300).map(|_| random(2000)).map(|start| (start, start + 1)).collect();
         spans.iter_mut().for_each(|span| span.1 += random(60));
         spans.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
         let rows = rows_of(spans.iter().copied());

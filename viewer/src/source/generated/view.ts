@@ -957,8 +957,9 @@ export type Regions = {
   names: Array<string>;
   /** A position in `names`. */
   name: U32s;
-  depth: U8s;
-  /** The moments at which the run begins and ends. */
+  /** The row in which it is drawn: below those around it, and apart from those that overlap it. */
+  row: U8s;
+  /** The last moments before anything happened in the run, and in it. */
   from: U32s;
   to: U32s;
   from_us: F64s;

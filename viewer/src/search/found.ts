@@ -33,6 +33,10 @@ export const query = computed(() => {
   });
 });
 
+let queries = 0;
+/** Counts the queries: names the present one in the keys of answers. */
+export const queryNumber = computed(() => (query.value === null ? 0 : (queries += 1)));
+
 const answered = asked((unwanted) => {
   const asking = query.value;
   return asking && source.search(file.value, device.value, asking, unwanted).then((all) => ({ query: asking, all }));

@@ -12,7 +12,7 @@ import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
 import { regions, showRegion } from '../state/regions';
 import { selected } from '../state/selection';
-import { chooseSpan } from '../state/span';
+import { chooseSpan, span } from '../state/span';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
 
@@ -94,7 +94,7 @@ export function listen(surface: Surface): () => void {
   const observer = new ResizeObserver(measure);
   observer.observe(canvas);
   const place = (e: MouseEvent): [number, number] => [e.clientX - box.left, e.clientY - box.top];
-  let before = { moment: moment.value, selected: selected.value };
+  let before = { moment: moment.value, selected: selected.value, span: span.value };
   let dragged = false;
   const perPixel = (viewport: Viewport) => (viewport.to - viewport.from) / viewport.width;
 
@@ -164,7 +164,7 @@ export function listen(surface: Surface): () => void {
     (e) => {
       // The second click of a double click chooses nothing, and the double click takes back what the first one chose.
       if (e.detail > 1) return;
-      before = { moment: moment.value, selected: selected.value };
+      before = { moment: moment.value, selected: selected.value, span: span.value };
       if (!dragged) click(targetAt(surface, ...place(e)));
     },
     { signal },
@@ -183,7 +183,7 @@ export function listen(surface: Surface): () => void {
   canvas.addEventListener(
     'dblclick',
     (e) => {
-      [moment.value, selected.value] = [before.moment, before.selected];
+      [moment.value, selected.value, span.value] = [before.moment, before.selected, before.span];
       if (targetAt(surface, ...place(e))?.kind === 'bytes') byteRange.value = null;
       else fit();
     },

@@ -13,7 +13,7 @@ import { MEASURES, rowsOf, type Measure, type SpentRow } from '../parts/spent';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { Facts } from '../parts/tooltip';
-import { query } from '../search/found';
+import { query, queryNumber } from '../search/found';
 import { searchOf } from '../search/groups';
 import type { Amount, By, Spent, SpentAmounts, SpentIn } from '../source/source';
 import { groupBy } from '../state/grouping';
@@ -37,10 +37,10 @@ function useMoments(events: number): Range | null {
 }
 
 /** What the span did, and what the same part of the step before did where that is asked for. */
-function useSpent({ file, device, scope, names, recording }: Current) {
+function useSpent({ file, device, scope, recording }: Current) {
   const moments = useMoments(recording.events);
   const [by, finds, compared] = [groupBy.value, query.value, spanCompared.value !== null];
-  const key = [moments, by, compared, names !== null, recording.purposes !== null, search.value].join(' ');
+  const key = [moments, by, compared, recording.purposes !== null, queryNumber.value].join(' ');
   const ask = async (unwanted: AbortSignal, [from, to]: Range) => {
     const of = (before: Range | null) => source.spent(file, device, { from, to, by, search: finds, before }, unwanted);
     const plain = await of(null);
@@ -52,7 +52,7 @@ function useSpent({ file, device, scope, names, recording }: Current) {
 
 export function SpanDetails() {
   const shown = useCurrent();
-  if (!shown || shown.recording.events === 0) return null;
+  if (!shown) return null;
   return <SpanAnswer {...shown} />;
 }
 
@@ -147,7 +147,9 @@ interface GroupsProps {
 
 /** Who did it: a table of groups, and of the chosen one what it did, its stack, and the way to find it everywhere. */
 function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps) {
-  const [measure, setMeasure] = useState<Measure>('allocated');
+  const [wanted, setMeasure] = useState<Measure | null>(null);
+  // Where nothing was allocated the groups are those of what is there.
+  const measure = wanted ?? (now.all.allocated.bytes > 0 || compared ? 'allocated' : 'at_highest');
   const [chosen, setChosen] = useState<string | null>(null);
   const columns = useMemo(() => columnsOf(by, measure, rows, compared), [by, measure, rows, compared]);
   const told = useMemo(() => rows.filter((row) => row.now[measure] > 0 || (row.before?.[measure] ?? 0) > 0), [rows, measure]);

@@ -130,9 +130,9 @@ pub trait Known {
     fn category(&self, allocation: usize) -> Category;
     /// The path of the module that made it.
     fn layer(&self, allocation: usize) -> Option<Arc<str>>;
-    /// The step in which it was made.
-    fn step(&self, allocation: usize) -> Option<usize>;
-    /// A number that it shares only with allocations of the same pool and the same module; `None` where there is none.
+    /// The steps of the program; `None` where they are not known.
+    fn steps(&self) -> Option<&Steps>;
+    /// A number that it shares only with allocations of the same stream, pool and module; `None` where there is none.
     fn alike(&self, _allocation: usize) -> Option<u32> {
         None
     }
@@ -155,7 +155,7 @@ impl Known for NothingMore {
         None
     }
 
-    fn step(&self, _: usize) -> Option<usize> {
+    fn steps(&self) -> Option<&Steps> {
         None
     }
 }
@@ -174,7 +174,9 @@ pub fn holders_among(
         By::Stream => &|id| HolderKey::Stream(history.allocations[id].stream),
         By::Category => &|id| HolderKey::Category(known.category(id)),
         By::Layer => &|id| HolderKey::Layer(known.layer(id)),
-        By::Step => &|id| HolderKey::Step(known.step(id)),
+        By::Step => {
+            &|id| HolderKey::Step(known.steps().and_then(|steps| steps.made_in(&history.allocations[id])))
+        }
         By::Size => &|id| HolderKey::of_size(history.allocations[id].size),
         By::Stack | By::Line | By::Function | By::File | By::Module => {
             return group(history, frames, allocations.map(|id| &history.allocations[id]), None, by);
@@ -243,10 +245,9 @@ pub(crate) fn by_purpose<'h>(
 
 /// Groups by the step in which allocations were made.
 pub(crate) fn by_step<'h>(steps: &Steps, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
-    gather(allocations.map(|a| {
-        let step = (a.origin == Origin::Recorded).then(|| steps.at(a.from)).flatten();
-        Holder { stack: None, ..Holder::of(a, None, HolderKey::Step(step)) }
-    }))
+    gather(
+        allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Step(steps.made_in(a))) }),
+    )
 }
 
 /// Groups what is grouped by stack. A path may be long, and many lines share it: until the end a module is one of its

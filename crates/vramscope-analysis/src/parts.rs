@@ -34,29 +34,36 @@ pub(crate) struct Parts<'h, K> {
     /// What the allocations of each class share; where the stack tells it, `None`.
     classes: Vec<(Option<Origin>, Option<HolderKey>)>,
     of_key: HashMap<HolderKey, u32>,
-    /// The class of allocations that are [alike](Known::alike).
+    /// The class of allocations that are [alike](Known::alike), or of each step.
     of_alike: Vec<u32>,
-    /// The part of each class and stack.
-    index: HashMap<(u32, u32), u32>,
-    /// The part of what was recorded by stack, where stacks tell the group: most allocations are found here.
-    recorded: Vec<u32>,
+    /// The number of the step of the last allocation: the next is mostly of the same.
+    step: usize,
+    /// How many stacks there are, and none.
+    stacks: usize,
+    /// The part of each stack of the first classes; `NONE` where there is none.
+    table: Vec<u32>,
+    /// The same of the other classes.
+    index: HashMap<usize, u32>,
     parts: Vec<(u32, Option<StackId>)>,
 }
 
 const NONE: u32 = u32::MAX;
+
+/// The most places in the table.
+const MOST_PLACES: usize = 1 << 22;
 
 /// The classes where stacks tell the group.
 const ORIGINS: [Origin; 3] = [Origin::Recorded, Origin::EndState, Origin::FreeOnly];
 
 impl<'h, K: Known> Parts<'h, K> {
     pub(crate) fn of(history: &'h History, known: &'h K, by: By) -> Self {
-        let by_stack = matches!(by, By::Stack | By::Line | By::Function | By::File | By::Module);
         let classes = match by {
-            _ if by_stack => ORIGINS.map(|origin| (Some(origin), None)).into(),
+            By::Stack | By::Line | By::Function | By::File | By::Module => {
+                ORIGINS.map(|origin| (Some(origin), None)).into()
+            }
             By::Category => Category::ALL.map(|of| (None, Some(HolderKey::Category(of)))).into(),
-            _ => Vec::new(),
+            By::Step | By::Stream | By::Pool | By::Layer | By::Size => Vec::new(),
         };
-        let stacks = if by_stack { history.trace().stacks.len() } else { 0 };
         Self {
             history,
             known,
@@ -64,8 +71,10 @@ impl<'h, K: Known> Parts<'h, K> {
             classes,
             of_key: HashMap::new(),
             of_alike: Vec::new(),
+            step: 0,
+            stacks: history.trace().stacks.len() + 1,
+            table: Vec::new(),
             index: HashMap::new(),
-            recorded: vec![NONE; stacks],
             parts: Vec::new(),
         }
     }
@@ -73,62 +82,72 @@ impl<'h, K: Known> Parts<'h, K> {
     /// The number of the part that an allocation belongs to.
     #[inline]
     pub(crate) fn part(&mut self, id: usize, a: &Allocation) -> usize {
-        let stack = a.stack.map_or(NONE, |stack| stack.index() as u32);
-        if a.origin == Origin::Recorded
-            && let Some(&part) = self.recorded.get(stack as usize)
-            && part != NONE
-        {
-            return part as usize;
-        }
         let class = self.class(id, a);
-        let Self { index, parts, .. } = self;
-        let part = *index.entry((class, stack)).or_insert_with(|| {
-            parts.push((class, a.stack));
-            (parts.len() - 1) as u32
-        });
-        if a.origin == Origin::Recorded
-            && let Some(known) = self.recorded.get_mut(stack as usize)
-        {
-            *known = part;
+        let place = class as usize * self.stacks + a.stack.map_or(0, |stack| stack.index() + 1);
+        let Self { table, index, parts, stacks, .. } = self;
+        if place >= table.len() && place < MOST_PLACES {
+            table.resize(((class as usize + 1) * *stacks).min(MOST_PLACES), NONE);
         }
-        part as usize
+        let part = match table.get_mut(place) {
+            Some(part) => part,
+            None => index.entry(place).or_insert(NONE),
+        };
+        if *part == NONE {
+            *part = parts.len() as u32;
+            parts.push((class, a.stack));
+        }
+        *part as usize
     }
 
+    #[inline]
     fn class(&mut self, id: usize, a: &Allocation) -> u32 {
-        let key = match self.by {
+        match self.by {
             By::Category => {
                 let of = self.known.category(id);
-                return Category::ALL.iter().position(|&category| category == of).unwrap_or_default() as u32;
+                Category::ALL.iter().position(|&category| category == of).unwrap_or_default() as u32
             }
-            By::Step => HolderKey::Step(self.known.step(id)),
-            By::Stream => HolderKey::Stream(a.stream),
-            By::Size => HolderKey::of_size(a.size),
-            By::Pool | By::Layer => return self.class_of_alike(id),
+            By::Step => self.class_of_step(a),
+            By::Size => self.class_of_key(HolderKey::of_size(a.size)),
+            By::Pool | By::Layer | By::Stream => self.class_of_alike(id, a),
             By::Stack | By::Line | By::Function | By::File | By::Module => {
-                return ORIGINS.iter().position(|&origin| origin == a.origin).unwrap_or_default() as u32;
+                ORIGINS.iter().position(|&origin| origin == a.origin).unwrap_or_default() as u32
             }
-        };
-        self.class_of_key(key)
+        }
     }
 
-    fn class_of_alike(&mut self, id: usize) -> u32 {
-        let alike = self.known.alike(id).map(|number| number as usize);
-        if let Some(&class) =
-            alike.and_then(|number| self.of_alike.get(number)).filter(|&&class| class != NONE)
-        {
+    fn class_of_step(&mut self, a: &Allocation) -> u32 {
+        let step = self.known.steps().and_then(|all| {
+            let is_in = all.steps.get(self.step).is_some_and(|s| s.from < a.from && a.from <= s.to);
+            if is_in && a.origin == Origin::Recorded { Some(self.step) } else { all.made_in(a) }
+        });
+        self.step = step.unwrap_or_default();
+        self.remembered(step.map_or(0, |n| n + 1), || HolderKey::Step(step))
+    }
+
+    fn class_of_alike(&mut self, id: usize, a: &Allocation) -> u32 {
+        let (by, known) = (self.by, self.known);
+        let key = || match by {
+            By::Pool => HolderKey::Pool(known.pool(id)),
+            By::Stream => HolderKey::Stream(a.stream),
+            _ => HolderKey::Layer(known.layer(id)),
+        };
+        match known.alike(id) {
+            Some(number) => self.remembered(number as usize, key),
+            None => self.class_of_key(key()),
+        }
+    }
+
+    /// The class of the allocations of a number, whose key is made once.
+    #[inline]
+    fn remembered(&mut self, number: usize, key: impl FnOnce() -> HolderKey) -> u32 {
+        if let Some(&class) = self.of_alike.get(number).filter(|&&class| class != NONE) {
             return class;
         }
-        let key = match self.by {
-            By::Pool => HolderKey::Pool(self.known.pool(id)),
-            _ => HolderKey::Layer(self.known.layer(id)),
-        };
-        let class = self.class_of_key(key);
-        if let Some(number) = alike {
-            if self.of_alike.len() <= number {
-                self.of_alike.resize(number + 1, NONE);
-            }
-            self.of_alike[number] = class;
+        let class = self.class_of_key(key());
+        if self.of_alike.len() <= number {
+            self.of_alike.resize(number + 1, NONE);
         }
+        self.of_alike[number] = class;
         class
     }
 

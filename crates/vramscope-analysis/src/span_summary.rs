@@ -8,7 +8,7 @@ use vramscope_trace::{Category, PoolId, Trace};
 use crate::cancel::Cancel;
 use crate::counters::Peak;
 use crate::frames::Frames;
-use crate::history::{History, Origin, Quality};
+use crate::history::{History, Quality};
 use crate::holders::{By, Known};
 use crate::moment::Moment;
 use crate::pools::for_each_with_pool;
@@ -128,8 +128,7 @@ impl Known for Meaning<'_> {
         self.purposes.layer(&self.history.allocations[allocation]).cloned()
     }
 
-    fn step(&self, allocation: usize) -> Option<usize> {
-        let a = &self.history.allocations[allocation];
-        (a.origin == Origin::Recorded).then(|| self.steps.at(a.from)).flatten()
+    fn steps(&self) -> Option<&Steps> {
+        Some(self.steps)
     }
 }

@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use crate::history::History;
+use crate::history::{Allocation, History, Origin};
 use crate::moment::Moment;
 use crate::purposes::Purposes;
 use crate::region_runs::region_runs;
@@ -74,6 +74,12 @@ impl Steps {
     pub fn at(&self, moment: Moment) -> Option<usize> {
         // A step's moments are those after its events.
         self.steps.partition_point(|s| s.from < moment).checked_sub(1)
+    }
+
+    /// The number of the step in which `allocation` was made; `None` before the first, and where that was not recorded.
+    #[must_use]
+    pub fn made_in(&self, allocation: &Allocation) -> Option<usize> {
+        (allocation.origin == Origin::Recorded).then(|| self.at(allocation.from)).flatten()
     }
 
     /// The first step after the first that makes other allocations than most, the last left out: the recording may end within it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vramscope_analysis::{
     Both, By, Calls, Holder, HolderChange, HolderKey, HoldersOf, Known, Moment, NodeKind, Origin, Side,
-    changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
+    Steps, changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
 use vramscope_trace::{Category, PoolId};
@@ -37,9 +37,8 @@ impl Known for OpenDevice {
         Some(self.tags.texts[text as usize].get(self.history()).into())
     }
 
-    fn step(&self, allocation: usize) -> Option<usize> {
-        let a = &self.history().allocations[allocation];
-        (a.origin == Origin::Recorded).then(|| self.purposes().steps.at(a.from)).flatten()
+    fn steps(&self) -> Option<&Steps> {
+        Some(&self.purposes().steps)
     }
 
     fn alike(&self, allocation: usize) -> Option<u32> {

@@ -133,8 +133,9 @@ function columnsOf(by: By, measure: Measure, rows: SpentRow[], compared: boolean
   const all = rows.reduce((sum, row) => sum + row.now[measure], 0);
   const value = bytesColumn<SpentRow>(`${measure}_bytes`, title, (row) => row.now[measure], all);
   if (!compared) return [name, value];
-  const change = (row: SpentRow) => row.now[measure] - (row.before?.[measure] ?? 0);
-  return [name, value, changeColumn(`${measure}_change_bytes`, 'Change', change)];
+  const before = (row: SpentRow) => row.before?.[measure] ?? 0;
+  const change = changeColumn<SpentRow>(`${measure}_change_bytes`, 'Change', (row) => row.now[measure] - before(row));
+  return [name, { ...change, exact: (row) => `${exactly(row.now[measure])} instead of ${exactly(before(row))}` }];
 }
 
 interface GroupsProps {

@@ -4,31 +4,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vramscope_analysis::{
-    Amount, By, Cancel, Frames, History, HolderKey, Known, Moment, Spent, Stretch, Timeline, spent_by,
+    Amount, By, Cancel, Frames, History, HolderKey, Moment, NothingMore, Spent, Stretch, Timeline, spent_by,
     spent_changes,
 };
-use vramscope_trace::{Category, PoolId};
 
 use crate::counters::{SLOTS, Slot, end_state, simulate, step};
 use crate::{defaults, recording};
-
-/// What is known here of allocations: nothing but what their events say.
-struct Nothing;
-
-impl Known for Nothing {
-    fn pool(&self, _: usize) -> Option<PoolId> {
-        None
-    }
-    fn category(&self, _: usize) -> Category {
-        Category::Unknown
-    }
-    fn layer(&self, _: usize) -> Option<Arc<str>> {
-        None
-    }
-    fn step(&self, _: usize) -> Option<usize> {
-        None
-    }
-}
 
 fn held(slot: Slot) -> Option<Amount> {
     let Slot::Allocated(size) = slot else { return None };
@@ -96,7 +77,7 @@ proptest! {
 
         let cancel = Cancel::default();
         let ask = |by, takes: &dyn Fn(usize) -> bool| {
-            spent_by(&history, &frames, &Nothing, &stretch, by, takes, &cancel).unwrap()
+            spent_by(&history, &frames, &NothingMore, &stretch, by, takes, &cancel).unwrap()
         };
         let answer = ask(By::Line, &|_| true);
         let hand = by_hand(&states, from, to, None);
@@ -123,7 +104,7 @@ proptest! {
         prop_assert_eq!(large.all, hand);
         prop_assert!(large.taken.allocated.bytes <= hand.allocated.bytes);
         cancel.cancel();
-        let unwanted = spent_by(&history, &frames, &Nothing, &stretch, By::Line, &|_| true, &cancel);
+        let unwanted = spent_by(&history, &frames, &NothingMore, &stretch, By::Line, &|_| true, &cancel);
         prop_assert_eq!(unwanted.is_none(), !stretch.allocations.is_empty());
     }
 
@@ -138,7 +119,7 @@ proptest! {
         let (history, frames) = (History::of(&trace, 0), Frames::of(&trace));
         let ask = |from, to| {
             let stretch = Stretch::of(&history, Moment::from_index(from), Moment::from_index(to));
-            spent_by(&history, &frames, &Nothing, &stretch, By::Line, &|_| true, &Cancel::default()).unwrap()
+            spent_by(&history, &frames, &NothingMore, &stretch, By::Line, &|_| true, &Cancel::default()).unwrap()
         };
         let (before, now) = (ask(ends[0], ends[1]), ask(ends[1], ends[2]));
         let changes = spent_changes(now.groups, before.groups);

@@ -237,6 +237,8 @@ class Leak(TypedDict):
     allocations: int
     kept: int
     kept_bytes: int
+    kept_bytes_by_then: list[int]
+    """Bytes of those among the kept that had been made by the end of each tenth of the run."""
 
 
 class Fragmentations(TypedDict):
@@ -281,6 +283,9 @@ class RegionRun(TypedDict):
     peak_above_start_bytes: int
     net_bytes: int
     us: int
+    first_event: NotRequired[int]
+    end_event: NotRequired[int]
+    """The first event behind it. Both are of single runs only."""
 
 
 class Churn(TypedDict):

@@ -198,6 +198,26 @@ export function secondFailed(): string {
   });
 }
 
+/** One line that makes two blocks in each of 60 steps: it frees one, and keeps the other. */
+export function leaking(): string {
+  const trace: Entry[] = [];
+  const put = (action: string, address: number, size: number, name: string) =>
+    trace.push({ action, addr: BASE + address * MIB, size: size * MIB, stream: 0, frames: [frame(name)] });
+  for (let step = 0; step < 60; step += 1) {
+    put('alloc', 2 * step, 2, 'remember');
+    put('alloc', 1000, 2, 'remember');
+    put('alloc', 2000, 400, 'work');
+    for (const [address, size] of [
+      [1000, 2],
+      [2000, 400],
+    ] as const) {
+      put('free_requested', address, size, 'main');
+      put('free_completed', address, size, 'main');
+    }
+  }
+  return write('leaking.json', { segments: [], device_traces: [trace] });
+}
+
 /** Regions that overlap without one being within the other, and one event in each part: five, all of 2 MiB. */
 export function overlapping(): string {
   const trace: Entry[] = [];

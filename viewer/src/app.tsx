@@ -4,9 +4,9 @@ import { shownPicture } from './draw/shown';
 import { Boundary } from './shell/boundary';
 import { Devices } from './shell/devices';
 import { DropTarget } from './shell/drop';
-import { Examples } from './shell/examples';
 import { Help } from './shell/help';
 import { OpeningDialog } from './shell/opening';
+import { Start } from './shell/start';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
@@ -29,15 +29,7 @@ function Nothing() {
     );
   }
   if (recording.value) return <p class="page-note">This file tells of no device: there is nothing to show.</p>;
-  return (
-    <div class="page-note">
-      <h2>No recording is open</h2>
-      <p>
-        Drop a snapshot here, or choose one with Open: a file of torch.cuda.memory._dump_snapshot, or a log of a vramscope pool.
-      </p>
-      <Examples />
-    </div>
-  );
+  return <Start />;
 }
 
 export function App() {

@@ -42,8 +42,8 @@ pub struct LeakSuspect {
     pub line: FrameId,
     /// The stack behind it that grew most.
     pub stack: StackId,
-    /// How many stacks that end in this line grew.
-    pub stacks: usize,
+    /// The stacks that end in this line and grew, in order.
+    pub stacks: Vec<StackId>,
     /// The floor of each window: the fewest live allocations that these stacks have in it or in any later window.
     pub floor: [u64; WINDOWS],
     /// In how many windows the floor rose.
@@ -54,6 +54,18 @@ pub struct LeakSuspect {
     pub kept: u64,
     /// Bytes of the blocks of the kept ones.
     pub kept_bytes: u64,
+    /// Bytes of those among them that had been made by the end of each window: how the leak grew. The last are all.
+    pub kept_by_then: [u64; WINDOWS],
+    /// The moment after the last allocation of the run.
+    pub end: Moment,
+}
+
+impl LeakSuspect {
+    /// Whether this allocation is one of the kept ones.
+    pub fn keeps(&self, a: &Allocation) -> bool {
+        let is_its_own = a.stack.is_some_and(|stack| self.stacks.binary_search(&stack).is_ok());
+        is_its_own && !a.is_preexisting() && a.to > self.end
+    }
 }
 
 /// What one stack has allocated so far, and how few of it were live in each window.
@@ -63,7 +75,14 @@ pub(crate) struct Tally {
     lowest: [u64; WINDOWS],
     allocations: u64,
     kept: u64,
-    kept_bytes: u64,
+    /// Bytes of the kept ones made in each window.
+    kept_in: [u64; WINDOWS],
+}
+
+impl Tally {
+    fn kept_bytes(&self) -> u64 {
+        self.kept_in.iter().sum()
+    }
 }
 
 /// Counts by stack.
@@ -106,33 +125,42 @@ pub(crate) fn last_allocation(history: &History) -> Option<usize> {
 
 /// The suspects of a run that repeats, by what its stacks have live.
 pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> Vec<LeakSuspect> {
+    let Some(end) = last_allocation(history).map(Moment::after) else { return Vec::new() };
     let mut by_line: HashMap<FrameId, LeakSuspect> = HashMap::new();
     let mut growing: Vec<(StackId, Tally)> = Vec::new();
     growing.extend(tallies.into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
-    growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes), *stack));
+    growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes()), *stack));
     for (stack, t) in growing {
         let Some(line) = frames.own_frame(history.trace(), stack) else { continue };
         let floor = floor(&t);
         let suspect = by_line.entry(line).or_insert_with(|| LeakSuspect {
             line,
             stack,
-            stacks: 0,
+            stacks: Vec::new(),
             floor: [0; WINDOWS],
             rises: 0,
             allocations: 0,
             kept: 0,
             kept_bytes: 0,
+            kept_by_then: [0; WINDOWS],
+            end,
         });
-        suspect.stacks += 1;
+        suspect.stacks.push(stack);
         suspect.allocations += t.allocations;
         suspect.kept += t.kept;
-        suspect.kept_bytes += t.kept_bytes;
+        suspect.kept_bytes += t.kept_bytes();
+        let mut so_far = 0;
+        for (sum, made) in suspect.kept_by_then.iter_mut().zip(t.kept_in) {
+            so_far += made;
+            *sum += so_far;
+        }
         for (sum, f) in suspect.floor.iter_mut().zip(floor) {
             *sum += f;
         }
         suspect.rises = suspect.rises.max(rises(&floor));
     }
     let mut out: Vec<LeakSuspect> = by_line.into_values().collect();
+    out.iter_mut().for_each(|suspect| suspect.stacks.sort_unstable());
     out.sort_by_key(|s| (std::cmp::Reverse(s.kept_bytes), s.line));
     out
 }
@@ -156,7 +184,7 @@ pub(crate) fn tally(history: &History, last: usize) -> Tallies {
                     t.allocations += 1;
                     if a.to > end {
                         t.kept += 1;
-                        t.kept_bytes += a.size;
+                        t.kept_in[window] += a.size;
                     }
                 }
                 if a.to == moment

@@ -26,9 +26,9 @@ pub struct Region {
     pub total_us: i64,
     /// The first run, in which much happens that never does again.
     pub first: RunFigures,
-    /// Of each figure the median over all runs.
+    /// Of each figure the median over the runs behind the first; of a region that ran once, that run.
     pub typical: RunFigures,
-    /// Of each figure the largest of any run.
+    /// The run with the highest peak, the first of several.
     pub largest: RunFigures,
 }
 
@@ -43,22 +43,24 @@ pub struct RunFigures {
     pub net: i64,
     /// How long it was open, in microseconds.
     pub us: i64,
+    /// The numbers of the events within it: from the first up to the one behind the last. `None` of figures of several runs.
+    pub events: Option<(usize, usize)>,
 }
 
 impl RunFigures {
-    /// Each figure by itself, of runs in any order.
-    fn each(runs: &[Self], pick: fn(usize) -> usize) -> Self {
-        fn sorted<T: Ord + Copy + Default>(runs: &[RunFigures], of: fn(&RunFigures) -> T, at: usize) -> T {
+    /// The median of each figure by itself.
+    fn median(runs: &[Self]) -> Self {
+        fn middle<T: Ord + Copy + Default>(runs: &[RunFigures], of: fn(&RunFigures) -> T) -> T {
             let mut values: Vec<T> = runs.iter().map(of).collect();
             values.sort_unstable();
-            values.get(at).copied().unwrap_or_default()
+            values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
         }
-        let at = pick(runs.len());
         Self {
-            peak: sorted(runs, |r| r.peak, at),
-            above_start: sorted(runs, |r| r.above_start, at),
-            net: sorted(runs, |r| r.net, at),
-            us: sorted(runs, |r| r.us, at),
+            peak: middle(runs, |r| r.peak),
+            above_start: middle(runs, |r| r.above_start),
+            net: middle(runs, |r| r.net),
+            us: middle(runs, |r| r.us),
+            events: None,
         }
     }
 }
@@ -76,7 +78,7 @@ pub fn regions(history: &History) -> Vec<Region> {
 /// The regions behind `runs`, whose spans saw the allocated bytes at every moment.
 pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
-    for (run, SpanBytes { before, highest: peak, after }) in runs.iter().zip(spans.seen()) {
+    for (run, ((from, to), SpanBytes { before, highest: peak, after })) in runs.iter().zip(spans.seen()) {
         let name = without_number(history.trace().strings.get(run.name));
         let order = found.len();
         let (_, region, each) =
@@ -90,6 +92,7 @@ pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) ->
             above_start: peak - before,
             net: after as i64 - before as i64,
             us: run.end_us.saturating_sub(run.start_us),
+            events: Some((from as usize, to as usize)),
         };
         each.push(figures);
         region.count += 1;
@@ -99,11 +102,11 @@ pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) ->
     }
     let mut out: Vec<(usize, Region, Vec<RunFigures>)> = found.into_values().collect();
     out.sort_by_key(|(order, ..)| *order);
-    let told = |(_, region, each): (usize, Region, Vec<RunFigures>)| Region {
-        first: each.first().copied().unwrap_or_default(),
-        typical: RunFigures::each(&each, |n| n.saturating_sub(1) / 2),
-        largest: RunFigures::each(&each, |n| n.saturating_sub(1)),
-        ..region
+    let told = |(_, region, each): (usize, Region, Vec<RunFigures>)| {
+        let first = each.first().copied().unwrap_or_default();
+        let largest = each.get(region.peak_run as usize).copied().unwrap_or_default();
+        let typical = if each.len() > 1 { RunFigures::median(&each[1..]) } else { first };
+        Region { first, typical, largest, ..region }
     };
     out.into_iter().map(told).collect()
 }

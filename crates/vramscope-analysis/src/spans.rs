@@ -99,9 +99,9 @@ impl Spans {
         }
     }
 
-    /// What each span saw, in the order of the runs.
-    pub(crate) fn seen(self) -> Vec<SpanBytes> {
-        self.seen
+    /// The first and the last moment of each span and what it saw, in the order of the runs.
+    pub(crate) fn seen(self) -> impl Iterator<Item = ((u32, u32), SpanBytes)> {
+        self.spans.into_iter().zip(self.seen)
     }
 }
 
@@ -150,8 +150,9 @@ mod tests {
         let mut column = Column::of_sums(1, values.len());
         values.iter().for_each(|&value| column.push(value));
         let column = RangeMax::new(column);
-        for (run, seen) in runs.iter().zip(spans.seen()) {
+        for (run, ((begin, end), seen)) in runs.iter().zip(spans.seen()) {
             let (first, last) = run.moments(&times);
+            assert_eq!((begin as usize, end as usize), (first, last));
             let value = |moment: usize| column.values().get(moment).unwrap();
             let expected =
                 SpanBytes { before: value(first), highest: column.highest(first, last), after: value(last) };

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use vramscope_analysis::{
-    Counters, History, Moment, Peak, Recorder, RunBetween, Steps, Timeline, runs_between,
+    Counters, Frames, History, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
+    leak_suspects, runs_between,
 };
 use vramscope_report::Trust;
 use vramscope_report::findings::steps_told;
@@ -27,11 +28,15 @@ pub(crate) struct Searched {
 #[derive(Debug)]
 pub(crate) struct OpenDevice {
     pub(crate) timeline: Timeline,
+    /// Whose code the frames of the file are.
+    frames: Arc<Frames>,
     pub(crate) tags: TagsOfDevice,
     /// What its allocations are for; found out when first asked for.
     purposes: OnceLock<PurposesOfDevice>,
     /// For each allocation, how many before it had the same address; counted when first asked for.
     versions: OnceLock<Vec<u32>>,
+    /// Lines whose allocations pile up, in the report's order; found when first asked for.
+    leaks: OnceLock<Vec<LeakSuspect>>,
     /// Its pools; counted when first asked for.
     pools: OnceLock<Pools>,
     /// What was searched last.
@@ -41,12 +46,14 @@ pub(crate) struct OpenDevice {
 }
 
 impl OpenDevice {
-    pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice) -> Self {
+    pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice, frames: Arc<Frames>) -> Self {
         Self {
             timeline,
+            frames,
             tags,
             purposes: OnceLock::new(),
             versions: OnceLock::new(),
+            leaks: OnceLock::new(),
             pools: OnceLock::new(),
             searched: Mutex::default(),
             runs: OnceLock::new(),
@@ -75,6 +82,11 @@ impl OpenDevice {
     /// When each run of a region was, in the order of their ends.
     pub(crate) fn runs(&self) -> &[RunBetween] {
         self.runs.get_or_init(|| runs_between(self.history()))
+    }
+
+    /// Lines whose allocations pile up, in the report's order.
+    pub(crate) fn leaks(&self) -> &[LeakSuspect] {
+        self.leaks.get_or_init(|| leak_suspects(self.history(), &self.frames))
     }
 
     /// For each allocation, how many before it had the same address.

@@ -22,6 +22,7 @@ mod held;
 mod highest;
 mod holes;
 mod hues;
+mod markers;
 mod names;
 #[cfg(feature = "server")]
 mod page;

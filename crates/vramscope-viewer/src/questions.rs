@@ -80,6 +80,8 @@ pub enum Question {
     Specks(SpecksQuery),
     /// Where an allocation lies in the stack.
     Place(PlaceQuery),
+    /// What is marked along the recording, as a list.
+    Markers,
     /// The runs of annotated regions.
     Regions,
     /// Every range of memory that was reserved, and the pools.
@@ -180,6 +182,7 @@ impl Question {
             Self::Search { search } => of()?.search(&search, cancel),
             Self::Specks(query) => of()?.specks(&query, cancel),
             Self::Place(query) => plain().behind(&of()?.place(query)?),
+            Self::Markers => of()?.markers(),
             Self::Regions => {
                 let device = of()?;
                 Columns::answer(|columns| device.regions(columns))

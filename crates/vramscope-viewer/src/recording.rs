@@ -22,7 +22,7 @@ pub struct OpenRecording {
     about: About,
     pub(crate) recording: Recording,
     /// Whose code each frame is.
-    pub(crate) frames: Frames,
+    pub(crate) frames: Arc<Frames>,
     pub(crate) devices: Vec<OpenDevice>,
 }
 
@@ -43,13 +43,16 @@ impl OpenRecording {
                 let is_short = history.device().events.len() <= AT_ONCE;
                 let told = || (TagsOfDevice::of(&history), is_short.then(|| PurposesOfDevice::of(&history)));
                 let ((tags, purposes), timeline) = at_once(told, || Timeline::of(Arc::clone(&history)));
-                Some(OpenDevice::new(timeline, tags).told(purposes))
+                Some((timeline, tags, purposes))
             };
             (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
         };
-        let (frames, devices) = at_once(|| Frames::of(trace), devices);
+        let (frames, devices) = at_once(|| Arc::new(Frames::of(trace)), devices);
+        let opened =
+            |(timeline, tags, purposes)| OpenDevice::new(timeline, tags, Arc::clone(&frames)).told(purposes);
+        let devices = devices?.into_iter().map(opened).collect();
         let about = about.unwrap_or_else(|| About::of(&recording));
-        Some(Self { about, frames, devices: devices?, name, recording })
+        Some(Self { about, frames, devices, name, recording })
     }
 
     /// What the page asks for first, as JSON: facts about the file, and the peaks of its devices.

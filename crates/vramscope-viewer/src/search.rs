@@ -28,6 +28,7 @@ enum Condition {
     Size { min: f64, max: f64 },
     Allocated(Spans),
     Freed(Spans),
+    Leak(usize),
 }
 
 impl From<SearchQuery> for Condition {
@@ -47,6 +48,7 @@ impl From<SearchQuery> for Condition {
             SearchQuery::Size { min, max } => Self::Size { min, max: max.unwrap_or(f64::INFINITY) },
             SearchQuery::Allocated { spans } => Self::Allocated(Spans::of(spans)),
             SearchQuery::Freed { spans } => Self::Freed(Spans::of(spans)),
+            SearchQuery::Leak { leak } => Self::Leak(leak),
         }
     }
 }
@@ -130,6 +132,10 @@ impl<'d> Matcher<'d> {
             Condition::Size { min, max } => (*min..=*max).contains(&(thing.size as f64)),
             Condition::Allocated(spans) => spans.has(thing.from),
             Condition::Freed(spans) => spans.has(thing.freed),
+            Condition::Leak(leak) => thing.allocation.is_some_and(|id| {
+                let suspect = self.device.leaks().get(*leak);
+                suspect.is_some_and(|of| of.keeps(&self.device.history().allocations[id]))
+            }),
         }
     }
 }
@@ -322,6 +328,7 @@ mod tests {
             }
             SearchQuery::Allocated { spans } => inside(spans, a.from),
             SearchQuery::Freed { spans } => inside(spans, a.freed),
+            SearchQuery::Leak { leak } => device.leaks().get(*leak).is_some_and(|of| of.keeps(a)),
         }
     }
 

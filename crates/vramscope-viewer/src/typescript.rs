@@ -9,11 +9,11 @@ use crate::protocol::{
     Allocation, Amount, Asked, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device,
     EarlierPart, Events, Found, GroupShare, Groups, GroupsQuery, Held, HeldAt, HighestOfBoth,
     HighestOfBothQuery, Holders, HoldersOfBothQuery, HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks,
-    LayoutSegments, Legend, LegendQuery, Live, LiveQuery, Mark, MarkKind, Meaning, NONE, Names, OomFinding,
-    Peak, Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording,
-    Regions, Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery,
-    Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged,
-    WindowQuery,
+    LayoutSegments, Legend, LegendQuery, Live, LiveQuery, MARKERS, Mark, MarkKind, Markers, Meaning, NONE,
+    Names, OomFinding, Peak, Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery,
+    Purpose, Recording, Regions, Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments,
+    SettingCheck, SpanQuery, Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, Tags,
+    Trust, WhatChanged, WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -103,6 +103,8 @@ fn the_page_reads_what_is_answered() {
         declared::<Specks>(),
         declared::<PlaceQuery>(),
         declared::<Place>(),
+        table("What is marked along a recording.", "MARKERS", MARKERS.iter().copied()),
+        declared::<Markers>(),
         declared::<Regions<'_>>(),
         declared::<Segments<'_>>(),
         declared::<PoolPeaks>(),

@@ -8,7 +8,7 @@
 //   >=10MiB  <1KiB       sizes of blocks; 512MiB and =512MiB within half a percent
 //   category:gradient    what memory is for
 //   stream:0x3  pool:1.0  pool:default  layer:..  context:..  metadata:..
-//   step:2  region:backward  allocated:>1200  freed:never
+//   step:2  region:backward  allocated:>1200  freed:never  leak:1
 //   -word  NOT word      all but those;  a OR b;  (a OR b) c
 
 export type FrameField = 'any' | 'file' | 'function' | 'line';
@@ -33,6 +33,8 @@ export type Term =
   | { kind: 'address'; address: number; version: number | null }
   | { kind: 'size'; min: number; max: number | null }
   | { kind: 'step'; numbers: Numbers }
+  /** The number of a leak, from 1. */
+  | { kind: 'leak'; leak: number }
   /** By numbers of events; `before` is before recording began, `never` what was not freed. */
   | { kind: 'allocated'; events: Numbers | 'before' }
   | { kind: 'freed'; events: Numbers | 'never' };
@@ -178,6 +180,10 @@ const FIELDS = new Map(
     step(value) {
       const numbers = numbersOf(value);
       return numbers ? { kind: 'step', numbers } : `${NUMBERS} step:2 or step:2..4`;
+    },
+    leak(value) {
+      const leak = Number(value);
+      return /^\d+$/.test(value) && leak > 0 ? { kind: 'leak', leak } : `${NUMBERS} leak:1, by the order of the report`;
     },
     allocated(value) {
       const events = value === 'before' ? value : numbersOf(value);

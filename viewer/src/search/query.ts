@@ -131,6 +131,8 @@ function compiled(term: Term, known: Known): Query {
       const asked = steps ? positions(steps.from, (_, i) => from <= i + 1 && i + 1 <= to) : [];
       return { is: 'allocated', spans: steps ? within(steps, asked, 0) : [] };
     }
+    case 'leak':
+      return { is: 'leak', leak: term.leak - 1 };
     case 'address':
       return { is: 'address', address: term.address, version: term.version };
     case 'size':

@@ -59,6 +59,7 @@ export function askedOf(engine: Engine) {
     place: (file: number, device: number, id: number, stacked: sent.ByteKind) =>
       ask<sent.Place>(file, device, { question: 'place', id, stacked }),
     regions: (file: number, device: number) => ask<sent.Regions>(file, device, { question: 'regions' }),
+    markers: (file: number, device: number) => ask<sent.Markers>(file, device, { question: 'markers' }),
     segments: (file: number, device: number, unwanted?: AbortSignal) =>
       ask<sent.Segments>(file, device, { question: 'segments' }, unwanted),
     report: (file: number, device: number, unwanted?: AbortSignal) =>

@@ -35,6 +35,13 @@ const NO_REGIONS: Regions = {
   to_us: new Float64Array(),
 };
 
+/** Shows the run with these events: the number of the first, and of the one behind the last. */
+export function showRun(first: number, end: number): void {
+  const all = regions.value;
+  const run = all ? all.from.findIndex((from, i) => from === first && all.to[i] === end) : -1;
+  if (run >= 0) showRegion(run);
+}
+
 /** Shows one run of a region alone, and chooses it as the span. */
 export function showRegion(run: number): void {
   const all = regions.value;

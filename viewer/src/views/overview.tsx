@@ -10,6 +10,7 @@ import { FactsCard } from './overview/facts';
 import { FragmentationCard } from './overview/fragmentation';
 import { HoldersCard } from './overview/holders';
 import { LeaksCard } from './overview/leaks';
+import { MarkersCard } from './overview/markers';
 import { MemoryCard } from './overview/memory';
 import { OtherDevices } from './overview/other-devices';
 import { OutOfMemoryCards } from './overview/out-of-memory';
@@ -40,6 +41,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {recording.steps && <StepsCard steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} />}
         {found && <TrustCard trust={recording.trust} />}
+        <MarkersCard file={file} device={device} scope={scope} />
       </div>
       <div class="overview-column">
         {found && (

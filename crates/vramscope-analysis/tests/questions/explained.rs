@@ -190,5 +190,7 @@ fn regions_know_their_peak_and_what_they_left_behind() {
     let runs: Vec<_> = [regions[1].first, regions[1].typical, regions[1].largest]
         .map(|r| (r.peak, r.above_start, r.net, r.us))
         .into();
-    assert_eq!(runs, [(2560, 2048, 0, 20), (2048, 1536, 0, 20), (2560, 2048, 1536, 24)]);
+    assert_eq!([regions[1].first.events, regions[1].largest.events], [Some((1, 3)), Some((1, 3))]);
+    assert_eq!(regions[1].typical.events, None);
+    assert_eq!(runs, [(2560, 2048, 0, 20), (2048, 1536, 1536, 24), (2560, 2048, 0, 20)]);
 }

@@ -20,6 +20,8 @@ pub(super) struct LeakJson {
     allocations: u64,
     kept: u64,
     kept_bytes: u64,
+    /// Bytes of those among the kept that had been made by the end of each tenth of the run.
+    kept_bytes_by_then: Vec<u64>,
 }
 
 /// Suspected lines, as `vramscope report --json` has them.
@@ -42,11 +44,12 @@ impl Builder<'_> {
             line: self.frame(l.line),
             stack,
             frames_left_out: left_out,
-            stacks: l.stacks,
+            stacks: l.stacks.len(),
             floor: l.floor.to_vec(),
             allocations: l.allocations,
             kept: l.kept,
             kept_bytes: l.kept_bytes,
+            kept_bytes_by_then: l.kept_by_then.to_vec(),
         }
     }
 }

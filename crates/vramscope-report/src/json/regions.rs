@@ -25,6 +25,13 @@ pub(super) struct RunJson {
     peak_above_start_bytes: u64,
     net_bytes: i64,
     us: i64,
+    /// The number of its first event, and of the first behind it; not of figures of several runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    first_event: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    end_event: Option<usize>,
 }
 
 pub(super) fn region(r: &Region) -> RegionJson {
@@ -47,5 +54,7 @@ fn run(r: &RunFigures) -> RunJson {
         peak_above_start_bytes: r.above_start,
         net_bytes: r.net,
         us: r.us,
+        first_event: r.events.map(|(first, _)| first),
+        end_event: r.events.map(|(_, end)| end),
     }
 }

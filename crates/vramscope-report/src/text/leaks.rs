@@ -1,6 +1,6 @@
 //! Lines that are suspected of a leak, with the evidence.
 
-use vramscope_analysis::{LeakSuspect, Summary};
+use vramscope_analysis::{LeakSuspect, Summary, WINDOWS};
 
 use super::holders::has_stacks;
 use super::page::{BOLD, Page};
@@ -30,12 +30,20 @@ impl Page<'_> {
         let line = fit(&self.names.frame(leak.line), self.options.width.saturating_sub(16));
         self.line(format!("  {:>11}  {BOLD}{line}{BOLD:#}", bytes(leak.kept_bytes)));
         let floor: Vec<String> = leak.floor.iter().map(|n| n.to_string()).collect();
-        let stacks = if leak.stacks > 1 { format!(" from {} stacks", leak.stacks) } else { String::new() };
+        let stacks =
+            if leak.stacks.len() > 1 { format!(" from {} stacks", leak.stacks.len()) } else { String::new() };
         let text = format!(
             "kept {} of {} blocks{stacks}; live and never fewer again, by tenths of the run: {}",
             count(leak.kept),
             count(leak.allocations),
             floor.join(" ")
+        );
+        self.words(15, &text);
+        let half = leak.kept_by_then[WINDOWS / 2 - 1];
+        let text = format!(
+            "held {} in the middle of the run and {} at its end",
+            bytes(half),
+            bytes(leak.kept_bytes)
         );
         self.words(15, &text);
         self.full_stack(Some(leak.stack));

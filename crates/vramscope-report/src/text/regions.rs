@@ -28,7 +28,7 @@ impl Page<'_> {
             let name = fit(&Shown::of(&r.name), room);
             let pad = " ".repeat(room.saturating_sub(name.width()));
             self.line(format!("  {name}{pad}{:>7}{}", count(r.count), figures(&r.typical)));
-            let others = [("the first", r.first), ("the largest", r.largest)];
+            let others = [("the first", r.first), ("the highest", r.largest)];
             for (which, run) in others.into_iter().filter(|(_, run)| differs(run, &r.typical)) {
                 self.line(format!("  {DIM}{:<room$}{:>7}{}{DIM:#}", format!("  {which}"), "", figures(&run)));
             }
@@ -38,7 +38,7 @@ impl Page<'_> {
             self.words(2, &format!("... {} more", count(more as u64)));
         }
         if s.regions.iter().any(|r| r.count > 1) {
-            let text = "Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.";
+            let text = "Figures are those of one run: of those behind the first the one in the middle of each figure; the first, and the one with the highest peak, where they differ.";
             self.words(2, text);
         }
     }

@@ -118,6 +118,28 @@ pub(crate) struct Regions<'r> {
     pub(crate) to_us: F64s,
 }
 
+/// What [`Markers`] mark, by their positions.
+#[cfg(test)]
+pub(crate) const MARKERS: [&str; 4] = ["oom", "snapshot", "step", "region"];
+
+/// What is marked along the recording: failed requests and snapshots, then steps, then runs of regions.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Markers {
+    /// A position in `MARKERS`.
+    pub(crate) kind: U8s,
+    /// The number of the step, or of the run among the regions.
+    pub(crate) number: U32s,
+    /// The moment after its event, of what has several the first.
+    pub(crate) moment: U32s,
+    /// Microseconds after the first event; NaN where the recording has no times.
+    pub(crate) time_us: F64s,
+    /// Bytes allocated at that moment.
+    pub(crate) allocated: F64s,
+    /// Bytes of a request that failed.
+    pub(crate) requested: F64s,
+}
+
 /// Every range of memory that was reserved, by its first moment, and the highest bytes of each pool.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]

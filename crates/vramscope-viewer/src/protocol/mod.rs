@@ -20,8 +20,8 @@ mod timeline;
 
 pub(crate) use comparison::{Comparison, Held, WhatChanged};
 pub(crate) use contents::{
-    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, PoolCourse, PoolHeld, PoolPeaks, PoolQuery,
-    Pools, Regions, Segments,
+    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, Markers, PoolCourse, PoolHeld, PoolPeaks,
+    PoolQuery, Pools, Regions, Segments,
 };
 pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayQuery, ReplayTrust, Report, SettingCheck};
 pub(crate) use groups::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery};
@@ -41,3 +41,6 @@ pub(crate) use timeline::{Band, Bands, ByteKind, Items, Picture, SpanQuery, Wind
 
 /// Stands for "no such thing" in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+pub(crate) use contents::MARKERS;

@@ -17,6 +17,8 @@ pub enum SearchQuery {
     Any { of: Vec<SearchQuery> },
     /// What does not match.
     Not { of: Box<SearchQuery> },
+    /// What the leak of this number keeps, from 0, of those that the report lists.
+    Leak { leak: usize },
     /// What was allocated by one of these stacks.
     Stacks { stacks: Vec<u32> },
     /// What has one of these tags.

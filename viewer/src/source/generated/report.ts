@@ -193,6 +193,8 @@ export type Leak = {
   allocations: number;
   kept: number;
   kept_bytes: number;
+  /** Bytes of those among the kept that had been made by the end of each tenth of the run. */
+  kept_bytes_by_then: Array<number>;
 };
 
 export type Fragmentations = {
@@ -263,6 +265,9 @@ export type RegionRun = {
   peak_above_start_bytes: number;
   net_bytes: number;
   us: number;
+  /** The number of its first event, and of the first behind it; not of figures of several runs. */
+  first_event?: number;
+  end_event?: number;
 };
 
 /**

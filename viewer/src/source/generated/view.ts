@@ -322,6 +322,8 @@ export type Question = {
 } & SpecksQuery | {
   "question": "place"
 } & PlaceQuery | {
+  "question": "markers"
+} | {
   "question": "regions"
 } | {
   "question": "segments"
@@ -865,6 +867,9 @@ export type Query = {
   "is": "not";
   of: Query;
 } | {
+  "is": "leak";
+  leak: number;
+} | {
   "is": "stacks";
   stacks: Array<number>;
 } | {
@@ -948,6 +953,32 @@ export type Place = {
   /** What lies below it at its first moment, and at its last: no more than at the first. */
   below_first: number;
   below_last: number;
+};
+
+/** What is marked along a recording. */
+export const MARKERS = [
+  'oom',
+  'snapshot',
+  'step',
+  'region',
+] as const;
+
+/**
+ * What is marked along the recording: failed requests and snapshots, then steps, then runs of regions.
+ */
+export type Markers = {
+  /** A position in `MARKERS`. */
+  kind: U8s;
+  /** The number of the step, or of the run among the regions. */
+  number: U32s;
+  /** The moment after its event, of what has several the first. */
+  moment: U32s;
+  /** Microseconds after the first event; NaN where the recording has no times. */
+  time_us: F64s;
+  /** Bytes allocated at that moment. */
+  allocated: F64s;
+  /** Bytes of a request that failed. */
+  requested: F64s;
 };
 
 /**

@@ -7,19 +7,21 @@ import { search } from '../../state/search';
 import { bytes, count } from '../../text/units';
 import { Card, counted, frameText, useFirstRows } from './card';
 
-/** Bars: the fewest blocks of a line that were live in each tenth of the run. Those of a leak climb. */
-function Floor({ floor }: { floor: number[] }) {
-  const most = Math.max(...floor, 1);
+/** The position of the tenth that ends in the middle. */
+const HALF = 4;
+
+/** A line: the bytes of the kept blocks by the end of each tenth of the run. */
+function Growth({ of }: { of: number[] }) {
+  const most = Math.max(...of, 1);
+  const points = [0, ...of].map((n, i) => `${(i / of.length) * 60},${19 - (n / most) * 18}`).join(' ');
   return (
     <svg
-      class="leak-floor"
-      viewBox={`0 0 ${floor.length * 6} 20`}
+      class="leak-growth"
+      viewBox="0 0 60 20"
       role="img"
-      aria-label={`Fewest live, by tenths of the run: ${floor.join(', ')}`}
+      aria-label={`Kept, by tenths of the run: ${of.map(bytes).join(', ')}`}
     >
-      {floor.map((n, i) => (
-        <rect key={i} x={i * 6} y={20 - (n / most) * 20} width={5} height={(n / most) * 20} />
-      ))}
+      <polyline points={points} />
     </svg>
   );
 }
@@ -27,9 +29,9 @@ function Floor({ floor }: { floor: number[] }) {
 export function LeaksCard({ leaks }: { leaks: Leak[] }) {
   const [shown, rest] = useFirstRows(leaks);
   if (leaks.length === 0) return null;
-  const find = (leak: Leak) =>
+  const find = (number: number) =>
     batch(() => {
-      search.value = `"${frameText(leak.line)}"`;
+      search.value = `leak:${number}`;
       view.value = 'timeline';
     });
   return (
@@ -37,13 +39,14 @@ export function LeaksCard({ leaks }: { leaks: Leak[] }) {
       <ul class="finding-rows finding-rows-tall">
         {shown.map((leak, i) => (
           <li key={i}>
-            <Floor floor={leak.floor} />
+            <Growth of={leak.kept_bytes_by_then} />
             <span>
-              <button type="button" class="link-button" onClick={() => find(leak)}>
+              <button type="button" class="link-button" onClick={() => find(i + 1)}>
                 {frameText(leak.line)}
               </button>
               <br />
-              {count(leak.kept)} of {counted(leak.allocations, 'allocation')} never freed: {bytes(leak.kept_bytes)}
+              {count(leak.kept)} of {counted(leak.allocations, 'allocation')} kept to the end: {bytes(leak.kept_bytes)}, of which{' '}
+              {bytes(leak.kept_bytes_by_then[HALF] ?? 0)} by the middle of the run
             </span>
           </li>
         ))}

@@ -2,18 +2,31 @@
 
 import { Fragment } from 'preact';
 import type { Region, RegionRun } from '../../source/generated/report';
+import { showRun } from '../../state/regions';
 import { count, duration, signedBytes } from '../../text/units';
 import { BytesCell, Card, TableHead, exactBytes, useFirstRows } from './card';
 
 /** A row for one run of a region. The typical run names the region and counts its runs; the first and the largest stand below. */
-function RegionFigures({ name, runs, run }: { name: string; runs?: number; run: RegionRun }) {
+function RegionFigures({ name, runs, run, place }: { name: string; runs?: number; run: RegionRun; place: RegionRun }) {
+  const { first_event: first, end_event: end } = place;
+  const link = (
+    <button
+      type="button"
+      class="link-button region-name"
+      title={name}
+      disabled={first === undefined || end === undefined}
+      onClick={() => showRun(first ?? 0, end ?? 0)}
+    >
+      {name}
+    </button>
+  );
   return (
     <tr class={runs === undefined ? 'quiet' : undefined}>
       {runs === undefined ? (
-        <td class="wide">{name}</td>
+        <td class="wide">{link}</td>
       ) : (
         <th scope="row" class="wide">
-          {name}
+          {link}
         </th>
       )}
       <td class="numeric">{runs === undefined ? '' : count(runs)}</td>
@@ -52,16 +65,17 @@ export function RegionsCard({ regions }: { regions: Region[] }) {
         <tbody>
           {shown.map((r) => (
             <Fragment key={r.name}>
-              <RegionFigures name={r.name} runs={r.count} run={r.typical} />
-              {differs(r.first, r.typical) && <RegionFigures name="the first" run={r.first} />}
-              {differs(r.largest, r.typical) && <RegionFigures name="the largest" run={r.largest} />}
+              <RegionFigures name={r.name} runs={r.count} run={r.typical} place={r.largest} />
+              {differs(r.first, r.typical) && <RegionFigures name="the first" run={r.first} place={r.first} />}
+              {differs(r.largest, r.typical) && <RegionFigures name="the highest peak" run={r.largest} place={r.largest} />}
             </Fragment>
           ))}
         </tbody>
       </table>
       {regions.some((r) => r.count > 1) && (
         <p class="quiet">
-          Figures are those of one run: of each the one in the middle, and what the first and the largest had where it differs.
+          Figures are those of one run: of those behind the first the one in the middle; the first, and the one with the highest
+          peak, where they differ. A click shows the run with the highest peak.
         </p>
       )}
       {rest}

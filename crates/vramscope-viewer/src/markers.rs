@@ -1,0 +1,51 @@
+//! What is marked along a recording, as a list.
+
+use vramscope_analysis::{Moment, event_times, region_runs};
+use vramscope_trace::Action;
+
+use crate::answers::moment;
+use crate::columns::{Answer, Columns};
+use crate::device::OpenDevice;
+use crate::protocol::Markers;
+
+/// One of them: a position in `MARKERS`, its number among those of its kind, its moment, and the bytes of a request.
+type Marker = (u8, u32, Moment, u64);
+
+impl OpenDevice {
+    pub(crate) fn markers(&self) -> Answer {
+        let history = self.history();
+        let events = &history.device().events;
+        let mut markers: Vec<Marker> = Vec::new();
+        for (event, action) in events.actions().iter().enumerate() {
+            let at = Moment::after(event);
+            match action {
+                Action::Oom => markers.push((0, 0, at, events.get(event).size)),
+                Action::Snapshot => markers.push((1, 0, at, 0)),
+                _ => {}
+            }
+        }
+        for (number, step) in (0..).zip(&self.purposes().steps.steps) {
+            markers.push((2, number, Moment::after(step.from.index()), 0));
+        }
+        if let Some(times) = event_times(history.device()) {
+            let mut runs = region_runs(history.trace(), history.device());
+            // As the regions are sent.
+            runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us), r.depth));
+            for (number, run) in (0..).zip(&runs) {
+                let (before, last) = run.moments(&times);
+                markers.push((3, number, Moment::from_index((before + 1).min(last)), 0));
+            }
+        }
+        let mut columns = Columns::default();
+        let time = |at: Moment| self.timeline.time_of(at).map_or(f64::NAN, |us| us as f64);
+        let answer = Markers {
+            kind: columns.u8(markers.iter().map(|m| m.0)),
+            number: columns.u32(markers.iter().map(|m| m.1)),
+            moment: columns.u32(markers.iter().map(|m| moment(m.2))),
+            time_us: columns.f64(markers.iter().map(|m| time(m.2))),
+            allocated: columns.sizes(markers.iter().map(|m| self.timeline.counters_at(m.2).allocated)),
+            requested: columns.sizes(markers.iter().map(|m| m.3)),
+        };
+        columns.behind(&answer)
+    }
+}

@@ -1,0 +1,64 @@
+// Findings of the overview that lead to what they are about: leaks, regions, markers; and the page without a recording.
+
+import { expect } from 'vitest';
+import { example, report } from './command';
+import { leaking, overlapping, stepping } from './recordings';
+import { numberOf, ready, serving, servingAlone, state, tableRows, test } from './page';
+
+test('the link of a leak finds the blocks that were kept, and none that the line freed', async ({ open }) => {
+  const file = leaking();
+  const [leak] = report(file).devices[0].leaks;
+  // The line makes as many blocks that are freed.
+  expect(leak.allocations).toBeGreaterThan(leak.kept);
+  const page = await open(await serving(file));
+  await ready(page, 'overview');
+  await page.locator('.finding-rows').getByRole('button', { name: leak.line.name }).click();
+  await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-matches')).toBe(leak.kept);
+  expect(await numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
+  await expect.poll(() => state(page)).toMatchObject({ view: 'timeline', search: 'leak:1' });
+  await page.reload();
+  await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-matches')).toBe(leak.kept);
+});
+
+test('the leak of the example is shown with how it grew', async ({ open }) => {
+  const file = example('leak.pickle');
+  const [leak] = report(file).devices[0].leaks;
+  expect(leak.kept_bytes_by_then.at(-1)).toBe(leak.kept_bytes);
+  const page = await open(await serving(file));
+  await ready(page, 'overview');
+  expect(await page.locator('.leak-growth').first().getAttribute('aria-label')).toContain('Kept, by tenths of the run');
+});
+
+test('a region leads to its run with the highest peak', async ({ open }) => {
+  const file = stepping(8, 5);
+  const [region] = report(file).devices[0].regions;
+  const page = await open(await serving(file));
+  await ready(page, 'overview');
+  await page.getByRole('rowheader', { name: 'ProfilerStep' }).getByRole('button').click();
+  const { first_event: first, end_event: end } = region.largest;
+  await expect.poll(async () => (await state(page))['span']).toBe(`${first}.${end}`);
+  expect(region.typical.peak_allocated_bytes).toBeLessThan(region.largest.peak_allocated_bytes);
+});
+
+test('markers are a table, whose rows lead to their places', async ({ open }) => {
+  const page = await open(await serving(overlapping()));
+  await ready(page, 'overview');
+  await expect.poll(async () => (await tableRows(page, 'Markers')).length).toBe(3);
+  const rows = await tableRows(page, 'Markers');
+  const MIB = 1 << 20;
+  expect(rows.map(([kind, name, event, , bytes]) => [kind, name, event, bytes])).toEqual([
+    ['region', 'load', '1', `${(4 * MIB).toLocaleString('en-US')} bytes`],
+    ['region', 'compute', '2', `${(6 * MIB).toLocaleString('en-US')} bytes`],
+    ['region', 'store', '3', `${(8 * MIB).toLocaleString('en-US')} bytes`],
+  ]);
+  await page.getByRole('grid', { name: 'Markers' }).getByText('compute').click();
+  await expect.poll(async () => (await state(page))['span']).toBe('2.4');
+});
+
+test('without a recording the page says how to make one', async ({ open }) => {
+  const page = await open(await servingAlone(), { draws: false, permissions: ['clipboard-read', 'clipboard-write'] });
+  await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
+  await page.getByRole('button', { name: "Copy: PyTorch's own recorder" }).click();
+  await page.getByText('Copied').waitFor();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('torch.cuda.memory._record_memory_history');
+});

@@ -166,6 +166,7 @@ export const READY: Partial<Record<View, string>> = {
   timeline: 'aside.details',
   state: '.state-view[aria-busy="false"][data-moment]',
   segments: '.segments-view[data-segments], .panel-empty',
+  allocations: '.allocations-view[aria-busy="false"], .panel-empty',
   compare: '.compare-view .growth[data-a], .panel-empty',
   whatif: '.whatif-view[data-settings], .panel-empty',
 };

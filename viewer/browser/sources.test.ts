@@ -74,6 +74,7 @@ describe.each(files)('%s', (file) => {
             inverted: i % 2 === 0,
             before: i % 3 === 0 ? before : null,
             search: i % 4 === 0 ? ODD : null,
+            only_found: i % 8 === 0,
           };
           await same((s) => s.live(0, d, one));
         }
@@ -110,6 +111,10 @@ describe.each(files)('%s', (file) => {
         const { address, version } = await a.allocation(0, d, id);
         await same((s) => s.search(0, d, { is: 'address', address, version }));
         await same((s) => s.place(0, d, id, 'active'));
+      }
+      for (const among of [{ are: 'all' }, { are: 'live_at', moment: device.events }] as const) {
+        for (const sort of ['line', 'lifetime_us', 'region'] as const)
+          await same((s) => s.allocations(0, d, { search: ODD, among, sort, descending: true, first: 3, count: 200 }));
       }
       const specks = { search: ODD, axis: 'events', from: 0, to: device.events + 1, width: 300, bytes: 1e6 } as const;
       await same((s) => s.specks(0, d, specks));

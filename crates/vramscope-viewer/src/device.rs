@@ -13,8 +13,9 @@ use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
 use crate::bits::Bits;
-use crate::protocol::{self, ByKind, Mark, MarkKind, Meaning, Pools, SearchQuery};
+use crate::protocol::{self, AllocationColumn, Among, ByKind, Mark, MarkKind, Meaning, Pools, SearchQuery};
 use crate::purposes::PurposesOfDevice;
+use crate::regions_at::RegionsAt;
 use crate::tags::TagsOfDevice;
 
 /// A search, and the allocations that it found.
@@ -22,6 +23,15 @@ use crate::tags::TagsOfDevice;
 pub(crate) struct Searched {
     pub(crate) query: SearchQuery,
     pub(crate) found: Arc<Bits>,
+}
+
+/// What a table of allocations was asked for, and the numbers of its rows in order.
+#[derive(Debug)]
+pub(crate) struct Ordered {
+    pub(crate) of: (Option<SearchQuery>, Among, AllocationColumn, bool),
+    pub(crate) ids: Arc<[u32]>,
+    /// The bytes of all rows.
+    pub(crate) bytes: u64,
 }
 
 /// A device of a recording, ready for questions.
@@ -43,6 +53,10 @@ pub(crate) struct OpenDevice {
     pub(crate) searched: Mutex<Option<Searched>>,
     /// The moments of its regions; told when first asked for.
     runs: OnceLock<Vec<RunBetween>>,
+    /// The table of allocations that was read last.
+    pub(crate) ordered: Mutex<Option<Ordered>>,
+    /// In which regions allocations were made; found out when first asked for.
+    regions_at: OnceLock<RegionsAt>,
 }
 
 impl OpenDevice {
@@ -57,6 +71,8 @@ impl OpenDevice {
             pools: OnceLock::new(),
             searched: Mutex::default(),
             runs: OnceLock::new(),
+            ordered: Mutex::default(),
+            regions_at: OnceLock::new(),
         }
     }
 
@@ -87,6 +103,11 @@ impl OpenDevice {
     /// Lines whose allocations pile up, in the report's order.
     pub(crate) fn leaks(&self) -> &[LeakSuspect] {
         self.leaks.get_or_init(|| leak_suspects(self.history(), &self.frames))
+    }
+
+    /// In which regions allocations were made.
+    pub(crate) fn regions_at(&self) -> &RegionsAt {
+        self.regions_at.get_or_init(|| RegionsAt::of(self.runs()))
     }
 
     /// For each allocation, how many before it had the same address.

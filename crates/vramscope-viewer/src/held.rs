@@ -66,8 +66,11 @@ pub(crate) struct DeviceAt<'f> {
     file: &'f OpenRecording,
     pub(crate) device: &'f OpenDevice,
     pub(crate) moment: Moment,
+    /// What is allocated; where only what a search finds is asked for, that of it.
     pub(crate) allocated: Vec<usize>,
     pub(crate) found: Vec<usize>,
+    /// How many blocks are allocated in all.
+    blocks: usize,
 }
 
 impl<'f> DeviceAt<'f> {
@@ -83,7 +86,13 @@ impl<'f> DeviceAt<'f> {
         let matcher = search.map(|query| Matcher::of(device, query.clone()));
         let finds = |id: &usize| matcher.as_ref().is_some_and(|matcher| matcher.finds(*id));
         let found = allocated.iter().copied().filter(finds).collect();
-        Ok(Self { file, device, moment, allocated, found })
+        let blocks = allocated.len();
+        Ok(Self { file, device, moment, allocated, found, blocks })
+    }
+
+    /// The same with only what the search finds of what is allocated.
+    fn only_found(self) -> Self {
+        Self { allocated: self.found.clone(), ..self }
     }
 
     pub(crate) fn grouped(&self, allocations: &[usize], by: By) -> Vec<Holder> {
@@ -143,7 +152,11 @@ impl Place<'_> {
 impl OpenRecording {
     pub(crate) fn live(&self, device: usize, query: &LiveQuery) -> Answer {
         let by: By = query.by.into();
-        let at = |moment| DeviceAt::of(self, device, moment, query.search.as_ref());
+        let only_found = query.only_found && query.search.is_some();
+        let at = |moment| {
+            let at = DeviceAt::of(self, device, moment, query.search.as_ref())?;
+            Ok::<_, ViewError>(if only_found { at.only_found() } else { at })
+        };
         let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
         let at_both = |by| Both {
             a: before.as_ref().map(|before| before.holders(by)).unwrap_or_default(),
@@ -166,6 +179,9 @@ impl OpenRecording {
             ),
             calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),
             categories: now.categories(),
+            blocks: now.blocks,
+            found_blocks: now.found.len(),
+            found_bytes: now.found.iter().map(|&id| now.device.history().allocations[id].size).sum(),
         })
     }
 
@@ -340,10 +356,15 @@ mod tests {
             let all = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap();
             let bytes: u64 = all.grouped(&all.found, by).iter().map(|h| h.bytes).sum();
             let allocations = &file.devices[0].history().allocations;
-            let large =
+            let sizes =
                 all.allocated.iter().map(|&id| allocations[id].size).filter(|&size| size >= 1_000_000);
-            assert_eq!(bytes, large.sum::<u64>());
+            assert_eq!(bytes, sizes.sum::<u64>());
             assert!(bytes > 0 && all.found(by).len() <= all.holders(by).len());
+            // Those alone are the groups where only matches are asked for.
+            let only = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap().only_found();
+            assert_eq!(only.holders(by).iter().map(|h| h.bytes).sum::<u64>(), bytes);
+            let groups: HashSet<_> = only.holders(by).into_iter().map(|h| (h.origin, h.key)).collect();
+            assert!(groups == all.found(by) && only.blocks == all.allocated.len());
         }
         // Nothing is marked where nothing is searched for.
         assert!(DeviceAt::of(&file, 0, peak, None).unwrap().found(By::Line).is_empty());

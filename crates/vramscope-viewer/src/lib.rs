@@ -11,6 +11,7 @@
 
 mod about;
 mod advice;
+mod allocations;
 mod answers;
 mod bits;
 mod columns;
@@ -32,6 +33,7 @@ mod protocol;
 mod purposes;
 mod questions;
 mod recording;
+mod regions_at;
 mod rows;
 mod search;
 #[cfg(feature = "server")]

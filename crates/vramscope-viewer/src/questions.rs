@@ -9,8 +9,8 @@ use crate::comparison::compare;
 use crate::held::holders_of_both;
 use crate::highest::highest;
 use crate::protocol::{
-    GroupsQuery, HighestOfBothQuery, HoldersOfBothQuery, LegendQuery, LiveQuery, PlaceQuery, PoolQuery,
-    ReplayQuery, SearchQuery, SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
+    AllocationsQuery, GroupsQuery, HighestOfBothQuery, HoldersOfBothQuery, LegendQuery, LiveQuery,
+    PlaceQuery, PoolQuery, ReplayQuery, SearchQuery, SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
 };
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
@@ -76,6 +76,8 @@ pub enum Question {
         /// What is searched for.
         search: SearchQuery,
     },
+    /// Some rows of the table of allocations.
+    Allocations(AllocationsQuery),
     /// Where what matches is too small for a picture.
     Specks(SpecksQuery),
     /// Where an allocation lies in the stack.
@@ -180,6 +182,7 @@ impl Question {
             Self::Events { first, count } => of()?.events(first, count),
             Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),
             Self::Search { search } => of()?.search(&search, cancel),
+            Self::Allocations(query) => file.allocations(device, &query, cancel),
             Self::Specks(query) => of()?.specks(&query, cancel),
             Self::Place(query) => plain().behind(&of()?.place(query)?),
             Self::Markers => of()?.markers(),

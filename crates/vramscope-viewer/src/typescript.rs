@@ -6,14 +6,14 @@ use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, Amount, Asked, Axis, Band, Bands, By, ByKind, ByteKind, Calls, CallsOf, Comparison, Device,
-    EarlierPart, Events, Found, GroupShare, Groups, GroupsQuery, Held, HeldAt, HighestOfBoth,
-    HighestOfBothQuery, Holders, HoldersOfBothQuery, HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks,
-    LayoutSegments, Legend, LegendQuery, Live, LiveQuery, MARKERS, Mark, MarkKind, Markers, Meaning, NONE,
-    Names, OomFinding, Peak, Picture, Pin, Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery,
-    Purpose, Recording, Regions, Replay, ReplayQuery, ReplayTrust, Report, SearchQuery, Segments,
-    SettingCheck, SpanQuery, Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, Tags,
-    Trust, WhatChanged, WindowQuery,
+    Allocation, AllocationColumn, Allocations, AllocationsQuery, Among, Amount, Asked, Axis, Band, Bands, By,
+    ByKind, ByteKind, Calls, CallsOf, Comparison, Device, EarlierPart, Events, Found, GroupShare, Groups,
+    GroupsQuery, Held, HeldAt, HighestOfBoth, HighestOfBothQuery, Holders, HoldersOfBothQuery, HoleSince,
+    Holes, Items, KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live, LiveQuery,
+    MARKERS, Mark, MarkKind, Markers, Meaning, NONE, Names, OomFinding, Peak, Picture, Pin, Place,
+    PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay, ReplayQuery,
+    ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery, Specks, SpecksQuery, Spent,
+    SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged, WindowQuery,
 };
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
@@ -97,6 +97,10 @@ fn the_page_reads_what_is_answered() {
         declared::<LayoutBlocks>(),
         declared::<Events>(),
         declared::<Allocation>(),
+        declared::<AllocationsQuery>(),
+        declared::<AllocationColumn>(),
+        declared::<Among>(),
+        declared::<Allocations<'_>>(),
         declared::<SearchQuery>(),
         declared::<Found>(),
         declared::<SpecksQuery>(),

@@ -23,6 +23,8 @@ export interface FlameGraphProps {
   compared: boolean;
   /** Whether a search is on: what it does not find is drawn pale. */
   searched: boolean;
+  /** The bytes of all that is live, where the tree has only a part of it. */
+  whole?: number;
 }
 
 /** A call tree as an icicle: click or Enter zooms, arrows walk, Escape or Backspace zooms out. */
@@ -136,7 +138,8 @@ export function FlameGraph(p: FlameGraphProps) {
 function nodeFacts(node: Node, p: FlameGraphProps): [string, string][] {
   const facts: [string, string][] = [
     ['allocated', bytes(node.bytes)],
-    ['share', share(node.bytes, p.root.bytes)],
+    [p.whole === undefined ? 'share' : 'of matches', share(node.bytes, p.root.bytes)],
+    ...(p.whole === undefined ? [] : [['of all', share(node.bytes, p.whole)] as [string, string]]),
     ['blocks', count(node.count)],
   ];
   if (p.searched) facts.push(['found', `${bytes(node.found)}, ${share(node.found, node.bytes)} of it`]);

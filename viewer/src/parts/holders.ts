@@ -1,7 +1,7 @@
 // Groups of what is live, as rows of a table.
 
 import { numberAt } from '../numbers/at';
-import { NONE, type HeldAt, type Holders } from '../source/source';
+import { NONE, type Holders } from '../source/source';
 
 /** A group. Bytes and blocks are 0, and the stack is NONE, at a moment at which nothing is in it, and before where nothing is compared. */
 export interface Group {
@@ -33,6 +33,3 @@ export function groupsOf({ key, label, found, now, before }: Holders): Group[] {
     stackBefore: before ? numberAt(before.stack, i) : NONE,
   }));
 }
-
-/** The number of blocks in all groups. */
-export const blocksOf = ({ count }: HeldAt) => count.reduce((sum, n) => sum + n, 0);

@@ -27,6 +27,8 @@ export interface VirtualListProps {
   row: (index: number) => ComponentChildren;
   /** Takes the rows that come into view; the last is not included. */
   seen?: (first: number, last: number) => void;
+  /** What the rows belong to: where it changes, those in view are taken again. */
+  of?: unknown;
   rowClass?: (index: number) => string;
   handle?: Ref<VirtualListHandle>;
   id: string;
@@ -85,7 +87,7 @@ export function VirtualList(p: VirtualListProps) {
   const { first, last } = rowsSeen(scrolling, position);
   useEffect(() => {
     if (height > 0) p.seen?.(first, last);
-  }, [first, last, height]);
+  }, [first, last, height, p.of]);
 
   const top = toPhysical(scrolling, position) - (position - first * p.rowHeight);
   const rows = [];

@@ -18,9 +18,13 @@ export function csvCell(cell: Cell): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-export function csv(sheet: Sheet): string {
-  return [sheet.columns, ...sheet.rows].map((row) => `${row.map(csvCell).join(',')}\r\n`).join('');
-}
+export const csvRows = (rows: readonly Cell[][]): string => rows.map((row) => `${row.map(csvCell).join(',')}\r\n`).join('');
+
+export const csv = (sheet: Sheet): string => csvRows([sheet.columns, ...sheet.rows]);
+
+/** Rows as objects of a JSON list, without its brackets and without a comma behind the last. */
+export const jsonRows = (columns: readonly string[], rows: readonly Cell[][]): string =>
+  rows.map((row) => JSON.stringify(Object.fromEntries(columns.map((name, i) => [name, row[i] ?? null])))).join(',\n');
 
 /** A JSON list with an object for each row. */
 export function json(sheet: Sheet): string {

@@ -1,6 +1,6 @@
 // Names of saved files, and downloads.
 
-import { csv, json, type Sheet } from './csv';
+import { csv, csvRows, json, jsonRows, type Cell, type Sheet } from './csv';
 
 const EXTENSIONS = /\.(pickle|pkl|json|log|csv|zst|gz)$/i;
 
@@ -37,5 +37,25 @@ export function sheetItems(make: () => Sheet): SaveItem[] {
   return [
     { label: 'Table as CSV', extension: 'csv', make: () => new Blob([csv(make())], { type: 'text/csv' }) },
     { label: 'Table as JSON', extension: 'json', make: () => new Blob([json(make())], { type: 'application/json' }) },
+  ];
+}
+
+/** Rows of a table, some at a time. */
+type RowsInParts = () => AsyncGenerator<Cell[][]>;
+
+/** The same for a table that is too long to be held as one text: the parts become blobs, which a browser need not hold in memory. */
+export function streamedItems(columns: string[], parts: RowsInParts): SaveItem[] {
+  const whole = async (type: string, before: string, between: string, after: string, text: (rows: Cell[][]) => string) => {
+    const blobs: BlobPart[] = [before];
+    for await (const rows of parts()) blobs.push(new Blob([blobs.length > 1 ? between : '', text(rows)]));
+    return new Blob([...blobs, after], { type });
+  };
+  return [
+    { label: 'Table as CSV', extension: 'csv', make: () => whole('text/csv', csvRows([columns]), '', '', csvRows) },
+    {
+      label: 'Table as JSON',
+      extension: 'json',
+      make: () => whole('application/json', '[\n', ',\n', '\n]\n', (rows) => jsonRows(columns, rows)),
+    },
   ];
 }

@@ -25,6 +25,7 @@ interface Binding {
 }
 
 const focus = (id: string) => document.getElementById(id)?.focus();
+export const focusTimeline = () => focus('timeline');
 
 export const BINDINGS: Binding[] = [
   {
@@ -80,8 +81,8 @@ export const BINDINGS: Binding[] = [
     does: 'Search; then Enter for the next match, Shift Enter for the one before',
     act: () => focus(SEARCH_ID),
   },
-  { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: () => focus('timeline') },
-  { keys: ['Escape'], shown: 'Esc', does: 'Clear the selection, the span, then the search', act: clear },
+  { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: focusTimeline },
+  { keys: ['Escape'], shown: 'Esc', does: 'Leave the search; clear the selection, the span, then the search', act: clear },
   { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
 ];
 

@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { stepToMatch, found, parsed, matchPosition, query } from '../search/found';
 import { search } from '../state/search';
 import { bytes, count } from '../text/units';
-import { SEARCH_ID } from './keys';
+import { SEARCH_ID, focusTimeline } from './keys';
 
 /** Examples of queries and what they find, as the help of the box shows them. */
 const FORMS: [string, string][] = [
@@ -45,8 +45,9 @@ export function SearchBox() {
       say(box.value, search.value);
       stepToMatch(e.shiftKey ? -1 : 1);
     } else if (e.key === 'Escape') {
-      if (box.value) type('');
-      else box.blur();
+      // The search stays; when the timeline has the focus, the same key clears it.
+      say(box.value, search.value);
+      focusTimeline();
     } else return;
     e.preventDefault();
   };

@@ -54,6 +54,8 @@ export function askedOf(engine: Engine) {
     allocation: (file: number, device: number, id: number) => ask<sent.Allocation>(file, device, { question: 'allocation', id }),
     search: (file: number, device: number, search: sent.Query, unwanted?: AbortSignal) =>
       ask<sent.Found>(file, device, { question: 'search', search }, unwanted),
+    allocations: (file: number, device: number, query: sent.AllocationsQuery, unwanted?: AbortSignal) =>
+      ask<sent.Allocations>(file, device, { question: 'allocations', ...query }, unwanted),
     specks: (file: number, device: number, query: sent.SpecksQuery, unwanted?: AbortSignal) =>
       ask<sent.Specks>(file, device, { question: 'specks', ...query }, unwanted),
     place: (file: number, device: number, id: number, stacked: sent.ByteKind) =>

@@ -7,7 +7,9 @@ import { readAll, writtenAll } from './kept';
 import { clampToRecordings } from './open';
 import { place } from './place';
 import { answerFrom, recordings, source } from './recordings';
+import { selected } from './selection';
 import { trouble } from './trouble';
+import { byteRange, range } from './window';
 
 /** Takes answers from `from`: asks for the recordings, then keeps address and state the same. */
 export async function start(from: Source): Promise<void> {
@@ -19,7 +21,7 @@ export async function start(from: Source): Promise<void> {
     batch(() => {
       recordings.value = all;
       clampToRecordings();
-      placeInAddress = place.value;
+      inAddress = nowShown();
     });
   } catch (e) {
     trouble.value = reason(e);
@@ -38,23 +40,54 @@ function read(): void {
   batch(() => {
     readAll(location.hash.slice(1));
     if (recordings.value) clampToRecordings();
-    placeInAddress = place.value;
+    inAddress = nowShown();
   });
 }
 
 /** Milliseconds without a change before the address is written: browsers refuse addresses that change all the time. */
 const REST_MS = 200;
 let writing: ReturnType<typeof setTimeout> | undefined;
-let waiting: { hash: string; place: string } | null = null;
-/** The place that the address names. A change of place becomes a new entry of the browser's history. */
-let placeInAddress = '';
+let waiting: { hash: string; shown: Shown } | null = null;
+
+/** What becomes a new entry of the browser's history where it changes, so that going back undoes it. */
+interface Shown {
+  place: string;
+  selected: number | null;
+  zoom: string;
+}
+
+const nowShown = (): Shown => ({
+  place: place.value,
+  selected: selected.value,
+  zoom: [range.value, byteRange.value].join(' '),
+});
+
+/** What the address names. */
+let inAddress: Shown = { place: '', selected: null, zoom: '' };
+/** Zooms that follow each other within so many milliseconds are one, such as those of keys and of a wheel that is turned on and on. */
+const ONE_ZOOM_MS = 1000;
+/** When the last entry was made that differs from the one before by its zoom alone. */
+let zoomed = -Infinity;
+
+/** Whether what is shown now deserves an entry of its own. */
+function isNew({ place, selected, zoom }: Shown): boolean {
+  if (place !== inAddress.place || selected !== inAddress.selected) {
+    zoomed = -Infinity;
+    return true;
+  }
+  if (zoom === inAddress.zoom) return false;
+  const now = performance.now();
+  const goesOn = now - zoomed < ONE_ZOOM_MS;
+  zoomed = now;
+  return !goesOn;
+}
 
 function writeSoon(): void {
   // In a notebook the page has no address of its own, and browsers refuse to give it one.
   if (location.protocol === 'about:') return;
-  const next = { hash: `#${writtenAll()}`, place: place.value };
+  const next = { hash: `#${writtenAll()}`, shown: nowShown() };
   // The entry of the place that is left gets what was changed there last.
-  if (next.place !== placeInAddress && waiting?.place === placeInAddress) write();
+  if (next.shown.place !== inAddress.place && waiting?.shown.place === inAddress.place) write();
   waiting = next;
   clearTimeout(writing);
   writing = setTimeout(write, REST_MS);
@@ -64,9 +97,11 @@ function write(): void {
   if (!waiting) return;
   // The address was edited, and its event has not arrived yet: what it says is newer than what is written here.
   if (location.hash !== known) return read();
-  if (waiting.place !== placeInAddress) history.pushState(null, '', waiting.hash);
-  else if (waiting.hash !== location.hash) history.replaceState(null, '', waiting.hash);
+  if (waiting.hash !== location.hash) {
+    if (isNew(waiting.shown)) history.pushState(null, '', waiting.hash);
+    else history.replaceState(null, '', waiting.hash);
+  }
   known = location.hash;
-  placeInAddress = waiting.place;
+  inAddress = waiting.shown;
   waiting = null;
 }

@@ -2,7 +2,7 @@
 
 import { computed } from '@preact/signals';
 import type { By, CallsOf, Device } from '../source/source';
-import { flag, kept, oneOf } from './kept';
+import { flag, kept, oneOf, unless } from './kept';
 import { current } from './recordings';
 
 /** What colours stand for: groups, or each allocation for itself. */
@@ -52,3 +52,6 @@ export const CALLS = ['own', 'python', 'all'] as const satisfies readonly CallsO
 export const callsOf = kept('calls', oneOf(CALLS), 'own');
 /** Whether the tree has the innermost calls outermost. */
 export const isInverted = kept('inverted', flag, false);
+
+/** Whether the views of a moment show only what the search finds, where something is searched. */
+export const onlyMatches = kept('matches', unless('marked'), true);

@@ -13,6 +13,7 @@ export const VIEWS = {
   timeline: 'Timeline',
   state: 'State',
   segments: 'Segments',
+  allocations: 'Allocations',
   moment: 'Moment',
   compare: 'Compare',
   whatif: 'What-if',

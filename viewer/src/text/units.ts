@@ -61,5 +61,8 @@ export function address(n: number): string {
   return `0x${n.toString(16)}`;
 }
 
+/** `b7f3a00200000_0`: an allocation as memory_viz names it. */
+export const allocationName = (at: number, version: number) => `b${at.toString(16)}_${version}`;
+
 /** The number of a step, which people count from 1. */
 export const stepNumber = (step: number) => count(step + 1);

@@ -36,6 +36,10 @@ export interface Scene {
   outlined: { picture: Picture; rows: Uint16Array } | null;
   /** The ends of the selected allocation's lifetime on the axis. */
   lifetime: readonly [number, number] | null;
+  /** Where on the axis what the search finds begins, as far as it is smaller than a pixel. */
+  specks: readonly number[];
+  /** The same of the selected allocation; null where it is large enough to be seen. */
+  selectedSpeck: number | null;
   /** What was live before recording began: its height at the left edge in CSS pixels, and a label. */
   before: { height: number; label: string } | null;
 }
@@ -56,6 +60,7 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawSpan(pen, scene);
   drawLifetime(pen, scene);
   drawOutline(pen, scene);
+  drawSpecks(pen, scene);
   drawMarks(pen, scene);
   drawAgainst(pen, scene);
   drawMoment(pen, scene);
@@ -189,6 +194,33 @@ function drawOutline(pen: Pen, { geometry: g, viewport, inks, outlined }: Scene)
       const bottom = Math.min(line.bottom + thickness / 2, g.plotHeight);
       if (right > left && bottom > top) pen.fill(g.left + left, g.top + top, right - left, bottom - top, color);
     }
+  }
+}
+
+/** Heights in CSS pixels of the triangles that point to what is too small to be seen. */
+const SPECK = 5;
+const SELECTED_SPECK = 9;
+
+/** Triangles at the lower edge: one wherever a match begins that is smaller than a pixel, and a larger one where the selection does. */
+function drawSpecks(pen: Pen, { geometry: g, viewport, inks, specks, selectedSpeck }: Scene): void {
+  let full = -Infinity;
+  for (const at of specks) {
+    const x = xOf(viewport, at);
+    // Those that would hide each other are drawn as one.
+    if (x < Math.max(full + SPECK + 1, 0) || x > viewport.width) continue;
+    full = x;
+    drawTriangle(pen, g.left + x, g.top + g.plotHeight, SPECK, inks.ground, inks.accent);
+  }
+  if (selectedSpeck === null || selectedSpeck > viewport.to) return;
+  drawTriangle(pen, g.left + xOf(viewport, selectedSpeck), g.top + g.plotHeight, SELECTED_SPECK, inks.ground, inks.text);
+}
+
+/** A triangle that stands on `bottom` and points up, in a rim that is seen on any colour. */
+function drawTriangle(pen: Pen, x: number, bottom: number, height: number, rim: string, color: string): void {
+  for (let row = 0; row <= height; row += 1) {
+    const half = (height - row) / 2;
+    pen.fill(x - half - 1, bottom - row - 1, 2 * half + 2, 1, rim);
+    if (row < height) pen.fill(x - half, bottom - row - 1, 2 * half, 1, color);
   }
 }
 

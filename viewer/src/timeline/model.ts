@@ -3,7 +3,9 @@
 import { computed } from '@preact/signals';
 import { bandRowsOf, type RowsAbove } from '../draw/geometry';
 import { momentAt, overlayValues } from '../draw/hit';
+import { restedPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
+import { query } from '../search/found';
 import type { Picture, Window } from '../source/source';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';
@@ -21,6 +23,18 @@ export const tall = computed(() => view.value === 'timeline');
 export const rowsAbove = (most: number): RowsAbove => ({
   regions: bandRowsOf(regions.value, most),
   steps: steps.value !== null || current.value?.purposes === null,
+});
+
+/** Where the search finds what is smaller than a pixel of the picture that is drawn; null where nothing is searched. */
+export const specks = asked(async (unwanted) => {
+  const picture = restedPicture.value?.picture;
+  const search = query.value;
+  if (!picture || !search || picture.window.stacked === 'reserved') return null;
+  const { axis, from, to, width, height } = picture.window;
+  const asking = { search, axis, from, to, width, bytes: (picture.high - picture.low) / height };
+  const { at, count } = await source.specks(file.value, device.value, asking, unwanted);
+  const places = Array.from(at.keys()).filter((x) => at[x] === 1);
+  return { count, places: places.map((x) => from + ((x + 0.5) / width) * (to - from)) };
 });
 
 const restedMoment = rested(shownMoment, 80);

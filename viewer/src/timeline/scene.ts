@@ -11,12 +11,12 @@ import { regions } from '../state/regions';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
 import { steps } from '../state/steps';
-import { axis } from '../state/window';
+import { axis, stacked } from '../state/window';
 import { dark, inks } from '../style/theme';
 import { momentText } from '../parts/current';
 import { bytes } from '../text/units';
 import type { Scene } from './chart';
-import { momentBytes } from './model';
+import { momentBytes, specks } from './model';
 
 /** The rows of the selected item in a picture, looked up once for each picture and selection. */
 const outlines = new WeakMap<Picture, { id: number; rows: Uint16Array | null }>();
@@ -37,6 +37,15 @@ export function lifetime(): [number, number] | null {
   if (!allocation || !device || allocation.id !== selected.value) return null;
   if (axis.value === 'events') return [allocation.from, allocation.to ?? device.events + 1];
   return [allocation.from_us ?? 0, allocation.to_us ?? device.duration_us ?? 0];
+}
+
+/** Where the selected allocation begins, if it is smaller than a pixel; null where it is seen. */
+function selectedSpeck({ from, to, low, high, width, height }: Viewport): number | null {
+  const ends = lifetime();
+  const size = selection.value?.bytes;
+  if (!ends || size === undefined || stacked.value === 'reserved') return null;
+  const isSmall = size < (high - low) / height || ends[1] - ends[0] < (to - from) / width;
+  return isSmall && ends[1] >= from ? Math.max(ends[0], from) : null;
 }
 
 function momentLabel(at: number): string {
@@ -65,6 +74,8 @@ export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture
     against: against.value === null ? null : placeOf(picture, against.value),
     outlined: rows && { picture, rows },
     lifetime: lifetime(),
+    specks: specks.value?.places ?? [],
+    selectedSpeck: selectedSpeck(viewport),
     before:
       before === 0
         ? null

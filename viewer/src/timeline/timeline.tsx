@@ -8,7 +8,7 @@ import { SelectionBar } from './allocation';
 import { listen, type Hover } from './gestures';
 import { Legend } from './legend';
 import { Minimap } from './minimap';
-import { tall } from './model';
+import { specks, tall } from './model';
 import { SpanBar } from './span';
 import { mountStage, type Stage } from './stage';
 import { TimelineTooltip } from './tooltip';
@@ -48,7 +48,7 @@ export function Timeline() {
   const hair = hover?.target.kind === 'plot' ? hover.x : null;
   return (
     <section class={tall.value ? 'timeline timeline-tall' : 'timeline'} aria-label="Timeline">
-      <div ref={box} class="timeline-box" id="timeline" tabIndex={-1}>
+      <div ref={box} class="timeline-box" id="timeline" tabIndex={-1} data-specks={specks.value?.count ?? 0}>
         <div ref={plot} class="timeline-plot">
           <canvas ref={base} aria-hidden="true" />
         </div>

@@ -10,16 +10,16 @@ import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
 import { CALL_CHOICES, GROUP_CHOICES, groupTitle } from '../parts/grouping';
-import { blocksOf, groupsOf, type Group } from '../parts/holders';
+import { groupsOf, type Group } from '../parts/holders';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { query } from '../search/found';
-import { NONE, type By, type Holders } from '../source/source';
-import { callsOf, groupBy, isInverted, tellsCategories } from '../state/grouping';
+import { NONE, type By, type Live } from '../source/source';
+import { callsOf, groupBy, isInverted, onlyMatches, tellsCategories } from '../state/grouping';
 import { against, moment, shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
 import { search as searchText } from '../state/search';
-import { bytes, count, signedBytes } from '../text/units';
+import { bytes, count, share, signedBytes } from '../text/units';
 
 export function MomentView() {
   const shown = useCurrent();
@@ -31,11 +31,14 @@ export function MomentView() {
 function useLive({ file, device, scope, names, recording }: Current) {
   const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
   const [calls, inverted] = [callsOf.value, isInverted.value];
+  const only_found = onlyMatches.value && search !== null;
   // The last three are what the numbers of a query are made of.
-  const key = [at, before, by, calls, inverted, names !== null, recording.purposes !== null, searchText.value].join(' ');
+  const key = [at, before, by, calls, inverted, only_found, names !== null, recording.purposes !== null, searchText.value].join(
+    ' ',
+  );
   return useAnswer(scope, key, async (unwanted) => {
-    const live = await source.live(file, device, { moment: at, by, calls, inverted, before, search }, unwanted);
-    return { ...live, groups: groupsOf(live.holders), by, searched: search !== null };
+    const live = await source.live(file, device, { moment: at, by, calls, inverted, before, search, only_found }, unwanted);
+    return { ...live, groups: groupsOf(live.holders), by, searched: search !== null, filtered: only_found };
   });
 }
 
@@ -47,7 +50,7 @@ function Moment(shown: Current) {
   const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
   if (!live.value || !root) return <Waiting error={live.error} what="Reading what is live at this moment." />;
-  const { holders, categories, groups, by, searched } = live.value;
+  const { holders, groups, by, found_bytes: found, searched, filtered } = live.value;
   const { now, before } = holders;
   const row = groups.find((g) => g.key === chosen) ?? groups[0];
   const rows = { by, now: now.moment, groups, chosen: row?.key ?? null, choose: setChosen };
@@ -56,13 +59,16 @@ function Moment(shown: Current) {
       class="panel moment-view"
       data-moment={now.moment}
       data-total={now.counters.allocated}
+      {...(searched ? { 'data-found': found } : {})}
       {...(before ? { 'data-against': before.moment } : {})}
       aria-busy={live.pending}
     >
-      <Head shown={shown} held={holders} categories={categories} />
+      <Head shown={shown} live={live.value} searched={searched} />
       {groups.length === 0 ? (
-        <Empty title="Nothing is allocated at this moment.">
-          <p>Choose another in the timeline.</p>
+        <Empty
+          title={filtered ? 'Nothing of what is searched is allocated at this moment.' : 'Nothing is allocated at this moment.'}
+        >
+          <p>Choose another in the timeline{filtered ? ', or show more than matches' : ''}.</p>
         </Empty>
       ) : (
         <>
@@ -72,10 +78,15 @@ function Moment(shown: Current) {
             label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
             root={root}
             compared={before !== null}
-            searched={searched}
+            searched={searched && !filtered}
+            {...(filtered ? { whole: now.counters.allocated } : {})}
           />
           <div class="table-and-stack">
-            {before ? <ChangeTable {...rows} before={before.moment} /> : <GroupTable {...rows} total={now.counters.allocated} />}
+            {before ? (
+              <ChangeTable {...rows} before={before.moment} />
+            ) : (
+              <GroupTable {...rows} total={now.counters.allocated} found={filtered ? found : null} />
+            )}
             <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
               <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds most of it" />
             </div>
@@ -90,11 +101,13 @@ const stackOf = (group: Group) => (group.stack === NONE ? group.stackBefore : gr
 
 interface HeadProps {
   shown: Current;
-  held: Holders;
-  categories: number[] | null;
+  live: Live;
+  searched: boolean;
 }
 
-function Head({ shown: { recording }, held: { now, before }, categories }: HeadProps) {
+function Head({ shown: { recording }, live, searched }: HeadProps) {
+  const { categories, found_bytes: found } = live;
+  const { now, before } = live.holders;
   const total = now.counters.allocated;
   const peak = recording.peaks.allocated.moment;
   return (
@@ -105,8 +118,13 @@ function Head({ shown: { recording }, held: { now, before }, categories }: HeadP
         </h2>
         <span class="quiet">
           {now.moment === peak && 'the peak of allocated bytes, '}
-          {count(blocksOf(now))} blocks
+          {count(live.blocks)} blocks
         </span>
+        {searched && (
+          <span class="compared" title={`${count(found)} bytes`}>
+            {bytes(found)} of {bytes(total)} match, {share(found, total)}, in {count(live.found_blocks)} blocks
+          </span>
+        )}
         {before && (
           <span class="compared">
             {before.moment === now.moment
@@ -119,6 +137,7 @@ function Head({ shown: { recording }, held: { now, before }, categories }: HeadP
       {tellsCategories(recording) && categories && <CategoryBar held={categories} />}
       <div class="toolbar">
         <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
+        {searched && <Check label="Only matches" checked={onlyMatches.value} set={(only) => (onlyMatches.value = only)} />}
         <Segmented label="Calls" choices={CALL_CHOICES} value={callsOf.value} choose={(of) => (callsOf.value = of)} />
         <Check label="Inverted" checked={isInverted.value} set={(inverted) => (isInverted.value = inverted)} />
         <span class="spring" />
@@ -163,25 +182,30 @@ interface RowsProps {
   choose: (key: string) => void;
 }
 
-function groupColumns(by: By, total: number): Column<Group>[] {
+/** How much of a whole groups hold. */
+const shareColumn = (key: string, title: string, whole: number): Column<Group> => ({
+  key,
+  title,
+  numeric: true,
+  value: (g) => (whole === 0 ? null : (g.bytes * 100) / whole),
+  text: (g) => (whole === 0 ? '–' : share(g.bytes, whole)),
+  exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${whole.toLocaleString('en-US')} bytes`,
+});
+
+/** `found` is what a search finds in all, where only that is shown. */
+function groupColumns(by: By, total: number, found: number | null): Column<Group>[] {
   return [
     textColumn(by, groupTitle(by), (g) => g.label, true),
-    bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, total),
-    {
-      key: 'share_percent',
-      title: 'Share',
-      numeric: true,
-      value: (g) => (total === 0 ? null : (g.bytes * 100) / total),
-      text: (g) => (total === 0 ? '–' : `${((g.bytes * 100) / total).toFixed(1)}%`),
-      exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${total.toLocaleString('en-US')} bytes`,
-    },
+    bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, found ?? total),
+    ...(found === null ? [] : [shareColumn('share_of_matches_percent', 'Of matches', found)]),
+    shareColumn('share_percent', found === null ? 'Share' : 'Of all', total),
     bytesColumn('requested_bytes', 'Requested', (g) => g.requested),
     countColumn('blocks', 'Blocks', (g) => g.count),
   ];
 }
 
-function GroupTable(p: RowsProps & { total: number }) {
-  const columns = useMemo(() => groupColumns(p.by, p.total), [p.by, p.total]);
+function GroupTable(p: RowsProps & { total: number; found: number | null }) {
+  const columns = useMemo(() => groupColumns(p.by, p.total, p.found), [p.by, p.total, p.found]);
   return (
     <Table
       name={`moment-${p.now}`}

@@ -4,6 +4,7 @@
 
 import type { JSX } from 'preact';
 import type { ViewName } from '../state/place';
+import { AllocationsView } from './allocations';
 import { CompareView } from './compare';
 import { MomentView } from './moment';
 import { OverviewView } from './overview';
@@ -17,6 +18,7 @@ export const PANELS: Record<ViewName, () => JSX.Element | null> = {
   timeline: TimelineView,
   state: StateView,
   segments: SegmentsView,
+  allocations: AllocationsView,
   moment: MomentView,
   compare: CompareView,
   whatif: WhatIfView,

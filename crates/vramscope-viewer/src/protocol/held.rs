@@ -74,8 +74,9 @@ pub struct LiveQuery {
     pub(crate) inverted: bool,
     /// An earlier moment to compare with.
     pub(crate) before: Option<usize>,
-    /// What is marked in the answer.
+    /// What is marked in the answer; or, with `only_found`, all that is in it.
     pub(crate) search: Option<SearchQuery>,
+    pub(crate) only_found: bool,
 }
 
 /// What is live at a moment, so that all that is shown is of one.
@@ -86,6 +87,10 @@ pub(crate) struct Live {
     pub(crate) calls: Calls,
     /// Bytes for each of `CATEGORIES`; null as long as nobody has asked what memory is for.
     pub(crate) categories: Option<Vec<u64>>,
+    /// How many blocks are allocated, and how many of them, and of their bytes, the search finds.
+    pub(crate) blocks: usize,
+    pub(crate) found_blocks: usize,
+    pub(crate) found_bytes: u64,
 }
 
 /// Groups of what is live at a moment of each of two devices.

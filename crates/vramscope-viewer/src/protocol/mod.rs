@@ -7,6 +7,7 @@
 //! event n - 1, so there is one moment more than there are events. Times of a device are microseconds after its first
 //! event. Columns of numbers say [`NONE`] where there is no such thing.
 
+mod allocations;
 mod comparison;
 mod contents;
 mod findings;
@@ -18,6 +19,7 @@ mod search;
 mod spent;
 mod timeline;
 
+pub(crate) use allocations::{AllocationColumn, Allocations, AllocationsQuery, Among};
 pub(crate) use comparison::{Comparison, Held, WhatChanged};
 pub(crate) use contents::{
     Allocation, Events, Layout, LayoutBlocks, LayoutSegments, Markers, PoolCourse, PoolHeld, PoolPeaks,

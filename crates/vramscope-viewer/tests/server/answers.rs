@@ -32,7 +32,7 @@ fn the_peak_is_that_of_the_report() {
             assert_eq!(device["peaks"][kind]["bytes"], report[format!("peak_{kind}_bytes")], "{kind}");
         }
         let peak = device["peaks"]["allocated"]["moment"].as_u64().unwrap();
-        let question = json!({"question": "live", "moment": peak, "by": "line", "calls": "own", "inverted": false, "before": null, "search": null});
+        let question = json!({"question": "live", "moment": peak, "by": "line", "calls": "own", "inverted": false, "before": null, "search": null, "only_found": false});
         let live = server().question(file, 0, &question).body;
         let held = &head(&live)["holders"]["now"]["bytes"];
         assert_eq!(sum(&live, held), report["peak_allocated_bytes"].as_f64().unwrap());

@@ -109,7 +109,7 @@ fn files_that_stop_arriving_keep_no_question_waiting() {
     for question in [
         json!({"question": "names"}),
         json!({"question": "report"}),
-        json!({"question": "live", "moment": 5, "by": "line", "calls": "all", "inverted": true, "before": 2, "search": null}),
+        json!({"question": "live", "moment": 5, "by": "line", "calls": "all", "inverted": true, "before": 2, "search": null, "only_found": false}),
     ] {
         assert_eq!(server.question(0, 0, &question).status, 200, "{question}");
     }

@@ -160,13 +160,13 @@ fn questions_without_sense_are_refused() {
         (
             0,
             0,
-            json!({"question": "live", "moment": 0, "by": "<script>", "calls": "own", "inverted": false, "before": null, "search": null}),
+            json!({"question": "live", "moment": 0, "by": "<script>", "calls": "own", "inverted": false, "before": null, "search": null, "only_found": false}),
             400,
         ),
         (
             0,
             0,
-            json!({"question": "live", "moment": 0, "by": "line", "calls": "own", "inverted": false, "before": 99_999_999, "search": null}),
+            json!({"question": "live", "moment": 0, "by": "line", "calls": "own", "inverted": false, "before": 99_999_999, "search": null, "only_found": false}),
             400,
         ),
         (0, 0, json!({"question": "comparison", "other_file": 9, "other_device": 0}), 404),

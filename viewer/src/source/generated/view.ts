@@ -318,6 +318,8 @@ export type Question = {
   /** What is searched for. */
   search: Query;
 } | {
+  "question": "allocations"
+} & AllocationsQuery | {
   "question": "specks"
 } & SpecksQuery | {
   "question": "place"
@@ -474,8 +476,9 @@ export type LiveQuery = {
   inverted: boolean;
   /** An earlier moment to compare with. */
   before: number | null;
-  /** What is marked in the answer. */
+  /** What is marked in the answer; or, with `only_found`, all that is in it. */
   search: Query | null;
+  only_found: boolean;
 };
 
 /**
@@ -755,6 +758,10 @@ export type Live = {
   calls: Calls;
   /** Bytes for each of `CATEGORIES`; null as long as nobody has asked what memory is for. */
   categories: Array<number> | null;
+  /** How many blocks are allocated, and how many of them, and of their bytes, the search finds. */
+  blocks: number;
+  found_blocks: number;
+  found_bytes: number;
 };
 
 /**
@@ -851,6 +858,74 @@ export type Allocation = {
   size_inferred: boolean;
   /** Allocated bytes right after it was made. */
   total: number;
+};
+
+/**
+ * Asks for some rows of the table of allocations.
+ */
+export type AllocationsQuery = {
+  search: Query | null;
+  among: Among;
+  sort: AllocationColumn;
+  descending: boolean;
+  /** The row to begin with, and how many. */
+  first: number;
+  count: number;
+};
+
+/**
+ * What the table is sorted by. What has no value stands last in both directions; of equal ones the older comes first.
+ */
+export type AllocationColumn = "allocation" | "address" | "requested_bytes" | "block_bytes" | "alloc_event" | "free_event" | "lifetime_events" | "lifetime_us" | "stream" | "pool" | "category" | "line" | "layer" | "step" | "region";
+
+/**
+ * Which allocations the table has, where nothing is searched.
+ */
+export type Among = {
+  "are": "all"
+} | {
+  "are": "live_at";
+  moment: number;
+} | {
+  "are": "within";
+  from: number;
+  to: number;
+};
+
+/**
+ * Some rows of the table of allocations.
+ */
+export type Allocations = {
+  /** How many rows the table has, and their bytes added up. */
+  count: number;
+  bytes: number;
+  /** The first of these rows. */
+  first: number;
+  /** The numbers of the allocations. */
+  id: U32s;
+  address: F64s;
+  /** Which of the allocations at this address it is, from 0. */
+  version: U32s;
+  requested: F64s;
+  /** The bytes of its block. */
+  bytes_of: F64s;
+  /** The moment after it was made, and that after it was freed. */
+  from: U32s;
+  freed: U32s;
+  /** NaN where it is not known. */
+  from_us: F64s;
+  freed_us: F64s;
+  stack: U32s;
+  tags: U32s;
+  /** Positions in the device's `purposes`. */
+  purpose: U8s;
+  /** Positions in `ORIGINS`. */
+  origin: U8s;
+  /** The step in which it was made, from 0. */
+  step: U32s;
+  /** The innermost annotated region around it: a position in `regions`. */
+  region: U32s;
+  regions: Array<string>;
 };
 
 /**

@@ -1,0 +1,350 @@
+//! The table of allocations: some rows of it, in any order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vramscope_analysis::{Allocation, Cancel, Moment, Origin};
+use vramscope_basics::lock;
+use vramscope_report::Names;
+use vramscope_trace::{Category, StackId};
+
+use crate::ViewError;
+use crate::answers::{moment, stack};
+use crate::bits::STRIDE;
+use crate::columns::{Answer, Columns};
+use crate::device::{OpenDevice, Ordered};
+use crate::protocol::{AllocationColumn, Allocations, AllocationsQuery, Among, NONE};
+use crate::recording::OpenRecording;
+use crate::tables;
+
+/// The most rows in one answer.
+const MOST_ROWS: usize = 100_000;
+/// The most rows that are sorted before it is checked again whether the answer is still wanted.
+const SORTED_AT_ONCE: usize = 1 << 18;
+
+/// Where a row stands: what is compared, and the number of the allocation.
+type Place = (u64, u32);
+/// What has no value stands last.
+const LAST: u64 = u64::MAX;
+
+fn sort(places: &mut [Place], cancel: &Cancel) -> Result<(), ViewError> {
+    if cancel.is_cancelled() {
+        return Err(ViewError::Unwanted);
+    }
+    if places.len() <= SORTED_AT_ONCE {
+        places.sort_unstable();
+        return Ok(());
+    }
+    let middle = places.len() / 2;
+    places.select_nth_unstable(middle);
+    let (low, high) = places.split_at_mut(middle);
+    sort(low, cancel)?;
+    sort(high, cancel)
+}
+
+/// The positions of values among those that differ, in order.
+fn ranks<T: Ord>(values: Vec<Option<T>>) -> Vec<Option<u64>> {
+    let mut different: Vec<&T> = values.iter().flatten().collect();
+    different.sort_unstable();
+    different.dedup();
+    let rank = |value: &Option<T>| Some(different.binary_search(&value.as_ref()?).unwrap_or_default() as u64);
+    values.iter().map(rank).collect()
+}
+
+/// A text that is compared as people order it: without case, and numbers in it by their values.
+fn natural(text: &str) -> String {
+    let mut key = String::new();
+    let mut digits = String::new();
+    for c in text.chars().chain([' ']) {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        if !digits.is_empty() {
+            key.push_str(&format!("{digits:0>12}"));
+            digits.clear();
+        }
+        key.extend(c.to_lowercase());
+    }
+    key
+}
+
+impl OpenDevice {
+    /// The step in which an allocation was made.
+    fn step_of(&self, id: usize) -> Option<usize> {
+        let a = &self.history().allocations[id];
+        (a.origin == Origin::Recorded).then(|| self.purposes().steps.at(a.from)).flatten()
+    }
+
+    /// When an allocation was made and freed, and the moments between; `None` where it was live before recording or never freed.
+    fn lifetime(a: &Allocation) -> Option<(Moment, Moment)> {
+        (a.origin == Origin::Recorded && a.freed != Moment::NEVER).then_some((a.from, a.freed))
+    }
+}
+
+impl OpenRecording {
+    /// What rows are compared by.
+    fn keys<'d>(
+        &self,
+        device: &'d OpenDevice,
+        column: AllocationColumn,
+    ) -> Box<dyn Fn(usize) -> Option<u64> + 'd> {
+        let history = device.history();
+        let allocations = &history.allocations;
+        let of_tags = |ranks: Vec<Option<u64>>| -> Box<dyn Fn(usize) -> Option<u64> + 'd> {
+            Box::new(move |id| ranks[device.tags.allocations[id] as usize])
+        };
+        match column {
+            AllocationColumn::Allocation => Box::new(|id| Some(id as u64)),
+            AllocationColumn::Address => Box::new(|id| Some(allocations[id].address)),
+            AllocationColumn::RequestedBytes => Box::new(|id| Some(allocations[id].requested)),
+            AllocationColumn::BlockBytes => Box::new(|id| Some(allocations[id].size)),
+            AllocationColumn::AllocEvent => Box::new(|id| allocations[id].from.event().map(|e| e as u64)),
+            AllocationColumn::FreeEvent => Box::new(|id| {
+                Some(allocations[id].freed).filter(|&m| m != Moment::NEVER).map(|m| m.index() as u64)
+            }),
+            AllocationColumn::LifetimeEvents => Box::new(|id| {
+                OpenDevice::lifetime(&allocations[id]).map(|(from, to)| (to.index() - from.index()) as u64)
+            }),
+            AllocationColumn::LifetimeUs => Box::new(|id| {
+                let (from, to) = OpenDevice::lifetime(&allocations[id])?;
+                let [from, to] = [from, to].map(|at| device.timeline.time_of(at));
+                to?.checked_sub(from?)?.try_into().ok()
+            }),
+            AllocationColumn::Stream => {
+                of_tags(device.tags.table.iter().map(|tags| Some(tags.stream)).collect())
+            }
+            AllocationColumn::Pool => {
+                of_tags(ranks(device.tags.table.iter().map(|tags| tags.pool).collect()))
+            }
+            AllocationColumn::Layer => {
+                let text = |layer: u32| natural(device.tags.texts[layer as usize].get(history));
+                of_tags(ranks(device.tags.table.iter().map(|tags| tags.layer.map(text)).collect()))
+            }
+            AllocationColumn::Category => {
+                let purposes = device.purposes();
+                let ranks = ranks(Category::ALL.iter().map(|category| Some(category.name())).collect());
+                Box::new(move |id| ranks[usize::from(tables::category(purposes.category(id as u32)))])
+            }
+            AllocationColumn::Line => {
+                let trace = &self.recording.trace;
+                let names = Names { trace, frames: &self.frames };
+                let mut labels = HashMap::new();
+                let own = trace.stacks.iter().map(|(id, _)| {
+                    let frame = self.frames.own_frame(trace, id)?;
+                    Some(
+                        labels.entry(frame).or_insert_with(|| Arc::new(natural(&names.frame(frame)))).clone(),
+                    )
+                });
+                let ranks = ranks(own.collect());
+                Box::new(move |id| allocations[id].stack.and_then(|stack: StackId| ranks[stack.index()]))
+            }
+            AllocationColumn::Step => Box::new(|id| device.step_of(id).map(|step| step as u64)),
+            AllocationColumn::Region => {
+                let strings = &history.trace().strings;
+                let regions = device.regions_at();
+                let names = regions.names();
+                let ranks = ranks(names.iter().map(|&name| Some(natural(strings.get(name)))).collect());
+                let ranks: HashMap<_, _> = names.into_iter().zip(ranks).collect();
+                Box::new(move |id| regions.at(allocations[id].from).and_then(|name| ranks[&name]))
+            }
+        }
+    }
+
+    /// The numbers of all rows in order, and their bytes. The last order is remembered, for the table is read page by page.
+    fn ordered(
+        &self,
+        device: &OpenDevice,
+        query: &AllocationsQuery,
+        cancel: &Cancel,
+    ) -> Result<(Arc<[u32]>, u64), ViewError> {
+        let of = (query.search.clone(), query.among, query.sort, query.descending);
+        if let Some(last) = lock(&device.ordered).as_ref().filter(|last| last.of == of) {
+            return Ok((last.ids.clone(), last.bytes));
+        }
+        let allocations = &device.history().allocations;
+        let found = query.search.as_ref().map(|search| device.found(search, cancel)).transpose()?;
+        let is_found = |id: &usize| found.as_ref().is_none_or(|found| found.has(*id as u32));
+        let candidates: Box<dyn Iterator<Item = usize>> = match query.among {
+            Among::All => Box::new(0..allocations.len()),
+            Among::LiveAt { moment } => Box::new(device.allocated_at(device.moment(moment)?).into_iter()),
+            Among::Within { from, to } => {
+                let (from, to) = (Moment::from_index(from), Moment::from_index(to));
+                let inside = move |id: &usize| from < allocations[*id].from && allocations[*id].from <= to;
+                Box::new((0..allocations.len()).filter(inside))
+            }
+        };
+        let key = self.keys(device, query.sort);
+        let mut places: Vec<Place> = Vec::new();
+        let mut bytes = 0;
+        for (number, id) in candidates.filter(is_found).enumerate() {
+            if number % STRIDE == 0 && cancel.is_cancelled() {
+                return Err(ViewError::Unwanted);
+            }
+            let turned =
+                |key: u64| if query.descending { LAST - 1 - key.min(LAST - 1) } else { key.min(LAST - 1) };
+            places.push((key(id).map_or(LAST, turned), id as u32));
+            bytes += allocations[id].size;
+        }
+        sort(&mut places, cancel)?;
+        let ids: Arc<[u32]> = places.into_iter().map(|(_, id)| id).collect();
+        *lock(&device.ordered) = Some(Ordered { of, ids: ids.clone(), bytes });
+        Ok((ids, bytes))
+    }
+
+    pub(crate) fn allocations(&self, device: usize, query: &AllocationsQuery, cancel: &Cancel) -> Answer {
+        let device = self.device(device)?;
+        let history = device.history();
+        let (all, bytes) = self.ordered(device, query, cancel)?;
+        let first = query.first.min(all.len());
+        let last = first.saturating_add(query.count.min(MOST_ROWS)).min(all.len());
+        let ids = || all[first..last].iter().map(|&id| id as usize);
+        let rows = || ids().map(|id| &history.allocations[id]);
+        let us = |at: Moment| {
+            let known = Some(at).filter(|&at| at != Moment::NEVER).and_then(|at| device.timeline.time_of(at));
+            known.map_or(f64::NAN, |us| us as f64)
+        };
+        let mut regions = Vec::new();
+        let mut numbers = HashMap::new();
+        let region: Vec<u32> = rows()
+            .map(|a| {
+                let Some(name) = device.regions_at().at(a.from) else { return NONE };
+                *numbers.entry(name).or_insert_with(|| {
+                    regions.push(history.trace().strings.get(name));
+                    (regions.len() - 1) as u32
+                })
+            })
+            .collect();
+        Columns::answer(|columns| Allocations {
+            count: all.len(),
+            bytes,
+            first,
+            id: columns.u32(ids().map(|id| id as u32)),
+            address: columns.sizes(rows().map(|a| a.address)),
+            version: columns.u32(ids().map(|id| device.versions()[id])),
+            requested: columns.sizes(rows().map(|a| a.requested)),
+            bytes_of: columns.sizes(rows().map(|a| a.size)),
+            from: columns.u32(rows().map(|a| moment(a.from))),
+            freed: columns.u32(rows().map(|a| moment(a.freed))),
+            from_us: columns.f64(rows().map(|a| us(a.from))),
+            freed_us: columns.f64(rows().map(|a| us(a.freed))),
+            stack: columns.u32(rows().map(|a| stack(a.stack))),
+            tags: columns.u32(ids().map(|id| device.tags.allocations[id])),
+            purpose: columns.u8(ids().map(|id| device.purposes().allocations[id])),
+            origin: columns.u8(rows().map(|a| tables::origin(a.origin))),
+            step: columns.u32(ids().map(|id| device.step_of(id).map_or(NONE, |step| step as u32))),
+            region: columns.u32(region),
+            regions,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_trace::formats;
+
+    use super::*;
+    use crate::protocol::SearchQuery;
+
+    fn open(example: &str) -> OpenRecording {
+        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
+        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
+    }
+
+    fn query(sort: AllocationColumn, descending: bool, among: Among) -> AllocationsQuery {
+        AllocationsQuery { search: None, among, sort, descending, first: 0, count: usize::MAX }
+    }
+
+    fn ids(file: &OpenRecording, query: &AllocationsQuery) -> Vec<usize> {
+        let (ids, _) = file.ordered(&file.devices[0], query, &Cancel::default()).unwrap();
+        ids.iter().map(|&id| id as usize).collect()
+    }
+
+    #[test]
+    fn rows_stand_in_the_order_of_any_column() {
+        let columns = [
+            AllocationColumn::Allocation,
+            AllocationColumn::Address,
+            AllocationColumn::RequestedBytes,
+            AllocationColumn::BlockBytes,
+            AllocationColumn::AllocEvent,
+            AllocationColumn::FreeEvent,
+            AllocationColumn::LifetimeEvents,
+            AllocationColumn::LifetimeUs,
+            AllocationColumn::Stream,
+            AllocationColumn::Pool,
+            AllocationColumn::Category,
+            AllocationColumn::Line,
+            AllocationColumn::Layer,
+            AllocationColumn::Step,
+            AllocationColumn::Region,
+        ];
+        for example in ["leak.pickle", "training.pickle.zst"] {
+            let file = open(example);
+            let device = &file.devices[0];
+            for column in columns {
+                let key = file.keys(device, column);
+                for descending in [false, true] {
+                    let rows = ids(&file, &query(column, descending, Among::All));
+                    let mut all = rows.clone();
+                    all.sort_unstable();
+                    assert!(all.into_iter().eq(0..device.history().allocations.len()));
+                    for pair in rows.windows(2) {
+                        let (a, b) = (key(pair[0]), key(pair[1]));
+                        let right = match (a, b) {
+                            (Some(a), Some(b)) if a == b => pair[0] < pair[1],
+                            (Some(a), Some(b)) => (a < b) != descending,
+                            (None, None) => pair[0] < pair[1],
+                            (a, _) => a.is_some(),
+                        };
+                        assert!(right, "{example} {column:?} {descending}: {pair:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_has_what_is_asked_for() {
+        let file = open("leak.pickle");
+        let device = &file.devices[0];
+        let allocations = &device.history().allocations;
+        let naive = |holds: &dyn Fn(&Allocation) -> bool| -> Vec<usize> {
+            (0..allocations.len()).filter(|&id| holds(&allocations[id])).collect()
+        };
+        let end = device.history().end();
+        let middle = Moment::from_index(end.index() / 2);
+        let by_number = |among| query(AllocationColumn::Allocation, false, among);
+        let live = ids(&file, &by_number(Among::LiveAt { moment: middle.index() }));
+        assert_eq!(live, naive(&|a| a.is_allocated_at(middle)));
+        let within = ids(&file, &by_number(Among::Within { from: middle.index(), to: end.index() }));
+        assert_eq!(within, naive(&|a| a.from > middle));
+        let search = Some(SearchQuery::Freed { spans: vec![[NONE; 2]] });
+        let kept = ids(&file, &AllocationsQuery { search, ..by_number(Among::All) });
+        assert_eq!(kept, naive(&|a| a.freed == Moment::NEVER));
+        assert!(
+            [&live, &within, &kept].iter().all(|rows| !rows.is_empty() && rows.len() < allocations.len())
+        );
+        let beyond = Among::LiveAt { moment: end.index() + 1 };
+        assert!(file.allocations(0, &by_number(beyond), &Cancel::default()).is_err());
+        let cancel = Cancel::default();
+        cancel.cancel();
+        assert!(file.allocations(0, &query(AllocationColumn::Line, false, Among::All), &cancel).is_err());
+    }
+
+    #[test]
+    fn many_rows_are_sorted_in_pieces() {
+        let mut places: Vec<Place> =
+            (0..600_000u32).map(|n| (u64::from(n.wrapping_mul(2_654_435_761) % 1000), n)).collect();
+        sort(&mut places, &Cancel::default()).unwrap();
+        assert!(places.is_sorted());
+    }
+
+    #[test]
+    fn numbers_in_texts_are_compared_by_their_values() {
+        let mut lines = ["b.py:100 f", "B.py:9 f", "a10b", "a9b", "a"];
+        lines.sort_by_key(|line| natural(line));
+        assert_eq!(lines, ["a", "a9b", "a10b", "B.py:9 f", "b.py:100 f"]);
+    }
+}

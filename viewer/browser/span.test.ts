@@ -211,7 +211,7 @@ test('a recording without events still has an answer', async ({ open }) => {
 test('along time a span has the events of its part of the clock', async ({ open }) => {
   const { steps } = report(TRAINING).devices[0].steps;
   const page = await open(`${await serving(TRAINING)}#view=timeline&axis=time`);
-  await page.keyboard.press('s');
+  await page.keyboard.press('n');
   await expect.poll(() => spanOf(page)).toBe(`${steps[1].first_event}.${steps[1].end_event}`);
   const box = await plotBox(page);
   await redrawn(page, () => page.keyboard.press('0'));

@@ -114,3 +114,41 @@ test('the largest groups have colours that differ, and keep them at every moment
     })
     .toEqual([]);
 });
+
+test('a table shows the colours of the picture, and at 900 pixels the ends of paths', async ({ open }) => {
+  const file = example('training.pickle.zst');
+  const page = await open(`${await serving(file)}#view=moment&color=file&by=file`, { viewport: { width: 900, height: 800 } });
+  await expect.poll(async () => (await listed(page)).groups.length).toBeGreaterThan(1);
+  const rows = page.getByRole('grid', { name: 'Allocated by file' }).locator('tr[data-row]');
+  const table = () =>
+    rows.evaluateAll((all) =>
+      all.map((row) => [
+        row.querySelector('.label')?.textContent ?? '',
+        row.querySelector<HTMLElement>('.legend-color')?.style.background ?? '',
+      ]),
+    );
+  await expect.poll(async () => (await table()).every(([, color]) => color !== '')).toBe(true);
+  const ofTable = new Map((await table()) as [string, string][]);
+  for (const { key, text, color } of (await listed(page)).groups) {
+    if (key === 'others') continue;
+    const [, same] = [...ofTable].find(([name]) => text.startsWith(name)) ?? [];
+    expect(same, text).toBe(color);
+  }
+  // Where pictures have other colours the table has none.
+  await page.evaluate(() => (location.hash = '#view=moment&color=stream&by=file'));
+  await expect.poll(async () => (await table()).every(([, color]) => color === '')).toBe(true);
+  // What is cut is the beginning of a path: its end is all there.
+  await page.evaluate(() => (location.hash = '#view=moment&by=stack'));
+  const paths = page.getByRole('grid', { name: 'Allocated by stack' }).locator('.label:has(.label-path)');
+  await paths.first().waitFor();
+  const cut = await paths.evaluateAll((all) =>
+    all.map((label) => {
+      const [path, name] = [label.querySelector<HTMLElement>('.label-path')!, label.querySelector<HTMLElement>('.label-name')!];
+      (label as HTMLElement).style.maxWidth = `${name.scrollWidth + 30}px`;
+      return [path.scrollWidth > path.clientWidth, name.scrollWidth > name.clientWidth];
+    }),
+  );
+  expect(cut.length).toBeGreaterThan(0);
+  expect(cut).toEqual(cut.map(() => [true, false]));
+  expect(await paths.first().evaluate((label) => label.closest('td')?.title)).toBe(await paths.first().textContent());
+});

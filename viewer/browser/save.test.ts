@@ -95,7 +95,46 @@ test('the timeline is saved as it is drawn', async ({ open }) => {
   const box = (await page.locator('.timeline-over').boundingBox())!;
   const { width, height } = await savesPicture(page, page.getByRole('button', { name: 'Save timeline' }));
   expect(Math.abs(width - box.width)).toBeLessThan(2);
-  expect(Math.abs(height - box.height)).toBeLessThan(2);
+  // Above it stand a title and what the axes are, below it the legend.
+  expect(height - box.height).toBeGreaterThan(60);
+});
+
+test('saved pictures say whose they are, what they show, and what the colours mean', async ({ open }) => {
+  const page = await open(`${await serving(example('training.pickle.zst'))}#view=timeline&color=line`);
+  const legend = page.getByRole('list', { name: 'Legend' });
+  await legend.locator('[data-key]').first().waitFor();
+  const entries = await legend
+    .locator('[data-key]:not([data-key="others"])')
+    .evaluateAll((all) =>
+      all.map((one) => [one.querySelector('.legend-name')!.textContent!, one.lastElementChild!.textContent!]),
+    );
+  const texts = async (button: Locator) => {
+    const svg = await save(page, button, 'Picture as SVG');
+    return page.evaluate((text) => {
+      const root = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement;
+      return [...root.querySelectorAll('text')].map((one) => one.textContent ?? '');
+    }, svg.bytes.toString());
+  };
+  for (const view of ['timeline', 'state'] as const) {
+    await show(page, view);
+    const all = await texts(
+      page.locator(view === 'state' ? '#panel' : 'body').getByRole('button', { name: new RegExp(`^Save ${view}`) }),
+    );
+    expect(all[0]).toMatch(/^training\.pickle\.zst, GPU 0: /);
+    expect(all.join('\n')).toMatch(/Colours by line\. .*allocated after event [\d,]+, the peak/);
+    expect(entries.length).toBeGreaterThan(1);
+    for (const [name, part] of entries) {
+      const at = all.findIndex((text) => text === name || text.endsWith(name!.slice(-12)));
+      expect(
+        all.slice(at).some((text) => text.endsWith(part!.replace(/.*?([\d.]+%)$/, '$1'))),
+        name,
+      ).toBe(true);
+    }
+  }
+  await show(page, 'moment');
+  const flame = await texts(page.locator('#panel').getByRole('button', { name: /^Save flame/ }));
+  expect(flame[0]).toMatch(/^training\.pickle\.zst, GPU 0: calls by what is allocated after event [\d,]+$/);
+  expect(flame[1]).toMatch(/^The whole width is /);
 });
 
 test.for(VIEWS.filter((view) => view !== 'overview' && view !== 'timeline'))(

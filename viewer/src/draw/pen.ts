@@ -21,6 +21,8 @@ export interface Pen {
   path(points: readonly (readonly [number, number])[], color: string, thickness?: number): void;
   /** Text, vertically centred on `y`. */
   text(x: number, y: number, text: string, style: TextStyle): void;
+  /** Draws with another pen whose origin lies here. */
+  moved(x: number, y: number, draw: Draw): void;
 }
 
 export type Draw = (pen: Pen) => void;
@@ -85,6 +87,13 @@ export class CanvasPen implements Pen {
     this.context.stroke();
   }
 
+  moved(x: number, y: number, draw: Draw): void {
+    this.context.save();
+    this.context.translate(x, y);
+    draw(this);
+    this.context.restore();
+  }
+
   text(x: number, y: number, text: string, style: TextStyle): void {
     const shown = cut(text, style);
     if (!shown) return;
@@ -131,6 +140,12 @@ export class SvgPen implements Pen {
       `<text x="${short(x)}" y="${short(y)}" dominant-baseline="central" text-anchor="${anchor}" fill="${escapeXml(style.color)}"` +
         ` font-family="${escapeXml(FONTS[font.family])}" font-size="${font.size}"${font.bold ? ' font-weight="600"' : ''}>${escapeXml(shown)}</text>`,
     );
+  }
+
+  moved(x: number, y: number, draw: Draw): void {
+    this.parts.push(`<g transform="translate(${short(x)} ${short(y)})">`);
+    draw(this);
+    this.parts.push('</g>');
   }
 
   document(width: number, height: number): string {

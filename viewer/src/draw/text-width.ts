@@ -1,5 +1,7 @@
 // The width of text as it is drawn, added up from characters that are measured once.
 
+import { labelParts } from '../text/labels';
+
 export const FONTS = {
   sans: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif",
   mono: "ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace",
@@ -28,10 +30,23 @@ function charWidth(char: string, font: string): number {
   return width;
 }
 
-/** `text` cut with an ellipsis to at most `room` pixels; empty where not even three characters fit. */
+/** `text` cut with an ellipsis to at most `room` pixels, a path in it at its beginning; empty where not even three characters fit. */
 export function fitText(text: string, font: Font, room: number): string {
   const css = cssFont(font);
   const dots = charWidth('…', css);
+  if (textWidth(text, font) <= room) return text;
+  const { before, path, name } = labelParts(text);
+  if (path !== '') {
+    let left = room - dots - textWidth(before + name, font);
+    if (left < 0) return fitText(before + name, font, room);
+    const chars = [...path];
+    let from = chars.length;
+    for (; from > 0; from -= 1) {
+      left -= charWidth(chars[from - 1] ?? '', css);
+      if (left < 0) break;
+    }
+    return `${before}…${chars.slice(from).join('')}${name}`;
+  }
   let width = 0;
   let fits = '';
   for (const char of text) {

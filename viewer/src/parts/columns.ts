@@ -15,6 +15,8 @@ export interface Column<R> {
   exact: (row: R) => string;
   /** The value's part of the whole, from 0 to 1, drawn as a bar behind the text. */
   bar?: (row: R) => number;
+  /** The colour that the row has in pictures, as CSS writes it; null where these have others. */
+  swatch?: (row: R) => string | null;
   /** Whether the column takes the width that the others leave. */
   wide?: boolean;
   /** An explanation of the title. */

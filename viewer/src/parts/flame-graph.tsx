@@ -1,7 +1,12 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Pen } from '../draw/pen';
+import { colorKeys } from '../draw/item-colors';
 import { SaveMenu } from '../save/menu';
+import { framed } from '../save/frame';
 import { drawingItems } from '../save/picture';
+import { colorBy } from '../state/grouping';
+import { groupsBy } from '../state/groups';
+import { scope } from '../state/place';
 import { css, mix, parse, textColor, unknownColor } from '../style/colors';
 import { dark, inks } from '../style/theme';
 import { bytes, count, share, signedBytes } from '../text/units';
@@ -18,6 +23,8 @@ const TEXT_FROM = 24;
 export interface FlameGraphProps {
   name: string;
   label: string;
+  /** What it shows and of when, for saved pictures. */
+  shows: string;
   root: Node;
   /** Whether two moments are compared: colours then show what grew and what shrank. */
   compared: boolean;
@@ -69,12 +76,14 @@ export function FlameGraph(p: FlameGraphProps) {
     bringIntoSight(box.current, depth * ROW, (depth + 1) * ROW);
   };
 
-  const items = drawingItems(() => ({
-    width,
-    height: rows * ROW,
-    ground: inks.value.ground,
-    draw: (pen) => draw(pen, 0, rows * ROW),
-  }));
+  const items = drawingItems(() =>
+    framed(
+      { width, height: rows * ROW, ground: inks.value.ground, draw: (pen) => draw(pen, 0, rows * ROW) },
+      p.shows,
+      `The whole width is ${bytes(zoomed.bytes)}${p.compared ? `, was ${bytes(zoomed.before)}. Red grew, blue shrank` : ''}.`,
+      null,
+    ),
+  );
   return (
     <section class="flame" aria-label={p.label}>
       <header class="table-head">
@@ -153,11 +162,11 @@ function nodeFacts(node: Node, p: FlameGraphProps): [string, string][] {
   return facts;
 }
 
-/** The colour of a node: frames have that of their label, everything else is grey. */
+/** The colour of a node: that of the group of its frame where frames tell groups, else that of its label. What is no frame is grey. */
 function plainColor(node: Node, isDark: boolean): number {
-  const pale = unknownColor(isDark);
-  if (node.frame === null) return pale;
-  return textColor(node.label, isDark);
+  if (node.frame === null) return unknownColor(isDark);
+  const hue = groupsBy(colorBy.value)?.get(scope.value)?.frame[node.frame];
+  return hue === undefined ? textColor(node.label, isDark) : colorKeys.value.color(hue);
 }
 
 /** The colour of a node of compared moments: red where it grew, blue where it shrank, deeper the larger the part that changed. */

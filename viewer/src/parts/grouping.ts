@@ -3,7 +3,13 @@
 import type { By, CallsOf } from '../source/source';
 import { CALLS, GROUPS } from '../state/grouping';
 import { capital } from '../text/units';
+import type { ColorKeys } from '../draw/color-keys';
+import { colorKeys } from '../draw/item-colors';
+import { colorBy } from '../state/grouping';
+import { css } from '../style/colors';
+import { textColumn, type Column } from './columns';
 import type { Choice } from './controls';
+import type { Group } from './holders';
 
 export const groupTitle: (by: By) => string = capital;
 
@@ -11,3 +17,11 @@ export const GROUP_CHOICES: Choice<By>[] = GROUPS.map((by) => ({ value: by, labe
 
 const CALL_TITLES: Record<CallsOf, string> = { own: 'My code', python: 'Python', all: 'All' };
 export const CALL_CHOICES: Choice<CallsOf>[] = CALLS.map((of) => ({ value: of, label: CALL_TITLES[of] }));
+
+/** The column that names groups, each with its colour where pictures are coloured by the same. */
+export function groupColumn(by: By, color: ColorKeys['color'] | null): Column<Group> {
+  return { ...textColumn(by, groupTitle(by), (g) => g.label, true), swatch: (g) => color && css(color(g.hue)) };
+}
+
+/** The colours of groups where pictures are coloured by them; null where they are coloured by something else. */
+export const colorsOfGroups = (by: By): ColorKeys['color'] | null => (colorBy.value === by ? colorKeys.value.color : null);

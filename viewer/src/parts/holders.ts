@@ -7,6 +7,8 @@ import { NONE, type Holders } from '../source/source';
 export interface Group {
   key: string;
   label: string;
+  /** By what it is coloured (`Groups` in source/). */
+  hue: number;
   /** Whether the search finds some of it. */
   found: boolean;
   bytes: number;
@@ -19,10 +21,11 @@ export interface Group {
   stackBefore: number;
 }
 
-export function groupsOf({ key, label, found, now, before }: Holders): Group[] {
+export function groupsOf({ key, label, hue, found, now, before }: Holders): Group[] {
   return key.map((one, i) => ({
     key: one,
     label: label[i] ?? '',
+    hue: numberAt(hue, i),
     found: found[i] === 1,
     bytes: numberAt(now.bytes, i),
     requested: numberAt(now.requested, i),

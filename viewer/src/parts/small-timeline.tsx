@@ -2,12 +2,13 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { colorKeysBy, type ColorKeys } from '../draw/color-keys';
 import { NOTHING_ABOVE, geometryIn } from '../draw/geometry';
 import { momentAt, placeOf } from '../draw/hit';
+import { pictureColors } from '../draw/item-colors';
 import { paintLine, paintStack } from '../draw/paint';
 import { paintsOf } from '../draw/paints';
 import { SaveMenu } from '../save/menu';
 import { toPng } from '../save/picture';
 import type { Device, Picture } from '../source/source';
-import { colorOf } from '../state/grouping';
+import { colorOf, type ColorBy } from '../state/grouping';
 import { groupsBy, needGroups } from '../state/groups';
 import { needMeaning, source } from '../state/recordings';
 import { trouble } from '../state/trouble';
@@ -83,8 +84,8 @@ export function SmallTimeline(p: SmallTimelineProps) {
 
   useEffect(() => {
     if (!picture || !canvas.current) return;
-    paint(canvas.current, picture, colors, parse(ink.reserved), isDark);
-  }, [picture, colors, isDark, ink]);
+    paint(canvas.current, picture, colors, by, parse(ink.reserved), isDark);
+  }, [picture, colors, by, isDark, ink]);
 
   const isDrawn = picture !== null;
   useEffect(() => {
@@ -154,9 +155,16 @@ function placeInWhole(picture: Picture, moment: number): number {
   return placeOf(picture, moment) ?? (moment < momentAt(picture, 0) ? from + half : to - half);
 }
 
-function paint(canvas: HTMLCanvasElement, picture: Picture, colors: ColorKeys, reserved: number, isDark: boolean): void {
+function paint(
+  canvas: HTMLCanvasElement,
+  picture: Picture,
+  colors: ColorKeys,
+  by: ColorBy,
+  reserved: number,
+  isDark: boolean,
+): void {
   const { items, window } = picture;
-  const color = Uint32Array.from(items.id, (_, i) => colors.color(colors.hueOf(items, i)));
+  const color = pictureColors(picture, colors, by);
   canvas.width = window.width;
   canvas.height = window.height;
   const image = new ImageData(window.width, window.height);

@@ -5,6 +5,7 @@ import { sheetItems } from '../save/files';
 import { SaveMenu } from '../save/menu';
 import { count } from '../text/units';
 import { sorted, type Column } from './columns';
+import { Label } from './label';
 import { bringIntoSight, useSize } from './size';
 import { rowsKept, rowsSeen, stepOf } from './virtual';
 
@@ -105,7 +106,8 @@ export function Table<R>(p: TableProps<R>) {
       {p.columns.map((c) => (
         <td key={c.key} class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`} title={c.exact(row)}>
           {c.bar && <span class="cell-bar" style={{ width: `${Math.min(c.bar(row), 1) * 100}%` }} />}
-          <span class="cell-text">{c.text(row)}</span>
+          {c.swatch?.(row) && <span class="legend-color" style={{ background: c.swatch(row)! }} />}
+          <span class="cell-text">{c.numeric ? c.text(row) : <Label text={c.text(row)} />}</span>
         </td>
       ))}
     </tr>

@@ -3,12 +3,17 @@
 import { choose, closeShown } from '../state/open';
 import { device, file } from '../state/place';
 import { current, recording, recordings } from '../state/recordings';
-import { baseName } from '../text/path';
+import { endOf } from '../text/labels';
+import { baseName, shortPaths } from '../text/path';
 import { bytes, deviceName } from '../text/units';
+
+/** The most characters of a name in a list, which cuts what is longer at its end. */
+const LONGEST = 34;
 
 export function Chooser() {
   const all = recordings.value;
   if (!all || !recording.value) return null;
+  const names = shortPaths(all.map((one) => one?.name ?? ''));
   return (
     <div class="chooser">
       <label>
@@ -23,7 +28,7 @@ export function Chooser() {
             (one, i) =>
               one && (
                 <option key={i} value={i}>
-                  {baseName(one.name)}
+                  {endOf(names[i] ?? '', LONGEST)}
                 </option>
               ),
           )}

@@ -51,6 +51,28 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   return (red << 16) | (green << 8) | blue;
 }
 
+/** A colour in Oklab, where distances are as people see them: lightness, and two axes of hue. */
+export function oklab(color: Rgb): readonly [number, number, number] {
+  const [r, g, b] = [16, 8, 0].map((shift) => {
+    const x = ((color >>> shift) & 255) / 255;
+    return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ];
+}
+
+/** The same colour, lighter by `lift`, or darker. */
+export function lifted(color: Rgb, lift: number): Rgb {
+  const [lightness, a, b] = oklab(color);
+  return oklch(Math.min(Math.max(lightness + lift, 0.2), 0.95), Math.hypot(a, b), (Math.atan2(b, a) * 180) / Math.PI);
+}
+
 /**
  * Oklch colours of groups on a light background, found by search: with any kind of colour blindness, too, each can be told from all others.
  */

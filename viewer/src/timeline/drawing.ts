@@ -9,6 +9,7 @@ import { rectangles } from '../draw/rectangles';
 import { shownPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
 import { yOf, type Viewport } from '../numbers/scale';
+import { framed, legendOf } from '../save/frame';
 import type { Drawing } from '../save/picture';
 import type { Picture } from '../source/source';
 import { css } from '../style/colors';
@@ -25,7 +26,12 @@ export function timelineDrawing(): Drawing {
   if (!picture) throw new Error('nothing is drawn yet');
   const [width, height] = [picture.window.width / devicePixelRatio, picture.window.height / devicePixelRatio];
   const around = geometryAround(width, height, rowsAbove(BAND_ROWS));
-  return { width: around.width, height: around.height, ground: inks.value.ground, draw: (pen) => draw(pen, picture, around) };
+  const { ground } = inks.value;
+  const drawing = { width: around.width, height: around.height, ground, draw: (pen: Pen) => draw(pen, picture, around) };
+  const { stacked, axis } = picture.window;
+  const shows = stacked === 'reserved' ? 'reserved ranges' : `live allocations by ${stacked} bytes`;
+  const scale = `Upwards: bytes. To the right: ${axis === 'time' ? 'time since the first event' : 'events'}.`;
+  return framed(drawing, shows, scale, legendOf(stacked === 'reserved'));
 }
 
 function draw(pen: Pen, picture: Picture, g: Geometry): void {
@@ -46,7 +52,7 @@ function draw(pen: Pen, picture: Picture, g: Geometry): void {
 }
 
 function drawStack(pen: Pen, picture: Picture, g: Geometry): void {
-  const { color } = itemColors(picture.items);
+  const { color } = itemColors(picture);
   const x = g.plotWidth / picture.window.width;
   const y = g.plotHeight / picture.window.height;
   for (const { item, left, right, bottom, top } of rectangles(picture)) {

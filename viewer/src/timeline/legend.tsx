@@ -4,10 +4,12 @@ import type { ComponentChildren } from 'preact';
 import { categoryOf } from '../draw/color-keys';
 import { linesOf } from '../draw/hit';
 import { coloredBy, keysOf } from '../draw/item-colors';
+import { shares } from '../draw/shares';
 import { restedPicture } from '../draw/shown';
 import { ownFrame, readableFrames } from '../names/stacks';
 import { categoryText } from '../names/tags';
 import { momentName, momentText } from '../parts/current';
+import { Label } from '../parts/label';
 import { chosenCategories, toggleHidden, toggleOnly } from '../search/categories';
 import { CATEGORIES, NONE, type Category, type Device, type GroupShare } from '../source/source';
 import type { ColorBy } from '../state/grouping';
@@ -16,7 +18,6 @@ import { overlay } from '../state/replay';
 import { search } from '../state/search';
 import { css, type Rgb } from '../style/colors';
 import { bytes, count, shareTexts } from '../text/units';
-import { shares } from './shares';
 
 interface Find {
   /** The query, as one would type it. */
@@ -180,7 +181,9 @@ function EntryText({ group, part, color }: { group: GroupShare; part: string; co
   return (
     <>
       <span class="legend-color" style={{ background: css(color(group.hue)) }} />
-      <span class="legend-name">{group.label}</span>
+      <span class="legend-name">
+        <Label text={group.label} />
+      </span>
       <span>{bytes(group.bytes)}</span>
       <span class="quiet">{part}</span>
     </>

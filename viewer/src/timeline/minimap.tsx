@@ -63,7 +63,7 @@ export function Minimap() {
         target.width = width;
         target.height = height;
         const pixels = new Uint32Array(width * height);
-        paintStack(pixels, all, currentPaints(all.items));
+        paintStack(pixels, all, currentPaints(all));
         const line = { values: all.highest.reserved, color: abgr(parse(inks.value.reserved)), thickness: 1, dashed: false };
         if (all.window.stacked !== 'reserved') paintLine(pixels, all, line);
         target.getContext('2d')!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);

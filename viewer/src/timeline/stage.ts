@@ -116,7 +116,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
       base.width = width;
       base.height = height;
     }
-    paintStack(pixels, picture, currentPaints(picture.items));
+    paintStack(pixels, picture, currentPaints(picture));
     paintLines(pixels, picture, size.value.scale);
     baseContext.putImageData(image, 0, 0);
     paintings.value = untracked(() => paintings.value) + 1;

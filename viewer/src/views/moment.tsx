@@ -1,15 +1,16 @@
 // What is live at a moment and who allocated it, or what changed between two moments.
 
 import { useMemo, useState } from 'preact/hooks';
+import type { ColorKeys } from '../draw/color-keys';
 import { useAnswer } from '../parts/answer';
 import { callTree } from '../parts/calls';
-import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../parts/columns';
+import { bytesColumn, changeColumn, countColumn, type Column } from '../parts/columns';
 import { CategoryBar } from '../parts/category-bar';
 import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
-import { CALL_CHOICES, GROUP_CHOICES, groupTitle } from '../parts/grouping';
+import { CALL_CHOICES, GROUP_CHOICES, colorsOfGroups, groupColumn } from '../parts/grouping';
 import { groupsOf, type Group } from '../parts/holders';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
@@ -76,6 +77,7 @@ function Moment(shown: Current) {
             key={shown.scope}
             name={`flame-${now.moment}`}
             label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
+            shows={`calls by what is allocated ${momentText(now.moment, shown.recording)}`}
             root={root}
             compared={before !== null}
             searched={searched && !filtered}
@@ -193,9 +195,9 @@ const shareColumn = (key: string, title: string, whole: number): Column<Group> =
 });
 
 /** `found` is what a search finds in all, where only that is shown. */
-function groupColumns(by: By, total: number, found: number | null): Column<Group>[] {
+function groupColumns(by: By, color: ColorKeys['color'] | null, total: number, found: number | null): Column<Group>[] {
   return [
-    textColumn(by, groupTitle(by), (g) => g.label, true),
+    groupColumn(by, color),
     bytesColumn('allocated_bytes', 'Allocated', (g) => g.bytes, found ?? total),
     ...(found === null ? [] : [shareColumn('share_of_matches_percent', 'Of matches', found)]),
     shareColumn('share_percent', found === null ? 'Share' : 'Of all', total),
@@ -205,7 +207,8 @@ function groupColumns(by: By, total: number, found: number | null): Column<Group
 }
 
 function GroupTable(p: RowsProps & { total: number; found: number | null }) {
-  const columns = useMemo(() => groupColumns(p.by, p.total, p.found), [p.by, p.total, p.found]);
+  const color = colorsOfGroups(p.by);
+  const columns = useMemo(() => groupColumns(p.by, color, p.total, p.found), [p.by, color, p.total, p.found]);
   return (
     <Table
       name={`moment-${p.now}`}
@@ -221,9 +224,9 @@ function GroupTable(p: RowsProps & { total: number; found: number | null }) {
   );
 }
 
-function changeColumns(by: By): Column<Group>[] {
+function changeColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[] {
   return [
-    textColumn(by, groupTitle(by), (g) => g.label, true),
+    groupColumn(by, color),
     changeColumn('change_bytes', 'Change', (g) => g.bytes - g.before),
     bytesColumn('before_bytes', 'Before', (g) => g.before),
     bytesColumn('after_bytes', 'After', (g) => g.bytes),
@@ -233,7 +236,8 @@ function changeColumns(by: By): Column<Group>[] {
 }
 
 function ChangeTable(p: RowsProps & { before: number }) {
-  const columns = useMemo(() => changeColumns(p.by), [p.by]);
+  const color = colorsOfGroups(p.by);
+  const columns = useMemo(() => changeColumns(p.by, color), [p.by, color]);
   return (
     <Table
       name={`moment-${p.before}-to-${p.now}`}

@@ -8,6 +8,7 @@ import { kindText, poolText, purposeFacts } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
 import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
+import { framed, legendOf } from '../../save/frame';
 import { drawingItems } from '../../save/picture';
 import { isIn, shownFound } from '../../search/found';
 import { NONE, type Layout, type Names, type PoolCourse, type Tables } from '../../source/source';
@@ -15,7 +16,7 @@ import { pool } from '../../state/pools';
 import { selected } from '../../state/selection';
 import { FADED, mix, parse } from '../../style/colors';
 import { inks, type Token } from '../../style/theme';
-import { address, bytes } from '../../text/units';
+import { address, bytes, count } from '../../text/units';
 import { Canvas } from '../canvas';
 import { Button, Segmented } from '../controls';
 import { bringIntoSight, useSize } from '../size';
@@ -116,12 +117,14 @@ export function SegmentMap(p: SegmentMapProps) {
     outlined: at === null ? p.outlined : [...p.outlined, { ...at, ink: 'warn' }],
   };
   const draw = (pen: Pen) => drawMap(pen, scene, scrollTop, scrollTop + size.height);
-  const saved = drawingItems(() => ({
-    width,
-    height: arrangement.height,
-    ground: ink.ground,
-    draw: (pen) => drawMap(pen, scene, 0, arrangement.height),
-  }));
+  const saved = drawingItems(() =>
+    framed(
+      { width, height: arrangement.height, ground: ink.ground, draw: (pen) => drawMap(pen, scene, 0, arrangement.height) },
+      layout.moment === 0 ? 'segments and blocks at the start' : `segments and blocks after event ${count(layout.moment - 1)}`,
+      `One line is ${bytes(bytesPerLine)}. Paler: lost to rounding. Hatched: freed, pending. Empty: free.`,
+      legendOf(false),
+    ),
+  );
   const canFiner = bytesPerLine > FINEST && arrangement.height < HIGHEST;
 
   const placeUnder = (x: number, y: number) => {

@@ -10,6 +10,7 @@ import { itemsOf } from '../../draw/items';
 import { kindText, poolText } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
 import { SaveMenu } from '../../save/menu';
+import { framed, legendOf } from '../../save/frame';
 import { drawingItems } from '../../save/picture';
 import { NONE, type Segments, type Tags } from '../../source/source';
 import { shownMoment } from '../../state/moment';
@@ -118,12 +119,14 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
       element.scrollTop = next.y - size.height / 2;
     p.choose(next.segment);
   };
-  const saved = drawingItems(() => ({
-    width: size.width,
-    height: laid.height,
-    ground: inks.value.ground,
-    draw: (pen) => drawAll(pen, 0, laid.height),
-  }));
+  const saved = drawingItems(() =>
+    framed(
+      { width: size.width, height: laid.height, ground: inks.value.ground, draw: (pen) => drawAll(pen, 0, laid.height) },
+      `reserved ranges over ${axis.value === 'time' ? 'time' : 'events'}`,
+      `From ${Math.round(shownRange.value[0]).toLocaleString('en-US')} to ${Math.round(shownRange.value[1]).toLocaleString('en-US')}${axis.value === 'time' ? ' us' : ''}. Heights grow with the logarithm of the bytes.`,
+      legendOf(true),
+    ),
+  );
 
   return (
     <section class="tracks" aria-label="Reserved ranges over time">

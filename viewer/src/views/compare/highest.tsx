@@ -3,11 +3,12 @@
 import { useMemo, useState } from 'preact/hooks';
 import { numberAt } from '../../numbers/at';
 import type { Range } from '../../numbers/scale';
+import type { ColorKeys } from '../../draw/color-keys';
 import { useAnswer } from '../../parts/answer';
 import { bytesColumn, changeColumn, textColumn, type Column } from '../../parts/columns';
 import { Empty, Select, Waiting } from '../../parts/controls';
 import { momentName } from '../../parts/current';
-import { groupTitle } from '../../parts/grouping';
+import { colorsOfGroups, groupColumn } from '../../parts/grouping';
 import { groupsOf, type Group } from '../../parts/holders';
 import { Table } from '../../parts/table';
 import { NONE, type By, type Device } from '../../source/source';
@@ -70,9 +71,9 @@ function momentsOf({ parts, recording }: Cut, side: 0 | 1): Range | null {
   return parts.get(chosen.region)?.[chosen.numbers[side] - 1] ?? null;
 }
 
-function highestColumns(by: By, a: Device, b: Device): Column<Group & At>[] {
+function highestColumns(by: By, color: ColorKeys['color'] | null, a: Device, b: Device): Column<Group & At>[] {
   return [
-    textColumn(by, groupTitle(by), (g) => g.label, true),
+    groupColumn(by, color),
     changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
     bytesColumn('a_bytes', 'Most in A', (g) => g.before),
     bytesColumn('b_bytes', 'Most in B', (g) => g.bytes),
@@ -114,7 +115,8 @@ function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range 
   const [chosen, setChosen] = useState<string | null>(null);
   const both = useHighest(a, b, inA, inB);
   const by = both.value?.by ?? groupBy.value;
-  const columns = useMemo(() => highestColumns(by, a.recording, b.recording), [by, a.recording, b.recording]);
+  const color = colorsOfGroups(by);
+  const columns = useMemo(() => highestColumns(by, color, a.recording, b.recording), [by, color, a.recording, b.recording]);
   const before = both.value?.holders.before;
   if (!both.value || !before) return <Waiting error={both.error} what="Reading what each holds at its highest." />;
   const { groups, holders } = both.value;

@@ -1,10 +1,11 @@
 // All that is live at a moment of each recording, in groups.
 
 import { useMemo, useState } from 'preact/hooks';
+import type { ColorKeys } from '../../draw/color-keys';
 import { useAnswer } from '../../parts/answer';
-import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from '../../parts/columns';
+import { bytesColumn, changeColumn, countColumn, type Column } from '../../parts/columns';
 import { Waiting } from '../../parts/controls';
-import { groupTitle } from '../../parts/grouping';
+import { colorsOfGroups, groupColumn } from '../../parts/grouping';
 import { groupsOf, type Group } from '../../parts/holders';
 import { Table } from '../../parts/table';
 import type { By } from '../../source/source';
@@ -15,9 +16,9 @@ import { bytes, signedBytes } from '../../text/units';
 import { queryOf, toldOf, type Cut } from './side';
 import { StackOf } from './stack';
 
-function growthColumns(by: By): Column<Group>[] {
+function growthColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[] {
   return [
-    textColumn(by, groupTitle(by), (g) => g.label, true),
+    groupColumn(by, color),
     changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
     bytesColumn('a_bytes', 'A', (g) => g.before),
     bytesColumn('b_bytes', 'B', (g) => g.bytes),
@@ -41,7 +42,8 @@ export function Growth({ a, b, atA, atB }: { a: Cut; b: Cut; atA: number; atB: n
   const [chosen, setChosen] = useState<string | null>(null);
   const both = useBoth(a, b, atA, atB);
   const by = both.value?.by ?? groupBy.value;
-  const columns = useMemo(() => growthColumns(by), [by]);
+  const color = colorsOfGroups(by);
+  const columns = useMemo(() => growthColumns(by, color), [by, color]);
   const before = both.value?.held.before;
   if (!both.value || !before) return <Waiting error={both.error} what="Reading what is live in both." />;
   const { groups } = both.value;

@@ -9,7 +9,7 @@ import { parsed } from '../../search/found';
 import { compile } from '../../search/query';
 import type { Device, Query, Recording, Regions } from '../../source/source';
 import { recordings, source } from '../../state/recordings';
-import { baseName } from '../../text/path';
+import { shortPaths } from '../../text/path';
 import { deviceName } from '../../text/units';
 
 /** One of the two that are compared. */
@@ -18,11 +18,10 @@ export interface Side extends Current {
   of: Recording;
 }
 
-/** The file's name, with its path where another has the same. */
+/** The file's name, with as much of its path as tells it from the others. */
 export function titleOf(r: Recording, d: Device): string {
-  const base = baseName(r.name);
-  const unique = (recordings.value ?? []).every((o) => o === null || o === r || baseName(o.name) !== base);
-  const name = unique ? base : r.name;
+  const all = recordings.value ?? [];
+  const name = shortPaths(all.map((one) => one?.name ?? ''))[all.indexOf(r)] ?? r.name;
   return r.devices.length > 1 ? `${name}, ${deviceName(d.device)}` : name;
 }
 

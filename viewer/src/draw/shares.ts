@@ -1,7 +1,7 @@
 // How much each group holds: what the legend lists.
 
 import { computed } from '@preact/signals';
-import { itemsBy } from '../draw/item-colors';
+import { itemsBy } from './item-colors';
 import { query } from '../search/found';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';

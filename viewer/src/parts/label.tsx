@@ -1,0 +1,16 @@
+import { labelParts } from '../text/labels';
+
+/** The name of a group, a file or a frame: where there is little room its path is cut first, at its beginning. */
+export function Label({ text }: { text: string }) {
+  const { before, path, name } = labelParts(text);
+  if (path === '') return <span class="label">{text}</span>;
+  return (
+    <span class="label">
+      {before && <span class="label-before">{before}</span>}
+      <span class="label-path">
+        <bdi dir="ltr">{path}</bdi>
+      </span>
+      <span class="label-name">{name}</span>
+    </span>
+  );
+}

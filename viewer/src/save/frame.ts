@@ -1,0 +1,101 @@
+// What stands around a picture that is saved, so that it can be read alone: whose it is, what it shows, and what its colours mean.
+
+import type { Pen } from '../draw/pen';
+import { colorKeys, itemsBy, keysNow } from '../draw/item-colors';
+import { shares } from '../draw/shares';
+import { textWidth, type Font } from '../draw/text-width';
+import { colorBy } from '../state/grouping';
+import { current, recording } from '../state/recordings';
+import { css, type Rgb } from '../style/colors';
+import { inks } from '../style/theme';
+import { baseName } from '../text/path';
+import { bytes, count, deviceName, shareTexts } from '../text/units';
+import type { Drawing } from './picture';
+
+interface Entry {
+  /** Null of what has no colour of its own. */
+  color: Rgb | null;
+  label: string;
+  /** Bytes and share. */
+  held: string;
+}
+
+/** What the colours of a picture stand for, and how much each group holds. */
+export interface PictureLegend {
+  /** Of what moment the shares are, and what they are shares of. */
+  title: string;
+  entries: Entry[];
+}
+
+/** The legend of pictures that are coloured as the timeline is; null while it is not known, and where they are not: of `ranges`, or of blocks. */
+export function legendOf(ranges: boolean): PictureLegend | null {
+  const [listed, device] = [shares.value, current.value];
+  if (!listed || !device || listed.reserved !== ranges) return null;
+  if (!ranges && itemsBy.value !== colorBy.value) return null;
+  const color = (ranges ? keysNow.value : colorKeys.value).color;
+  const { groups, others, other_bytes: rest, bytes: all, moment, by } = listed;
+  const parts = shareTexts([...groups.map((group) => group.bytes), rest], all);
+  const entries: Entry[] = groups.map((group, i) => ({
+    color: color(group.hue),
+    label: group.label,
+    held: `${bytes(group.bytes)}  ${parts[i]}`,
+  }));
+  if (others > 0)
+    entries.push({
+      color: null,
+      label: `${count(others)} ${others === 1 ? 'other' : 'others'}`,
+      held: `${bytes(rest)}  ${parts.at(-1)}`,
+    });
+  const at = moment === 0 ? 'at the start' : `after event ${count(moment - 1)}`;
+  const peak = moment === device.peaks.allocated.moment ? ', the peak' : '';
+  return { title: `Colours by ${by}. ${bytes(all)} ${ranges ? 'reserved' : 'allocated'} ${at}${peak}:`, entries };
+}
+
+const PAD = 12;
+const TITLE_ROW = 22;
+const ROW = 18;
+const ENTRY_WIDTH = 300;
+const TITLE: Font = { family: 'sans', size: 14, bold: true };
+
+/** The same drawing below a title, and above its legend. `shows` says what is drawn, and of when; `scale` what its axes are. */
+export function framed(drawing: Drawing, shows: string, scale: string, legend: PictureLegend | null): Drawing {
+  const name = baseName(recording.value?.name ?? '');
+  const title = current.value ? `${name}, ${deviceName(current.value.device)}: ${shows}` : `${name}: ${shows}`;
+  const width = Math.max(drawing.width, ENTRY_WIDTH + 2 * PAD);
+  const columns = Math.max(Math.floor((width - 2 * PAD) / ENTRY_WIDTH), 1);
+  const rows = legend ? Math.ceil(legend.entries.length / columns) : 0;
+  const top = PAD + TITLE_ROW + ROW + 6;
+  const below = legend ? PAD + ROW + rows * ROW : 0;
+  return {
+    ...drawing,
+    width,
+    height: top + drawing.height + below + PAD,
+    draw: (pen) => {
+      const { text, quiet } = inks.value;
+      pen.text(PAD, PAD + TITLE_ROW / 2, title, { ...TITLE, color: text, room: width - 2 * PAD });
+      pen.text(PAD, PAD + TITLE_ROW + ROW / 2, scale, { color: quiet, room: width - 2 * PAD });
+      pen.moved(0, top, (moved) => drawing.draw(moved));
+      if (legend) drawLegend(pen, legend, { top: top + drawing.height + PAD, columns, text, quiet });
+    },
+  };
+}
+
+interface Place {
+  top: number;
+  columns: number;
+  text: string;
+  quiet: string;
+}
+
+function drawLegend(pen: Pen, { title, entries }: PictureLegend, { top, columns, text, quiet }: Place): void {
+  pen.text(PAD, top + ROW / 2, title, { color: text });
+  entries.forEach(({ color, label, held }, i) => {
+    const x = PAD + (i % columns) * ENTRY_WIDTH;
+    const y = top + ROW * (1 + Math.floor(i / columns));
+    if (color !== null) pen.fill(x, y + 4, 10, 10, css(color));
+    const style = { color: quiet, size: 11.5 };
+    const wide = textWidth(held, { family: 'sans', size: 11.5, bold: false });
+    pen.text(x + 16, y + ROW / 2, label, { color: text, size: 11.5, room: ENTRY_WIDTH - 16 - wide - 20 });
+    pen.text(x + ENTRY_WIDTH - 12, y + ROW / 2, held, { ...style, align: 'right' });
+  });
+}

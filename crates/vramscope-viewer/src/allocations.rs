@@ -72,8 +72,7 @@ fn natural(text: &str) -> String {
 impl OpenDevice {
     /// The step in which an allocation was made.
     fn step_of(&self, id: usize) -> Option<usize> {
-        let a = &self.history().allocations[id];
-        (a.origin == Origin::Recorded).then(|| self.purposes().steps.at(a.from)).flatten()
+        self.purposes().steps.made_in(&self.history().allocations[id])
     }
 
     /// When an allocation was made and freed, and the moments between; `None` where it was live before recording or never freed.

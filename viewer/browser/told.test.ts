@@ -28,7 +28,7 @@ const NOTHING = { is: 'address', address: -1, version: null } as const;
 
 /** Which type is whose; `Read` lets constants be read by it. */
 const HEAD = `
-import type { Allocation, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
+import type { Allocation, Allocations, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
 type Read<T> = { readonly [K in keyof T]: Read<T[K]> };
 `;
 
@@ -72,14 +72,17 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
           inverted: true,
           before: 0,
           search: null,
+          only_found: false,
         });
-        is(`Pick<Live, 'categories'>`, live);
+        is(`Pick<Live, 'categories' | 'blocks' | 'found_blocks' | 'found_bytes'>`, live);
         is(`Pick<Live['holders'], 'key' | 'label'>`, live.holders);
         is(`Pick<Live['calls'], 'words'>`, live.calls);
         is(`Pick<Layout, 'moment' | 'counters'>`, await ask(at, { question: 'layout', moment: 0 }));
         is(`Pick<Picture, 'low' | 'high'>`, await ask(at, { question: 'picture', ...WINDOW }));
         is(`Pick<Regions, 'names'>`, await ask(at, { question: 'regions' }));
         is(`Pick<Segments, 'pools'>`, await ask(at, { question: 'segments' }));
+        const rows = { search: null, among: { are: 'all' }, sort: 'line', descending: false, first: 0, count: 9 };
+        is(`Pick<Allocations, 'count' | 'bytes' | 'first' | 'regions'>`, await ask(at, { question: 'allocations', ...rows }));
         is(`Pick<Found, 'count' | 'bytes'>`, await ask(at, { question: 'search', search: NOTHING }));
       }
     }

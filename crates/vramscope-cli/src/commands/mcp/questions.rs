@@ -505,8 +505,8 @@ mod tests {
             (Tool::Summary, json!({"recording": "r1", "rows": long}), "rows: invalid type: string"),
             (
                 Tool::Holders,
-                json!({"recording": "r1", "by": "size"}),
-                "by: nothing is grouped by \"size\"; known are",
+                json!({"recording": "r1", "by": "colour"}),
+                "by: nothing is grouped by \"colour\"; known are",
             ),
             (
                 Tool::Holders,

@@ -25,7 +25,7 @@ async function walk(page: Page): Promise<void> {
   // Of a long name a list shows the end, and its title all.
   expect(await page.locator('.file-select option').first().textContent()).toContain('document.title=');
   expect(await page.locator('.file-select').getAttribute('title')).toContain('<img src=x');
-  expect([...shown]).toEqual(expect.arrayContaining(['overview', 'state', 'moment', 'whatif']));
+  expect([...shown]).toEqual(expect.arrayContaining(['overview', 'timeline', 'state', 'segments', 'allocations', 'moment']));
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Colour' }).selectOption('stack');
   await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();

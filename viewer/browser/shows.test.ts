@@ -2,9 +2,8 @@
 
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { groupTitle } from '../src/parts/grouping';
 import { GROUPS } from '../src/state/grouping';
-import { bytes, count } from '../src/text/units';
+import { bytes, capital, count } from '../src/text/units';
 import { example, replay, report } from './command';
 import { exact, numberOf, panel, serving, show, tableRows, test } from './page';
 
@@ -49,7 +48,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(await leaks.locator('li').count()).toBe(told.leaks.length);
     for (const [i, leak] of told.leaks.entries()) {
       expect(await leaks.locator('li').nth(i).textContent()).toContain(
-        `${count(leak.kept)} of ${count(leak.allocations)} allocations never freed: ${bytes(leak.kept_bytes)}`,
+        `${count(leak.kept)} of ${count(leak.allocations)} allocations kept to the end: ${bytes(leak.kept_bytes)}`,
       );
     }
     const regions = card(page, 'Annotated regions').locator('tbody th');
@@ -105,7 +104,7 @@ describe.each(NAMES)('%s', (name) => {
     await show(page, 'moment');
     expect(await numberOf(page, '.moment-view', 'data-total')).toBe(told.peak_allocated_bytes);
     for (const by of GROUPS) {
-      await page.getByRole('radio', { name: groupTitle(by) }).check({ force: true });
+      await page.getByRole('radio', { name: capital(by) }).check({ force: true });
       await page.getByRole('grid', { name: `Allocated by ${by}` }).waitFor();
       const shown = await column(page, `Allocated by ${by}`, 1);
       expect(sum(shown)).toBe(told.peak_allocated_bytes);

@@ -31,6 +31,7 @@ const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click(
 test('which line held most at the peak: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, TRAINING);
   await step(tab(page, 'Moment'));
+  await page.locator('.moment-view:not([aria-busy="true"])').waitFor();
   const [first] = await tableRows(page, 'Allocated by line');
   const [holder] = report(TRAINING, '--by', 'line').devices[0].holders_at_peak;
   expect([first![0], exact(first![1]!)]).toEqual([holder.key, holder.bytes]);
@@ -129,13 +130,8 @@ test('the smallest card that fits: two steps', { timeout: 60_000 }, async ({ ope
 test('which blocks leak: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, LEAK);
   const [leak] = report(LEAK).devices[0].leaks;
-  await step(
-    page
-      .locator('.overview')
-      .getByRole('button', { name: /blocks? (that were|were|was) kept|kept blocks/ })
-      .first()
-      .click(),
-  );
+  await step(page.locator('.finding-rows').getByRole('button', { name: leak.line.name }).click());
   await expect.poll(async () => (await state(page))['search']).toBeDefined();
   await page.locator(`[data-matches="${leak.kept}"]`).waitFor();
+  expect(await numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
 });

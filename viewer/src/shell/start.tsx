@@ -46,7 +46,9 @@ export function Start() {
               {copied.value === title ? 'Copied' : 'Copy'}
             </button>
           </header>
-          <pre>{code}</pre>
+          <pre tabIndex={0} aria-label={`Code: ${title}`} role="group">
+            {code}
+          </pre>
         </section>
       ))}
       <p>

@@ -69,7 +69,11 @@ export function SearchBox() {
         onInput={(e) => type(e.currentTarget.value)}
         onKeyDown={keys}
         onFocus={() => setFocused(true)}
-        onBlur={() => setFocused(false)}
+        onBlur={(e) => {
+          // What comes next, as a click on the legend, goes on from what was typed.
+          say(e.currentTarget.value, typed?.over ?? search.value);
+          setFocused(false);
+        }}
       />
       <span id="search-result" class="search-result" role="status">
         <Result />

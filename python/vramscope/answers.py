@@ -562,6 +562,17 @@ class LineDifference(TypedDict):
     only_in: Literal["a", "b"] | None
 
 
+class HighestLine(TypedDict):
+    """What a line holds where it holds most itself, and when; `only_in` is the recording that alone has it."""
+
+    key: str
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    at_event: OptionalNumbers
+    only_in: Literal["a", "b"] | None
+
+
 class StackDifference(TypedDict):
     """What a stack holds in two recordings."""
 
@@ -628,6 +639,7 @@ class DeviceDiff(TypedDict):
     internal_fragmentation_bytes: OptionalNumbers
     external_fragmentation_bytes: OptionalNumbers
     ooms: Numbers
+    highest_lines: list[HighestLine]
     same_events: bool
     events: Numbers
     same_events_at_start: int

@@ -90,7 +90,7 @@ const WORD = new RegExp(
     QUOTED,
     String.raw`\S+`,
   ].join('|'),
-  'iy',
+  'yi',
 );
 const OPERATORS = { AND: 'and', OR: 'or', NOT: 'not' } as const;
 /** A minus before a word, and not one that is a part of it, as in `->`. */

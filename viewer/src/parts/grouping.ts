@@ -1,12 +1,11 @@
 // The titles of what live memory can be grouped by, and of the frames that make its tree of calls.
 
-import type { By, CallsOf } from '../source/source';
-import { CALLS, GROUPS } from '../state/grouping';
-import { capital } from '../text/units';
 import type { ColorKeys } from '../draw/color-keys';
 import { colorKeys } from '../draw/item-colors';
-import { colorBy } from '../state/grouping';
+import type { By, CallsOf } from '../source/source';
+import { CALLS, GROUPS, colorBy } from '../state/grouping';
 import { css } from '../style/colors';
+import { capital } from '../text/units';
 import { textColumn, type Column } from './columns';
 import type { Choice } from './controls';
 import type { Group } from './holders';

@@ -1,6 +1,6 @@
 // Each group at its own highest, in all of both recordings or in a part of each.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { numberAt } from '../../numbers/at';
 import type { Range } from '../../numbers/scale';
 import type { ColorKeys } from '../../draw/color-keys';
@@ -10,7 +10,6 @@ import { Empty, Select, Waiting } from '../../parts/controls';
 import { momentName } from '../../parts/current';
 import { colorsOfGroups, groupColumn } from '../../parts/grouping';
 import { groupsOf, type Group } from '../../parts/holders';
-import { Table } from '../../parts/table';
 import { NONE, type By, type Device } from '../../source/source';
 import { part } from '../../state/compared';
 import { groupBy } from '../../state/grouping';
@@ -18,7 +17,7 @@ import { source } from '../../state/recordings';
 import { search } from '../../state/search';
 import { bytes, signedBytes } from '../../text/units';
 import { queryOf, toldOf, type Cut } from './side';
-import { StackOf } from './stack';
+import { Rows } from './rows';
 
 /** The parts that both recordings have: all of both, and regions by name. */
 export function ChoosePart({ a, b }: { a: Cut; b: Cut }) {
@@ -112,7 +111,6 @@ function useHighest(a: Cut, b: Cut, inA: Range, inB: Range) {
 }
 
 function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range }) {
-  const [chosen, setChosen] = useState<string | null>(null);
   const both = useHighest(a, b, inA, inB);
   const by = both.value?.by ?? groupBy.value;
   const color = colorsOfGroups(by);
@@ -121,25 +119,19 @@ function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range 
   if (!both.value || !before) return <Waiting error={both.error} what="Reading what each holds at its highest." />;
   const { groups, holders } = both.value;
   const [totalA, totalB] = [before.counters.allocated, holders.now.counters.allocated];
-  const row = groups.find((g) => g.key === chosen) ?? groups[0];
   return (
-    <div class="growth" data-a={totalA} data-b={totalB} data-way="highest" aria-busy={both.pending}>
-      <Table
-        name="compare-highest"
-        caption={`Most allocated by each ${by}`}
-        columns={columns}
-        rows={groups}
-        rowKey={(g) => g.key}
-        sortBy="change_bytes"
-        chosen={row?.key ?? null}
-        choose={(g) => setChosen(g.key)}
-        marked={(g) => g.found}
-      >
-        <span class="compared">
-          All together at most {bytes(totalA)} in A, {bytes(totalB)} in B: {signedBytes(totalB - totalA)}
-        </span>
-      </Table>
-      {row && <StackOf row={row} a={a} b={b} />}
-    </div>
+    <Rows
+      a={a}
+      b={b}
+      way="highest"
+      name="compare-highest"
+      caption={`Most allocated by each ${by}`}
+      columns={columns}
+      groups={groups}
+      totals={[totalA, totalB]}
+      pending={both.pending}
+    >
+      All together at most {bytes(totalA)} in A, {bytes(totalB)} in B: {signedBytes(totalB - totalA)}
+    </Rows>
   );
 }

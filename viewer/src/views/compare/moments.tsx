@@ -1,20 +1,19 @@
 // All that is live at a moment of each recording, in groups.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import type { ColorKeys } from '../../draw/color-keys';
 import { useAnswer } from '../../parts/answer';
 import { bytesColumn, changeColumn, countColumn, type Column } from '../../parts/columns';
 import { Waiting } from '../../parts/controls';
 import { colorsOfGroups, groupColumn } from '../../parts/grouping';
 import { groupsOf, type Group } from '../../parts/holders';
-import { Table } from '../../parts/table';
 import type { By } from '../../source/source';
 import { groupBy } from '../../state/grouping';
 import { source } from '../../state/recordings';
 import { search } from '../../state/search';
 import { bytes, signedBytes } from '../../text/units';
 import { queryOf, toldOf, type Cut } from './side';
-import { StackOf } from './stack';
+import { Rows } from './rows';
 
 function growthColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[] {
   return [
@@ -39,7 +38,6 @@ function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
 
 /** A table of what changed from A to B, and the stack of the chosen row. */
 export function Growth({ a, b, atA, atB }: { a: Cut; b: Cut; atA: number; atB: number }) {
-  const [chosen, setChosen] = useState<string | null>(null);
   const both = useBoth(a, b, atA, atB);
   const by = both.value?.by ?? groupBy.value;
   const color = colorsOfGroups(by);
@@ -49,25 +47,19 @@ export function Growth({ a, b, atA, atB }: { a: Cut; b: Cut; atA: number; atB: n
   const { groups } = both.value;
   const { now } = both.value.held;
   const [totalA, totalB] = [before.counters.allocated, now.counters.allocated];
-  const row = groups.find((g) => g.key === chosen) ?? groups[0];
   return (
-    <div class="growth" data-a={totalA} data-b={totalB} aria-busy={both.pending}>
-      <Table
-        name={`compare-${before.moment}-${now.moment}`}
-        caption={`Allocated by ${by}`}
-        columns={columns}
-        rows={groups}
-        rowKey={(g) => g.key}
-        sortBy="change_bytes"
-        chosen={row?.key ?? null}
-        choose={(g) => setChosen(g.key)}
-        marked={(g) => g.found}
-      >
-        <span class="compared">
-          A {bytes(totalA)}, B {bytes(totalB)}: {signedBytes(totalB - totalA)}
-        </span>
-      </Table>
-      {row && <StackOf row={row} a={a} b={b} />}
-    </div>
+    <Rows
+      a={a}
+      b={b}
+      way="moments"
+      name={`compare-${before.moment}-${now.moment}`}
+      caption={`Allocated by ${by}`}
+      columns={columns}
+      groups={groups}
+      totals={[totalA, totalB]}
+      pending={both.pending}
+    >
+      A {bytes(totalA)}, B {bytes(totalB)}: {signedBytes(totalB - totalA)}
+    </Rows>
   );
 }

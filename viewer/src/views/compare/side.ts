@@ -40,17 +40,15 @@ export function useParts(side: Side): Cut {
   const { steps } = recording;
   const parts = useMemo(() => {
     const found = new Map<string, Range[]>();
-    const add = (name: string, from: number, to: number) => found.set(name, [...(found.get(name) ?? []), [from, to]]);
+    const add = (name: string, part: Range) => {
+      const same = found.get(name);
+      if (same) same.push(part);
+      else found.set(name, [part]);
+    };
     // Moments of a step begin with that after its first event, and end before that of the next.
-    steps?.from.forEach((from, i) => add('', from - 1, numberAt(steps.to, i) - 1));
-    const runs = new Map<string, Range[]>();
-    regions?.name.forEach((name, i) => {
-      const run: Range = [numberAt(regions.from, i), numberAt(regions.to, i)];
-      const of = runs.get(entryAt(regions.names, name));
-      if (of) of.push(run);
-      else runs.set(entryAt(regions.names, name), [run]);
-    });
-    return new Map([...found, ...runs]);
+    steps?.from.forEach((from, i) => add('', [from - 1, numberAt(steps.to, i) - 1]));
+    regions?.name.forEach((name, i) => add(entryAt(regions.names, name), [numberAt(regions.from, i), numberAt(regions.to, i)]));
+    return found;
   }, [steps, regions]);
   return { ...side, parts, regions };
 }

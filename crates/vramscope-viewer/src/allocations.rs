@@ -240,16 +240,10 @@ impl OpenRecording {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_trace::formats;
 
     use super::*;
     use crate::protocol::SearchQuery;
-
-    fn open(example: &str) -> OpenRecording {
-        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
-        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
-        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
-    }
+    use crate::recording::example as open;
 
     fn query(sort: AllocationColumn, descending: bool, among: Among) -> AllocationsQuery {
         AllocationsQuery { search: None, among, sort, descending, first: 0, count: usize::MAX }

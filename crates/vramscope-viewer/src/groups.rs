@@ -225,16 +225,9 @@ impl OpenRecording {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_analysis::Cancel;
-    use vramscope_trace::formats;
 
     use super::*;
-
-    fn open(example: &str) -> OpenRecording {
-        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
-        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
-        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
-    }
+    use crate::recording::example as open;
 
     const IN_TABLES: [By; 8] =
         [By::Stack, By::Line, By::Function, By::File, By::Module, By::Layer, By::Stream, By::Pool];

@@ -304,16 +304,10 @@ pub(crate) fn key_of(holder: &Holder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_analysis::{Cancel, holders_at};
-    use vramscope_trace::formats;
+    use vramscope_analysis::holders_at;
 
     use super::*;
-
-    fn open(example: &str) -> OpenRecording {
-        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
-        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
-        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
-    }
+    use crate::recording::example as open;
 
     const ALL: [By; 11] = [
         By::Stack,

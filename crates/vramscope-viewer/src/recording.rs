@@ -159,3 +159,11 @@ fn divisions(of: vramscope_trace::PowerOfTwoDivisions) -> String {
         on.map(|(i, n)| format!("{}: {n}", vramscope_report::bytes(1 << (20 + i)))).collect();
     if parts.is_empty() { "off".to_owned() } else { parts.join(", ") }
 }
+
+/// One of the recordings that come with the project, for tests.
+#[cfg(test)]
+pub(crate) fn example(name: &str) -> OpenRecording {
+    let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
+    let recording = vramscope_trace::formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+    OpenRecording::of(name.to_owned(), None, recording, &Cancel::default()).unwrap()
+}

@@ -250,10 +250,9 @@ impl OpenDevice {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_trace::formats;
 
     use super::*;
-    use crate::recording::OpenRecording;
+    use crate::recording::example as open;
 
     /// Numbers that look random, the same in every run.
     struct Random(u64);
@@ -330,12 +329,6 @@ mod tests {
             SearchQuery::Freed { spans } => inside(spans, a.freed),
             SearchQuery::Leak { leak } => device.leaks().get(*leak).is_some_and(|of| of.keeps(a)),
         }
-    }
-
-    fn open(example: &str) -> OpenRecording {
-        let path = format!("{}/../../examples/{example}", env!("CARGO_MANIFEST_DIR"));
-        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
-        OpenRecording::of(example.to_owned(), None, recording, &Cancel::default()).unwrap()
     }
 
     #[test]

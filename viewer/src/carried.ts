@@ -2,7 +2,7 @@
 
 import { decode } from './source/columns';
 import { unpackedOf } from './source/lzma';
-import { bytesOf } from './source/seven';
+import { bytesOf } from './source/letters';
 
 /** What is packed into a page (crates/vramscope-viewer/src/page.rs). */
 interface Packed {
@@ -15,18 +15,15 @@ interface Packed {
 interface Recording {
   name: string;
   about: unknown;
+  packing: 'lzma' | 'zstd';
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** The text of an element of the page. */
-const textOf = (id: string) => document.getElementById(id)?.textContent ?? '';
+/** The bytes that an element of the page holds. */
+const held = (id: string) => bytesOf(document.getElementById(id)?.textContent ?? '');
 
-/** What an element holds deflated. */
-const inflated = (id: string): Promise<ArrayBuffer> =>
-  new Response(new Blob([bytesOf(textOf(id))]).stream().pipeThrough(new DecompressionStream('deflate-raw'))).arrayBuffer();
-
-async function begin(): Promise<void> {
-  const { script, style, worker } = decode<Packed>(await inflated('packed'));
+function begin(): void {
+  const { script, style, worker } = decode<Packed>(unpackedOf(held('packed')).buffer);
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   const add = (name: 'style' | 'script', content: string) => {
     const element = document.createElement(name);
@@ -34,17 +31,20 @@ async function begin(): Promise<void> {
     if (element instanceof HTMLScriptElement) element.type = 'module';
     document.head.append(element);
   };
-  const { recordings } = decode<{ recordings: Recording[] }>(bytesOf(textOf('recordings')).buffer);
+  const { recordings } = decode<{ recordings: Recording[] }>(held('recordings').buffer);
   globalThis.carried = {
     parts: {
-      code: unpackedOf(bytesOf(textOf('engine'))).buffer,
+      code: unpackedOf(held('engine')).buffer,
       // Some notebooks let frames have workers from such addresses alone.
       script: `data:text/javascript,${encodeURIComponent(text(worker))}`,
     },
-    files: recordings.map(({ name, about, bytes }) => ({ content: new File([bytes], name), about: JSON.stringify(about) })),
+    files: recordings.map(({ name, about, packing, bytes }) => ({
+      content: new File([packing === 'lzma' ? unpackedOf(bytes) : bytes], name),
+      about: JSON.stringify(about),
+    })),
   };
   add('style', text(style));
   add('script', text(script));
 }
 
-void begin();
+begin();

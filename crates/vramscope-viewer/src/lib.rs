@@ -23,6 +23,8 @@ mod held;
 mod highest;
 mod holes;
 mod hues;
+#[cfg(feature = "server")]
+mod letters;
 mod markers;
 mod names;
 #[cfg(feature = "server")]
@@ -38,8 +40,6 @@ mod rows;
 mod search;
 #[cfg(feature = "server")]
 mod server;
-#[cfg(feature = "server")]
-mod seven;
 mod spent;
 mod tables;
 mod tags;

@@ -8,15 +8,14 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use vramscope_trace::formats::{self, Recording};
 
 use crate::about::About;
 use crate::columns::{Columns, U8s};
-use crate::{ViewError, seven};
+use crate::{ViewError, letters};
 
 /// A file of the page.
 struct Asset {
@@ -76,22 +75,31 @@ struct Carried {
     recordings: Vec<CarriedRecording>,
 }
 
-/// A recording, packed anew: its bytes are a pickle that is compressed with zstd.
+/// A recording, packed anew: its bytes are a pickle that is compressed.
 #[derive(Debug, Serialize)]
 struct CarriedRecording {
     name: String,
     about: About,
+    packing: Packing,
     bytes: U8s,
 }
 
-/// How hard recordings are compressed: those of fewer bytes than [`SHORT`] as far as it goes; others would take a minute for a tenth less.
-const LEVELS: [i32; 2] = [19, 3];
+/// How a recording is compressed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Packing {
+    /// A pickle of fewer bytes than [`SHORT`], a tenth smaller than zstd makes it.
+    Lzma,
+    /// Any other, which LZMA would take a minute for, and which the page reads as a stream.
+    Zstd,
+}
+
 const SHORT: usize = 4 << 20;
 
 /// One page with the recordings, each with its name, inside, and the engine that answers questions about them: it opens from disk,
 /// without a server and without a network.
 ///
-/// Everything is text that no name can leave (`seven.rs`). The policy in the page names its own scripts and style by their hashes: no
+/// Everything is text that no name can leave (`letters.rs`). The policy in the page names its own scripts and style by their hashes: no
 /// other is run but the worker's, which the page makes of its own parts, and nobody can be reached.
 ///
 /// # Errors
@@ -104,22 +112,27 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
         style: columns.u8(style.iter().copied()),
         worker: columns.u8(worker.iter().copied()),
     })?;
-    let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
-    deflated.write_all(&packed)?;
-    let packed = seven::text(&deflated.finish()?);
-    let engine = seven::text(&engine);
+    let packed = letters::text(&lzma(&packed)?);
+    let engine = letters::text(&engine);
 
     let mut columns = Columns::default();
     let mut carried = Vec::new();
     for (name, recording) in recordings {
         let mut pickle = Vec::new();
         formats::write_pickle(&recording.trace, &mut pickle)?;
-        let [short, long] = LEVELS;
-        let level = if pickle.len() < SHORT { short } else { long };
-        let bytes = columns.u8(zstd::encode_all(&pickle[..], level)?);
-        carried.push(CarriedRecording { name, about: About::of(&recording), bytes });
+        let (packing, bytes) = if pickle.len() < SHORT {
+            (Packing::Lzma, lzma(&pickle)?)
+        } else {
+            (Packing::Zstd, zstd::encode_all(&pickle[..], zstd::DEFAULT_COMPRESSION_LEVEL)?)
+        };
+        carried.push(CarriedRecording {
+            name,
+            about: About::of(&recording),
+            packing,
+            bytes: columns.u8(bytes),
+        });
     }
-    let carried = seven::text(&columns.behind(&Carried { recordings: carried })?);
+    let carried = letters::text(&columns.behind(&Carried { recordings: carried })?);
 
     let hash = |text: &[u8]| STANDARD.encode(Sha256::digest(text));
     let [unpacking_hash, script_hash, style_hash] = [&unpacking, &script, &style].map(|text| hash(text));
@@ -137,6 +150,15 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
          <script type=\"text/plain\" id=\"recordings\">{carried}</script>\n\
          <script>{unpacking}</script>\n</body>\n</html>\n"
     ))
+}
+
+/// `bytes` as `viewer/src/source/lzma.ts` unpacks them.
+fn lzma(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let hardest =
+        LzmaOptions { lc: 4, pb: 0, nice_len: LzmaOptions::NICE_LEN_MAX, ..LzmaOptions::with_preset(9) };
+    let mut writer = LzmaWriter::new_use_header(Vec::new(), &hardest, None)?;
+    writer.write_all(bytes)?;
+    writer.finish()
 }
 
 #[cfg(test)]

@@ -45,6 +45,12 @@ impl OutOfMemory {
         self.device_free.saturating_add(self.fragmentation.external) >= self.request.bytes
     }
 
+    /// What the allocator could have of the device: what it held, and what the driver had free. `None` where a limit on reserved
+    /// bytes stood in the way, which the device itself exceeds.
+    pub fn device_bytes(&self) -> Option<u64> {
+        (!self.at_limit).then(|| self.counters.reserved.saturating_add(self.device_free))
+    }
+
     /// Bytes missing even if all that is reserved without use could be used.
     pub fn missing(&self) -> u64 {
         self.request.bytes.saturating_sub(self.device_free.saturating_add(self.fragmentation.external))

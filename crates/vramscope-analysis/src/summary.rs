@@ -120,7 +120,12 @@ impl Summary {
     /// # Panics
     /// Where the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &Options) -> Self {
-        Self::answer(&History::replayed(trace, position), frames, options, &Cancel::default())
+        Self::of_history(&History::replayed(trace, position), frames, options)
+    }
+
+    /// Answers every question about the device of `history`. `frames` are those of the history's trace.
+    pub fn of_history(history: &History, frames: &Frames, options: &Options) -> Self {
+        Self::answer(history, frames, options, &Cancel::default())
     }
 
     /// Answers every question about the device of `history`; `None` where the answers are no longer wanted. `frames` are those

@@ -1,0 +1,220 @@
+//! Which file is of which rank, told by names: recordings do not say it themselves.
+//!
+//! One rule holds for all files of a run: the place in their names where a number differs. Pure: what the names are, and when
+//! the files were changed, is given.
+
+mod places;
+mod words;
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde::Serialize;
+use thiserror::Error;
+use vramscope_basics::units::counted;
+
+/// A file that may be the recording of a rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its path, with `/` between its parts.
+    pub name: String,
+    /// How large it is, in bytes, as far as known.
+    pub length: u64,
+    /// When it was last changed, in nanoseconds since the Unix epoch, as far as known: of two files of one rank the newer counts.
+    pub modified_ns: i128,
+}
+
+/// A rank, and where it stands in the job as far as names tell.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Rank {
+    /// Its number in the job, from 0.
+    pub number: u64,
+    /// The machine that it ran on.
+    pub host: Option<String>,
+    /// Its number in each parallel group: `tp`, `pp`, `dp`, `ep`, `cp`.
+    pub groups: BTreeMap<String, u64>,
+}
+
+/// The files of a run, each with its rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranks {
+    /// Ranks in the order of their numbers, each once, with the position of its file.
+    pub files: Vec<(Rank, usize)>,
+    /// Where the number was found, as what follows "ranks by".
+    pub rule: String,
+    /// What was left out and why, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Why no rank was found.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoRank {
+    /// The pattern matches no name.
+    #[error("--rank {pattern} finds no number in any of {files}, as {example}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// How many files there are.
+        files: String,
+        /// The name of one.
+        example: String,
+    },
+    /// No name has a number that differs.
+    #[error(
+        "no rank in the names of {files}, as {example}: looked for a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number"
+    )]
+    Names {
+        /// How many files there are.
+        files: String,
+        /// The name of one.
+        example: String,
+    },
+}
+
+/// A number for each file that has one.
+struct Numbered {
+    numbers: Vec<Option<u64>>,
+    rule: String,
+    /// Ranks are counted anew on each host.
+    is_local: bool,
+}
+
+/// The most names in a note.
+const NAMES: usize = 3;
+
+/// Tells the rank of each file: by the first group of `pattern`, where one is given, else by the place in all names where a number
+/// differs.
+///
+/// # Errors
+/// Where no file has a rank.
+pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRank> {
+    let hosts: Vec<Option<String>> = files.iter().map(|file| words::host(&file.name)).collect();
+    let groups: Vec<BTreeMap<String, u64>> = files.iter().map(|file| places::groups(&file.name)).collect();
+    let how_many = || counted(files.len() as u64, "file");
+    let example = || files.first().map_or(String::new(), |file| file.name.clone());
+    let found = match pattern {
+        Some(pattern) => by_pattern(files, pattern).ok_or_else(|| NoRank::Pattern {
+            pattern: pattern.to_string(),
+            files: how_many(),
+            example: example(),
+        }),
+        None => by_place(files, &hosts)
+            .or_else(|| by_groups(&groups))
+            .or_else(|| alone(files))
+            .ok_or_else(|| NoRank::Names { files: how_many(), example: example() }),
+    }?;
+    let Numbered { mut numbers, mut rule, is_local } = found;
+    let mut notes = Vec::new();
+    if is_local || repeats_on_hosts(&numbers, &hosts) {
+        numbers = over_hosts(&numbers, &hosts);
+        rule += ", counted on from host to host in the order of their names";
+    }
+    let unnumbered = (0..files.len()).filter(|&at| numbers[at].is_none());
+    notes.extend(left_out(files, &unnumbered.collect::<Vec<_>>()));
+    let mut of_rank: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (at, number) in numbers.iter().enumerate() {
+        if let Some(number) = number {
+            of_rank.entry(*number).or_default().push(at);
+        }
+    }
+    let mut chosen = Vec::with_capacity(of_rank.len());
+    for (number, mut several) in of_rank {
+        several.sort_by_key(|&at| (files[at].modified_ns, &files[at].name));
+        if let [older @ .., newest] = several.as_slice() {
+            for &older in older {
+                let (older, newest) = (&files[older].name, &files[*newest].name);
+                notes.push(format!(
+                    "rank {number} has two files: {newest} counts, which is newer than {older}"
+                ));
+            }
+            let rank = Rank { number, host: hosts[*newest].clone(), groups: groups[*newest].clone() };
+            chosen.push((rank, *newest));
+        }
+    }
+    Ok(Ranks { files: chosen, rule, notes })
+}
+
+/// That files without a rank are left out.
+fn left_out(files: &[Candidate], which: &[usize]) -> Option<String> {
+    let named: Vec<&str> = which.iter().take(NAMES).map(|&at| files[at].name.as_str()).collect();
+    let more = which.len().saturating_sub(NAMES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (is, has) = if which.len() == 1 { ("is", "it has") } else { ("are", "they have") };
+    (!which.is_empty()).then(|| {
+        format!(
+            "{} {is} left out, for {has} no rank there: {}{more}",
+            counted(which.len() as u64, "file"),
+            named.join(", ")
+        )
+    })
+}
+
+fn by_pattern(files: &[Candidate], pattern: &Regex) -> Option<Numbered> {
+    let number = |file: &Candidate| pattern.captures(&file.name)?.get(1)?.as_str().parse().ok();
+    let numbers: Vec<Option<u64>> = files.iter().map(number).collect();
+    numbers.iter().any(Option::is_some).then(|| Numbered {
+        numbers,
+        rule: format!("--rank {pattern}"),
+        is_local: false,
+    })
+}
+
+/// By the best of all places where the names have numbers.
+fn by_place(files: &[Candidate], hosts: &[Option<String>]) -> Option<Numbered> {
+    let (place, numbers) = places::best(files.iter().map(|file| file.name.as_str()), hosts)?;
+    Some(Numbered { numbers, rule: place.in_words(), is_local: place.is_local() })
+}
+
+/// Where the names have numbers of groups alone, which together tell all files apart: in their order.
+fn by_groups(groups: &[BTreeMap<String, u64>]) -> Option<Numbered> {
+    // What PyTorch's and Megatron's meshes change slowest first.
+    let key = |of: &BTreeMap<String, u64>| ["pp", "dp", "ep", "cp", "tp"].map(|name| of.get(name).copied());
+    let mut keys: Vec<_> = groups.iter().filter(|of| !of.is_empty()).map(key).collect();
+    keys.sort_unstable();
+    let before = keys.len();
+    keys.dedup();
+    if keys.len() < 2 || keys.len() < before {
+        return None;
+    }
+    let number = |of: &BTreeMap<String, u64>| keys.binary_search(&key(of)).ok().map(|at| at as u64);
+    Some(Numbered {
+        numbers: groups.iter().map(number).collect(),
+        rule: "the order of their groups (pp, dp, ep, cp, tp), for their names have no other number"
+            .to_owned(),
+        is_local: false,
+    })
+}
+
+/// A single file is a rank, whatever it is called.
+fn alone(files: &[Candidate]) -> Option<Numbered> {
+    (files.len() == 1).then(|| Numbered {
+        numbers: vec![Some(0)],
+        rule: "being the only one".to_owned(),
+        is_local: false,
+    })
+}
+
+/// Two hosts have the same number, and no host has one twice.
+fn repeats_on_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> bool {
+    let mut on_hosts: Vec<_> =
+        numbers.iter().zip(hosts).filter_map(|(number, host)| Some(((*number)?, host.as_ref()?))).collect();
+    on_hosts.sort_unstable();
+    let is_once = on_hosts.windows(2).all(|two| two[0] != two[1]);
+    is_once && on_hosts.windows(2).any(|two| two[0].0 == two[1].0)
+}
+
+/// Numbers of hosts, one after the other: as many for each as the largest has.
+fn over_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> Vec<Option<u64>> {
+    let mut names: Vec<&String> = hosts.iter().flatten().collect();
+    names.sort_unstable_by(|a, b| words::natural(a).cmp(&words::natural(b)));
+    names.dedup();
+    let each = numbers.iter().flatten().max().map_or(1, |most| most + 1);
+    let of = |(number, host): (&Option<u64>, &Option<String>)| {
+        let host = host.as_ref().map_or(Some(0), |host| names.iter().position(|name| *name == host))?;
+        number.map(|number| number + host as u64 * each)
+    };
+    numbers.iter().zip(hosts).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use super::*;
+
+fn files(names: &[&str]) -> Vec<Candidate> {
+    names.iter().map(|name| Candidate { name: (*name).to_owned(), length: 1, modified_ns: 0 }).collect()
+}
+
+/// The numbers in the order of the files, and the rule.
+fn numbers(names: &[&str]) -> (Vec<u64>, String) {
+    let found = ranks(&files(names), None).unwrap();
+    let mut numbers: Vec<(usize, u64)> = found.files.iter().map(|(rank, at)| (*at, rank.number)).collect();
+    numbers.sort_unstable();
+    (numbers.into_iter().map(|(_, number)| number).collect(), found.rule)
+}
+
+#[test]
+fn ranks_are_found_as_people_write_them() {
+    let rank = "the number behind \"rank\" in the names of the files";
+    let folder = "the number in the names of their folders";
+    for (names, expected, rule) in [
+        (["rank3.pickle", "rank11.pickle"], [3, 11], rank),
+        (["run/rank_03.pickle.zst", "run/rank_11.pickle.zst"], [3, 11], rank),
+        (["rank-3.json.gz", "rank-11.json.gz"], [3, 11], rank),
+        (["Rank3.pickle", "Rank4.pickle"], [3, 4], rank),
+        (["rank.3.pickle", "rank.4.pickle"], [3, 4], rank),
+        (["_3.pickle", "_4.pickle"], [3, 4], "the number in the names of the files"),
+        (
+            ["snapshot_3.pickle", "snapshot_4.pickle"],
+            [3, 4],
+            "the number behind \"snapshot\" in the names of the files",
+        ),
+        (["r3.pickle", "r4.pickle"], [3, 4], "the number behind \"r\" in the names of the files"),
+        (["host-a/3/s.pickle", "host-b/4/s.pickle"], [3, 4], folder),
+        (["0/memory.pickle", "1/memory.pickle"], [0, 1], folder),
+        // A date that is the same for all, a time and a process that are not, a step, a size.
+        (
+            ["2024-01-02/a_0_1704190000.pickle", "2024-01-02/a_1_1704190007.pickle"],
+            [0, 1],
+            "the number behind \"a\" in the names of the files",
+        ),
+        (["rank0_step100.pickle", "rank1_step90.pickle"], [0, 1], rank),
+        (
+            ["run7-rank3-of-8.pickle", "run7-rank5-of-8.pickle"],
+            [3, 5],
+            "the number behind \"rank\" in the names of the files",
+        ),
+        // The number in a group is no rank.
+        (["tp_rank_1_rank_4.pickle", "tp_rank_0_rank_7.pickle"], [4, 7], rank),
+        // The host has a number, too.
+        (["host-03/rank_0017.pickle", "host-04/rank_0033.pickle"], [17, 33], rank),
+    ] {
+        assert_eq!(numbers(&names), (expected.to_vec(), rule.to_owned()), "{names:?}");
+    }
+}
+
+#[test]
+fn hosts_and_groups_are_told_by_names() {
+    let found =
+        ranks(&files(&["host-a/tp1_pp0_rank3.pickle", "host-b/tp=0,pp=2,rank=4.pickle"]), None).unwrap();
+    let told: Vec<_> =
+        found.files.iter().map(|(r, _)| (r.host.clone().unwrap(), r.groups["tp"], r.groups["pp"])).collect();
+    assert_eq!(told, [("host-a".to_owned(), 1, 0), ("host-b".to_owned(), 0, 2)]);
+    for (path, host) in [
+        ("node7/rank1.pickle", Some("node7")),
+        ("rank1_node_7.pickle", Some("node_7")),
+        ("hostname=gpu-1_rank3.pickle", Some("hostname=gpu-1")),
+        ("runs/hostile.pickle", None),
+    ] {
+        assert_eq!(words::host(path).as_deref(), host, "{path}");
+    }
+}
+
+#[test]
+fn numbers_on_each_host_are_counted_on() {
+    let (found, rule) = numbers(&[
+        "host-2/rank0.pickle",
+        "host-2/rank1.pickle",
+        "host-10/rank0.pickle",
+        "host-10/rank1.pickle",
+    ]);
+    assert_eq!(found, [0, 1, 2, 3]);
+    assert!(rule.ends_with("counted on from host to host in the order of their names"), "{rule}");
+    assert_eq!(numbers(&["node1/gpu0.pickle", "node1/gpu1.pickle", "node2/gpu0.pickle"]).0, [0, 1, 2]);
+    assert_eq!(numbers(&["gpu0.pickle", "gpu3.pickle"]).0, [0, 3]);
+}
+
+#[test]
+fn groups_alone_tell_ranks_by_their_order() {
+    let (found, rule) = numbers(&["tp0_pp1.pickle", "tp1_pp1.pickle", "tp0_pp0.pickle", "tp1_pp0.pickle"]);
+    assert_eq!(found, [2, 3, 0, 1]);
+    assert!(rule.starts_with("the order of their groups"), "{rule}");
+}
+
+#[test]
+fn of_two_files_of_a_rank_the_newer_counts() {
+    let mut two = files(&["a/rank3.pickle", "b/rank3.pickle", "b/rank4.pickle"]);
+    two[0].modified_ns = 7;
+    let found = ranks(&two, None).unwrap();
+    assert_eq!(found.files.iter().map(|(_, at)| *at).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(
+        found.notes,
+        ["rank 3 has two files: a/rank3.pickle counts, which is newer than b/rank3.pickle"]
+    );
+}
+
+#[test]
+fn what_has_no_rank_is_named() {
+    let found = ranks(&files(&["rank0.pickle", "rank1.pickle", "baseline.pickle"]), None).unwrap();
+    assert_eq!(found.notes, ["1 file is left out, for it has no rank there: baseline.pickle"]);
+    let none = ranks(&files(&["a.pickle", "b.pickle"]), None).unwrap_err().to_string();
+    assert!(
+        none.starts_with("no rank in the names of 2 files, as a.pickle: looked for a number that differs"),
+        "{none}"
+    );
+    assert_eq!(numbers(&["snapshot.pickle"]), (vec![0], "being the only one".to_owned()));
+    let pattern = Regex::new(r"gpu(\d+)").unwrap();
+    let found = ranks(&files(&["gpu7-rank1.pickle", "x.pickle"]), Some(&pattern)).unwrap();
+    assert_eq!((found.files[0].0.number, found.rule.as_str(), found.notes.len()), (7, r"--rank gpu(\d+)", 1));
+    let none = ranks(&files(&["a.pickle"]), Some(&pattern)).unwrap_err().to_string();
+    assert_eq!(none, r"--rank gpu(\d+) finds no number in any of 1 file, as a.pickle");
+}

@@ -1,0 +1,55 @@
+//! Bytes over the run, in a fixed number of cells.
+
+use vramscope_analysis::History;
+
+use crate::summary::{CELLS, Course, Over};
+
+/// The highest values in equal parts of the run: of its time where `times` has that of each event, else of its events.
+pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
+    let events = history.device().events.len();
+    let cell = |event: usize| match times {
+        Some(times) => {
+            let (first, last) = (times[0], times[times.len() - 1]);
+            part(times[event].abs_diff(first), last.abs_diff(first))
+        }
+        None => part(event as u64, events as u64 - 1),
+    };
+    let mut course = Course {
+        over: if times.is_some() { Over::Time } else { Over::Events },
+        allocated_bytes: vec![0; CELLS],
+        reserved_bytes: vec![0; CELLS],
+    };
+    let mut see = |cell: usize, allocated: u64, reserved: u64| {
+        course.allocated_bytes[cell] = course.allocated_bytes[cell].max(allocated);
+        course.reserved_bytes[cell] = course.reserved_bytes[cell].max(reserved);
+    };
+    let mut last = 0;
+    let mut now = (0, 0);
+    for (moment, c) in history.walk() {
+        let here = moment.event().map_or(0, cell);
+        // What was live goes on until something changes.
+        (last + 1..=here).for_each(|cell| see(cell, now.0, now.1));
+        now = (c.allocated, c.reserved);
+        see(here, now.0, now.1);
+        last = here;
+    }
+    (last + 1..CELLS).for_each(|cell| see(cell, now.0, now.1));
+    course
+}
+
+/// Which part `at` lies in, of those from 0 to `all`.
+fn part(at: u64, all: u64) -> usize {
+    (u128::from(at) * CELLS as u128 / (u128::from(all) + 1)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_equal() {
+        assert_eq!([part(0, 0), part(0, 9), part(9, 9)], [0, 0, 115]);
+        assert_eq!([part(0, 127), part(126, 127), part(127, 127)], [0, 126, 127]);
+        assert_eq!(part(u64::MAX, u64::MAX), 127);
+    }
+}

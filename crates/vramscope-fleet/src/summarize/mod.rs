@@ -1,0 +1,166 @@
+//! From a recording to its summary, by the analysis and in the words of the report.
+
+mod course;
+mod holders;
+mod program;
+
+use vramscope_analysis::{
+    By, Fragmentation, Frames, History, LeakSuspect, Moment, Options, OutOfMemory, Peak, Recorder, Steps,
+    Summary, event_times, largest_request,
+};
+use vramscope_report::{Advice, Names, Trust, findings};
+use vramscope_trace::DeviceTrace;
+use vramscope_trace::formats::Recording;
+
+use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
+
+/// Lines with leaks that are kept one by one.
+const MOST_LEAKS: usize = 8;
+
+/// The summary of a recording. `advice` is how its reader does what it advises.
+///
+/// # Errors
+/// Where nothing was recorded on any device, in words.
+pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, String> {
+    let trace = &recording.trace;
+    let used = (0..trace.devices.len()).filter(|&position| trace.devices[position].was_used());
+    // A rank uses one device mostly.
+    let histories = used.map(|position| History::replayed(trace, position));
+    let Some(history) = highest(histories) else {
+        return Err("nothing was recorded on any device".to_owned());
+    };
+    let frames = Frames::of(trace);
+    let names = Names { trace, frames: &frames };
+    let options = Options { by: Some(By::Line), ..Options::default() };
+    let answers = Summary::of_history(&history, &frames, &options);
+    Ok(Made { recording, history: &history, names, answers: &answers, advice }.summary())
+}
+
+/// The history with the highest peak of allocated bytes, the first of several.
+fn highest(histories: impl Iterator<Item = History>) -> Option<History> {
+    let mut highest: Option<(u64, History)> = None;
+    for history in histories {
+        let peak = history.peaks().allocated.bytes;
+        if highest.as_ref().is_none_or(|(most, _)| peak > *most) {
+            highest = Some((peak, history));
+        }
+    }
+    highest.map(|(_, history)| history)
+}
+
+/// What a summary is made of.
+struct Made<'r> {
+    recording: &'r Recording,
+    history: &'r History,
+    names: Names<'r>,
+    answers: &'r Summary,
+    advice: &'r Advice,
+}
+
+impl Made<'_> {
+    fn summary(&self) -> RankSummary {
+        let Self { recording, history, names, answers, .. } = *self;
+        let (trace, device) = (history.trace(), history.device());
+        let is_another = |d: &&DeviceTrace| d.was_used() && d.device != answers.device;
+        let trust = Trust::of(
+            &answers.quality,
+            names.overflowed(answers.device),
+            Recorder::of(recording),
+            self.advice,
+        );
+        let times = event_times(device).filter(|times| times.first() < times.last());
+        let settings = trace.settings.as_ref();
+        RankSummary {
+            format: recording.format.name().to_owned(),
+            device: answers.device,
+            other_devices: trace.devices.iter().filter(is_another).map(|d| d.device).collect(),
+            events: answers.events,
+            begin_us: answers.time_us.map(|(begin, _)| begin),
+            end_us: answers.time_us.map(|(_, end)| end),
+            peak_allocated: self.peak(answers.peaks.allocated),
+            peak_reserved: self.peak(answers.peaks.reserved),
+            preexisting_bytes: answers.preexisting,
+            oom: answers.ooms.first().map(|oom| self.oom(oom)),
+            ooms: answers.ooms.len() + answers.more_ooms,
+            capacity_bytes: answers
+                .ooms
+                .first()
+                .filter(|_| !answers.quality.skipped.segments())
+                .and_then(OutOfMemory::device_bytes),
+            lines: holders::lines(&names, &answers.holders),
+            categories: holders::categories(&names, &answers.categories),
+            layers: holders::layers(&answers.layers, answers.counters.allocated),
+            leaks: answers.leaks.iter().take(MOST_LEAKS).map(|leak| self.leak(leak)).collect(),
+            more_leaks: answers.leaks.len().saturating_sub(MOST_LEAKS),
+            fragmentation_at_peak: answers.fragmentation.as_ref().map(|f| self.unused(f)),
+            fragmentation_at_most_reserved: self.at_most_reserved(),
+            steps: steps(&answers.steps, device),
+            course: course::of(history, times.as_deref()),
+            release: trace.shown_release().to_string(),
+            settings: settings.map(|settings| settings.in_force().to_conf()),
+            program: program::of(&names),
+            is_exact: answers.quality.sizes_exact(),
+            events_dropped: answers.quality.probably_overflowed,
+            doubts: trust.dropped.into_iter().chain(trust.doubts).collect(),
+            notices: recording.notices.to_string().lines().map(str::to_owned).collect(),
+        }
+    }
+
+    fn peak(&self, peak: Peak) -> PeakAt {
+        let event = peak.moment.event();
+        let time_us = event.and_then(|event| self.history.device().events.time(event));
+        PeakAt { bytes: peak.bytes, event, time_us }
+    }
+
+    fn oom(&self, oom: &OutOfMemory) -> Oom {
+        let line = oom.stack.and_then(|stack| self.names.frames.own_frame(self.names.trace, stack));
+        Oom {
+            event: oom.event,
+            time_us: oom.time_us,
+            requested_bytes: oom.request.bytes,
+            device_free_bytes: oom.device_free,
+            allocated_bytes: oom.counters.allocated,
+            reserved_bytes: oom.counters.reserved,
+            enough_in_total: oom.enough_in_total(),
+            at_limit: oom.at_limit,
+            line: line.map(|line| self.names.frame(line).into()),
+            verdict: findings::oom_verdict(oom),
+            remedy: self.answers.best_setting.as_ref().map(|best| findings::best_setting(best, self.advice)),
+        }
+    }
+
+    fn leak(&self, leak: &LeakSuspect) -> Leak {
+        let steps = self.answers.steps.steps.len() as u64;
+        Leak {
+            name: self.names.frame(leak.line).into(),
+            place: Some(holders::place(&self.names, leak.line)),
+            kept: leak.kept,
+            kept_bytes: leak.kept_bytes,
+            bytes_a_step: leak.kept_bytes.checked_div(steps),
+        }
+    }
+
+    fn at_most_reserved(&self) -> Option<Unused> {
+        let (moment, request) = (self.answers.peaks.reserved.moment, largest_request(self.history)?);
+        Some(self.unused(&Fragmentation::at(self.history, moment, request)))
+    }
+
+    fn unused(&self, f: &Fragmentation) -> Unused {
+        Unused {
+            event: f.moment.event(),
+            reserved_bytes: self.history.counters_at(f.moment).reserved,
+            internal_bytes: f.internal,
+            external_bytes: f.external,
+            whole_segments_bytes: f.whole_segments,
+            unusable_bytes: f.unusable_bytes(),
+        }
+    }
+}
+
+/// What is kept of the steps.
+fn steps(steps: &Steps, device: &DeviceTrace) -> Option<StepsTold> {
+    let typical = &steps.steps[steps.typical()?];
+    let time = |moment: Moment| device.events.time(moment.index().min(device.events.len().checked_sub(1)?));
+    let typical_us = time(typical.to).zip(time(typical.from)).map(|(to, from)| to.saturating_sub(from));
+    Some(StepsTold { count: steps.steps.len(), typical_us, typical_peak_bytes: typical.peak })
+}

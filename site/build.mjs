@@ -27,6 +27,7 @@ const HEAD = `
     <meta name="description" content="See, explain and fix GPU memory: drop a snapshot of PyTorch's CUDA allocator. It never leaves your browser." />
     <link rel="manifest" href="manifest.webmanifest" />
     <link rel="preload" as="fetch" crossorigin href="engine.wasm" />
+    <link rel="preload" as="fetch" crossorigin href="examples/training.pickle.zst" />
     <script type="application/json" id="examples">${JSON.stringify(EXAMPLES)}</script>
   `;
 

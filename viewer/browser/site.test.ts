@@ -41,12 +41,13 @@ function asked(page: Page): string[] {
   return all;
 }
 
-/** Opens the site and waits until all of it is kept. */
+/** Opens the site and waits until all of it is kept, and its engine has an example to practise on. */
 async function visit(open: Open, options: OpenOptions = {}): Promise<Page> {
   const page = await open(site.url, { draws: false, ...options });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
   await expect.poll(() => page.evaluate(() => navigator.serviceWorker.controller?.state)).toBe('activated');
+  await expect.poll(() => page.workers().length).toBe(1);
   return page;
 }
 

@@ -21,7 +21,10 @@ async function engine(): Promise<Engine> {
   if (globalThis.carried) return workers(globalThis.carried.parts, globalThis.carried.files);
   const beside = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".wasm"]');
   if (!beside) return server();
-  return workers({ code: await (await fetch(beside.href)).arrayBuffer(), script: 'worker.js' });
+  const engine = workers({ code: await (await fetch(beside.href)).arrayBuffer(), script: 'worker.js' });
+  const example = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".zst"]');
+  if (example) engine.practise(new File([await (await fetch(example.href)).blob()], 'example'));
+  return engine;
 }
 
 async function begin(): Promise<void> {

@@ -44,12 +44,19 @@ function stream(file: File) {
 
 const open = (number: number, { content, about }: Content) => engine.open(number, content.name, about, stream(content));
 
+/** The number of the file to practise on, which no other has. */
+const PRACTICE = 0xffff_ffff;
+
 /** The answer to a request; empty where there is nothing to say. */
 function answer(request: Request): Uint8Array {
   if ('open' in request) open(request.open, request.file);
   else if ('overview' in request) return engine.overview(request.overview);
   else if ('ask' in request) return engine.ask(request.about.file, request.about.device, JSON.stringify(request.ask));
   else if ('close' in request) engine.close(request.close);
+  else if ('practise' in request) {
+    open(PRACTICE, { content: request.practise });
+    engine.close(PRACTICE);
+  }
   return new Uint8Array();
 }
 

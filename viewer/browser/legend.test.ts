@@ -59,6 +59,11 @@ test.for(EXAMPLES)('the legend of %s says what the report says, at any moment', 
         .toEqual(order(expected));
       const { bytes, groups } = await listed(page);
       expect(bytes).toBe(told.allocated_bytes);
+      if (by === 'category') {
+        const told = groups.map(({ text, bytes }) => [/^[a-z ]+/.exec(text)?.[0].trim(), bytes] as const);
+        expect(new Set(told.map(([name]) => name)).size).toBe(told.length);
+        for (const { key, bytes } of holders) expect(told).toContainEqual([key.replace('_', ' '), bytes]);
+      }
       expect(groups.reduce((sum, group) => sum + group.bytes, 0)).toBe(bytes);
       const shares = groups.map(({ text }) => Number(/([\d.]+)%$/.exec(text)?.[1]));
       if (bytes > 0) expect(Math.round(10 * shares.reduce((a, b) => a + b, 0))).toBe(1000);

@@ -225,6 +225,7 @@ impl OpenRecording {
 
 #[cfg(test)]
 mod tests {
+    use vramscope_trace::Category;
 
     use super::*;
     use crate::recording::example as open;
@@ -254,6 +255,18 @@ mod tests {
                 }
                 assert_eq!(of_table, of_hue, "{example} {by:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_category_has_its_own_colour() {
+        let file = open("training.pickle.zst");
+        let peak = file.devices[0].history().peaks().allocated.moment.index();
+        let holders = DeviceAt::of(&file, 0, peak, None).unwrap().holders(By::Category);
+        assert!(holders.len() > 4);
+        for holder in holders {
+            let shown = Category::ALL[hue(&file.names_of(), &holder) as usize - 1];
+            assert_eq!(holder.key, HolderKey::Category(shown));
         }
     }
 

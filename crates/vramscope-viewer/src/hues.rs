@@ -4,6 +4,8 @@ use vramscope_analysis::{Holder, HolderKey};
 use vramscope_report::Names;
 use vramscope_trace::FrameId;
 
+use crate::tables::category;
+
 /// By what a group is coloured: a number made of its name, so that it is the same wherever the name is; how it was known before
 /// recording began makes no other colour. 0 where the name stands for nothing known.
 pub(crate) fn hue(names: &Names<'_>, holder: &Holder) -> u32 {
@@ -14,9 +16,10 @@ pub(crate) fn hue(names: &Names<'_>, holder: &Holder) -> u32 {
 pub(crate) fn hue_of(names: &Names<'_>, key: &HolderKey, own: Option<FrameId>) -> u32 {
     match key {
         HolderKey::NoStack | HolderKey::Pool(None) | HolderKey::Layer(None) | HolderKey::Step(None) => 0,
-        // Steps and sizes are in order, and so are their colours.
+        // Steps, sizes and categories are in order, and so are their colours.
         HolderKey::Step(Some(step)) => *step as u32 + 1,
         HolderKey::Size(power) => power + 1,
+        HolderKey::Category(of) => u32::from(category(*of)) + 1,
         key => hash(names.wide_key(key, own).as_ref()),
     }
 }

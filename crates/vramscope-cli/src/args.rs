@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     View(ViewArgs),
     Export(ExportArgs),
+    Fleet(FleetArgs),
     Run(RunArgs),
     Monitor(MonitorArgs),
     Top(TopArgs),
@@ -215,13 +216,10 @@ fn category_limit(text: &str) -> Result<(Category, u64), String> {
 
 /// `64MiB`, a number of bytes, or `5%` of what the baseline has.
 fn growth(text: &str) -> Result<Growth, String> {
-    let Some(percent) = text.strip_suffix('%') else {
+    if !text.ends_with('%') {
         return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or it is a part, as 5%"));
-    };
-    match percent.trim().parse::<f64>() {
-        Ok(percent) if (0.0..=MOST_PERCENT).contains(&percent) => Ok(Growth::Percent(percent)),
-        _ => Err(format!("a part is as 5% or 2.5%, from 0% to {MOST_PERCENT}%")),
     }
+    self::percent(text).map(Growth::Percent)
 }
 
 /// A peak that may grow further is not held to anything.
@@ -505,6 +503,66 @@ impl From<TableArg> for Table {
             TableArg::Segments => Self::Segments,
         }
     }
+}
+
+/// All ranks of a job as one: which are different and why, who ran out of memory first, what leaks where
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("fleet_budgets").multiple(true).args(["max_peak", "max_imbalance"])), after_help = "Examples:
+  vramscope fleet recordings/
+  vramscope fleet 'runs/*/rank*.pickle' --gpu a100-80gb
+  vramscope fleet recordings/ --rank 'gpu(\\d+)' --json
+  vramscope fleet recordings/ --max-peak 72GiB --max-imbalance 5% --junit memory.xml
+
+Exit code 1 says that a budget is exceeded, or that the recordings do not tell whether it is kept.")]
+pub(crate) struct FleetArgs {
+    /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Where a path names the rank: the first group is the number, as 'rank(\d+)' [default: where numbers differ]
+    #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
+    pub(crate) rank: Option<Regex>,
+    /// The memory of the cards, as 80GiB or in bytes [default: what a recording shows where it ran out]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) capacity: Option<u64>,
+    /// The memory of the cards by the name of a GPU, as a100-40gb
+    #[arg(long, value_name = "NAME", value_parser = gpu, conflicts_with = "capacity")]
+    pub(crate) gpu: Option<u64>,
+    /// The most allocated bytes at any moment, of each rank, as 40GiB or in bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) max_peak: Option<u64>,
+    /// How far the highest peak may be above the mean, as 5%
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
+    pub(crate) max_imbalance: Option<f64>,
+    /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "OUT", requires = "fleet_budgets")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Neither keep summaries beside the recordings nor take them from there
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How many recordings are read at a time [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+/// A pattern with a group.
+fn rank_pattern(text: &str) -> Result<Regex, String> {
+    let pattern = Regex::new(text).map_err(|e| e.to_string())?;
+    if pattern.captures_len() < 2 {
+        return Err("it has no group that is the number; put it in brackets, as rank(\\d+)".to_owned());
+    }
+    Ok(pattern)
+}
+
+/// `5%`, or `2.5%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+    let known = number.filter(|percent| (0.0..=MOST_PERCENT).contains(percent));
+    known.ok_or_else(|| format!("a part is as 5% or 2.5%, from 0% to {MOST_PERCENT}%"))
 }
 
 /// Run a program and record what its PyTorch does with memory, and what for

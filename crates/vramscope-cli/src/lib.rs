@@ -36,6 +36,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        Command::Fleet(args) => commands::fleet::run(&args),
         #[cfg(unix)]
         Command::Monitor(args) => commands::monitor::run(&args),
         #[cfg(not(unix))]

@@ -1,16 +1,39 @@
 //! Recordings of all ranks of a job, as one answer: which ranks are different, and why.
 //!
 //! ```text
-//!   paths --> ranks --> summaries --> Fleet --> text, JSON, JUnit
-//!           naming     summarize     pure
+//!   paths --> files --> ranks --> summaries --> Fleet --> text, JSON, JUnit
+//!      listing   naming     work, cache    pure
 //! ```
 
+mod answers;
+mod budgets;
+mod cache;
+mod fleet;
+mod json;
+mod junit;
+mod listing;
 mod naming;
+mod numbers;
+mod rows;
 mod summarize;
 mod summary;
+mod text;
+mod work;
 
+pub use answers::FleetAnswers;
+pub use budgets::{Budgets, Status, Verdict};
+pub use fleet::{
+    Card, Differs, Fleet, GroupPeaks, Imbalance, Imbalances, Kind, LeakOfFleet, Mixed, OomOfRank, PeakOfRank,
+    ProgramOf, Relation, Spread, UnreadRank, UnusedOfFleet, UnusedOfRank, Variety,
+};
+pub use json::FleetJson;
+pub use junit::fleet_junit;
+pub use listing::{Listing, NoFiles, list};
 pub use naming::{Candidate, NoRank, Rank, Ranks, ranks};
+pub use rows::RankRow;
 pub use summarize::summarize;
 pub use summary::{
     CELLS, Course, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, StepsTold, Unused, VERSION,
 };
+pub use text::fleet_text;
+pub use work::{RankFile, WorkOptions, summaries};

@@ -69,8 +69,12 @@ fn case(
     case
 }
 
+fn xml(text: &str) -> XmlString {
+    XmlString::new(harmless_xml(text))
+}
+
 /// Text as XML 1.0 can hold it. The library leaves control characters and styles out, and lets two others through
 /// that are no characters there.
-fn xml(text: &str) -> XmlString {
-    XmlString::new(text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
+pub fn harmless_xml(text: &str) -> String {
+    text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }

@@ -26,13 +26,14 @@ pub use json::{
     CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson,
     SamplesJson, SpanJson, write_json, write_json_line,
 };
-pub use junit::junit;
+pub use junit::{harmless_xml, junit};
 pub use names::Names;
 pub use purposes::because;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
 pub use text::{
-    OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report, samples_report, span_report,
+    BAD, BOLD, DIM, GOOD, Lines, OomInBrief, TextOptions, check, diff, info, oom_in_brief, replay, report,
+    samples_report, span_report,
 };
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};

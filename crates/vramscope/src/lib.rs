@@ -11,6 +11,7 @@
 //! - [`gpus`]: a table of GPUs and their memory
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `phantom`, a feature: GPUs that are not there, for programs to run on
+//! - `fleet`, a feature: recordings of all ranks of a job as one
 //! - `export` (feature `export`): recordings in other tools' formats; with the feature `arrow` as Arrow arrays in memory, too
 //!
 //! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function.
@@ -38,6 +39,8 @@ pub use vramscope_basics::gpus;
 pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;
+#[cfg(feature = "fleet")]
+pub use vramscope_fleet as fleet;
 #[cfg(feature = "phantom")]
 pub use vramscope_phantom as phantom;
 pub use vramscope_profiler as profiler;

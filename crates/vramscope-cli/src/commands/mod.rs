@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod export;
+pub(crate) mod fleet;
 pub(crate) mod info;
 pub(crate) mod mcp;
 #[cfg(unix)]

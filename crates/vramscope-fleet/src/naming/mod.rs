@@ -21,7 +21,7 @@ pub struct Candidate {
     /// How large it is, in bytes, as far as known.
     pub length: u64,
     /// When it was last changed, in nanoseconds since the Unix epoch, as far as known: of two files of one rank the newer counts.
-    pub modified_ns: i128,
+    pub modified_ns: i64,
 }
 
 /// A rank, and where it stands in the job as far as names tell.
@@ -118,18 +118,27 @@ pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRa
         }
     }
     let mut chosen = Vec::with_capacity(of_rank.len());
+    let mut doubled = Vec::new();
     for (number, mut several) in of_rank {
         several.sort_by_key(|&at| (files[at].modified_ns, &files[at].name));
         if let [older @ .., newest] = several.as_slice() {
             for &older in older {
                 let (older, newest) = (&files[older].name, &files[*newest].name);
-                notes.push(format!(
+                doubled.push(format!(
                     "rank {number} has two files: {newest} counts, which is newer than {older}"
                 ));
             }
             let rank = Rank { number, host: hosts[*newest].clone(), groups: groups[*newest].clone() };
             chosen.push((rank, *newest));
         }
+    }
+    let more = doubled.len().saturating_sub(NAMES);
+    notes.extend(doubled.into_iter().take(NAMES));
+    if more > 0 {
+        notes.push(format!(
+            "{} more are left out for newer ones of the same rank",
+            counted(more as u64, "file")
+        ));
     }
     Ok(Ranks { files: chosen, rule, notes })
 }

@@ -8,26 +8,34 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::fit::fit;
 use crate::shown::Shown;
 
-pub(super) const BOLD: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// Of headings and names.
+pub const BOLD: Style = Style::new().bold();
+/// Of what matters less.
+pub const DIM: Style = Style::new().dimmed();
+/// Of a verdict that something went wrong.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Of a verdict that all is well.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const BAR: Style = AnsiColor::Cyan.on_default();
 
 /// A text under way, whose lines take so many columns.
-pub(super) struct Lines<'o> {
-    pub(super) out: &'o mut String,
-    pub(super) width: usize,
+#[derive(Debug)]
+pub struct Lines<'o> {
+    /// What is written so far, with ANSI styles.
+    pub out: &'o mut String,
+    /// Columns that a line may take.
+    pub width: usize,
 }
 
 impl Lines<'_> {
-    pub(super) fn line(&mut self, text: impl AsRef<str>) {
+    /// A line as it is.
+    pub fn line(&mut self, text: impl AsRef<str>) {
         self.out.push_str(text.as_ref());
         self.out.push('\n');
     }
 
     /// Words, wrapped at the width with every row indented.
-    pub(super) fn words(&mut self, indent: usize, text: &str) {
+    pub fn words(&mut self, indent: usize, text: &str) {
         let width = self.width.saturating_sub(indent).max(20);
         let mut row = String::new();
         // Columns of the row: measured again for each word, a long row would cost its square.
@@ -49,11 +57,13 @@ impl Lines<'_> {
         let _ = writeln!(self.out, "{:indent$}{row}", "");
     }
 
-    pub(super) fn heading(&mut self, text: &str) {
+    /// A heading, with a line before it.
+    pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.out, "\n{BOLD}{text}{BOLD:#}");
     }
 
-    pub(super) fn styled_words(&mut self, style: Style, text: &str) {
+    /// Words, wrapped at the width, in a style.
+    pub fn styled_words(&mut self, style: Style, text: &str) {
         let _ = write!(self.out, "{style}");
         self.words(0, text);
         // The style ends before the line does.
@@ -62,7 +72,7 @@ impl Lines<'_> {
     }
 
     /// The first line: a file, and what it is.
-    pub(super) fn title(&mut self, file: &str, facts: &str) {
+    pub fn title(&mut self, file: &str, facts: &str) {
         let room = self.width.saturating_sub(facts.width() + 2).max(20);
         let file = fit(&Shown::of(file), room);
         self.line(format!("{DIM}{file}: {facts}{DIM:#}"));

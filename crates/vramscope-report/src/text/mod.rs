@@ -29,6 +29,7 @@ pub use check::check;
 pub(crate) use check::evidence;
 pub use diff::diff;
 pub use info::info;
+pub use lines::{BAD, BOLD, DIM, GOOD, Lines};
 pub use page::TextOptions;
 pub use replay::replay;
 pub use report::report;

@@ -1,0 +1,115 @@
+//! Budgets of a fleet: each kept, exceeded, or not known.
+
+use serde::Serialize;
+use vramscope_basics::units::{bytes, counted};
+
+use crate::fleet::Fleet;
+use crate::numbers::ranks;
+
+/// What no rank may exceed.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Budgets {
+    /// The most allocated bytes at any moment, of each rank.
+    pub max_peak: Option<u64>,
+    /// How far the highest peak may be above the mean, in percent of the mean.
+    pub max_imbalance_percent: Option<f64>,
+}
+
+/// How a fleet stands to a budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The budget, as the option is called.
+    pub budget: &'static str,
+    /// Whether it is kept.
+    pub status: Status,
+    /// Ranks that exceed it.
+    pub ranks: Vec<u64>,
+    /// The same in a sentence.
+    pub text: String,
+}
+
+/// Whether a budget is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It is.
+    Kept,
+    /// It is exceeded.
+    Exceeded,
+    /// The recordings do not tell.
+    Unknown,
+}
+
+impl Budgets {
+    /// The verdict on each budget that is set.
+    pub fn verdicts(&self, fleet: &Fleet) -> Vec<Verdict> {
+        let peak = self.max_peak.map(|limit| peak(fleet, limit));
+        let imbalance = self.max_imbalance_percent.map(|limit| imbalance(fleet, limit));
+        peak.into_iter().chain(imbalance).collect()
+    }
+}
+
+fn peak(fleet: &Fleet, limit: u64) -> Verdict {
+    let read = fleet.ranks.iter().filter_map(|row| Some((row.rank.number, row.summary.as_ref().ok()?)));
+    let above: Vec<u64> =
+        read.filter(|(_, s)| s.peak_allocated.bytes > limit).map(|(rank, _)| rank).collect();
+    let limit = format!("--max-peak {}", bytes(limit));
+    let highest = fleet.peak_allocated.map_or_else(String::new, |spread| {
+        format!("the highest peak is {} on rank {}", bytes(spread.highest.bytes), spread.highest.rank)
+    });
+    let why = unknown(fleet);
+    let (status, text) = match (above.is_empty(), why) {
+        (false, _) => {
+            let those = ranks(&above);
+            (
+                Status::Exceeded,
+                format!("{} above {limit}: {those}; {highest}", counted(above.len() as u64, "rank")),
+            )
+        }
+        (true, Some(why)) => (Status::Unknown, format!("{highest}, within {limit}, but {why}")),
+        (true, None) => (Status::Kept, format!("{highest}, within {limit}")),
+    };
+    Verdict { budget: "max-peak", status, ranks: above, text }
+}
+
+fn imbalance(fleet: &Fleet, limit: f64) -> Verdict {
+    let (percent, what) = match (&fleet.imbalances, &fleet.peak_allocated) {
+        (Some(imbalances), Some(spread)) => {
+            let of = imbalances.all;
+            let (highest, mean) = (bytes(of.highest_bytes), bytes(of.mean_bytes));
+            (
+                of.percent,
+                format!(
+                    "rank {} peaks at {highest}, {:.1}% above the mean of {mean}",
+                    spread.highest.rank, of.percent
+                ),
+            )
+        }
+        _ => (0.0, "nothing could be read".to_owned()),
+    };
+    let limit_text = format!("--max-imbalance {limit}%");
+    let (status, text) = match unknown(fleet) {
+        _ if percent > limit => (Status::Exceeded, format!("{what}; more than {limit_text}")),
+        Some(why) => (Status::Unknown, format!("{what}, within {limit_text}, but {why}")),
+        None => (Status::Kept, format!("{what}, within {limit_text}")),
+    };
+    let highest =
+        fleet.peak_allocated.filter(|_| status == Status::Exceeded).map(|spread| spread.highest.rank);
+    Verdict { budget: "max-imbalance", status, ranks: highest.into_iter().collect(), text }
+}
+
+/// Why a budget may be exceeded without that anything shows it.
+fn unknown(fleet: &Fleet) -> Option<String> {
+    let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
+    let reasons = [
+        (unread.as_slice(), "could not be read"),
+        (fleet.missing_ranks.as_slice(), "missing"),
+        (fleet.peaks_not_known.as_slice(), "whose beginning was not recorded"),
+    ];
+    let told: Vec<String> = reasons
+        .into_iter()
+        .filter(|(which, _)| !which.is_empty())
+        .map(|(which, why)| format!("{} {why} ({})", counted(which.len() as u64, "rank"), ranks(which)))
+        .collect();
+    (!told.is_empty()).then(|| format!("nobody knows of {}", told.join(", of ")))
+}

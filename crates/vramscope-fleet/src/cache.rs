@@ -1,0 +1,171 @@
+//! Summaries kept beside the recordings, so that asking again reads none of them.
+//!
+//! A folder has one file for all of its recordings, `.vramscope-summaries/summaries.json`. An entry belongs to the content of a
+//! recording, by its hash; name, length, time of change and number of the file tell that the content is the same, so that only what
+//! was moved or copied is read for its hash. A file that cannot be understood is made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tempfile::Builder;
+
+use crate::listing::modified_ns;
+use crate::summary::{RankSummary, VERSION};
+
+/// The folder beside recordings.
+const FOLDER: &str = ".vramscope-summaries";
+
+/// The file in it.
+const FILE: &str = "summaries.json";
+
+/// What is kept of the recordings of a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    kept: BTreeMap<String, Kept>,
+    /// Names of entries that are not on the disk yet.
+    new: BTreeSet<String>,
+}
+
+/// A summary, and what tells that it is still true.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    version: FileVersion,
+    /// The hash of all bytes of the file, SHA-256 in hexadecimal digits.
+    sha256: String,
+    summary: RankSummary,
+}
+
+/// What tells a file from the one that it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileVersion {
+    length: u64,
+    modified_ns: i64,
+    /// The number of the file on its disk; 0 where systems have none.
+    inode: u64,
+}
+
+/// The file, as it lies on the disk.
+#[derive(Deserialize)]
+struct Stored {
+    version: u32,
+    summaries: BTreeMap<String, Kept>,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+struct ToStore<'c> {
+    version: u32,
+    summaries: &'c BTreeMap<String, Kept>,
+}
+
+impl FileVersion {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { length: metadata.len(), modified_ns: modified_ns(metadata), inode: inode(metadata) }
+    }
+}
+
+#[cfg(unix)]
+fn inode(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn inode(_: &Metadata) -> u64 {
+    0
+}
+
+impl Cache {
+    /// What is kept of the recordings in `folder`; nothing where that cannot be read.
+    pub(crate) fn open(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), kept: stored(folder).unwrap_or_default(), new: BTreeSet::new() }
+    }
+
+    /// The summary of the file `name`, where it is known to be the same as then.
+    pub(crate) fn find(&mut self, name: &str, version: FileVersion) -> Option<RankSummary> {
+        if let Some(kept) = self.kept.get(name).filter(|kept| kept.version == version) {
+            return Some(kept.summary.clone());
+        }
+        // It may have been moved or copied here, with what is kept of it.
+        if !self.kept.values().any(|kept| kept.version.length == version.length) {
+            return None;
+        }
+        let mut file = Hashed::new(File::open(self.folder.join(name)).ok()?);
+        let sha256 = file.hash().ok()?;
+        let kept = self.kept.values().find(|kept| kept.sha256 == sha256)?.summary.clone();
+        self.keep(name, version, sha256, kept.clone());
+        Some(kept)
+    }
+
+    /// Keeps the summary of a file from now on.
+    pub(crate) fn keep(&mut self, name: &str, version: FileVersion, sha256: String, summary: RankSummary) {
+        self.kept.insert(name.to_owned(), Kept { version, sha256, summary });
+        self.new.insert(name.to_owned());
+    }
+
+    /// Writes what is new, beside what others have written meanwhile. What belongs to files that are gone is forgotten.
+    ///
+    /// # Errors
+    /// Where it cannot be written; the file is then as it was.
+    pub(crate) fn save(&mut self) -> io::Result<()> {
+        if self.new.is_empty() {
+            return Ok(());
+        }
+        let beside = self.folder.join(FOLDER);
+        fs::create_dir_all(&beside)?;
+        for (name, kept) in stored(&self.folder).unwrap_or_default() {
+            if !self.new.contains(&name) {
+                self.kept.insert(name, kept);
+            }
+        }
+        self.kept.retain(|name, _| self.folder.join(name).exists());
+        let part = Builder::new().prefix("summaries-").suffix(".part").tempfile_in(&beside)?;
+        let mut out = BufWriter::new(part.as_file());
+        serde_json::to_writer(&mut out, &ToStore { version: VERSION, summaries: &self.kept })?;
+        out.flush()?;
+        drop(out);
+        part.persist(beside.join(FILE)).map_err(|e| e.error)?;
+        self.new.clear();
+        Ok(())
+    }
+}
+
+/// What lies on the disk; `None` where nothing does, or it cannot be understood.
+fn stored(folder: &Path) -> Option<BTreeMap<String, Kept>> {
+    let text = fs::read(folder.join(FOLDER).join(FILE)).ok()?;
+    let stored: Stored = serde_json::from_slice(&text).ok()?;
+    (stored.version == VERSION).then_some(stored.summaries)
+}
+
+/// A stream whose bytes are hashed as they go by.
+pub(crate) struct Hashed<R> {
+    stream: R,
+    sha256: Sha256,
+}
+
+impl<R: Read> Hashed<R> {
+    pub(crate) fn new(stream: R) -> Self {
+        Self { stream, sha256: Sha256::new() }
+    }
+
+    /// Reads what is left, and has the hash of all.
+    pub(crate) fn hash(&mut self) -> io::Result<String> {
+        let mut buffer = vec![0; 1 << 16];
+        while self.read(&mut buffer)? > 0 {}
+        let hash = std::mem::take(&mut self.sha256).finalize();
+        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(out)?;
+        self.sha256.update(&out[..read]);
+        Ok(read)
+    }
+}

@@ -1,0 +1,136 @@
+//! What went wrong, and on which ranks: out of memory, leaks, memory that is reserved and of no use.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ReadRank;
+use crate::summary::Oom;
+
+/// A rank that ran out of memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OomOfRank {
+    /// Its number.
+    pub rank: u64,
+    /// How long after the first, in microseconds; `None` where no time is recorded.
+    pub after_first_us: Option<i64>,
+    /// How long after the first event of its own recording.
+    pub into_recording_us: Option<i64>,
+    /// The first request that failed.
+    #[serde(flatten)]
+    pub oom: Oom,
+    /// How many further requests failed.
+    pub more: usize,
+}
+
+/// A line that leaks, on some ranks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeakOfFleet {
+    /// The line.
+    pub name: String,
+    /// The ranks on which it leaks.
+    pub ranks: Vec<u64>,
+    /// It leaks on every rank that could be read.
+    pub is_everywhere: bool,
+    /// The rank on which it kept most.
+    pub worst_rank: u64,
+    /// What it kept there, in bytes.
+    pub kept_bytes: u64,
+    /// What a step added there, on average; `None` where no steps are known.
+    pub bytes_a_step: Option<u64>,
+}
+
+/// What lies reserved and of no use when most is reserved, over ranks: the part that one more of the run's largest requests cannot use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UnusedOfFleet {
+    /// The rank in the middle.
+    pub median: UnusedOfRank,
+    /// The rank with the largest share.
+    pub highest: UnusedOfRank,
+    /// Ranks whose share is at least five percent of the reserved bytes above that of the one in the middle.
+    pub above: Vec<u64>,
+}
+
+/// What of its reserved bytes a rank cannot use.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct UnusedOfRank {
+    /// Its number.
+    pub rank: u64,
+    /// Bytes that are of no use.
+    pub unusable_bytes: u64,
+    /// Bytes that are reserved.
+    pub reserved_bytes: u64,
+    /// The one in percent of the other.
+    pub percent: f64,
+}
+
+/// How much more than in the middle is worth a word, in percent of the reserved bytes.
+const WORTH_A_WORD: f64 = 5.0;
+
+pub(super) fn out_of_memory(ranks: &[ReadRank<'_>]) -> Vec<OomOfRank> {
+    let mut ooms: Vec<(&ReadRank<'_>, &Oom)> =
+        ranks.iter().filter_map(|rank| Some((rank, rank.summary.oom.as_ref()?))).collect();
+    ooms.sort_by_key(|(rank, oom)| (oom.time_us.is_none(), oom.time_us, rank.number));
+    let first = ooms.first().and_then(|(_, oom)| oom.time_us);
+    let since = |time: Option<i64>, from: Option<i64>| Some(time?.saturating_sub(from?));
+    ooms.into_iter()
+        .map(|(rank, oom)| OomOfRank {
+            rank: rank.number,
+            after_first_us: since(oom.time_us, first),
+            into_recording_us: since(oom.time_us, rank.summary.begin_us),
+            oom: oom.clone(),
+            more: rank.summary.ooms.saturating_sub(1),
+        })
+        .collect()
+}
+
+pub(super) fn leaks(ranks: &[ReadRank<'_>]) -> Vec<LeakOfFleet> {
+    let mut of_line: BTreeMap<&str, LeakOfFleet> = BTreeMap::new();
+    for rank in ranks {
+        for leak in &rank.summary.leaks {
+            let here =
+                of_line.entry(leak.place.as_deref().unwrap_or(&leak.name)).or_insert_with(|| LeakOfFleet {
+                    name: leak.name.clone(),
+                    ranks: Vec::new(),
+                    is_everywhere: false,
+                    worst_rank: rank.number,
+                    kept_bytes: 0,
+                    bytes_a_step: None,
+                });
+            here.ranks.push(rank.number);
+            if leak.kept_bytes > here.kept_bytes {
+                here.worst_rank = rank.number;
+                here.kept_bytes = leak.kept_bytes;
+                here.bytes_a_step = leak.bytes_a_step;
+            }
+        }
+    }
+    let mut leaks: Vec<LeakOfFleet> = of_line.into_values().collect();
+    for leak in &mut leaks {
+        leak.is_everywhere = leak.ranks.len() == ranks.len();
+    }
+    leaks.sort_by_key(|leak| (Reverse(leak.ranks.len()), Reverse(leak.kept_bytes), leak.name.clone()));
+    leaks
+}
+
+pub(super) fn unused(ranks: &[ReadRank<'_>]) -> Option<UnusedOfFleet> {
+    let of = |rank: &ReadRank<'_>| {
+        let unused =
+            rank.summary.fragmentation_at_most_reserved.filter(|unused| unused.reserved_bytes > 0)?;
+        let percent = unused.unusable_bytes as f64 * 100.0 / unused.reserved_bytes as f64;
+        Some(UnusedOfRank {
+            rank: rank.number,
+            unusable_bytes: unused.unusable_bytes,
+            reserved_bytes: unused.reserved_bytes,
+            percent: (percent * 100.0).round() / 100.0,
+        })
+    };
+    let mut unused: Vec<UnusedOfRank> = ranks.iter().filter_map(of).collect();
+    unused.sort_by(|a, b| a.percent.total_cmp(&b.percent).then(b.rank.cmp(&a.rank)));
+    let median = *unused.get(unused.len().checked_sub(1)? / 2)?;
+    let mut above: Vec<u64> =
+        unused.iter().filter(|u| u.percent >= median.percent + WORTH_A_WORD).map(|u| u.rank).collect();
+    above.sort_unstable();
+    Some(UnusedOfFleet { median, highest: *unused.last()?, above })
+}

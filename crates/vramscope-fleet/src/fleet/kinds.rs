@@ -1,0 +1,206 @@
+//! Ranks that behave alike: what held their memory at the peak is the same but for a few percent.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use serde::Serialize;
+
+use super::ReadRank;
+use crate::summary::{Held, Holders};
+
+/// Two ranks are alike where what they hold differs by less than so many percent of the larger peak, added up by line and by category.
+const ALIKE_PERCENT: u128 = 3;
+
+/// The most differences that are told of a kind.
+const MOST_DIFFERENCES: usize = 5;
+
+/// Ranks that behave alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kind {
+    /// The ranks.
+    pub ranks: Vec<u64>,
+    /// It has at least half as many ranks as the largest kind; what is not usual is what is worth a look.
+    pub is_usual: bool,
+    /// The one of them in the middle, by its peak: what is told of the kind is told of it.
+    pub example_rank: u64,
+    /// Its highest allocated bytes.
+    pub peak_allocated_bytes: u64,
+    /// The same of the rank of the kind with the lowest peak.
+    pub lowest_peak_bytes: u64,
+    /// And of that with the highest.
+    pub highest_peak_bytes: u64,
+    /// The usual kind that it is least unlike, by its position in the list; `None` of the largest kind itself.
+    pub compared_with: Option<usize>,
+    /// Lines that hold more or less than in the kind that it is compared with, those that differ most first.
+    pub lines: Vec<Differs>,
+    /// The same of categories.
+    pub categories: Vec<Differs>,
+}
+
+/// What differs between two ranks at their peaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Differs {
+    /// A line or a category.
+    pub name: String,
+    /// What it holds here.
+    pub bytes: u64,
+    /// What it holds there.
+    pub other_bytes: u64,
+}
+
+impl Differs {
+    /// How much it holds more here.
+    pub fn by(&self) -> i128 {
+        i128::from(self.bytes) - i128::from(self.other_bytes)
+    }
+}
+
+/// What a rank holds, each group by a number that it has in all ranks.
+struct Profile {
+    peak: u64,
+    lines: Vec<(u32, u64)>,
+    categories: Vec<(u32, u64)>,
+}
+
+/// Numbers for groups.
+#[derive(Default)]
+struct Numbers<'r>(HashMap<&'r str, u32>);
+
+impl<'r> Numbers<'r> {
+    /// What is held by each group, in the order of their numbers.
+    fn of(&mut self, holders: &'r Holders) -> Vec<(u32, u64)> {
+        let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+        for h in &holders.top {
+            let next = self.0.len() as u32 + 1;
+            let bytes = held.entry(*self.0.entry(key(h)).or_insert(next)).or_default();
+            *bytes = bytes.saturating_add(h.bytes);
+        }
+        // Number 0 is all others.
+        held.insert(0, holders.rest_bytes);
+        held.into_iter().collect()
+    }
+}
+
+/// What a group is known by in all recordings.
+fn key(held: &Held) -> &str {
+    held.place.as_deref().unwrap_or(&held.name)
+}
+
+/// How much two lists of what is held differ in all; both in the order of numbers.
+fn distance(a: &[(u32, u64)], b: &[(u32, u64)]) -> u128 {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    let mut sum = 0;
+    loop {
+        sum += u128::from(match (a.peek(), b.peek()) {
+            (Some(&&(x, here)), Some(&&(y, there))) => {
+                let (takes_a, takes_b) = (x <= y, y <= x);
+                let here = if takes_a { here } else { 0 };
+                let there = if takes_b { there } else { 0 };
+                if takes_a {
+                    a.next();
+                }
+                if takes_b {
+                    b.next();
+                }
+                here.abs_diff(there)
+            }
+            (Some(_), None) => a.next().map_or(0, |held| held.1),
+            (None, Some(_)) => b.next().map_or(0, |held| held.1),
+            (None, None) => return sum,
+        });
+    }
+}
+
+impl Profile {
+    /// How unlike two ranks are: what differs, in bytes.
+    fn unlike(&self, other: &Self) -> u128 {
+        distance(&self.lines, &other.lines).max(distance(&self.categories, &other.categories))
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        self.unlike(other) * 100 < ALIKE_PERCENT * u128::from(self.peak.max(other.peak)).max(1)
+    }
+}
+
+/// The kinds of these ranks, largest first. From the lowest peak to the highest each rank joins the kind whose first rank it is least
+/// unlike, or begins one: so the answer is the same whatever the order of files.
+pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
+    let (mut lines, mut categories) = (Numbers::default(), Numbers::default());
+    let profiles: Vec<Profile> = ranks
+        .iter()
+        .map(|rank| Profile {
+            peak: rank.summary.peak_allocated.bytes,
+            lines: lines.of(&rank.summary.lines),
+            categories: categories.of(&rank.summary.categories),
+        })
+        .collect();
+    let mut order: Vec<usize> = (0..ranks.len()).collect();
+    order.sort_by_key(|&at| (profiles[at].peak, ranks[at].number));
+    // Each in the order of peaks.
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    for at in order {
+        let here = &profiles[at];
+        let first = |kind: &Vec<usize>| &profiles[kind[0]];
+        // Kinds are in the order of the peaks of their firsts: those far below are unlike in any case.
+        let alike = members.iter().enumerate().rev().take_while(|(_, kind)| {
+            u128::from(here.peak - first(kind).peak) * 100 < ALIKE_PERCENT * u128::from(here.peak).max(1)
+        });
+        let nearest = alike
+            .filter(|(_, kind)| here.is_alike(first(kind)))
+            .min_by_key(|(number, kind)| (here.unlike(first(kind)), *number))
+            .map(|(number, _)| number);
+        match nearest {
+            Some(kind) => members[kind].push(at),
+            None => members.push(vec![at]),
+        }
+    }
+    members.sort_by_key(|kind| (Reverse(kind.len()), kind.iter().map(|&at| ranks[at].number).min()));
+    let most = members.first().map_or(0, Vec::len);
+    let usual = members.iter().filter(|kind| 2 * kind.len() >= most).count();
+    let examples: Vec<usize> = members.iter().map(|kind| kind[(kind.len() - 1) / 2]).collect();
+    let kind = |(number, kind): (usize, &Vec<usize>)| {
+        let example = examples[number];
+        let others = (0..usual).filter(|&other| other != number && number > 0);
+        let compared_with =
+            others.min_by_key(|&other| (profiles[example].unlike(&profiles[examples[other]]), other));
+        let against = compared_with.map(|other| ranks[examples[other]]);
+        let differs = |of: fn(&ReadRank<'_>) -> Holders| {
+            against.map_or_else(Vec::new, |there| differences(&of(&ranks[example]), &of(&there)))
+        };
+        let mut numbers: Vec<u64> = kind.iter().map(|&at| ranks[at].number).collect();
+        numbers.sort_unstable();
+        Kind {
+            ranks: numbers,
+            is_usual: number < usual,
+            example_rank: ranks[example].number,
+            peak_allocated_bytes: profiles[example].peak,
+            lowest_peak_bytes: kind.iter().map(|&at| profiles[at].peak).min().unwrap_or(0),
+            highest_peak_bytes: kind.iter().map(|&at| profiles[at].peak).max().unwrap_or(0),
+            compared_with,
+            lines: differs(|rank| rank.summary.lines.clone()),
+            categories: differs(|rank| rank.summary.categories.clone()),
+        }
+    };
+    members.iter().enumerate().map(kind).collect()
+}
+
+/// What differs between two lists of holders, most first; what is a hundredth of the largest difference is left out.
+fn differences(here: &Holders, there: &Holders) -> Vec<Differs> {
+    let mut both: BTreeMap<&str, Differs> = BTreeMap::new();
+    let mut add = |held: &'_ Held, key, here: u64, there: u64| {
+        let empty = || Differs { name: held.name.clone(), bytes: 0, other_bytes: 0 };
+        let differs = both.entry(key).or_insert_with(empty);
+        differs.bytes = differs.bytes.saturating_add(here);
+        differs.other_bytes = differs.other_bytes.saturating_add(there);
+    };
+    here.top.iter().for_each(|held| add(held, key(held), held.bytes, 0));
+    there.top.iter().for_each(|held| add(held, key(held), 0, held.bytes));
+    let mut differs: Vec<Differs> = both.into_values().filter(|d| d.by() != 0).collect();
+    differs
+        .sort_by(|a, b| b.by().unsigned_abs().cmp(&a.by().unsigned_abs()).then_with(|| a.name.cmp(&b.name)));
+    let most = differs.first().map_or(0, |d| d.by().unsigned_abs());
+    differs.retain(|d| d.by().unsigned_abs() * 100 > most);
+    differs.truncate(MOST_DIFFERENCES);
+    differs
+}

@@ -1,0 +1,142 @@
+//! All ranks as one: a pure function of their summaries, whatever the order in which these come.
+
+mod card;
+mod causes;
+mod imbalance;
+mod kinds;
+mod mixed;
+mod spread;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+pub use card::Card;
+pub use causes::{LeakOfFleet, OomOfRank, UnusedOfFleet, UnusedOfRank};
+pub use imbalance::{GroupPeaks, Imbalance, Imbalances};
+pub use kinds::{Differs, Kind};
+pub use mixed::{Mixed, ProgramOf, Relation, Variety};
+pub use spread::{PeakOfRank, Spread};
+
+use crate::rows::RankRow;
+use crate::summary::RankSummary;
+
+/// What all ranks say together. Sizes are bytes, times microseconds since the Unix epoch; lists of ranks rise.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fleet {
+    /// How many ranks have a recording.
+    pub rank_count: usize,
+    /// How many of these could be read.
+    pub read_count: usize,
+    /// The machines that names tell of, with their ranks.
+    pub hosts: BTreeMap<String, Vec<u64>>,
+    /// Ranks that cannot be read.
+    pub unread: Vec<UnreadRank>,
+    /// Numbers below the highest that no file has.
+    pub missing_ranks: Vec<u64>,
+    /// The peaks of allocated bytes; `None` where nothing could be read.
+    pub peak_allocated: Option<Spread>,
+    /// The peaks of reserved bytes.
+    pub peak_reserved: Option<Spread>,
+    /// Ranks that behave alike, the largest kind first.
+    pub kinds: Vec<Kind>,
+    /// How far the highest peak of allocated bytes is above the mean.
+    pub imbalances: Option<Imbalances>,
+    /// Ranks that ran out of memory, in order of time; those of which no time is known are last.
+    pub out_of_memory: Vec<OomOfRank>,
+    /// Lines that leak, those on most ranks first.
+    pub leaks: Vec<LeakOfFleet>,
+    /// What lies reserved and of no use at the peak of reserved bytes.
+    pub fragmentation: Option<UnusedOfFleet>,
+    /// What the largest rank needs against the card, where its size is known.
+    pub card: Option<Card>,
+    /// What is not the same on all ranks.
+    pub mixed: Mixed,
+    /// Ranks whose oldest events were probably dropped, or of which only the end was recorded: their peaks may have been higher.
+    pub peaks_not_known: Vec<u64>,
+    /// Ranks whose allocated bytes are partly inferred.
+    pub not_exact: Vec<u64>,
+    /// Ranks that used further devices, of which nothing here tells.
+    pub several_devices: Vec<u64>,
+    /// Every rank, in order.
+    pub ranks: Vec<RankRow>,
+}
+
+/// A rank whose recording could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnreadRank {
+    /// Its number.
+    pub rank: u64,
+    /// The file.
+    pub file: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// A rank that could be read.
+#[derive(Debug, Clone, Copy)]
+struct ReadRank<'r> {
+    number: u64,
+    groups: &'r BTreeMap<String, u64>,
+    summary: &'r RankSummary,
+}
+
+/// The most numbers of missing ranks that are told one by one: names may have any.
+const MOST_MISSING: usize = 10_000;
+
+impl Fleet {
+    /// What these ranks say together. `card_bytes` is the memory of the card, where it is given.
+    pub fn of(mut ranks: Vec<RankRow>, card_bytes: Option<u64>) -> Self {
+        ranks.sort_by(|a, b| (&a.rank, &a.file).cmp(&(&b.rank, &b.file)));
+        let read: Vec<ReadRank<'_>> = ranks
+            .iter()
+            .filter_map(|row| {
+                let summary = row.summary.as_deref().ok()?;
+                Some(ReadRank { number: row.rank.number, groups: &row.rank.groups, summary })
+            })
+            .collect();
+        let those = |test: fn(&RankSummary) -> bool| {
+            read.iter().filter(|r| test(r.summary)).map(|r| r.number).collect()
+        };
+        let mut hosts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for row in &ranks {
+            if let Some(host) = &row.rank.host {
+                hosts.entry(host.clone()).or_default().push(row.rank.number);
+            }
+        }
+        let unread = ranks.iter().filter_map(|row| {
+            let reason = row.summary.as_ref().err()?.clone();
+            Some(UnreadRank { rank: row.rank.number, file: row.file.clone(), reason })
+        });
+        Self {
+            rank_count: ranks.len(),
+            read_count: read.len(),
+            hosts,
+            unread: unread.collect(),
+            missing_ranks: missing(&ranks),
+            peak_allocated: Spread::of(read.iter().map(|r| (r.summary.peak_allocated.bytes, r.number))),
+            peak_reserved: Spread::of(read.iter().map(|r| (r.summary.peak_reserved.bytes, r.number))),
+            kinds: kinds::kinds(&read),
+            imbalances: imbalance::imbalances(&read),
+            out_of_memory: causes::out_of_memory(&read),
+            leaks: causes::leaks(&read),
+            fragmentation: causes::unused(&read),
+            card: Card::of(&read, card_bytes),
+            mixed: Mixed::of(&read),
+            peaks_not_known: those(|s| s.events_dropped || s.events == 0),
+            not_exact: those(|s| !s.is_exact),
+            several_devices: those(|s| !s.other_devices.is_empty()),
+            ranks,
+        }
+    }
+}
+
+/// Numbers below the highest that are not there.
+fn missing(ranks: &[RankRow]) -> Vec<u64> {
+    let there: BTreeSet<u64> = ranks.iter().map(|row| row.rank.number).collect();
+    let highest = there.last().copied().unwrap_or(0);
+    (0..highest).filter(|number| !there.contains(number)).take(MOST_MISSING).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! `vramscope fleet --json`.
+
+use serde::Serialize;
+
+use crate::answers::FleetAnswers;
+use crate::budgets::{Status, Verdict};
+use crate::fleet::Fleet;
+
+/// `vramscope fleet --json`.
+#[derive(Debug, Serialize)]
+pub struct FleetJson<'f> {
+    paths: &'f [String],
+    ranks_by: &'f str,
+    notes: &'f [String],
+    /// Every budget is known to be kept; null where none was set.
+    kept: Option<bool>,
+    budgets: &'f [Verdict],
+    #[serde(flatten)]
+    fleet: &'f Fleet,
+}
+
+impl<'f> FleetJson<'f> {
+    /// The answers as JSON.
+    #[must_use]
+    pub fn new(answers: &FleetAnswers<'f>) -> Self {
+        let FleetAnswers { paths, rule, notes, fleet, verdicts } = *answers;
+        let kept = verdicts.iter().all(|verdict| verdict.status == Status::Kept);
+        let kept = (!verdicts.is_empty()).then_some(kept);
+        Self { paths, ranks_by: rule, notes, kept, budgets: verdicts, fleet }
+    }
+}

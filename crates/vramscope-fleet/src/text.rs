@@ -1,0 +1,463 @@
+//! The answer as text: who is different and why comes first, then a section for each question.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use vramscope_basics::units::{bytes, count, counted, duration};
+use vramscope_report::{BAD, BOLD, DIM, GOOD, Lines, Shown, fit, fit_end};
+
+use crate::answers::FleetAnswers;
+use crate::budgets::Status;
+use crate::fleet::{Differs, Fleet, Imbalance, Kind, Relation, Spread};
+use crate::numbers::{ranges, ranks};
+
+/// Rows of a list before it is cut.
+const ROWS: usize = 10;
+
+/// The answers as text with ANSI styles, in lines of at most `width` columns.
+#[must_use]
+pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
+    let mut out = String::new();
+    let mut page = Page { fleet: answers.fleet, lines: Lines { out: &mut out, width } };
+    let fleet = answers.fleet;
+    let facts =
+        format!("{} of {} read", count(fleet.read_count as u64), counted(fleet.rank_count as u64, "rank"));
+    page.lines.title(&answers.paths.join(", "), &facts);
+    page.words(0, &format!("{DIM}Ranks by {}.{DIM:#}", Shown::of(answers.rule)));
+    page.lines.line("");
+    page.verdicts();
+    page.budgets(answers);
+    page.peaks();
+    page.kinds();
+    page.imbalance();
+    page.out_of_memory();
+    page.leaks();
+    page.fragmentation();
+    page.card();
+    page.mixed();
+    page.unread();
+    page.trust();
+    out
+}
+
+struct Page<'f, 'o> {
+    fleet: &'f Fleet,
+    lines: Lines<'o>,
+}
+
+/// A name out of a recording or of a file, harmless.
+fn shown(text: &str) -> String {
+    Shown::of(text).into()
+}
+
+/// `+1.62 GiB`, `-1.62 GiB`.
+fn signed(bytes_more: i128) -> String {
+    let sign = if bytes_more < 0 { "-" } else { "+" };
+    let size = u64::try_from(bytes_more.unsigned_abs()).unwrap_or(u64::MAX);
+    format!("{sign}{}", bytes(size))
+}
+
+/// `Rank 13`, at the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+impl Page<'_, '_> {
+    fn words(&mut self, indent: usize, text: &str) {
+        self.lines.words(indent, text);
+    }
+
+    /// What went wrong, who is different and why, in a sentence each.
+    fn verdicts(&mut self) {
+        let fleet = self.fleet;
+        let mut said = Vec::new();
+        said.extend(first_out_of_memory(fleet));
+        said.extend(
+            fleet.kinds.iter().filter(|kind| !kind.is_usual).take(ROWS).map(|kind| self.unlike(kind)),
+        );
+        let more = fleet.kinds.iter().filter(|kind| !kind.is_usual).skip(ROWS);
+        let more: Vec<u64> = more.flat_map(|kind| kind.ranks.iter().copied()).collect();
+        if !more.is_empty() {
+            said.push(format!("{} further ranks are unlike the others, too.", count(more.len() as u64)));
+        }
+        said.extend(fleet.leaks.iter().take(3).map(|leak| {
+            let where_ = if leak.is_everywhere { "every rank".to_owned() } else { ranks(&leak.ranks) };
+            format!("Leak suspected on {where_}: {} kept {}.", shown(&leak.name), bytes(leak.kept_bytes))
+        }));
+        if !fleet.unread.is_empty() {
+            let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
+            said.push(format!("{} could not be read.", capital(&ranks(&unread))));
+        }
+        if !fleet.missing_ranks.is_empty() {
+            let is = if fleet.missing_ranks.len() == 1 { "is" } else { "are" };
+            said.push(format!("{} {is} missing: there is no file.", capital(&ranks(&fleet.missing_ranks))));
+        }
+        for text in &said {
+            self.lines.styled_words(BAD, text);
+        }
+        if said.is_empty() {
+            let peak = fleet.peak_allocated.map_or(0, |spread| spread.highest.bytes);
+            let kinds = fleet.kinds.len();
+            let alike = if kinds < 2 {
+                "all alike".to_owned()
+            } else {
+                format!("of {kinds} kinds, each of many ranks")
+            };
+            let text = format!(
+                "Nothing failed and nothing looks like a leak on {}, {alike}; the highest peak is {}.",
+                counted(fleet.read_count as u64, "rank"),
+                bytes(peak)
+            );
+            self.lines.styled_words(GOOD, &text);
+        }
+    }
+
+    /// How a kind differs from those that are usual, in a sentence.
+    fn unlike(&self, kind: &Kind) -> String {
+        let who = capital(&ranks(&kind.ranks));
+        let group = self.group(kind).map(|group| format!(" ({group})")).unwrap_or_default();
+        let (verb, peaks) = if kind.ranks.len() == 1 { ("is", "peaks") } else { ("are", "peak") };
+        if let Some(program) = self.program(kind) {
+            return format!("{who}{group} {verb} unlike the others: {program}.");
+        }
+        let other = kind.compared_with.and_then(|other| self.fleet.kinds.get(other));
+        let Some(other) = other else { return format!("{who}{group} {verb} unlike the others.") };
+        let more = i128::from(kind.peak_allocated_bytes) - i128::from(other.peak_allocated_bytes);
+        let percent = more as f64 * 100.0 / (other.peak_allocated_bytes.max(1)) as f64;
+        let others = if self.fleet.kinds.iter().filter(|kind| kind.is_usual).count() == 1 {
+            "the others".to_owned()
+        } else {
+            format!("{} and their kind", ranks(&[other.example_rank]))
+        };
+        let why = match (kind.lines.first(), kind.categories.first()) {
+            (Some(line), Some(category)) => {
+                format!(
+                    "; {} at {} ({} {})",
+                    signed(line.by()),
+                    shown(&line.name),
+                    signed(category.by()),
+                    words_of(category)
+                )
+            }
+            (Some(line), None) => format!("; {} at {}", signed(line.by()), shown(&line.name)),
+            (None, Some(category)) => format!("; {} {}", signed(category.by()), words_of(category)),
+            (None, None) => String::new(),
+        };
+        format!(
+            "{who}{group} {peaks} at {}, {percent:+.1}% against {others}{why}.",
+            bytes(kind.peak_allocated_bytes)
+        )
+    }
+
+    /// The group or the host whose ranks are exactly those of a kind.
+    fn group(&self, kind: &Kind) -> Option<String> {
+        let groups = self.fleet.imbalances.iter().flat_map(|imbalances| &imbalances.groups);
+        let group = groups.clone().find(|group| group.ranks == kind.ranks);
+        if let Some(group) = group.filter(|group| group.ranks.len() > 1) {
+            return Some(format!("all of {} {}", group.group, group.number));
+        }
+        let host = self.fleet.hosts.iter().find(|(_, ranks)| **ranks == kind.ranks && ranks.len() > 1);
+        host.map(|(host, _)| format!("all of {}", shown(host)))
+    }
+
+    /// The program of a kind, where it is not that of most.
+    fn program(&self, kind: &Kind) -> Option<String> {
+        let programs = &self.fleet.mixed.programs;
+        let of = programs.iter().find(|program| program.ranks.contains(&kind.example_rank))?;
+        let files = shown(&of.files.join(", "));
+        match of.relation {
+            Relation::Same => None,
+            Relation::OtherVersion => Some(format!("another version of the program ({files})")),
+            Relation::Other => Some(format!("another program ({files})")),
+        }
+    }
+
+    fn budgets(&mut self, answers: &FleetAnswers<'_>) {
+        if answers.verdicts.is_empty() {
+            return;
+        }
+        self.lines.heading("Budgets");
+        for verdict in answers.verdicts {
+            let (style, word) = match verdict.status {
+                Status::Kept => (GOOD, "kept"),
+                Status::Exceeded => (BAD, "exceeded"),
+                Status::Unknown => (BAD, "not known"),
+            };
+            self.words(2, &format!("{style}{word}{style:#}: {}", verdict.text));
+        }
+    }
+
+    fn peaks(&mut self) {
+        let (Some(allocated), Some(reserved)) = (self.fleet.peak_allocated, self.fleet.peak_reserved) else {
+            return;
+        };
+        self.lines.heading(&format!("Peaks of {}", counted(self.fleet.read_count as u64, "rank")));
+        self.lines.line(format!(
+            "  {DIM}{:9} {:>13} {:>13} {:>13} {:>13} {:>12}{DIM:#}",
+            "", "lowest", "quarter", "median", "3 quarters", "highest"
+        ));
+        for (name, Spread { lowest, lower_quartile_bytes, median, upper_quartile_bytes, highest, .. }) in
+            [("allocated", allocated), ("reserved", reserved)]
+        {
+            let at = [lowest.bytes, lower_quartile_bytes, median.bytes, upper_quartile_bytes].map(bytes);
+            let [a, b, c, d] = at;
+            self.lines
+                .line(format!("  {name:9} {a:>13} {b:>13} {c:>13} {d:>13} {:>12}", bytes(highest.bytes)));
+            let [a, c, e] = [lowest, median, highest].map(|of| format!("rank {}", of.rank));
+            self.lines.line(format!("  {DIM}{:9} {a:>13} {:13} {c:>13} {:13} {e:>12}{DIM:#}", "", "", ""));
+        }
+    }
+
+    fn kinds(&mut self) {
+        let kinds = &self.fleet.kinds;
+        if kinds.is_empty() {
+            return;
+        }
+        let text = match kinds.len() {
+            1 => "One kind: all ranks hold the same at their peaks, but for 3%".to_owned(),
+            n => format!("{} kinds: ranks that hold the same at their peaks, but for 3%", count(n as u64)),
+        };
+        self.lines.heading(&text);
+        for (number, kind) in kinds.iter().enumerate().take(2 * ROWS) {
+            self.kind(number, kind);
+        }
+        let more = kinds.len().saturating_sub(2 * ROWS);
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more as u64)));
+        }
+    }
+
+    fn kind(&mut self, number: usize, kind: &Kind) {
+        let peak = bytes(kind.peak_allocated_bytes);
+        let who = format!("{} ", counted(kind.ranks.len() as u64, "rank"));
+        let group = self.group(kind).map(|group| format!(" ({group})")).unwrap_or_default();
+        let room = self.lines.width.saturating_sub(36).max(20);
+        let those = fit_end(&format!("{}{group}", ranges(&kind.ranks)), room);
+        self.lines.line(format!("  {:>3}  {peak:>11}  {BOLD}{who:13}{BOLD:#} {those}", number + 1));
+        let Some(other) = kind.compared_with else { return };
+        let room = self.lines.width.saturating_sub(7 + 12 + 2).max(20);
+        for (differs, name) in kind
+            .lines
+            .iter()
+            .map(|d| (d, shown(&d.name)))
+            .take(3)
+            .chain(kind.categories.iter().map(|d| (d, words_of(d))).take(1))
+        {
+            let was =
+                if differs.other_bytes == 0 { "not there".to_owned() } else { bytes(differs.other_bytes) };
+            let was = format!("kind {}: {was}", other + 1);
+            let label = fit(&name, room.saturating_sub(was.len() + 2));
+            self.lines.line(format!("       {:>12}  {label}  {DIM}{was}{DIM:#}", signed(differs.by())));
+        }
+    }
+
+    fn imbalance(&mut self) {
+        let Some(imbalances) = self.fleet.imbalances.as_ref().filter(|_| self.fleet.read_count > 1) else {
+            return;
+        };
+        self.lines.heading("Imbalance of the peaks: (highest - mean) / mean");
+        let row = |name: &str, of: &Imbalance| {
+            format!(
+                "  {name:22} {:>7.1}%  highest {}, mean {}",
+                of.percent,
+                bytes(of.highest_bytes),
+                bytes(of.mean_bytes)
+            )
+        };
+        self.lines.line(row("all ranks", &imbalances.all));
+        for (group, between) in &imbalances.between {
+            self.lines.line(row(&format!("between groups of {group}"), between));
+            let within = imbalances.groups.iter().filter(|of| of.group == *group);
+            let worst = within
+                .max_by(|a, b| a.within.percent.total_cmp(&b.within.percent).then(b.number.cmp(&a.number)));
+            if let Some(worst) = worst.filter(|worst| worst.ranks.len() > 1) {
+                self.lines.line(row(&format!("within {group} {}, at most", worst.number), &worst.within));
+            }
+        }
+    }
+
+    fn out_of_memory(&mut self) {
+        let ooms = &self.fleet.out_of_memory;
+        let Some(first) = ooms.first() else { return };
+        self.lines
+            .heading(&format!("Out of memory: {}, in order of time", counted(ooms.len() as u64, "rank")));
+        if let Some(time) = first.oom.time_us.and_then(|us| Timestamp::from_microsecond(us).ok()) {
+            self.words(2, &format!("The first at {time:.3}, by the clock of its host."));
+        }
+        for of in ooms.iter().take(ROWS) {
+            let when =
+                of.after_first_us.map_or("time not known".to_owned(), |us| format!("+{}", duration(us)));
+            let (asked, free) = (bytes(of.oom.requested_bytes), bytes(of.oom.device_free_bytes));
+            let rank = format!("rank {}", of.rank);
+            let line = of.oom.line.as_deref().map(|line| format!(" at {}", shown(line))).unwrap_or_default();
+            let text = format!("{when:>14}  {BOLD}{rank}{BOLD:#}  asked for {asked}, {free} was free");
+            let used = 16 + rank.len() + 2 + "asked for , was free".len() + asked.len() + free.len();
+            self.lines.line(format!("{text}{}", fit(&line, self.lines.width.saturating_sub(used).max(12))));
+        }
+        let more = ooms.len().saturating_sub(ROWS);
+        if more > 0 {
+            self.words(16, &format!("... {} more", counted(more as u64, "rank")));
+        }
+        let said = format!("{}: {}", capital(&ranks(&[first.rank])), first.oom.verdict);
+        self.words(2, &said);
+        if let Some(remedy) = &first.oom.remedy {
+            self.words(2, remedy);
+        }
+    }
+
+    fn leaks(&mut self) {
+        let leaks = &self.fleet.leaks;
+        if leaks.is_empty() {
+            return;
+        }
+        self.lines.heading(&format!("Leak suspects: {}", counted(leaks.len() as u64, "line")));
+        for leak in leaks.iter().take(ROWS) {
+            let line = fit(&shown(&leak.name), self.lines.width.saturating_sub(16));
+            self.lines.line(format!("  {:>11}  {BOLD}{line}{BOLD:#}", bytes(leak.kept_bytes)));
+            let where_ = if leak.is_everywhere {
+                "on every rank".to_owned()
+            } else {
+                format!("on {} alone", ranks(&leak.ranks))
+            };
+            let step = leak.bytes_a_step.map(|step| format!(", {} a step", bytes(step))).unwrap_or_default();
+            self.words(15, &format!("{where_}; most on rank {}{step}", leak.worst_rank));
+        }
+        let more = leaks.len().saturating_sub(ROWS);
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more as u64)));
+        }
+    }
+
+    fn fragmentation(&mut self) {
+        let Some(unused) = &self.fleet.fragmentation else { return };
+        self.lines.heading("Fragmentation, where most is reserved");
+        let of = |of: &crate::fleet::UnusedOfRank| {
+            format!("{} of {} ({:.1}%)", bytes(of.unusable_bytes), bytes(of.reserved_bytes), of.percent)
+        };
+        let text = format!(
+            "The run's largest request could not use {} on rank {}, the one in the middle, and {} on rank {}, which has most.",
+            of(&unused.median),
+            unused.median.rank,
+            of(&unused.highest),
+            unused.highest.rank
+        );
+        self.words(2, &text);
+        if !unused.above.is_empty() {
+            self.words(2, &format!("More than usual: {}.", ranks(&unused.above)));
+        }
+    }
+
+    fn card(&mut self) {
+        let Some(card) = self.fleet.card else { return };
+        self.lines.heading("The largest rank against the card");
+        let from = match card.shown_by_rank {
+            Some(rank) => format!(", as rank {rank} shows, which ran out of memory"),
+            None => String::new(),
+        };
+        let left = match u64::try_from(card.headroom_bytes) {
+            Ok(left) => format!("{} was left", bytes(left)),
+            Err(_) => format!("{} is missing", bytes(card.headroom_bytes.unsigned_abs())),
+        };
+        let text = format!(
+            "Rank {} reserved {} of {}: {left}. The allocator can have {} of the card{from}.",
+            card.rank,
+            bytes(card.peak_reserved_bytes),
+            bytes(card.capacity_bytes),
+            bytes(card.capacity_bytes)
+        );
+        self.words(2, &text);
+    }
+
+    fn mixed(&mut self) {
+        let mixed = &self.fleet.mixed;
+        let named = [("PyTorch", &mixed.releases), ("settings", &mixed.settings)];
+        if named.iter().all(|(_, several)| several.is_empty()) && mixed.programs.is_empty() {
+            return;
+        }
+        self.lines.heading("Not the same on all ranks");
+        let mut rows = Vec::new();
+        for (what, several) in named {
+            for of in several.iter().take(ROWS) {
+                let value = match of.value.as_deref() {
+                    None => "not recorded".to_owned(),
+                    Some("") => "the defaults".to_owned(),
+                    Some(value) => shown(value),
+                };
+                rows.push(format!("{what} {value}: {}", ranks(&of.ranks)));
+            }
+        }
+        for of in mixed.programs.iter().take(ROWS) {
+            let relation = match of.relation {
+                Relation::Same => "program of most",
+                Relation::OtherVersion => "another version of it",
+                Relation::Other => "another program",
+            };
+            rows.push(format!("{relation}, {}: {}", shown(&of.files.join(", ")), ranks(&of.ranks)));
+        }
+        rows.iter().for_each(|row| self.words(2, row));
+    }
+
+    fn unread(&mut self) {
+        let unread = &self.fleet.unread;
+        if unread.is_empty() {
+            return;
+        }
+        self.lines.heading(&format!("Not read: {}", counted(unread.len() as u64, "rank")));
+        for rank in unread.iter().take(ROWS) {
+            self.words(
+                2,
+                &format!("rank {}: {}: {}", rank.rank, Shown::end_of(&rank.file), shown(&rank.reason)),
+            );
+        }
+        let more = unread.len().saturating_sub(ROWS);
+        if more > 0 {
+            self.words(2, &format!("... {} more", count(more as u64)));
+        }
+    }
+
+    fn trust(&mut self) {
+        let fleet = self.fleet;
+        let doubts = [
+            (&fleet.peaks_not_known, "the beginning was not recorded, and the peak may have been higher"),
+            (&fleet.not_exact, "sizes are partly inferred; `vramscope report` of one says why"),
+            (&fleet.several_devices, "several devices were used; this is of the one with the highest peak"),
+        ];
+        if doubts.iter().all(|(those, _)| those.is_empty()) {
+            return;
+        }
+        self.lines.heading("How far to trust these numbers");
+        for (those, why) in doubts {
+            if !those.is_empty() {
+                let who =
+                    if those.len() == fleet.read_count { "every rank".to_owned() } else { ranks(those) };
+                self.words(2, &format!("Of {who} {why}."));
+            }
+        }
+    }
+}
+
+/// `activation`, `optimizer state`.
+fn words_of(category: &Differs) -> String {
+    shown(&category.name).replace('_', " ")
+}
+
+/// Who ran out of memory first, and who then, in a sentence.
+fn first_out_of_memory(fleet: &Fleet) -> Option<String> {
+    let first = fleet.out_of_memory.first()?;
+    let Some(second) = fleet.out_of_memory.get(1) else {
+        return Some(format!("Rank {} ran out of memory.", first.rank));
+    };
+    let mut text = format!("{} ranks ran out of memory: ", count(fleet.out_of_memory.len() as u64));
+    let _ = match (first.after_first_us, second.after_first_us) {
+        (Some(_), Some(later)) => {
+            write!(text, "rank {} first, rank {} {} later", first.rank, second.rank, duration(later))
+        }
+        _ => write!(text, "rank {}, rank {}, at times that are not known", first.rank, second.rank),
+    };
+    let more = fleet.out_of_memory.len() - 2;
+    if more > 0 {
+        let _ = write!(text, ", and {} more", count(more as u64));
+    }
+    Some(text + ".")
+}

@@ -1,0 +1,155 @@
+//! From files to summaries: several recordings at once, none longer in memory than it takes to summarize it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vramscope_report::Advice;
+use vramscope_trace::ReadError;
+use vramscope_trace::formats::{ReadOptions, read_with};
+
+use crate::cache::{Cache, FileVersion, Hashed};
+use crate::naming::Rank;
+use crate::rows::RankRow;
+use crate::summarize::summarize;
+use crate::summary::RankSummary;
+
+/// The recording of a rank, on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankFile {
+    /// Whose it is.
+    pub rank: Rank,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// How large it is, in bytes: the largest are read first.
+    pub length: u64,
+}
+
+/// How summaries are made.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkOptions {
+    /// How many recordings are read at a time; 0 is one for each core.
+    pub jobs: usize,
+    /// Whether summaries are kept beside the recordings, and taken from there.
+    pub cache: bool,
+    /// How recordings are read.
+    pub reading: ReadOptions,
+    /// How the reader does what summaries advise.
+    pub advice: Advice,
+}
+
+/// How long a summary may be in memory alone: whoever ends the work loses so much of it.
+const SAVED_EVERY: Duration = Duration::from_secs(10);
+
+/// A summary that was made of a file, with what it is kept under.
+type Made = Result<(RankSummary, Option<(FileVersion, String)>), String>;
+
+/// The summaries of all files, a row each, in their order, and notes on what could not be kept. `progress` is told how many bytes of
+/// how many are done.
+pub fn summaries(
+    files: &[RankFile],
+    options: &WorkOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> (Vec<RankRow>, Vec<String>) {
+    let mut caches: BTreeMap<PathBuf, Cache> = BTreeMap::new();
+    let mut found: Vec<Option<Made>> = Vec::with_capacity(files.len());
+    for file in files {
+        let known = options.cache.then(|| known(&mut caches, &file.path)).flatten();
+        found.push(known.map(|summary| Ok((summary, None))));
+    }
+    let mut left: Vec<usize> = (0..files.len()).filter(|&at| found[at].is_none()).collect();
+    left.sort_by_key(|&at| (std::cmp::Reverse(files[at].length), at));
+    let all = left.iter().map(|&at| files[at].length).sum();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = if options.jobs == 0 { cores } else { options.jobs }.min(left.len());
+    let next = AtomicUsize::new(0);
+    let mut notes: Vec<String> = Vec::new();
+    thread::scope(|scope| {
+        let (to_us, made) = mpsc::channel::<(usize, Made)>();
+        for _ in 0..jobs {
+            let (next, left, to_us) = (&next, &left, to_us.clone());
+            scope.spawn(move || {
+                while let Some(&at) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if to_us.send((at, make(&files[at].path, options))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(to_us);
+        let (mut done, mut saved) = (0, Instant::now());
+        for (at, made) in made {
+            done += files[at].length;
+            progress(done, all);
+            if let (Ok((summary, Some((version, sha256)))), true) = (&made, options.cache) {
+                let (folder, name) = split(&files[at].path);
+                let cache = caches.entry(folder.clone()).or_insert_with(|| Cache::open(&folder));
+                cache.keep(&name, *version, sha256.clone(), summary.clone());
+            }
+            found[at] = Some(made);
+            if saved.elapsed() > SAVED_EVERY {
+                save(&mut caches);
+                saved = Instant::now();
+            }
+        }
+    });
+    notes.extend(save(&mut caches));
+    let rows = files.iter().zip(found).map(|(file, made)| RankRow {
+        rank: file.rank.clone(),
+        file: file.path.display().to_string(),
+        summary: made.unwrap_or_else(|| Err("was not read".to_owned())).map(|(summary, _)| Box::new(summary)),
+    });
+    (rows.collect(), notes)
+}
+
+/// What is kept of a file.
+fn known(caches: &mut BTreeMap<PathBuf, Cache>, path: &Path) -> Option<RankSummary> {
+    let version = FileVersion::of(&fs::metadata(path).ok()?);
+    let (folder, name) = split(path);
+    caches.entry(folder.clone()).or_insert_with(|| Cache::open(&folder)).find(&name, version)
+}
+
+/// Writes all that is new; a line about what could not be written.
+fn save(caches: &mut BTreeMap<PathBuf, Cache>) -> Option<String> {
+    let failed = caches.iter_mut().filter_map(|(folder, cache)| Some((folder, cache.save().err()?)));
+    let failed: Vec<_> = failed.collect();
+    let (folder, why) = failed.first()?;
+    let folder = folder.display();
+    let folders = match failed.len() {
+        1 => String::new(),
+        n => format!(" and {} folders more", n - 1),
+    };
+    Some(format!(
+        "summaries cannot be kept in {folder}{folders}: {why}; asking again reads the recordings again"
+    ))
+}
+
+/// The folder of a file, and its name in it.
+fn split(path: &Path) -> (PathBuf, String) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (folder.to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
+/// Reads a file and summarizes it.
+fn make(path: &Path, options: &WorkOptions) -> Made {
+    let in_words = |e: std::io::Error| e.to_string();
+    // Asked before it is opened: a pipe would wait for a writer.
+    if !fs::metadata(path).map_err(in_words)?.is_file() {
+        return Err("is no regular file; name a recording".to_owned());
+    }
+    let file = File::open(path).map_err(in_words)?;
+    let version = FileVersion::of(&file.metadata().map_err(in_words)?);
+    let mut hashed = Hashed::new(&file);
+    let recording = read_with(options.reading, &mut hashed, &mut |_| {}).map_err(|e| match e {
+        ReadError::Expands { .. } => format!("{e}, or give --max-expanded"),
+        _ => e.to_string(),
+    })?;
+    let sha256 = hashed.hash().map_err(in_words)?;
+    let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
+    let summary = summarize(&recording, &options.advice)?;
+    Ok((summary, is_same.then_some((version, sha256))))
+}

@@ -16,6 +16,11 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// From now on a file that would be larger than it may be is an error of who writes it, and not the end of the command.
+pub(crate) fn watch_signals() -> io::Result<()> {
+    signals::watch()
+}
+
 /// A file that is not there yet.
 pub(crate) struct Part {
     // Dropped first: gone before it is taken off the list.

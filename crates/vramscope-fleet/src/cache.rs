@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -21,6 +22,12 @@ const FOLDER: &str = ".vramscope-summaries";
 
 /// The file in it.
 const FILE: &str = "summaries.json";
+
+/// The end of the names of files that are being written.
+const PART: &str = ".part";
+
+/// A file that was not written to for so long is of somebody who was ended.
+const ENDED: Duration = Duration::from_hours(1);
 
 /// What is kept of the recordings of a folder.
 #[derive(Debug, Default)]
@@ -124,7 +131,13 @@ impl Cache {
             }
         }
         self.kept.retain(|name, _| self.folder.join(name).exists());
-        let part = Builder::new().prefix("summaries-").suffix(".part").tempfile_in(&beside)?;
+        forget_unfinished(&beside);
+        let mut builder = Builder::new();
+        builder.prefix("summaries-").suffix(PART);
+        // As any new file: others who may read the recordings may read this.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let part = builder.tempfile_in(&beside)?;
         let mut out = BufWriter::new(part.as_file());
         serde_json::to_writer(&mut out, &ToStore { version: VERSION, summaries: &self.kept })?;
         out.flush()?;
@@ -140,6 +153,18 @@ fn stored(folder: &Path) -> Option<BTreeMap<String, Kept>> {
     let text = fs::read(folder.join(FOLDER).join(FILE)).ok()?;
     let stored: Stored = serde_json::from_slice(&text).ok()?;
     (stored.version == VERSION).then_some(stored.summaries)
+}
+
+/// Removes what others began to write and will not finish.
+fn forget_unfinished(beside: &Path) {
+    for entry in fs::read_dir(beside).into_iter().flatten().flatten() {
+        let is_part = entry.file_name().to_string_lossy().ends_with(PART);
+        let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = modified.and_then(|modified| modified.elapsed().ok());
+        if is_part && age.is_some_and(|age| age > ENDED) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
 }
 
 /// A stream whose bytes are hashed as they go by.

@@ -37,3 +37,8 @@ pub use summary::{
 };
 pub use text::fleet_text;
 pub use work::{RankFile, WorkOptions, summaries};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

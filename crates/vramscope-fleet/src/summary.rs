@@ -3,6 +3,8 @@
 //! Names of fields are those of the JSON; sizes are bytes, times microseconds since the Unix epoch, and events are numbered
 //! from 0.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The version of [`RankSummary`]: a summary of another one is made again.
@@ -55,8 +57,8 @@ pub struct RankSummary {
     pub course: Course,
     /// The release of PyTorch, as far as its rules can be told.
     pub release: String,
-    /// The settings of the allocator that held, as `PYTORCH_CUDA_ALLOC_CONF` has them; `None` where the recording names none.
-    pub settings: Option<String>,
+    /// The settings of the allocator that held, by their keys in `PYTORCH_CUDA_ALLOC_CONF`; `None` where the recording names none.
+    pub settings: Option<BTreeMap<String, String>>,
     /// Which program it was.
     pub program: Program,
     /// Allocated bytes are exact, and not partly inferred.

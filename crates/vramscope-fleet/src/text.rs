@@ -286,8 +286,11 @@ impl Page<'_, '_> {
             self.words(2, &format!("The first at {time:.3}, by the clock of its host."));
         }
         for of in ooms.iter().take(ROWS) {
-            let when =
-                of.after_first_us.map_or("time not known".to_owned(), |us| format!("+{}", duration(us)));
+            let when = match of.after_first_us {
+                None => "time not known".to_owned(),
+                Some(_) if of.rank == first.rank => "the first".to_owned(),
+                Some(us) => format!("+{}", duration(us)),
+            };
             let (asked, free) = (bytes(of.oom.requested_bytes), bytes(of.oom.device_free_bytes));
             let rank = format!("rank {}", of.rank);
             let line = of.oom.line.as_deref().map(|line| format!(" at {}", shown(line))).unwrap_or_default();
@@ -315,13 +318,13 @@ impl Page<'_, '_> {
         for leak in leaks.iter().take(ROWS) {
             let line = fit(&shown(&leak.name), self.lines.width.saturating_sub(16));
             self.lines.line(format!("  {:>11}  {BOLD}{line}{BOLD:#}", bytes(leak.kept_bytes)));
-            let where_ = if leak.is_everywhere {
-                "on every rank".to_owned()
-            } else {
-                format!("on {} alone", ranks(&leak.ranks))
+            let where_ = match leak.ranks.as_slice() {
+                [_] => format!("on {} alone", ranks(&leak.ranks)),
+                _ if leak.is_everywhere => format!("on every rank, most on rank {}", leak.worst_rank),
+                several => format!("on {} alone, most on rank {}", ranks(several), leak.worst_rank),
             };
             let step = leak.bytes_a_step.map(|step| format!(", {} a step", bytes(step))).unwrap_or_default();
-            self.words(15, &format!("{where_}; most on rank {}{step}", leak.worst_rank));
+            self.words(15, &format!("{where_}{step}"));
         }
         let more = leaks.len().saturating_sub(ROWS);
         if more > 0 {
@@ -351,21 +354,18 @@ impl Page<'_, '_> {
     fn card(&mut self) {
         let Some(card) = self.fleet.card else { return };
         self.lines.heading("The largest rank against the card");
-        let from = match card.shown_by_rank {
-            Some(rank) => format!(", as rank {rank} shows, which ran out of memory"),
-            None => String::new(),
-        };
+        let (reserved, capacity) = (bytes(card.peak_reserved_bytes), bytes(card.capacity_bytes));
         let left = match u64::try_from(card.headroom_bytes) {
             Ok(left) => format!("{} was left", bytes(left)),
-            Err(_) => format!("{} is missing", bytes(card.headroom_bytes.unsigned_abs())),
+            Err(_) => format!("{} would be missing", bytes(card.headroom_bytes.unsigned_abs())),
         };
-        let text = format!(
-            "Rank {} reserved {} of {}: {left}. The allocator can have {} of the card{from}.",
-            card.rank,
-            bytes(card.peak_reserved_bytes),
-            bytes(card.capacity_bytes),
-            bytes(card.capacity_bytes)
-        );
+        let text = match card.shown_by_rank {
+            None => format!("Rank {} reserved {reserved} of {capacity}: {left}.", card.rank),
+            Some(shown_by) => format!(
+                "Rank {} reserved {reserved}. On the card of rank {shown_by}, which ran out of memory, the allocator could have {capacity}: {left}.",
+                card.rank
+            ),
+        };
         self.words(2, &text);
     }
 
@@ -381,7 +381,7 @@ impl Page<'_, '_> {
             for of in several.iter().take(ROWS) {
                 let value = match of.value.as_deref() {
                     None => "not recorded".to_owned(),
-                    Some("") => "the defaults".to_owned(),
+                    Some("") => "without these".to_owned(),
                     Some(value) => shown(value),
                 };
                 rows.push(format!("{what} {value}: {}", ranks(&of.ranks)));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,9 @@ pub struct WorkOptions {
 /// How long a summary may be in memory alone: whoever ends the work loses so much of it.
 const SAVED_EVERY: Duration = Duration::from_secs(10);
 
+/// How often progress is told.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
 /// A summary that was made of a file, with what it is kept under.
 type Made = Result<(RankSummary, Option<(FileVersion, String)>), String>;
 
@@ -66,25 +69,29 @@ pub fn summaries(
     let all = left.iter().map(|&at| files[at].length).sum();
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let jobs = if options.jobs == 0 { cores } else { options.jobs }.min(left.len());
-    let next = AtomicUsize::new(0);
+    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let mut notes: Vec<String> = Vec::new();
     thread::scope(|scope| {
         let (to_us, made) = mpsc::channel::<(usize, Made)>();
         for _ in 0..jobs {
-            let (next, left, to_us) = (&next, &left, to_us.clone());
+            let (next, done, left, to_us) = (&next, &done, &left, to_us.clone());
             scope.spawn(move || {
                 while let Some(&at) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if to_us.send((at, make(&files[at].path, options))).is_err() {
+                    if to_us.send((at, make(&files[at].path, options, done))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(to_us);
-        let (mut done, mut saved) = (0, Instant::now());
-        for (at, made) in made {
-            done += files[at].length;
-            progress(done, all);
+        let mut saved = Instant::now();
+        loop {
+            progress(done.load(Ordering::Relaxed), all);
+            let (at, made) = match made.recv_timeout(SHOWN_EVERY) {
+                Ok(made) => made,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             if let (Ok((summary, Some((version, sha256)))), true) = (&made, options.cache) {
                 let (folder, name) = split(&files[at].path);
                 let cache = caches.entry(folder.clone()).or_insert_with(|| Cache::open(&folder));
@@ -134,8 +141,8 @@ fn split(path: &Path) -> (PathBuf, String) {
     (folder.to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Reads a file and summarizes it.
-fn make(path: &Path, options: &WorkOptions) -> Made {
+/// Reads a file and summarizes it; `done` counts the bytes that were read.
+fn make(path: &Path, options: &WorkOptions, done: &AtomicU64) -> Made {
     let in_words = |e: std::io::Error| e.to_string();
     // Asked before it is opened: a pipe would wait for a writer.
     if !fs::metadata(path).map_err(in_words)?.is_file() {
@@ -144,7 +151,12 @@ fn make(path: &Path, options: &WorkOptions) -> Made {
     let file = File::open(path).map_err(in_words)?;
     let version = FileVersion::of(&file.metadata().map_err(in_words)?);
     let mut hashed = Hashed::new(&file);
-    let recording = read_with(options.reading, &mut hashed, &mut |_| {}).map_err(|e| match e {
+    let mut before = 0;
+    let recording = read_with(options.reading, &mut hashed, &mut |bytes| {
+        done.fetch_add(bytes - before, Ordering::Relaxed);
+        before = bytes;
+    })
+    .map_err(|e| match e {
         ReadError::Expands { .. } => format!("{e}, or give --max-expanded"),
         _ => e.to_string(),
     })?;

@@ -1,5 +1,6 @@
 //! What the tests of all crates share: how a test says that it cannot run on this machine, GPUs that are only counters
-//! ([`on_phantom`]), the pages whose examples are tested ([`book`]), and files that are written by tests ([`committed`]).
+//! ([`on_phantom`]), recordings of whole jobs ([`fleet`]), the pages whose examples are tested ([`book`]), and files that are written by
+//! tests ([`committed`]).
 //!
 //! A test that needs something which may not be there, such as tmux, calls [`skip`] and returns. Nobody sees what a
 //! test that passes prints, so each skip is also written to the file that `VRAMSCOPE_SKIPS` names, which `./test` counts
@@ -9,6 +10,7 @@
 
 pub mod book;
 mod committed;
+pub mod fleet;
 mod phantom;
 
 pub use committed::{committed, typescript};

@@ -12,6 +12,7 @@ use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::FleetArgs;
 use crate::output::Output;
+use crate::part;
 use crate::progress::Progress;
 use crate::say::say;
 
@@ -29,6 +30,9 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     let files: Vec<RankFile> = files.collect();
     let mut notes: Vec<String> = listing.notes.into_iter().chain(found.notes).collect();
     notes.iter().for_each(|note| say(&format!("note: {note}")));
+    if !args.no_cache {
+        part::watch_signals()?;
+    }
     let options = WorkOptions {
         jobs: args.jobs.map_or(0, usize::from),
         cache: !args.no_cache,

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use vramscope::prelude::*;
 use vramscope_testing::book::{Fence, fences, pages, read};
+use vramscope_testing::fleet::{Plan, base};
 
 use crate::{root, run};
 
@@ -25,6 +26,7 @@ fn folder() -> tempfile::TempDir {
     ] {
         fs::copy(root().join("examples").join(recording), folder.path().join(name)).unwrap();
     }
+    Plan::new(8, 7).write(&folder.path().join("recordings"), &base());
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
     let stream_to = Some(folder.path().join("run.vramscope"));
     pool.record_memory_history(&HistoryOptions { stream_to, ..HistoryOptions::default() }).unwrap();
@@ -110,7 +112,13 @@ fn commands_do_what_their_page_says() {
                 let Some(output) = output(command, folder.path()) else { continue };
                 let place = format!("{page}:{}: {command}", fence.line);
                 // 1 is an answer of these: out of memory, a budget that is exceeded, a difference, an alert.
-                let answers = ["vramscope replay", "vramscope check", "vramscope diff", "vramscope monitor"];
+                let answers = [
+                    "vramscope replay",
+                    "vramscope check",
+                    "vramscope diff",
+                    "vramscope fleet",
+                    "vramscope monitor",
+                ];
                 let most = i32::from(answers.iter().any(|answer| command.contains(answer)));
                 if !output.status.code().is_some_and(|code| (0..=most).contains(&code)) {
                     wrong.push(format!(
@@ -171,6 +179,7 @@ fn every_option_has_its_place_in_the_book() {
         ("check", "check"),
         ("diff", "diff"),
         ("export", "export"),
+        ("fleet", "fleet"),
         ("top", "watch"),
         ("monitor", "watch"),
         ("run", "python/torch"),

@@ -11,6 +11,7 @@ mod data;
 mod diff;
 mod examples;
 mod export;
+mod fleet;
 #[cfg(unix)]
 mod gpus;
 mod hostile;

@@ -13,7 +13,7 @@ use crate::summary::Program;
 pub struct Mixed {
     /// Releases of PyTorch, as far as recordings show them.
     pub releases: Vec<Variety>,
-    /// Settings of the allocator, as `PYTORCH_CUDA_ALLOC_CONF` has them.
+    /// Settings of the allocator, as `PYTORCH_CUDA_ALLOC_CONF` has them: those that are not the same on all ranks.
     pub settings: Vec<Variety>,
     /// Programs.
     pub programs: Vec<ProgramOf>,
@@ -55,7 +55,7 @@ impl Mixed {
     pub(super) fn of(ranks: &[ReadRank<'_>]) -> Self {
         Self {
             releases: several(ranks.iter().map(|rank| (Some(rank.summary.release.clone()), rank.number))),
-            settings: several(ranks.iter().map(|rank| (rank.summary.settings.clone(), rank.number))),
+            settings: settings(ranks),
             programs: programs(ranks),
         }
     }
@@ -71,6 +71,21 @@ fn several(values: impl Iterator<Item = (Option<String>, u64)>) -> Vec<Variety> 
         ranks.into_iter().map(|(value, ranks)| Variety { value, ranks }).collect();
     several.sort_by_key(|variety| Reverse(variety.ranks.len()));
     if several.len() > 1 { several } else { Vec::new() }
+}
+
+/// The settings that differ.
+fn settings(ranks: &[ReadRank<'_>]) -> Vec<Variety> {
+    let all: Vec<&BTreeMap<String, String>> =
+        ranks.iter().filter_map(|rank| rank.summary.settings.as_ref()).collect();
+    let is_shared =
+        |key: &String, value: &String| all.iter().all(|settings| settings.get(key) == Some(value));
+    let shared: BTreeMap<&String, &String> =
+        all.first().into_iter().copied().flatten().filter(|(key, value)| is_shared(key, value)).collect();
+    let own = |settings: &BTreeMap<String, String>| {
+        let own = settings.iter().filter(|(key, _)| !shared.contains_key(key));
+        own.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",")
+    };
+    several(ranks.iter().map(|rank| (rank.summary.settings.as_ref().map(own), rank.number)))
 }
 
 /// Two rising lists of hashes have one in common.

@@ -59,7 +59,6 @@ pub(super) fn mean(values: &[u64]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 

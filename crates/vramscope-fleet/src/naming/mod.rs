@@ -215,7 +215,7 @@ fn repeats_on_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> bool {
 /// Numbers of hosts, one after the other: as many for each as the largest has.
 fn over_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> Vec<Option<u64>> {
     let mut names: Vec<&String> = hosts.iter().flatten().collect();
-    names.sort_unstable_by(|a, b| words::natural(a).cmp(&words::natural(b)));
+    names.sort_by_cached_key(|name| words::natural(name));
     names.dedup();
     let each = numbers.iter().flatten().max().map_or(1, |most| most + 1);
     let of = |(number, host): (&Option<u64>, &Option<String>)| {

@@ -9,8 +9,8 @@ use vramscope_analysis::{
     Summary, event_times, largest_request,
 };
 use vramscope_report::{Advice, Names, Trust, findings};
-use vramscope_trace::DeviceTrace;
 use vramscope_trace::formats::Recording;
+use vramscope_trace::{AllocatorSettings, DeviceTrace};
 
 use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
 
@@ -69,7 +69,7 @@ impl Made<'_> {
             self.advice,
         );
         let times = event_times(device).filter(|times| times.first() < times.last());
-        let settings = trace.settings.as_ref();
+        let settings = trace.settings.as_ref().map(AllocatorSettings::in_force);
         RankSummary {
             format: recording.format.name().to_owned(),
             device: answers.device,
@@ -97,7 +97,8 @@ impl Made<'_> {
             steps: steps(&answers.steps, device),
             course: course::of(history, times.as_deref()),
             release: trace.shown_release().to_string(),
-            settings: settings.map(|settings| settings.in_force().to_conf()),
+            settings: settings
+                .map(|settings| settings.in_conf().map(|(key, value)| (key.to_owned(), value)).collect()),
             program: program::of(&names),
             is_exact: answers.quality.sizes_exact(),
             events_dropped: answers.quality.probably_overflowed,

@@ -1,0 +1,453 @@
+//! `vramscope fleet` as a user runs it.
+
+use std::fs;
+use std::path::Path;
+
+use insta_cmd::assert_cmd_snapshot;
+use serde_json::{Value, json};
+use vramscope_testing::fleet::{Plan, base};
+
+use crate::{root, run, vramscope};
+
+/// Exit code, stdout and stderr.
+fn text(args: &[&str]) -> (i32, String, String) {
+    let output = run(&[&["fleet"], args].concat());
+    let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
+}
+
+/// The answer as JSON, and what was said beside it.
+fn answer(args: &[&str]) -> (Value, String) {
+    let (_, out, err) = text(&[args, &["--json"]].concat());
+    (serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {err}")), err)
+}
+
+/// A folder with the recordings of so many ranks, and its name.
+fn fleet(plan: &Plan) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    plan.write(folder.path(), &base());
+    let name = folder.path().to_str().unwrap().to_owned();
+    (folder, name)
+}
+
+/// A folder with these examples, each under a name.
+fn copies(names: &[(&str, &str)]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, example) in names {
+        let to = folder.path().join(name);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root().join("examples").join(example), to).unwrap();
+    }
+    let name = folder.path().to_str().unwrap().to_owned();
+    (folder, name)
+}
+
+/// The numbers in a list of JSON.
+fn numbers(list: &Value) -> Vec<u64> {
+    list.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+}
+
+/// The value of `key` in each entry of a list.
+fn each(list: &Value, key: &str) -> Vec<u64> {
+    list.as_array().unwrap().iter().map(|entry| entry[key].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn help() {
+    assert_cmd_snapshot!(vramscope(&["fleet", "--help"]));
+}
+
+/// Everything that was done to a rank is told of that rank, and nothing of any other.
+#[test]
+fn exactly_the_ranks_that_differ_are_named() {
+    for (ranks, seed) in [(8, 7), (8, 1), (64, 7), (64, 2)] {
+        let plan = Plan::new(ranks, seed);
+        let (_folder, name) = fleet(&plan);
+        let (answer, err) = answer(&[&name, "--no-cache"]);
+        assert_eq!(err, "", "{plan:?}");
+        let counts = [&answer["rank_count"], &answer["read_count"]].map(|n| n.as_u64().unwrap());
+        assert_eq!(counts, [ranks, ranks - 3], "{plan:?}");
+        assert_eq!(each(&answer["unread"], "rank"), plan.broken, "{plan:?}");
+        assert_eq!(each(&answer["out_of_memory"], "rank"), plan.out_of_memory, "{plan:?}");
+        let unlike: Vec<Vec<u64>> = answer["kinds"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|kind| kind["is_usual"] == false)
+            .map(|kind| numbers(&kind["ranks"]))
+            .collect();
+        let mut expected = vec![plan.larger_stage.1.clone(), vec![plan.leaks]];
+        expected.sort_by_key(|ranks| (std::cmp::Reverse(ranks.len()), ranks[0]));
+        assert_eq!(unlike, expected, "{plan:?}");
+        assert_eq!(answer["kinds"].as_array().unwrap().len(), 3, "{plan:?}");
+        let leaks = answer["leaks"].as_array().unwrap();
+        assert_eq!((leaks.len(), numbers(&leaks[0]["ranks"])), (1, vec![plan.leaks]), "{plan:?}");
+        for nothing in ["missing_ranks", "peaks_not_known", "not_exact", "several_devices"] {
+            assert_eq!(answer[nothing], json!([]), "{nothing}: {plan:?}");
+        }
+        assert_eq!(answer["fragmentation"]["above"], json!([]), "{plan:?}");
+        assert_eq!(answer["mixed"], json!({"releases": [], "settings": [], "programs": []}));
+        // Why they differ: by a fifth, at the line that holds it.
+        let reason = |ranks: &[u64]| {
+            let kinds = answer["kinds"].as_array().unwrap();
+            let kind = kinds.iter().find(|kind| numbers(&kind["ranks"]) == ranks).unwrap();
+            kind["lines"][0]["name"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(reason(&plan.larger_stage.1), "workloads.py:90 leak");
+        assert_eq!(reason(&[plan.leaks]), "workloads.py:92 leak");
+    }
+}
+
+#[test]
+fn a_fleet_as_text() {
+    let plan = Plan::new(64, 7);
+    let (folder, name) = fleet(&plan);
+    let (code, out, err) = text(&[&name]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    insta::assert_snapshot!(out.replace(&name, "FOLDER"));
+    // What was kept gives the same answer, and no recording is read again.
+    for rank in (0..64).filter(|rank| !plan.broken.contains(rank)) {
+        let file = folder.path().join(plan.file(rank));
+        let modified = fs::metadata(&file).unwrap().modified().unwrap();
+        let length = fs::metadata(&file).unwrap().len() as usize;
+        fs::write(&file, vec![0; length]).unwrap();
+        fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+    }
+    assert_eq!(text(&[&name]), (0, out, String::new()));
+    let (code, _, err) = text(&[&name, "--no-cache"]);
+    assert_eq!((code, err.as_str()), (2, "error: none of 64 recordings could be read\n"));
+}
+
+#[test]
+fn no_line_is_wider_than_a_terminal() {
+    let (_folder, name) = copies(&[
+        ("rank0.pickle", "leak.pickle"),
+        ("rank1.pickle", "oom.pickle"),
+        ("rank3.pickle.zst", "training.pickle.zst"),
+    ]);
+    let output = std::process::Command::new("bash")
+        .args(["-c", &format!("stty cols 80 2>/dev/null; {} fleet {name}", env!("CARGO_BIN_EXE_vramscope"))])
+        .output()
+        .unwrap();
+    // Without a terminal the width is 100.
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+/// The summary of a rank has the numbers of its report.
+#[test]
+fn a_summary_says_what_the_report_says() {
+    for file in ["examples/oom.pickle", "examples/leak.pickle", "examples/training.pickle.zst"] {
+        let (fleet, err) = answer(&[file, "--no-cache"]);
+        assert_eq!(err, "", "{file}");
+        let summary = &fleet["ranks"][0]["summary"];
+        let report = |by: &str| crate::json(&["report", file, "--by", by])["devices"][0].clone();
+        let device = report("line");
+        for (peak, kind) in [("peak_allocated", "allocated"), ("peak_reserved", "reserved")] {
+            assert_eq!(summary[peak]["bytes"], device[format!("peak_{kind}_bytes")], "{file}");
+            let course = summary["course"][format!("{kind}_bytes")].as_array().unwrap();
+            assert_eq!(course.len(), 128);
+            let highest = course.iter().map(|n| n.as_u64().unwrap()).max();
+            assert_eq!(highest, summary[peak]["bytes"].as_u64(), "{file}");
+        }
+        assert_eq!(summary["peak_allocated"]["event"], device["peak_event"]);
+        assert_eq!(summary["peak_allocated"]["time_us"], device["peak_time_us"]);
+        for same in ["device", "events", "preexisting_bytes"] {
+            assert_eq!(summary[same], device[same], "{file} {same}");
+        }
+        for (ours, by, theirs) in
+            [("lines", "line", "holders_at_peak"), ("categories", "line", "categories_at_peak")]
+        {
+            let held = summary[ours]["top"].as_array().unwrap();
+            let all = report(by);
+            let all = all[theirs].as_array().unwrap();
+            let name = |h: &Value| h.get("key").or(h.get("category")).unwrap().clone();
+            let expected: Vec<_> = all
+                .iter()
+                .take(held.len())
+                .map(|h| (name(h), h["bytes"].clone(), h["count"].clone()))
+                .collect();
+            let found: Vec<_> =
+                held.iter().map(|h| (h["name"].clone(), h["bytes"].clone(), h["count"].clone())).collect();
+            assert_eq!(found, expected, "{file} {ours}");
+        }
+        for ours in ["lines", "categories"] {
+            let held: u64 = each(&summary[ours]["top"], "bytes").iter().sum();
+            let all = held + summary[ours]["rest_bytes"].as_u64().unwrap();
+            assert_eq!(Some(all), device["peak_allocated_bytes"].as_u64(), "{file} {ours}");
+        }
+        // By layer the groups are those of the report, where it knows modules at all.
+        let layers = report("layer");
+        let of_report: Vec<Value> = layers["holders_at_peak"].as_array().unwrap().clone();
+        for held in summary["layers"]["top"].as_array().unwrap() {
+            let theirs = of_report.iter().find(|h| h["key"] == held["name"]);
+            assert_eq!(theirs.map(|h| &h["bytes"]), Some(&held["bytes"]), "{file} {held}");
+        }
+        let ooms = device["ooms"].as_array().unwrap();
+        assert_eq!(summary["ooms"].as_u64(), Some(ooms.len() as u64 + device["more_ooms"].as_u64().unwrap()));
+        for (oom, report) in summary["oom"].as_object().into_iter().zip(ooms) {
+            for same in [
+                "event",
+                "time_us",
+                "requested_bytes",
+                "device_free_bytes",
+                "allocated_bytes",
+                "reserved_bytes",
+                "enough_in_total",
+                "at_limit",
+            ] {
+                assert_eq!(oom[same], report[same], "{file} {same}");
+            }
+        }
+        let leaks = device["leaks"].as_array().unwrap();
+        assert_eq!(
+            each(&summary["leaks"], "kept_bytes"),
+            leaks.iter().map(|l| l["kept_bytes"].as_u64().unwrap()).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            each(&summary["leaks"], "kept"),
+            leaks.iter().map(|l| l["kept"].as_u64().unwrap()).collect::<Vec<_>>()
+        );
+        let at_peak = &device["fragmentation"]["at_peak"];
+        for same in ["internal_bytes", "external_bytes", "whole_segments_bytes"] {
+            assert_eq!(summary["fragmentation_at_peak"][same], at_peak[same], "{file} {same}");
+        }
+        let unusable: u64 = each(&at_peak["unusable"], "bytes").iter().sum();
+        assert_eq!(summary["fragmentation_at_peak"]["unusable_bytes"], unusable);
+        let steps = device.get("steps").map_or(0, |steps| steps["steps"].as_array().unwrap().len() as u64);
+        assert_eq!(summary["steps"].get("count").and_then(Value::as_u64).unwrap_or(0), steps, "{file}");
+        // What the text says of a failure.
+        if let Some(verdict) = summary["oom"].get("verdict").and_then(Value::as_str) {
+            let text = String::from_utf8(run(&["report", file]).stdout).unwrap().replace('\n', " ");
+            assert!(text.contains(verdict), "{verdict}");
+            assert!(text.contains(summary["oom"]["remedy"].as_str().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn budgets_decide_the_exit_code() {
+    let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
+    for (args, code) in [
+        (vec!["--max-peak", "60MiB"], 0),
+        (vec!["--max-peak", "59MiB"], 1),
+        (vec!["--max-imbalance", "0%"], 0),
+        (vec!["--max-peak", "60MiB", "--max-imbalance", "5%"], 0),
+    ] {
+        let args = [&[name.as_str()], args.as_slice()].concat();
+        assert_eq!(text(&args).0, code, "{args:?}");
+        assert_eq!(answer(&args).0["kept"], json!(code == 0), "{args:?}");
+    }
+    fs::copy(root().join("examples/oom.pickle"), Path::new(&name).join("rank2.pickle")).unwrap();
+    assert_eq!(text(&[&name, "--max-imbalance", "190%"]).0, 1);
+    assert_eq!(text(&[&name, "--max-imbalance", "200%"]).0, 0);
+    // A rank that is missing may have exceeded anything.
+    fs::rename(Path::new(&name).join("rank2.pickle"), Path::new(&name).join("rank3.pickle")).unwrap();
+    let (code, xml, err) = text(&[&name, "--max-peak", "8GiB", "--max-imbalance", "100%", "--junit", "-"]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    insta::assert_snapshot!(xml);
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let suite = document.descendants().find(|n| n.has_tag_name("testsuite")).unwrap();
+    assert_eq!(
+        ["tests", "failures", "errors"].map(|n| suite.attribute(n)),
+        [Some("2"), Some("1"), Some("1")]
+    );
+}
+
+#[test]
+fn the_card_is_given_or_shown() {
+    let (_folder, name) = copies(&[("rank0.pickle", "oom.pickle"), ("rank1.pickle", "leak.pickle")]);
+    let card = |args: &[&str]| answer(&[&[name.as_str()], args].concat()).0["card"].clone();
+    let shown = card(&[]);
+    let reserved = shown["peak_reserved_bytes"].as_u64().unwrap();
+    assert_eq!((&shown["shown_by_rank"], &shown["rank"]), (&json!(0), &json!(0)));
+    let given = card(&["--capacity", "8GiB"]);
+    assert_eq!(given["headroom_bytes"].as_u64(), Some((8 << 30) - reserved));
+    assert_eq!(given["shown_by_rank"], json!(null));
+    assert!(card(&["--gpu", "a100-40gb"])["headroom_bytes"].as_u64() > Some(30 << 30));
+    assert!(card(&["--capacity", "4GiB"])["headroom_bytes"].as_i64() < Some(0));
+}
+
+#[test]
+fn what_names_do_not_tell_is_said() {
+    let (_folder, name) = copies(&[("a.pickle", "leak.pickle"), ("b.pickle", "leak.pickle")]);
+    let (code, out, err) = text(&[&name]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    let why = "a.pickle: looked for a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number\n";
+    assert!(err.starts_with("error: no rank in the names of 2 files, as ") && err.ends_with(why), "{err}");
+    let (code, _, err) = text(&[&name, "--rank", "rank"]);
+    assert!(code == 2 && err.contains("it has no group that is the number"), "{err}");
+    let (code, _, err) = text(&[&name, "--rank", "(x)"]);
+    assert!(
+        code == 2 && err.starts_with("error: --rank (x) finds no number in any of 2 files, as "),
+        "{err}"
+    );
+    let empty = tempfile::tempdir().unwrap();
+    let (code, _, err) = text(&[empty.path().to_str().unwrap()]);
+    assert!(code == 2 && err.contains(": looked for files that end in .pickle, "), "{err}");
+    let (code, _, err) = text(&["no/such/folder"]);
+    assert!(code == 2 && err.starts_with("error: no recording in no/such/folder: "), "{err}");
+}
+
+#[test]
+fn of_two_files_of_a_rank_the_newer_is_answered() {
+    let (folder, name) = copies(&[
+        ("a/rank0.pickle", "leak.pickle"),
+        ("b/rank0.pickle", "oom.pickle"),
+        ("a/notes.json", "leak.pickle"),
+    ]);
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    fs::File::options()
+        .write(true)
+        .open(folder.path().join("b/rank0.pickle"))
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
+    let (answer, err) = answer(&[&name]);
+    assert!(answer["ranks"][0]["file"].as_str().unwrap().ends_with("a/rank0.pickle"));
+    insta::assert_snapshot!(err.replace(&name, "FOLDER"), @r"
+    note: 1 file is left out, for it has no rank there: FOLDER/a/notes.json
+    note: rank 0 has two files: FOLDER/a/rank0.pickle counts, which is newer than FOLDER/b/rank0.pickle
+    ");
+}
+
+#[test]
+fn other_programs_and_settings_are_told() {
+    let (folder, name) = copies(&[
+        ("rank0.pickle", "leak.pickle"),
+        ("rank1.pickle", "leak.pickle"),
+        ("rank2.pickle", "leak.pickle"),
+    ]);
+    // Another model, under other settings and another release.
+    let frame = json!({"name": "forward", "filename": "/home/user/other/model.py", "line": 7});
+    let event = json!({"action": "alloc", "addr": 1 << 20, "size": 59 << 20, "stream": 0, "frames": [frame], "time_us": 5});
+    let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": true});
+    let other = json!({"segments": [], "device_traces": [[event]], "allocator_settings": settings});
+    fs::write(folder.path().join("rank3.json"), other.to_string()).unwrap();
+    let (answer, _) = answer(&[&name]);
+    let mixed = &answer["mixed"];
+    for what in ["programs", "settings"] {
+        let ranks: Vec<_> = mixed[what].as_array().unwrap().iter().map(|of| numbers(&of["ranks"])).collect();
+        assert_eq!(ranks, [vec![0, 1, 2], vec![3]], "{what}");
+    }
+    assert_eq!(mixed["programs"][1]["relation"], "other");
+    let (_, out, _) = text(&[&name]);
+    assert!(out.contains("Rank 3 is unlike the others: another program (model.py).\n"), "{out}");
+    assert!(out.contains("  settings expandable_segments:True: rank 3\n"), "{out}");
+    assert!(out.contains("  program of most, workloads.py: ranks 0-2\n"), "{out}");
+}
+
+/// Whatever becomes of a file is told of its rank, and the others are answered.
+#[cfg(unix)]
+#[test]
+fn files_that_cannot_be_read_are_rows() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
+    std::os::unix::fs::symlink("nowhere.pickle", folder.path().join("rank2.pickle")).unwrap();
+    fs::write(folder.path().join("rank3.json"), r#"{"segments": [], "device_traces": [[]]}"#).unwrap();
+    fs::copy(root().join("examples/tracker.csv.zst"), folder.path().join("rank4.pickle")).unwrap();
+    let (answer, _) = answer(&[&name]);
+    let unread = answer["unread"].as_array().unwrap();
+    let reasons: Vec<_> =
+        unread.iter().map(|u| (u["rank"].as_u64().unwrap(), u["reason"].as_str().unwrap())).collect();
+    assert_eq!(reasons[0], (2, "No such file or directory (os error 2)"));
+    assert_eq!(reasons[1], (3, "nothing was recorded on any device"));
+    assert!(reasons[2].0 == 4 && reasons[2].1.contains("samples"), "{reasons:?}");
+    assert_eq!(answer["read_count"], 2);
+}
+
+/// The file with what is kept.
+fn kept(folder: &Path) -> std::path::PathBuf {
+    folder.join(".vramscope-summaries/summaries.json")
+}
+
+#[test]
+fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
+    let first = text(&[&name]);
+    let whole = fs::read_to_string(kept(folder.path())).unwrap();
+    for damaged in
+        [&whole[..whole.len() / 2], "", "{}", "[1, 2", &whole.replacen("\"version\":1", "\"version\":0", 1)]
+    {
+        fs::write(kept(folder.path()), damaged).unwrap();
+        assert_eq!(text(&[&name]), first);
+        assert_eq!(fs::read_to_string(kept(folder.path())).unwrap(), whole);
+    }
+    // A file that is another one by now is read again; what is gone is forgotten.
+    fs::copy(root().join("examples/oom.pickle"), folder.path().join("rank0.pickle")).unwrap();
+    let answer = answer(&[&name]).0;
+    assert_eq!(each(&answer["out_of_memory"], "rank"), [0, 1]);
+    fs::rename(folder.path().join("rank1.pickle"), folder.path().join("rank2.pickle")).unwrap();
+    text(&[&name]);
+    let whole = fs::read_to_string(kept(folder.path())).unwrap();
+    assert!(whole.contains("rank2.pickle") && !whole.contains("rank1.pickle"), "{whole}");
+    // Nothing but this is left in the folder.
+    let names =
+        |folder: &Path| fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+    assert_eq!(names(&folder.path().join(".vramscope-summaries")), ["summaries.json"]);
+}
+
+#[test]
+fn nothing_is_kept_where_that_is_not_wanted() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle")]);
+    assert_eq!(text(&[&name, "--no-cache"]).0, 0);
+    assert!(!kept(folder.path()).exists());
+}
+
+/// What cannot be kept is one line, and the answer is the same: in a folder that others own, or on a full disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_keeps_nothing_and_answers() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
+    let whole = text(&[&name, "--no-cache"]);
+    // No file may be larger than two blocks of a kilobyte.
+    let limited = |command: &str| {
+        let output =
+            std::process::Command::new("bash").args(["-c", command]).env("NO_COLOR", "1").output().unwrap();
+        let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
+    };
+    let (code, out, err) =
+        limited(&format!("ulimit -f 2; {} fleet {name} | cat", env!("CARGO_BIN_EXE_vramscope")));
+    assert_eq!((code, &out), (0, &whole.1), "{err}");
+    assert_eq!(
+        err,
+        format!(
+            "note: summaries cannot be kept in {name}: File too large (os error 27); asking again reads the recordings again\n"
+        )
+    );
+    // A file stands where the folder should be.
+    fs::remove_dir_all(folder.path().join(".vramscope-summaries")).unwrap();
+    fs::write(folder.path().join(".vramscope-summaries"), "").unwrap();
+    let (code, out, err) = text(&[&name]);
+    assert_eq!((code, &out), (0, &whole.1));
+    assert!(err.starts_with("note: summaries cannot be kept in ") && err.lines().count() == 1, "{err}");
+}
+
+#[test]
+fn two_runs_at_once_do_not_break_each_other() {
+    let plan = Plan::new(16, 3);
+    let (folder, name) = fleet(&plan);
+    let started: Vec<_> = (0..4)
+        .map(|_| vramscope(&["fleet", &name]).stdout(std::process::Stdio::piped()).spawn().unwrap())
+        .collect();
+    let outputs: Vec<Vec<u8>> =
+        started.into_iter().map(|child| child.wait_with_output().unwrap().stdout).collect();
+    assert!(outputs.iter().all(|output| *output == outputs[0]));
+    let host = folder.path().join("host-00");
+    assert!(serde_json::from_slice::<Value>(&fs::read(kept(&host)).unwrap()).is_ok());
+}
+
+/// The names of files and what stands in them steer no terminal.
+#[test]
+fn hostile_names_are_shown_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = json!({"name": "f\u{1b}[31m", "filename": "/x/\u{202e}.py", "line": 7});
+    let event = json!({"action": "alloc", "addr": 1 << 20, "size": 512, "stream": 0, "frames": [frame]});
+    let snapshot = json!({"segments": [], "device_traces": [[event]]}).to_string();
+    for name in ["\u{1b}]0;x\u{7}-rank0.json", "\u{1b}]0;x\u{7}-rank1.json"] {
+        fs::write(folder.path().join(name), &snapshot).unwrap();
+    }
+    fs::write(folder.path().join("\u{1b}]0;x\u{7}-rank2.json"), "").unwrap();
+    let (_, out, err) = text(&[folder.path().to_str().unwrap()]);
+    assert!(!(out + &err).contains(['\u{1b}', '\u{7}', '\u{202e}']));
+}

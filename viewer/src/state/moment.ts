@@ -1,6 +1,7 @@
 // The moments that the views show.
 
 import { computed } from '@preact/signals';
+import { rested } from './asked';
 import { keptOfDevice, wholeNumber } from './kept';
 import { current } from './recordings';
 
@@ -10,3 +11,5 @@ export const moment = keptOfDevice('moment', wholeNumber, null);
 export const against = keptOfDevice('against', wholeNumber, null);
 
 export const shownMoment = computed(() => moment.value ?? current.value?.peaks.allocated.moment ?? 0);
+/** The same once it has not changed for a moment of the user's: for what need not follow each step. */
+export const restedMoment = rested(shownMoment, 80);

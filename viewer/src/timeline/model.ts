@@ -7,8 +7,8 @@ import { restedPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
 import { query } from '../search/found';
 import type { Picture, Window } from '../source/source';
-import { asked, rested } from '../state/asked';
-import { shownMoment } from '../state/moment';
+import { asked } from '../state/asked';
+import { restedMoment } from '../state/moment';
 import { device, file, view } from '../state/place';
 import { current, source } from '../state/recordings';
 import { overlay } from '../state/replay';
@@ -36,8 +36,6 @@ export const specks = asked(async (unwanted) => {
   const places = Array.from(at.keys()).filter((x) => at[x] === 1);
   return { count, places: places.map((x) => from + ((x + 0.5) / width) * (to - from)) };
 });
-
-const restedMoment = rested(shownMoment, 80);
 
 /** The exact bytes at the chosen moment, for its label: from a picture of that moment alone, one pixel large. */
 export const momentBytes = asked(async () => {

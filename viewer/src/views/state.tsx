@@ -18,7 +18,7 @@ import { stepOf } from '../parts/virtual';
 import { NONE, type Holes, type Layout, type Tables, type Tags } from '../source/source';
 import { selection } from '../state/allocation';
 import { hole } from '../state/hole';
-import { shownMoment } from '../state/moment';
+import { restedMoment, shownMoment } from '../state/moment';
 import { chooseMoment } from '../state/moves';
 import { segmentsOf } from '../state/pools';
 import { source } from '../state/recordings';
@@ -41,12 +41,16 @@ function State(shown: Current) {
   const panel = useRef<HTMLDivElement>(null);
   const at = shownMoment.value;
   const layout = useAnswer(shown.scope, String(at), (unwanted) => source.layout(file, device, at, unwanted));
-  const holes = useAnswer(shown.scope, String(at), (unwanted) => source.holes(file, device, at, unwanted));
+  // What is free is found once the moment rests; until then what was told of another one stays.
+  const isResting = restedMoment.value === at;
+  const holes = useAnswer(shown.scope, String(at), isResting ? (unwanted) => source.holes(file, device, at, unwanted) : null);
   const segments = useAnswer(shown.scope, shown.scope, (unwanted) => segmentsOf(file, device, unwanted)).value;
   const pools = poolsToShow(segments);
   const course = chosenPool(segments);
   // Answers about two moments are not put together.
   const free = holes.value?.moment === layout.value?.moment ? holes.value : null;
+  const told = useRef<{ free: Holes; layout: Layout } | null>(null);
+  if (free && layout.value) told.current = { free, layout: layout.value };
   const holeAt = free && shownHole(free);
   const total = useMemo(() => layout.value && drawnBytes(layout.value), [layout.value]);
   const pages = useEventPages(file, device, recording.events);
@@ -66,7 +70,7 @@ function State(shown: Current) {
   };
 
   return (
-    <div ref={panel} class="panel state-view" aria-busy={layout.pending || holes.pending}>
+    <div ref={panel} class="panel state-view" aria-busy={layout.pending || holes.pending || !isResting}>
       <header class="panel-head state-head">
         <div class="panel-title">
           <h2>State {momentText(at, recording)}</h2>
@@ -124,7 +128,10 @@ function State(shown: Current) {
           {course ? (
             <PoolContents key={course.name} shown={shown} course={course} moment={at} at="moment" />
           ) : (
-            free && free.count > 0 && <FreeMemory holes={free} layout={layout.value} tables={recording} names={names} />
+            told.current &&
+            told.current.free.count > 0 && (
+              <FreeMemory holes={told.current.free} layout={told.current.layout} tables={recording} names={names} />
+            )
           )}
         </div>
       ) : (

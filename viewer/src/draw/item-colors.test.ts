@@ -11,7 +11,9 @@ vi.hoisted(() => vi.stubGlobal('window', { matchMedia: () => ({ matches: false, 
 const items = (purpose: number[]) => ({ id: Uint32Array.of(0, 1), purpose: Uint8Array.from(purpose) }) as Items;
 const [before, told] = [items([]), items([0, 0])];
 const open = (purposes: Device['purposes']) => {
-  recordings.value = [{ devices: [{ tags: [], purposes } as unknown as Device] } as Recording];
+  recordings.value = [
+    { devices: [{ tags: [], purposes, peaks: { allocated: { moment: 0 } } } as unknown as Device] } as Recording,
+  ];
 };
 
 beforeEach(() => {

@@ -47,7 +47,7 @@ const EVERY_OTHER = 0.1;
 /** The colour of each item of a picture: that of its group, every other a little lighter, and those that touch told apart. */
 export function pictureColors(picture: Runs & Pick<Picture, 'items'>, keys: ColorKeys, by: ColorBy): Uint32Array {
   const { items } = picture;
-  const hues = Uint32Array.from(items.id, (_, i) => keys.hueOf(items, i));
+  const hues = items.id.map((_, i) => keys.hueOf(items, i));
   const color = hues.map((hue, i) => {
     const own = keys.color(hue);
     return numberAt(items.id, i) & 1 ? mix(own, 0xffffff, EVERY_OTHER) : own;
@@ -69,9 +69,15 @@ export function itemColors(picture: Picture): ItemColors {
   const ground = parseColor(inks.value.ground);
   const all = shownFound.value;
   const found = all && (stacked.value === 'reserved' ? all.ranges : all.allocations);
-  const faded = Uint8Array.from(items.id, (id) => (found && !isIn(found, id) ? 1 : 0));
+  const faded = new Uint8Array(items.id.length);
   const color = pictureColors(picture, keys, coloredBy(items));
-  if (found) color.forEach((own, i) => (color[i] = faded[i] ? mix(own, ground, FADED) : own));
+  if (found) {
+    items.id.forEach((id, i) => {
+      if (isIn(found, id)) return;
+      faded[i] = 1;
+      color[i] = mix(numberAt(color, i), ground, FADED);
+    });
+  }
   return { color, faded };
 }
 

@@ -13,9 +13,11 @@ export const EDGE = 0.22;
 /** How items of these colours are painted. What was live before recording began is hatched. */
 export function paintsOf(items: Items, color: Uint32Array, isDark: boolean, edge = (_item: number) => EDGE): ItemPaints {
   const rim = rimColor(isDark);
+  const hatched = new Uint8Array(items.from.length);
+  items.from.forEach((from, i) => (hatched[i] = from === 0 ? 1 : 0));
   return {
     fill: color.map((c) => abgr(c)),
     edge: color.map((c, i) => abgr(mix(c, rim, edge(i)))),
-    hatched: Uint8Array.from(items.from, (from) => (from === 0 ? 1 : 0)),
+    hatched,
   };
 }

@@ -2,6 +2,7 @@
 
 import { computed } from '@preact/signals';
 import { itemsBy } from './item-colors';
+import { hasPicture } from './shown';
 import { query } from '../search/found';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';
@@ -21,7 +22,7 @@ const restedMoments = rested(asks, 80);
 export const shares = asked((unwanted) => {
   const by = itemsBy.value;
   const all = current.value;
-  if (!all || by === 'allocation') return null;
+  if (!all || !hasPicture.value || by === 'allocation') return null;
   const [from = 0, to = 0] = restedMoments.value.split(' ').map((at) => Math.min(Number(at), all.events));
   const asking = { by, from, to, reserved: stacked.value === 'reserved', most: MOST, search: query.value };
   return source

@@ -1,6 +1,6 @@
 // The pictures of the timeline that were drawn last, for whatever reads them.
 
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { Picture } from '../source/source';
 import { ofCurrent } from '../state/recordings';
 
@@ -16,3 +16,5 @@ export const drawn = { last: signal<DrawnPicture | null>(null), rested: signal<D
 export const shownPicture = ofCurrent(drawn.last);
 /** The same, updated only once drawing has rested: for texts, which need not follow the pointer. */
 export const restedPicture = ofCurrent(drawn.rested);
+/** Whether the shown device has a picture: what stands beside it, and is not seen before it, is asked after it. */
+export const hasPicture = computed(() => shownPicture.value !== null);

@@ -41,7 +41,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {recording.steps && <StepsCard steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} />}
         {found && <TrustCard trust={recording.trust} />}
-        <MarkersCard file={file} device={device} scope={scope} />
+        {found && <MarkersCard file={file} device={device} scope={scope} />}
       </div>
       <div class="overview-column">
         {found && (

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use vramscope_analysis::{By, Holder, HolderKey, Known, Moment, frame_key, stack_key};
-use vramscope_trace::FrameId;
+use vramscope_trace::{Category, FrameId};
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
@@ -200,7 +200,8 @@ impl OpenRecording {
                 By::Pool => HolderKey::Pool(range.pool),
                 By::Stream => HolderKey::Stream(range.stream),
                 By::Size => HolderKey::of_size(range.size),
-                By::Category | By::Layer => HolderKey::Layer(None),
+                By::Category => HolderKey::Category(Category::Unknown),
+                By::Layer => HolderKey::Layer(None),
                 By::Step => HolderKey::Step(device.purposes().steps.at(range.from)),
                 _ => stack_key(history, &self.frames, range.stack, by),
             };

@@ -120,12 +120,12 @@ export function Legend() {
   );
 }
 
-function Groups({ of: { by, groups, others, other_bytes, found, bytes: all }, color }: GroupsProps) {
+function Groups({ of: { by, groups, others, other_bytes, found, bytes: all, reserved }, color }: GroupsProps) {
   const parts = shareTexts([...groups.map((group) => group.bytes), other_bytes], all);
   const category = (group: GroupShare) => (by === 'category' ? categoryOf(group.hue) : null);
   const listed = groups.map((group, i) => ({ group, part: parts[i] ?? '', category: category(group) }));
-  // Categories stand in one order, also those that hold nothing at this moment: the picture has their colours elsewhere.
-  const told = new Set(by === 'category' ? current.value?.purposes?.map(({ category }) => category) : []);
+  // Categories of allocations stand in one order, also those that hold nothing at this moment: the picture has their colours elsewhere.
+  const told = new Set(by === 'category' && !reserved ? current.value?.purposes?.map(({ category }) => category) : []);
   for (const { category } of listed) if (category) told.delete(category);
   const none = { bytes: 0, count: 0, found: 0, stack: null };
   for (const category of told) {

@@ -1,6 +1,7 @@
 // The beginning of a self-contained page: its script, its style and its engine are packed, and so are its recordings.
 
 import { decode } from './source/columns';
+import type { Note } from './source/generated/view';
 import { unpackedOf } from './source/lzma';
 import { bytesOf } from './source/letters';
 
@@ -38,6 +39,7 @@ function begin(): void {
       // Some notebooks let frames have workers from such addresses alone.
       script: `data:text/javascript,${encodeURIComponent(text(worker))}`,
     },
+    notes: JSON.parse(document.getElementById('notes')?.textContent ?? '[]') as Note[],
     files: recordings.map(({ name, about, packing, bytes }) => ({
       content: new File([packing === 'lzma' ? unpackedOf(bytes) : bytes], name),
       about: JSON.stringify(about),

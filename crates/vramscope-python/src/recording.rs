@@ -467,7 +467,7 @@ impl Recording {
     /// The viewer's page with the recording inside.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         self.ask(py, |open, _| {
-            self_contained(vec![(open.name.clone(), open.recording.clone())]).map_err(|e| e.to_string())
+            self_contained(&[(&open.name, &open.recording)], &[]).map_err(|e| e.to_string())
         })
     }
 }

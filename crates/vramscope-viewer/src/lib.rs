@@ -52,6 +52,7 @@ pub use columns::Answer;
 pub use error::ViewError;
 #[cfg(feature = "server")]
 pub use page::self_contained;
+pub use protocol::Note;
 pub use questions::{Pace, Question};
 pub use recording::OpenRecording;
 #[cfg(feature = "server")]

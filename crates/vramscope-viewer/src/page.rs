@@ -15,6 +15,7 @@ use vramscope_trace::formats::{self, Recording};
 
 use crate::about::About;
 use crate::columns::{Columns, U8s};
+use crate::protocol::Note;
 use crate::{ViewError, letters};
 
 /// A file of the page.
@@ -96,7 +97,7 @@ enum Packing {
 
 const SHORT: usize = 4 << 20;
 
-/// One page with the recordings, each with its name, inside, and the engine that answers questions about them: it opens from disk,
+/// One page with the recordings, each with its name, and notes on them inside, and the engine that answers questions about them: it opens from disk,
 /// without a server and without a network.
 ///
 /// Everything is text that no name can leave (`letters.rs`). The policy in the page names its own scripts and style by their hashes: no
@@ -104,7 +105,7 @@ const SHORT: usize = 4 << 20;
 ///
 /// # Errors
 /// Where a recording cannot be written out.
-pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, ViewError> {
+pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Result<String, ViewError> {
     let [script, style, worker, engine, unpacking] =
         [SCRIPT, STYLE, WORKER, ENGINE, UNPACKING].map(|asset| asset.read());
     let packed = Columns::answer(|columns| Packed {
@@ -117,7 +118,7 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
 
     let mut columns = Columns::default();
     let mut carried = Vec::new();
-    for (name, recording) in recordings {
+    for &(name, recording) in recordings {
         let mut pickle = Vec::new();
         formats::write_pickle(&recording.trace, &mut pickle)?;
         let (packing, bytes) = if pickle.len() < SHORT {
@@ -126,13 +127,15 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
             (Packing::Zstd, zstd::encode_all(&pickle[..], zstd::DEFAULT_COMPRESSION_LEVEL)?)
         };
         carried.push(CarriedRecording {
-            name,
-            about: About::of(&recording),
+            name: name.to_owned(),
+            about: About::of(recording),
             packing,
             bytes: columns.u8(bytes),
         });
     }
     let carried = letters::text(&columns.behind(&Carried { recordings: carried })?);
+    // No text of a note ends its element.
+    let notes = serde_json::to_string(notes)?.replace('<', "\\u003c");
 
     let hash = |text: &[u8]| STANDARD.encode(Sha256::digest(text));
     let [unpacking_hash, script_hash, style_hash] = [&unpacking, &script, &style].map(|text| hash(text));
@@ -148,6 +151,7 @@ pub fn self_contained(recordings: Vec<(String, Recording)>) -> Result<String, Vi
          <script type=\"text/plain\" id=\"packed\">{packed}</script>\n\
          <script type=\"text/plain\" id=\"engine\">{engine}</script>\n\
          <script type=\"text/plain\" id=\"recordings\">{carried}</script>\n\
+         <script type=\"text/plain\" id=\"notes\">{notes}</script>\n\
          <script>{unpacking}</script>\n</body>\n</html>\n"
     ))
 }

@@ -19,15 +19,20 @@ test('a plot is whole device pixels', () => {
 });
 
 test('in and around agree', () => {
-  for (const rows of [NOTHING_ABOVE, { regions: 2, steps: false }, { regions: 0, steps: true }, { regions: 2, steps: true }]) {
+  for (const rows of [
+    NOTHING_ABOVE,
+    { notes: 0, regions: 2, steps: false },
+    { notes: 1, regions: 0, steps: true },
+    { notes: 2, regions: 2, steps: true },
+  ]) {
     const inside = geometryIn(1000, 300, rows, 1);
     expect(geometryAround(inside.plotWidth, inside.plotHeight, rows)).toEqual(inside);
   }
 });
 
 test('the row of steps lies between those of regions and the plot', () => {
-  const g = geometryIn(1000, 300, { regions: 2, steps: true }, 1);
-  expect(g.stepTop).toBe(geometryIn(1000, 300, { regions: 2, steps: false }, 1).top);
+  const g = geometryIn(1000, 300, { notes: 1, regions: 2, steps: true }, 1);
+  expect(g.stepTop).toBe(geometryIn(1000, 300, { notes: 1, regions: 2, steps: false }, 1).top);
   expect(g.top).toBeGreaterThan(g.stepTop!);
   expect(geometryIn(1000, 300, NOTHING_ABOVE, 1).stepTop).toBeNull();
 });

@@ -7,6 +7,9 @@ import type { Axis, Regions } from '../source/source';
 export interface Geometry {
   width: number;
   height: number;
+  /** Top and rows of the notes. */
+  noteTop: number;
+  noteRows: number;
   /** Top and rows of the band of regions. */
   bandTop: number;
   bandRows: number;
@@ -24,25 +27,30 @@ const LEFT = 78;
 const RIGHT = 20;
 /** Height of the strip at the top, which holds the labels of marks and of the chosen moment. */
 export const STRIP = 19;
-/** Height of a row of regions. */
+/** Height of a row of regions or notes. */
 export const BAND_ROW = 16;
 /** Height of the row of steps. */
 export const STEP_ROW = 14;
 /** Height of the axis below the plot. */
 const AXIS = 22;
 
-/** What lies above a plot: rows of regions, and below them one of steps. */
+/** What lies above a plot: rows of notes, of regions, and below them one of steps. */
 export interface RowsAbove {
+  notes: number;
   regions: number;
   steps: boolean;
 }
 
-export const NOTHING_ABOVE: RowsAbove = { regions: 0, steps: false };
+export const NOTHING_ABOVE: RowsAbove = { notes: 0, regions: 0, steps: false };
 
-function above({ regions, steps }: RowsAbove): Pick<Geometry, 'bandTop' | 'bandRows' | 'stepTop' | 'left' | 'top'> {
-  const below = STRIP + (regions > 0 ? regions * BAND_ROW + 2 : 0);
+function above({ notes, regions, steps }: RowsAbove): Omit<Geometry, 'width' | 'height' | 'plotWidth' | 'plotHeight'> {
+  const band = (rows: number) => (rows > 0 ? rows * BAND_ROW + 2 : 0);
+  const bandTop = STRIP + band(notes);
+  const below = bandTop + band(regions);
   return {
-    bandTop: STRIP,
+    noteTop: STRIP,
+    noteRows: notes,
+    bandTop,
     bandRows: regions,
     stepTop: steps ? below : null,
     left: LEFT,

@@ -1,6 +1,6 @@
 // A pen draws on a canvas, or writes the text of an SVG. So one function draws what the screen shows and what is saved.
 
-import { FONTS, cssFont, fitText, type Font } from './text-width';
+import { FONTS, cssFont, fitEnd, fitText, type Font } from './text-width';
 
 export interface TextStyle {
   color: string;
@@ -10,6 +10,8 @@ export interface TextStyle {
   bold?: boolean;
   /** The text is cut to so many pixels, with an ellipsis. */
   room?: number;
+  /** What is kept of a text that is cut; without it the beginning, and of a path the end. */
+  keeps?: 'end';
 }
 
 export interface Pen {
@@ -33,7 +35,10 @@ function fontOf(style: TextStyle): Font {
   return { family: style.family ?? 'sans', size: style.size ?? 12, bold: style.bold ?? false };
 }
 
-const cut = (text: string, style: TextStyle) => (style.room === undefined ? text : fitText(text, fontOf(style), style.room));
+const cut = (text: string, style: TextStyle) => {
+  if (style.room === undefined) return text;
+  return (style.keeps === 'end' ? fitEnd : fitText)(text, fontOf(style), style.room);
+};
 
 export class CanvasPen implements Pen {
   private hatches = new Map<string, CanvasPattern>();

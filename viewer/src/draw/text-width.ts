@@ -30,6 +30,25 @@ function charWidth(char: string, font: string): number {
   return width;
 }
 
+/** The longest end of a text that is at most `room` pixels wide. */
+function endWithin(text: string, css: string, room: number): string {
+  const chars = [...text];
+  let from = chars.length;
+  for (let left = room; from > 0; from -= 1) {
+    left -= charWidth(chars[from - 1] ?? '', css);
+    if (left < 0) break;
+  }
+  return chars.slice(from).join('');
+}
+
+/** `text` cut at its beginning with an ellipsis to at most `room` pixels; empty where not even three characters fit. */
+export function fitEnd(text: string, font: Font, room: number): string {
+  if (textWidth(text, font) <= room) return text;
+  const css = cssFont(font);
+  const end = endWithin(text, css, room - charWidth('…', css));
+  return [...end].length >= 2 ? `…${end}` : '';
+}
+
 /** `text` cut with an ellipsis to at most `room` pixels, a path in it at its beginning; empty where not even three characters fit. */
 export function fitText(text: string, font: Font, room: number): string {
   const css = cssFont(font);
@@ -37,15 +56,8 @@ export function fitText(text: string, font: Font, room: number): string {
   if (textWidth(text, font) <= room) return text;
   const { before, path, name } = labelParts(text);
   if (path !== '') {
-    let left = room - dots - textWidth(before + name, font);
-    if (left < 0) return fitText(before + name, font, room);
-    const chars = [...path];
-    let from = chars.length;
-    for (; from > 0; from -= 1) {
-      left -= charWidth(chars[from - 1] ?? '', css);
-      if (left < 0) break;
-    }
-    return `${before}…${chars.slice(from).join('')}${name}`;
+    const left = room - dots - textWidth(before + name, font);
+    return left < 0 ? fitText(before + name, font, room) : `${before}…${endWithin(path, css, left)}${name}`;
   }
   let width = 0;
   let fits = '';

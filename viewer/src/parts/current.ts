@@ -50,3 +50,7 @@ export function momentText(moment: number, recording: Device): string {
   const name = momentName(moment, recording);
   return `${name.startsWith('event') ? 'after' : 'at'} ${name}`;
 }
+
+/** What lies between two moments: `events 12 to 45`; where they are the same the moment, `after event 12`. */
+export const rangeText = (from: number, to: number, recording: Device): string =>
+  from === to ? momentText(from, recording) : `event${to - from === 1 ? '' : 's'} ${eventsText(from, to)}`;

@@ -2,6 +2,7 @@
 
 import { signal } from '@preact/signals';
 import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
+import { beginNote } from '../state/notes';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
@@ -58,6 +59,12 @@ export const BINDINGS: Binding[] = [
     act: (e) => (e.key === '[' ? beginSpan() : endSpan()),
   },
   {
+    keys: ['c'],
+    shown: 'c',
+    does: 'Write a note on the chosen span, or on the moment',
+    act: writeNote,
+  },
+  {
     keys: ['m', 'M'],
     shown: 'm',
     does: 'The next mark: out of memory, snapshot; with Shift the one before',
@@ -91,6 +98,11 @@ function steer(key: string, isFar: boolean): void {
   const factor = isFar ? 3 : 1.5;
   if (key === 'w' || key === 's') zoom(key === 's' ? factor : 1 / factor);
   else panBy((key === 'a' ? -1 : 1) * (isFar ? 0.5 : 0.1));
+}
+
+function writeNote(): void {
+  view.value = 'timeline';
+  beginNote(null);
 }
 
 function clear(): void {

@@ -1,6 +1,6 @@
 // Who answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
 
-import type { Question } from './generated/view';
+import type { Note, Question } from './generated/view';
 
 /** A device by the positions of its file and its own. */
 export interface DeviceAt {
@@ -17,6 +17,11 @@ export interface Engine {
   tooLarge(file: File): Promise<string | null>;
   /** Reads a file from the disk and gives its position; `read` is told the bytes of it that were read so far. */
   open(file: File, read: (bytes: number) => void, unwanted?: AbortSignal): Promise<number>;
+  /**
+   * Makes a self-contained page of the open files, whose positions are given, or of those that this page carries; `notesOn` gives the
+   * notes for files whose positions in that page are their places in a list. Null where no page can be made.
+   */
+  page: ((open: readonly number[], notesOn: (files: readonly number[]) => readonly Note[]) => Promise<Blob>) | null;
   /** Closes a file, so that its memory is free. */
   close(file: number): Promise<void>;
 }

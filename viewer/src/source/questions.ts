@@ -78,6 +78,7 @@ export function askedOf(engine: Engine) {
       ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),
     tooLarge: engine.tooLarge,
     open: engine.open,
+    page: engine.page,
     close: engine.close,
   };
 }

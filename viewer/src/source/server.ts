@@ -42,6 +42,10 @@ export function server(): Engine {
       const response = await answer(`api/open?${new URLSearchParams({ name: file.name })}`, posted(file, unwanted));
       return ((await response.json()) as { file: number }).file;
     },
+    page: async (open, notesOn) => {
+      const body = JSON.stringify({ files: open, notes: notesOn(open) });
+      return (await answer('api/page', posted(body, undefined))).blob();
+    },
     close: async (file) => {
       await answer(`api/${file}/close`, posted(null, undefined));
     },

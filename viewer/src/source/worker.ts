@@ -4,7 +4,8 @@
 
 import type { Engine } from './engine';
 import { tooLarge } from './fits';
-import type { Question } from './generated/view';
+import type { Note, Question } from './generated/view';
+import { documentWith } from './document';
 import type { Content, Reply, Request } from './messages';
 
 /** The parts of the engine: its code in WebAssembly, and the address of the script that runs it in a worker. */
@@ -13,9 +14,15 @@ export interface Parts {
   script: string;
 }
 
+export interface Carried {
+  parts: Parts;
+  files: Content[];
+  notes: readonly Note[];
+}
+
 declare global {
   /** What a self-contained page carries; set by the script that unpacks it. */
-  var carried: { parts: Parts; files: Content[] } | undefined;
+  var carried: Carried | undefined;
 }
 
 /** Questions about the whole recording, as `Question::pace` has them (crates/vramscope-viewer/src/questions.rs). */
@@ -140,8 +147,8 @@ interface InWorkers extends Engine {
 }
 
 /** The engine in workers, with the files that the page has. */
-export function workers(parts: Parts, carried: readonly Content[] = []): InWorkers {
-  const files: (Content | null)[] = [...carried];
+export function workers(parts: Parts, carried: readonly Content[] | null = null): InWorkers {
+  const files: (Content | null)[] = [...(carried ?? [])];
   const quick = new Thread(parts, files, false);
   const slow = new Thread(parts, files, true);
   return {
@@ -156,6 +163,7 @@ export function workers(parts: Parts, carried: readonly Content[] = []): InWorke
       return (isSlow(question) ? slow : quick).ask({ ask: question, about }, needs, unwanted);
     },
     tooLarge,
+    page: carried && (async (_open, notesOn) => documentWith(notesOn([...carried.keys()]))),
     open: async (file, read, unwanted) => {
       const at = files.push({ content: file }) - 1;
       try {

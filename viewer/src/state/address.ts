@@ -2,8 +2,10 @@
 
 import { batch, effect } from '@preact/signals';
 import type { Source } from '../source/questions';
+import type { Note } from '../source/source';
 import { reason } from '../text/reason';
 import { readAll, writtenAll } from './kept';
+import { notes } from './notes';
 import { clampToRecordings } from './open';
 import { place } from './place';
 import { answerFrom, recordings, source } from './recordings';
@@ -54,24 +56,26 @@ interface Shown {
   place: string;
   selected: number | null;
   zoom: string;
+  notes: readonly Note[];
 }
 
 const nowShown = (): Shown => ({
   place: place.value,
   selected: selected.value,
   zoom: [range.value, byteRange.value].join(' '),
+  notes: notes.value,
 });
 
 /** What the address names. */
-let inAddress: Shown = { place: '', selected: null, zoom: '' };
+let inAddress: Shown = { place: '', selected: null, zoom: '', notes: [] };
 /** Zooms that follow each other within so many milliseconds are one, such as those of keys and of a wheel that is turned on and on. */
 const ONE_ZOOM_MS = 1000;
 /** When the last entry was made that differs from the one before by its zoom alone. */
 let zoomed = -Infinity;
 
 /** Whether what is shown now deserves an entry of its own. */
-function isNew({ place, selected, zoom }: Shown): boolean {
-  if (place !== inAddress.place || selected !== inAddress.selected) {
+function isNew({ place, selected, zoom, notes }: Shown): boolean {
+  if (place !== inAddress.place || selected !== inAddress.selected || notes !== inAddress.notes) {
     zoomed = -Infinity;
     return true;
   }

@@ -9,6 +9,7 @@ import { moment, shownMoment } from './moment';
 import { device, file, scope } from './place';
 import { current, source } from './recordings';
 import { selected } from './selection';
+import { span } from './span';
 import { trouble } from './trouble';
 import { axis, range, shownRange, byteRange, stacked, whole } from './window';
 
@@ -88,6 +89,7 @@ const showing = <T>(shown: () => string, show: (answer: T) => void) => {
   return (ask: () => Promise<T>) => queue.want({ of: shown(), ask });
 };
 const showMoment = showing(() => [scope.value, axis.value, moment.value].join(), bringIntoView);
+const showEvents = showing(() => [scope.value, axis.value, span.value].join(), showSelected);
 const showPlace = showing(() => [scope.value, axis.value, selected.value].join(), zoomTo);
 
 /** How much of what is shown lies around an allocation on each side of it, as a share of its own length. */
@@ -121,6 +123,14 @@ export function chooseMoment(to: number): void {
   moment.value = at;
   const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
   showMoment(async () => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at));
+}
+
+/** Shows what happened between two moments. */
+export function showBetween([from, to]: Range): void {
+  const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
+  const timeOf = async (event: number) => (await source.events(f, d, event, 1)).time_us[0] ?? 0;
+  // What event `n` did is seen from moment `n + 1` on.
+  showEvents(async () => (byTime ? [await timeOf(from), await timeOf(to - 1)] : [from + 1, to + 1]));
 }
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);

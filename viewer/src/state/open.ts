@@ -6,6 +6,7 @@ import { reason } from '../text/reason';
 import { other } from './compared';
 import { forgetDevice } from './kept';
 import { against, moment } from './moment';
+import { forgetNotes } from './notes';
 import { firstDevice } from './opened';
 import { chosenDevice, defaultView, file } from './place';
 import { current, names, recordings, source } from './recordings';
@@ -59,6 +60,7 @@ function forgetFile(closed: number): void {
     recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
     names.value = new Map([...names.value].filter(([of]) => of !== closed));
     if (other.value?.[0] === closed) other.value = null;
+    forgetNotes(closed);
     if (file.value === closed) choose(firstOpen(), null);
   });
 }

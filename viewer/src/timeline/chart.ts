@@ -2,6 +2,7 @@
 // draw/pen.ts), so that saved pictures show what the screen shows.
 
 import { BAND_ROW, STEP_ROW, STRIP, regionRow, type Geometry } from '../draw/geometry';
+import type { PlacedNote } from '../draw/notes';
 import { edges } from '../draw/outline';
 import { stepLabels, stepRows } from '../draw/step-row';
 import type { Pen } from '../draw/pen';
@@ -23,6 +24,7 @@ export interface Scene {
   axis: Axis;
   inks: Record<Token, string>;
   dark: boolean;
+  notes: readonly PlacedNote[];
   regions: Regions | null;
   steps: Steps | null;
   marks: readonly Mark[];
@@ -55,6 +57,7 @@ const clear = (color: string, alpha: number) => {
 
 export function drawChart(pen: Pen, scene: Scene): void {
   drawAxes(pen, scene);
+  drawNotes(pen, scene);
   drawRegions(pen, scene);
   drawBefore(pen, scene);
   drawSpan(pen, scene);
@@ -92,6 +95,17 @@ function drawAxes(pen: Pen, { geometry: g, viewport, axis, inks }: Scene): void 
   pen.text(room, bottom + 13, name, { color: inks.quiet, align: 'right', size: SMALL, room });
   pen.fill(g.left, bottom, g.plotWidth, 1, inks.line);
   pen.fill(g.left - 1, g.top, 1, g.plotHeight + 1, inks.line);
+}
+
+/** Notes, each a bar over its range; its text goes on beside the bar where there is room. */
+function drawNotes(pen: Pen, { geometry: g, inks, notes }: Scene): void {
+  const ground = parse(inks.ground);
+  for (const { note, row, left, right, label, room } of notes) {
+    const y = g.noteTop + row * BAND_ROW;
+    pen.fill(g.left + left, y, right - left, BAND_ROW - 1, css(mix(parse(inks.accent), ground, 0.78)));
+    pen.fill(g.left + left, y, Math.min(2, right - left), BAND_ROW - 1, inks.accent);
+    pen.text(g.left + label, y + BAND_ROW / 2, note.text, { color: inks.text, size: SMALL, room, keeps: 'end' });
+  }
 }
 
 function drawRegions(pen: Pen, { geometry: g, viewport, axis, inks, dark, regions }: Scene): void {

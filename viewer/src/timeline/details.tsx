@@ -1,9 +1,10 @@
-// What stands beside the timeline: the selected allocation, and what the chosen span did; where nothing is chosen, what the shown part did.
+// What stands beside the timeline: notes, the selected allocation, and what the chosen span did; where nothing is chosen, what the shown part did.
 
 import { selection } from '../state/allocation';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
 import { AllocationDetails } from './allocation';
+import { Notes } from './notes';
 import { SpanDetails } from './span';
 
 const HINTS: [string, string][] = [
@@ -20,6 +21,7 @@ export function Details() {
   const id = selected.value === null ? null : (selection.value?.id ?? null);
   return (
     <aside class="details" aria-label="Details" {...(id === null ? {} : { 'data-selected': id })}>
+      <Notes />
       <AllocationDetails />
       {(id === null || span.value !== null) && <SpanDetails />}
       {id === null && (

@@ -2,23 +2,26 @@
 
 import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt, momentsBetween } from '../draw/hit';
+import { noteAt, placedNotes } from '../draw/notes';
 import { shownPicture } from '../draw/shown';
 import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Range, type Viewport } from '../numbers/scale';
 import { spanAt } from '../numbers/spans';
-import { NONE, type Picture } from '../source/source';
+import { NONE, type Note, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
+import { showNote } from '../state/notes';
 import { regions, showRegion } from '../state/regions';
 import { selected } from '../state/selection';
 import { chooseSpan, span } from '../state/span';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
 
-/** What lies under the pointer: a place of the plot, a region, a step, the axis of bytes, the other axis, or nothing. */
+/** What lies under the pointer: a place of the plot, a note, a region, a step, the axis of bytes, the other axis, or nothing. */
 export type PointerTarget =
   | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
+  | { kind: 'note'; note: Note }
   | { kind: 'region'; region: number }
   | { kind: 'step'; step: number }
   | { kind: 'bytes' }
@@ -46,7 +49,14 @@ export interface Surface {
 /** A press that moves fewer CSS pixels than this is a click. */
 const CLICK_DISTANCE = 4;
 /** How the pointer looks on each kind of target. */
-const CURSORS = { plot: '', region: 'pointer', step: 'pointer', bytes: 'ns-resize', axis: 'col-resize' } as const;
+const CURSORS = {
+  plot: '',
+  note: 'pointer',
+  region: 'pointer',
+  step: 'pointer',
+  bytes: 'ns-resize',
+  axis: 'col-resize',
+} as const;
 /** CSS pixels that stand for a line, for mice that scroll by lines. */
 const LINE_HEIGHT = 16;
 
@@ -68,6 +78,11 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
     const row = regions.value && regionRow(regions.value, axis.value, Math.floor((y - g.bandTop) / BAND_ROW));
     const region = row && spanAt(row, viewport, at);
     return region === null ? null : { kind: 'region', region };
+  }
+  if (y >= g.noteTop && down < 0) {
+    const placed = placedNotes(picture, viewport, g.noteRows);
+    const found = noteAt(placed, Math.floor((y - g.noteTop) / BAND_ROW), x - g.left);
+    return found && { kind: 'note', note: found };
   }
   if (down >= g.plotHeight) return { kind: 'axis' };
   if (down < 0) return null;
@@ -236,7 +251,9 @@ function dragOf(e: PointerEvent, target: PointerTarget): 'pan' | 'choose' | 'spa
 }
 
 function click(target: PointerTarget): void {
-  if (target?.kind === 'region') {
+  if (target?.kind === 'note') {
+    showNote(target.note);
+  } else if (target?.kind === 'region') {
     showRegion(target.region);
   } else if (target?.kind === 'step') {
     showStep(target.step);

@@ -3,6 +3,7 @@
 import { computed } from '@preact/signals';
 import { bandRowsOf, type RowsAbove } from '../draw/geometry';
 import { momentAt, overlayValues } from '../draw/hit';
+import { noteRows } from '../draw/notes';
 import { restedPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
 import { query } from '../search/found';
@@ -19,8 +20,9 @@ import { axis, shownRange, byteRange, stacked, whole, withReserved } from '../st
 /** Whether the timeline is the view itself, and not a strip above another. */
 export const tall = computed(() => view.value === 'timeline');
 
-/** The rows above the plot: those of regions, at most `most`, and that of the steps, for which room is left until they are known. */
+/** The rows above the plot: those of notes and of regions, at most `most` of each, and that of the steps, for which room is left until they are known. */
 export const rowsAbove = (most: number): RowsAbove => ({
+  notes: Math.min(noteRows.value, most),
   regions: bandRowsOf(regions.value, most),
   steps: steps.value !== null || current.value?.purposes === null,
 });

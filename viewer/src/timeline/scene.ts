@@ -2,6 +2,7 @@
 
 import type { Geometry } from '../draw/geometry';
 import { placeOf, rowsBeforeRecording, rowsOf, spanOnAxis } from '../draw/hit';
+import { placedNotes } from '../draw/notes';
 import type { Viewport } from '../numbers/scale';
 import type { Picture } from '../source/source';
 import { selection } from '../state/allocation';
@@ -66,6 +67,7 @@ export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture
     axis: picture.window.axis,
     inks: inks.value,
     dark: dark.value,
+    notes: placedNotes(picture, viewport, geometry.noteRows),
     regions: regions.value,
     steps: steps.value,
     marks: current.value?.marks ?? [],

@@ -5,7 +5,7 @@ import { framesOf, readableFrames } from '../names/stacks';
 import { purposeFacts, tagFacts } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { StepFacts } from '../parts/step-facts';
-import { eventsText, lifeText, momentText } from '../parts/current';
+import { eventsText, lifeText, momentText, rangeText } from '../parts/current';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
 import { selection } from '../state/allocation';
@@ -21,6 +21,14 @@ type Fact = [name: string, value: string];
 const FRAMES = 4;
 
 export function TimelineTooltip({ target, clientX: x, clientY: y }: Hover) {
+  if (target.kind === 'note')
+    return (
+      <Tooltip x={x} y={y}>
+        <p class="tooltip-title">{current.value && capital(rangeText(target.note.from, target.note.to, current.value))}</p>
+        <p class="note-text">{target.note.text}</p>
+        <p class="quiet">Click to show only this part.</p>
+      </Tooltip>
+    );
   if (target.kind === 'region')
     return (
       <Tooltip x={x} y={y}>

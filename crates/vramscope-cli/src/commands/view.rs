@@ -35,7 +35,8 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
         .map(|file| read(file, args.reading.options()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let output = Output::named(out)?;
-    let page = self_contained(recordings)?;
+    let named: Vec<_> = recordings.iter().map(|(name, recording)| (name.as_str(), recording)).collect();
+    let page = self_contained(&named, &[])?;
     output.write_whole(page.as_bytes())?;
     if args.json {
         return super::print_json(

@@ -14,6 +14,7 @@ mod findings;
 mod groups;
 mod held;
 mod holes;
+mod notes;
 mod recording;
 mod search;
 mod spent;
@@ -32,6 +33,9 @@ pub(crate) use held::{By, CallsOf};
 pub(crate) use held::{Calls, HeldAt, Holders, Live};
 pub(crate) use held::{HighestOfBoth, HighestOfBothQuery, HoldersOfBothQuery, LiveQuery};
 pub(crate) use holes::{Asked, HoleSince, Holes, Pin};
+pub use notes::Note;
+#[cfg(feature = "server")]
+pub(crate) use notes::PageQuery;
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };

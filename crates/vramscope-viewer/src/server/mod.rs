@@ -15,7 +15,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use hyper::Request;
@@ -26,7 +26,8 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use vramscope_http::{Guard, Limits};
 
-use crate::page;
+use crate::page::{self, self_contained};
+use crate::protocol::PageQuery;
 use crate::{Pace, Question, ViewError};
 use guard::guard;
 pub use library::Library;
@@ -135,6 +136,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
     let api = Router::new()
         .route("/recordings", get(recordings))
         .route("/open", post(open))
+        .route("/page", post(page_of))
         .route("/{file}/close", post(close))
         .route("/{file}/{device}/ask", post(ask).layer(DefaultBodyLimit::max(LONGEST_QUESTION)));
     let found = |name: &str| page::asset(name).ok_or(StatusCode::NOT_FOUND);
@@ -197,6 +199,22 @@ async fn open(
     library.all().await;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())
+}
+
+/// A page that carries files and notes on them.
+async fn page_of(State(library): State<Arc<Library>>, asked: Bytes) -> Result<Response, ViewError> {
+    let PageQuery { files, notes } = serde_json::from_slice(&asked)
+        .map_err(|e| ViewError::Question(format!("this asks for no page: {e}")))?;
+    let mut open = Vec::new();
+    for file in files {
+        open.push(library.file(file).await?.recording().await?);
+    }
+    let make = move || {
+        let recordings: Vec<_> = open.iter().map(|open| (open.name(), &open.recording)).collect();
+        self_contained(&recordings, &notes)
+    };
+    let page = tokio::task::spawn_blocking(make).await.map_err(|_| ViewError::Failed)??;
+    Ok(Html(page).into_response())
 }
 
 async fn close(

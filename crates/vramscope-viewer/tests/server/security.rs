@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use vramscope_trace::formats;
-use vramscope_viewer::{LARGEST_UPLOAD, self_contained};
+use vramscope_viewer::{LARGEST_UPLOAD, Note, self_contained};
 
 use crate::server;
 
@@ -197,11 +197,23 @@ fn hostile_names_cannot_leave_their_place_in_a_page() {
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": evil},
     });
     let recording = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap();
-    let page = self_contained(vec![(evil.to_owned(), recording)]).unwrap();
-    let data = page.split("id=\"recordings\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let page = self_contained(
+        &[(evil, &recording)],
+        &[Note { file: 0, device: 0, from: 0, to: 1, text: evil.to_owned() }],
+    )
+    .unwrap();
+    let held = |id: &str| {
+        let begin = format!("id=\"{id}\">");
+        page.split(&begin).nth(1).unwrap().split("</script>").next().unwrap()
+    };
+    let data = held("recordings");
     assert!(data.len() > 100 && !data.contains(['<', '\0', '\r']));
-    assert!(!page.contains("document.title='broken'") && !page.contains("onerror=alert"));
-    assert_eq!(page.matches("<script").count(), 4);
+    let notes: serde_json::Value = serde_json::from_str(held("notes")).unwrap();
+    assert_eq!(notes[0]["text"], evil);
+    assert!(!held("notes").contains('<'));
+    let rest = page.replace(held("notes"), "");
+    assert!(!rest.contains("document.title='broken'") && !rest.contains("onerror=alert"));
+    assert_eq!(page.matches("<script").count(), 5);
     let policy =
         page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
     assert!(

@@ -265,6 +265,22 @@ export type Names = {
 };
 
 /**
+ * A note on what happened between two moments of a device, or on a moment, where they are the same.
+ */
+export type Note = {
+  /** The position of the file among those of its page. */
+  file: number;
+  /** The position of the device in the file. */
+  device: number;
+  /** The first moment. */
+  from: number;
+  /** The last moment. */
+  to: number;
+  /** What was written, in one line. */
+  text: string;
+};
+
+/**
  * What the page asks of one device of a file.
  */
 export type Question = {

@@ -1,0 +1,229 @@
+// Notes on parts of a recording: written, shown, changed, deleted; kept by the address and by a page that is saved with them.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Download, Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { axe, violations } from './axe';
+import { example, scratch } from './command';
+import { plotBox, servingAlone, serving, show, state, test } from './page';
+import { secondFailed } from './recordings';
+import { TRANSPORT } from './transport';
+
+const TRAINING = example('training.pickle.zst');
+
+const notes = (page: Page) => page.getByRole('region', { name: 'Notes' });
+const listed = (page: Page) => notes(page).locator('li .note-text').allInnerTexts();
+const inAddress = async (page: Page) => (await state(page))['notes'];
+const field = (page: Page) => notes(page).getByRole('textbox');
+
+async function write(page: Page, text: string): Promise<void> {
+  await page.keyboard.press('c');
+  await field(page).waitFor();
+  await page.keyboard.insertText(text);
+  await page.keyboard.press('Enter');
+}
+
+/** The page that is saved. */
+async function saved(page: Page): Promise<string> {
+  const button = notes(page).getByRole('button', { name: 'Save page with notes' });
+  const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  expect((download as Download).suggestedFilename()).toMatch(/-notes\.html$/);
+  const html = join(scratch(), 'page.html');
+  await (download as Download).saveAs(html);
+  return html;
+}
+
+/** What the timeline writes as text, from its picture. */
+async function drawnTexts(page: Page): Promise<string[]> {
+  await page.getByRole('button', { name: 'Save timeline' }).click();
+  const item = page.getByRole('menuitem', { name: 'Picture as SVG' });
+  const [download] = await Promise.all([page.waitForEvent('download'), item.click()]);
+  const svg = readFileSync(await (download as Download).path(), 'utf8');
+  return page.evaluate(
+    (text) =>
+      [...new DOMParser().parseFromString(text, 'image/svg+xml').querySelectorAll('text')].map((one) => one.textContent ?? ''),
+    svg,
+  );
+}
+
+test('a note is written, changed and deleted by keys, and going back undoes each', async ({ open }) => {
+  const page = await open(`${await serving(TRAINING)}#view=moment&span=1000.2000`);
+  await write(page, 'twice as high as before');
+  await expect.poll(() => listed(page)).toEqual(['twice as high as before']);
+  await expect.poll(() => inAddress(page)).toBe('0.0.1000.2000 twice as high as before');
+  expect((await state(page))['view']).toBe('timeline');
+  await notes(page).getByRole('button', { name: 'events 1,000 to 1,999' }).waitFor();
+  // Who wrote it goes on where it was begun.
+  await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Write a note on this span');
+
+  await notes(page).getByRole('button', { name: 'Change: twice' }).press('Enter');
+  await expect.poll(() => field(page).inputValue()).toBe('twice as high as before');
+  await page.keyboard.press('Escape');
+  await field(page).waitFor({ state: 'detached' });
+  expect(await listed(page)).toEqual(['twice as high as before']);
+  // The span stays: the key was the field's.
+  expect((await state(page))['span']).toBe('1000.2000');
+
+  await notes(page).getByRole('button', { name: 'Change: twice' }).press('Enter');
+  await field(page).fill('as high as before');
+  await page.keyboard.press('Enter');
+  await expect.poll(() => inAddress(page)).toBe('0.0.1000.2000 as high as before');
+  await notes(page).getByRole('button', { name: 'Delete: as high' }).press('Enter');
+  await expect.poll(() => inAddress(page)).toBeUndefined();
+  expect(await listed(page)).toEqual([]);
+
+  await page.goBack();
+  await expect.poll(() => listed(page)).toEqual(['as high as before']);
+  await page.goBack();
+  await expect.poll(() => listed(page)).toEqual(['twice as high as before']);
+  await page.goBack();
+  await expect.poll(() => inAddress(page)).toBeUndefined();
+  await page.goForward();
+  await page.reload();
+  await expect.poll(() => listed(page)).toEqual(['twice as high as before']);
+});
+
+test('a note on a moment or a span leads there, along events and along time', async ({ open }) => {
+  const page = await open(`${await serving(TRAINING)}#view=timeline&moment=900`);
+  await write(page, 'here');
+  await notes(page).getByRole('button', { name: 'after event 899' }).waitFor();
+  await expect.poll(() => inAddress(page)).toBe('0.0.900.900 here');
+  await page.keyboard.press('[');
+  await write(page, 'from here on');
+  await expect.poll(() => listed(page)).toEqual(['from here on', 'here']);
+  await page.keyboard.press('Escape');
+  for (const axis of ['events', 'time']) {
+    await page.evaluate(
+      (to) => (location.hash = to),
+      `view=timeline&axis=${axis}&notes=${encodeURIComponent('0.0.2000.3000 middle\n0.0.700.700 here')}`,
+    );
+    await notes(page).getByRole('button', { name: 'events 2,000 to 2,999' }).click();
+    await expect.poll(async () => (await state(page))['span']).toBe('2000.3000');
+    await expect.poll(async () => (await state(page))['range']).toBeDefined();
+    await notes(page).getByRole('button', { name: 'after event 699' }).click();
+    await expect.poll(() => state(page)).toMatchObject({ moment: '700' });
+    expect((await state(page))['span']).toBeUndefined();
+  }
+});
+
+const LONG = `${'all that the forward of the second step keeps for its backward, '.repeat(4)}seen on Monday`;
+
+test('it is drawn above its range, with the end of what has no room, and its tooltip has all', async ({ open }) => {
+  const hash = new URLSearchParams({
+    view: 'timeline',
+    notes: `0.0.1000.1800 ${LONG}\n0.0.2000.2000 at a moment\n0.0.1500.2600 beneath`,
+  });
+  const page = await open(`${await serving(TRAINING)}#${hash}`);
+  await expect
+    .poll(async () => (await drawnTexts(page)).filter((one) => /seen on Monday|at a moment|beneath/.test(one)))
+    .toEqual([expect.stringMatching(/^….* seen on Monday$/), 'beneath', 'at a moment']);
+  const box = await plotBox(page);
+  const over = (await page.locator('.timeline-over').boundingBox())!;
+  const at = (event: number) => box.x + (event / 5253) * box.width;
+  await page.mouse.move(at(1200), over.y + 19 + 8);
+  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(LONG);
+  await page.mouse.click(at(1600), over.y + 19 + 16 + 8);
+  await expect.poll(async () => (await state(page))['span']).toBe('1500.2600');
+  await expect.poll(async () => (await state(page))['range']).toBe('1501~2601');
+});
+
+test('another device has none of it', async ({ open }) => {
+  const page = await open(`${await serving(secondFailed())}#view=timeline`);
+  await write(page, 'of the second');
+  await expect.poll(() => listed(page)).toEqual(['of the second']);
+  const devices = page.getByRole('group', { name: 'Devices' }).getByRole('button');
+  await devices.nth(0).click();
+  await expect.poll(async () => (await state(page))['device']).toBe('0');
+  await expect.poll(() => listed(page)).toEqual([]);
+  expect(await inAddress(page)).toMatch(/^0\.1\..* of the second$/);
+  await write(page, 'of the first');
+  await devices.nth(1).click();
+  await expect.poll(() => listed(page)).toEqual(['of the second']);
+  expect(await drawnTexts(page)).toContain('of the second');
+  expect(await drawnTexts(page)).not.toContain('of the first');
+});
+
+const HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> %0A & "quotes" \u{1f600}';
+
+test('a page that is saved with them has them, whatever they say', { timeout: 60_000 }, async ({ open }) => {
+  const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&span=1000.2000`);
+  await write(page, HOSTILE);
+  await expect.poll(() => inAddress(page)).toContain(HOSTILE);
+  await page.evaluate(() => (location.hash += '&file=1&device=1'));
+  await write(page, 'of another file');
+  await expect.poll(() => listed(page)).toEqual(['of another file']);
+  let html = await saved(page);
+  // Once from whoever answers here, and once from the page that was saved.
+  for (let times = 0; times < 2; times += 1) {
+    const again = await open(`${pathToFileURL(html).href}#view=timeline`);
+    await expect.poll(() => listed(again)).toEqual([HOSTILE]);
+    expect(await again.title()).toBe('vramscope');
+    expect(await again.locator('img').count()).toBe(0);
+    expect(await inAddress(again)).toBeUndefined();
+    await again.evaluate(() => (location.hash = 'view=timeline&file=1&device=1'));
+    await expect.poll(() => listed(again)).toEqual(['of another file']);
+    if (times > 0) {
+      // What is deleted there stays deleted.
+      await notes(again).getByRole('button', { name: 'Delete: of another' }).click();
+      await expect.poll(() => inAddress(again)).toMatch(/^0\.0\.1000\.2000 /);
+      await again.reload();
+      await notes(again).waitFor();
+      expect(await listed(again)).toEqual([]);
+    } else html = await saved(again);
+  }
+});
+
+test('the notes of a page go with its files', async ({ open }) => {
+  const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&file=1&device=1`);
+  await write(page, 'on the file that stays');
+  await expect.poll(() => inAddress(page)).toContain('stays');
+  await page.evaluate(() => (location.hash = location.hash.replace('file=1&device=1', 'file=0')));
+  await write(page, 'on the file that is closed');
+  await expect.poll(() => listed(page)).toEqual(['on the file that is closed']);
+  await page.getByRole('button', { name: /^Close / }).click();
+  await expect.poll(async () => (await state(page))['file']).toBe('1');
+  await expect.poll(() => listed(page)).toEqual(['on the file that stays']);
+  expect(await inAddress(page)).not.toContain('closed');
+  const again = await open(`${pathToFileURL(await saved(page)).href}#view=timeline${TRANSPORT === 'worker' ? '&file=1' : ''}`);
+  await expect.poll(() => listed(again)).toEqual(['on the file that stays']);
+});
+
+test('what an address says of notes is bounded, and nothing of it runs', async ({ open }) => {
+  const url = await serving(TRAINING);
+  const with_ = (text: string) => `${url}#${new URLSearchParams({ view: 'timeline', notes: text })}`;
+  const odd = [
+    '',
+    'x',
+    '0.0.9.5 ends before it begins',
+    '0.0.1.2',
+    '0.0.1.2  ',
+    '0.0.-1.2 x',
+    '0.0.1.9999999 too late',
+    '9.9.1.2 of no device',
+  ];
+  const page = await open(with_([...odd, `0.0.1.2 ${HOSTILE}`, `0.0.1.3 \u202e\u2066a\u2028b`].join('\n')), { before: axe });
+  await expect.poll(() => listed(page)).toEqual(['a b', HOSTILE]);
+  expect(await page.title()).toBe('vramscope');
+  expect(await page.locator('#panel img').count()).toBe(0);
+  expect(await violations(page)).toEqual([]);
+
+  const many = Array.from({ length: 200 }, (_, i) => `0.0.${i * 10}.${i * 10 + 5} ${'x'.repeat(2000)}`);
+  const full = await open(with_(many.join('\n')));
+  await expect.poll(async () => (await listed(full)).length).toBe(100);
+  expect((await listed(full))[0]).toBe('x'.repeat(500));
+  await full.keyboard.press('c');
+  await notes(full).getByText('100 notes are kept at most').waitFor();
+  await notes(full).getByRole('button', { name: 'Close' }).click();
+  await notes(full)
+    .getByRole('button', { name: /^Delete/ })
+    .first()
+    .click();
+  await full.keyboard.press('c');
+  await field(full).fill('y'.repeat(600));
+  await notes(full).getByText('500 characters at most.').waitFor();
+  await full.keyboard.press('Enter');
+  await expect.poll(async () => (await listed(full)).filter((one) => one === 'y'.repeat(500)).length).toBe(1);
+  await show(full, 'overview');
+});

@@ -226,7 +226,6 @@ impl OpenRecording {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_trace::Category;
 
     use super::*;
     use crate::recording::example as open;

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn files(names: &[&str]) -> Vec<Candidate> {
@@ -117,4 +119,24 @@ fn what_has_no_rank_is_named() {
     assert_eq!((found.files[0].0.number, found.rule.as_str(), found.notes.len()), (7, r"--rank gpu(\d+)", 1));
     let none = ranks(&files(&["a.pickle"]), Some(&pattern)).unwrap_err().to_string();
     assert_eq!(none, r"--rank gpu(\d+) finds no number in any of 1 file, as a.pickle");
+}
+
+proptest! {
+    /// The same files have the same ranks, however they are listed.
+    #[test]
+    fn the_order_of_names_makes_no_difference(
+        names in prop::collection::btree_set("(host-[ab]/)?(rank|r|gpu|x|tp)?[_-]?[0-9]{1,2}(_pp[01])?[.]pickle", 1..20)
+            .prop_map(|names| names.into_iter().collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let of = |names: &[String]| {
+            let candidates = files(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            ranks(&candidates, None).map(|found| {
+                let told = found.files.into_iter().map(|(rank, at)| (rank, names[at].clone()));
+                (told.collect::<Vec<_>>(), found.rule)
+            })
+        };
+        let mut sorted = names.clone();
+        sorted.sort();
+        prop_assert_eq!(of(&names).ok(), of(&sorted).ok());
+    }
 }

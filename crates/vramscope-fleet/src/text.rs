@@ -14,6 +14,9 @@ use crate::numbers::{ranges, ranks};
 /// Rows of a list before it is cut.
 const ROWS: usize = 10;
 
+/// Columns in which a line of code can still be told.
+const LEAST_ROOM: usize = 12;
+
 /// The answers as text with ANSI styles, in lines of at most `width` columns.
 #[must_use]
 pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
@@ -23,7 +26,7 @@ pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
     let facts =
         format!("{} of {} read", count(fleet.read_count as u64), counted(fleet.rank_count as u64, "rank"));
     page.lines.title(&answers.paths.join(", "), &facts);
-    page.words(0, &format!("{DIM}Ranks by {}.{DIM:#}", Shown::of(answers.rule)));
+    page.lines.styled_words(DIM, &format!("Ranks by {}.", Shown::of(answers.rule)));
     page.lines.line("");
     page.verdicts();
     page.budgets(answers);
@@ -64,6 +67,11 @@ fn capital(text: &str) -> String {
 }
 
 impl Page<'_, '_> {
+    /// A name in a sentence, in half a line.
+    fn named(&self, name: &str) -> String {
+        fit(&shown(name), self.lines.width / 2)
+    }
+
     fn words(&mut self, indent: usize, text: &str) {
         self.lines.words(indent, text);
     }
@@ -83,7 +91,7 @@ impl Page<'_, '_> {
         }
         said.extend(fleet.leaks.iter().take(3).map(|leak| {
             let where_ = if leak.is_everywhere { "every rank".to_owned() } else { ranks(&leak.ranks) };
-            format!("Leak suspected on {where_}: {} kept {}.", shown(&leak.name), bytes(leak.kept_bytes))
+            format!("Leak suspected on {where_}: {} kept {}.", self.named(&leak.name), bytes(leak.kept_bytes))
         }));
         if !fleet.unread.is_empty() {
             let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
@@ -135,12 +143,12 @@ impl Page<'_, '_> {
                 format!(
                     "; {} at {} ({} {})",
                     signed(line.by()),
-                    shown(&line.name),
+                    self.named(&line.name),
                     signed(category.by()),
                     words_of(category)
                 )
             }
-            (Some(line), None) => format!("; {} at {}", signed(line.by()), shown(&line.name)),
+            (Some(line), None) => format!("; {} at {}", signed(line.by()), self.named(&line.name)),
             (None, Some(category)) => format!("; {} {}", signed(category.by()), words_of(category)),
             (None, None) => String::new(),
         };
@@ -165,7 +173,7 @@ impl Page<'_, '_> {
     fn program(&self, kind: &Kind) -> Option<String> {
         let programs = &self.fleet.mixed.programs;
         let of = programs.iter().find(|program| program.ranks.contains(&kind.example_rank))?;
-        let files = shown(&of.files.join(", "));
+        let files = self.named(&of.files.join(", "));
         match of.relation {
             Relation::Same => None,
             Relation::OtherVersion => Some(format!("another version of the program ({files})")),
@@ -184,7 +192,7 @@ impl Page<'_, '_> {
                 Status::Exceeded => (BAD, "exceeded"),
                 Status::Unknown => (BAD, "not known"),
             };
-            self.words(2, &format!("{style}{word}{style:#}: {}", verdict.text));
+            self.lines.styled_words(style, &format!("  {word}: {}", verdict.text));
         }
     }
 
@@ -293,10 +301,12 @@ impl Page<'_, '_> {
             };
             let (asked, free) = (bytes(of.oom.requested_bytes), bytes(of.oom.device_free_bytes));
             let rank = format!("rank {}", of.rank);
-            let line = of.oom.line.as_deref().map(|line| format!(" at {}", shown(line))).unwrap_or_default();
             let text = format!("{when:>14}  {BOLD}{rank}{BOLD:#}  asked for {asked}, {free} was free");
-            let used = 16 + rank.len() + 2 + "asked for , was free".len() + asked.len() + free.len();
-            self.lines.line(format!("{text}{}", fit(&line, self.lines.width.saturating_sub(used).max(12))));
+            let used = 16 + rank.len() + "  asked for ,  was free at ".len() + asked.len() + free.len();
+            let room = self.lines.width.saturating_sub(used);
+            let line = of.oom.line.as_deref().filter(|_| room >= LEAST_ROOM);
+            let line = line.map(|line| format!(" at {}", fit(&shown(line), room))).unwrap_or_default();
+            self.lines.line(text + &line);
         }
         let more = ooms.len().saturating_sub(ROWS);
         if more > 0 {
@@ -393,7 +403,7 @@ impl Page<'_, '_> {
                 Relation::OtherVersion => "another version of it",
                 Relation::Other => "another program",
             };
-            rows.push(format!("{relation}, {}: {}", shown(&of.files.join(", ")), ranks(&of.ranks)));
+            rows.push(format!("{relation}, {}: {}", self.named(&of.files.join(", ")), ranks(&of.ranks)));
         }
         rows.iter().for_each(|row| self.words(2, row));
     }
@@ -407,7 +417,7 @@ impl Page<'_, '_> {
         for rank in unread.iter().take(ROWS) {
             self.words(
                 2,
-                &format!("rank {}: {}: {}", rank.rank, Shown::end_of(&rank.file), shown(&rank.reason)),
+                &format!("rank {}: {}: {}", rank.rank, self.named(&rank.file), shown(&rank.reason)),
             );
         }
         let more = unread.len().saturating_sub(ROWS);
@@ -460,4 +470,88 @@ fn first_out_of_memory(fleet: &Fleet) -> Option<String> {
         let _ = write!(text, ", and {} more", count(more as u64));
     }
     Some(text + ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use regex::Regex;
+    use vramscope_report::Advice;
+    use vramscope_testing::fleet::{Plan, base};
+    use vramscope_trace::formats::read;
+
+    use super::*;
+    use crate::naming::Rank;
+    use crate::rows::RankRow;
+    use crate::summarize::summarize;
+
+    /// A fleet of every kind of trouble, with names that are long.
+    fn fleet() -> Fleet {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan::new(16, 3);
+        plan.write(folder.path(), &base());
+        let rows = (0..16).map(|number| {
+            let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();
+            let read = read(file, &mut |_| {}).map_err(|e| e.to_string());
+            let mut summary = read.and_then(|recording| summarize(&recording, &Advice::default()));
+            if let Ok(summary) = &mut summary {
+                for held in &mut summary.lines.top {
+                    held.name = format!("{}/{}", "a_folder/".repeat(20), held.name);
+                }
+                if let Some(oom) = &mut summary.oom {
+                    oom.line = Some(format!("{}train.py:7 step", "a_folder/".repeat(20)));
+                }
+                if number > 12 {
+                    summary.release = "2.15".to_owned();
+                }
+            }
+            let rank = Rank {
+                number: 3 * number,
+                host: Some(format!("host-{}", number / 8)),
+                groups: BTreeMap::from([("pp".to_owned(), number / 2)]),
+            };
+            RankRow {
+                rank,
+                file: format!("{}rank{number}.pickle", "folder/ ".repeat(20)),
+                summary: summary.map(Box::new),
+            }
+        });
+        Fleet::of(rows.collect(), Some(1 << 36))
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let fleet = fleet();
+        let paths = ["/some/where/".repeat(30)];
+        let verdicts =
+            crate::Budgets { max_peak: Some(1), max_imbalance_percent: Some(1.0) }.verdicts(&fleet);
+        let answers = FleetAnswers {
+            paths: &paths,
+            rule: "the number",
+            notes: &[],
+            fleet: &fleet,
+            verdicts: &verdicts,
+        };
+        let styles = Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+        for width in [80, 100, 160] {
+            let text = fleet_text(&answers, width);
+            let text = styles.replace_all(&text, "");
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            for heading in [
+                "Budgets",
+                "Peaks of 13 ranks",
+                "3 kinds: ",
+                "Imbalance",
+                "Out of memory: 2",
+                "Leak suspects: 1",
+                "Not read: 3",
+                "Not the same",
+            ] {
+                assert!(text.contains(&format!("\n{heading}")), "{heading}: {text}");
+            }
+        }
+    }
 }

@@ -101,37 +101,28 @@ fn exactly_the_ranks_that_differ_are_named() {
 #[test]
 fn a_fleet_as_text() {
     let plan = Plan::new(64, 7);
-    let (folder, name) = fleet(&plan);
-    let (code, out, err) = text(&[&name]);
+    let folder = tempfile::tempdir().unwrap();
+    plan.write(&folder.path().join("job"), &base());
+    let text = |args: &[&str]| {
+        let output =
+            vramscope(&[&["fleet", "job"], args].concat()).current_dir(folder.path()).output().unwrap();
+        let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
+    };
+    let (code, out, err) = text(&[]);
     assert_eq!((code, err.as_str()), (0, ""));
-    insta::assert_snapshot!(out.replace(&name, "FOLDER"));
+    insta::assert_snapshot!(out);
     // What was kept gives the same answer, and no recording is read again.
     for rank in (0..64).filter(|rank| !plan.broken.contains(rank)) {
-        let file = folder.path().join(plan.file(rank));
+        let file = folder.path().join("job").join(plan.file(rank));
         let modified = fs::metadata(&file).unwrap().modified().unwrap();
         let length = fs::metadata(&file).unwrap().len() as usize;
         fs::write(&file, vec![0; length]).unwrap();
         fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
     }
-    assert_eq!(text(&[&name]), (0, out, String::new()));
-    let (code, _, err) = text(&[&name, "--no-cache"]);
+    assert_eq!(text(&[]), (0, out, String::new()));
+    let (code, _, err) = text(&["--no-cache"]);
     assert_eq!((code, err.as_str()), (2, "error: none of 64 recordings could be read\n"));
-}
-
-#[test]
-fn no_line_is_wider_than_a_terminal() {
-    let (_folder, name) = copies(&[
-        ("rank0.pickle", "leak.pickle"),
-        ("rank1.pickle", "oom.pickle"),
-        ("rank3.pickle.zst", "training.pickle.zst"),
-    ]);
-    let output = std::process::Command::new("bash")
-        .args(["-c", &format!("stty cols 80 2>/dev/null; {} fleet {name}", env!("CARGO_BIN_EXE_vramscope"))])
-        .output()
-        .unwrap();
-    // Without a terminal the width is 100.
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 /// The summary of a rank has the numbers of its report.

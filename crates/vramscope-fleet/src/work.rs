@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -92,7 +93,7 @@ pub fn summaries(
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if let (Ok((summary, Some((version, sha256)))), true) = (&made, options.cache) {
+            if let Ok((summary, Some((version, sha256)))) = &made {
                 let (folder, name) = split(&files[at].path);
                 let cache = caches.entry(folder.clone()).or_insert_with(|| Cache::open(&folder));
                 cache.keep(&name, *version, sha256.clone(), summary.clone());
@@ -150,18 +151,25 @@ fn make(path: &Path, options: &WorkOptions, done: &AtomicU64) -> Made {
     }
     let file = File::open(path).map_err(in_words)?;
     let version = FileVersion::of(&file.metadata().map_err(in_words)?);
-    let mut hashed = Hashed::new(&file);
+    let mut plain = &file;
+    // A hash costs a tenth of the whole.
+    let mut hashed = options.cache.then(|| Hashed::new(&file));
+    let stream: &mut dyn Read = match &mut hashed {
+        Some(hashed) => hashed,
+        None => &mut plain,
+    };
     let mut before = 0;
-    let recording = read_with(options.reading, &mut hashed, &mut |bytes| {
-        done.fetch_add(bytes - before, Ordering::Relaxed);
+    let recording = read_with(options.reading, stream, &mut |bytes| {
+        done.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
         before = bytes;
     })
     .map_err(|e| match e {
         ReadError::Expands { .. } => format!("{e}, or give --max-expanded"),
         _ => e.to_string(),
     })?;
-    let sha256 = hashed.hash().map_err(in_words)?;
+    let sha256 = hashed.map(|mut hashed| hashed.hash()).transpose().map_err(in_words)?;
+    // Somebody may have written to it meanwhile.
     let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
     let summary = summarize(&recording, &options.advice)?;
-    Ok((summary, is_same.then_some((version, sha256))))
+    Ok((summary, sha256.filter(|_| is_same).map(|sha256| (version, sha256))))
 }

@@ -442,3 +442,19 @@ fn hostile_names_are_shown_harmless() {
     let (_, out, err) = text(&[folder.path().to_str().unwrap()]);
     assert!(!(out + &err).contains(['\u{1b}', '\u{7}', '\u{202e}']));
 }
+
+/// Of several devices the one with the highest peak is told, and that there are others.
+#[test]
+fn of_several_devices_the_highest_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let event =
+        |size: u64| json!({"action": "alloc", "addr": 1 << 20, "size": size, "stream": 0, "frames": []});
+    let snapshot = json!({"segments": [], "device_traces": [[event(512)], [event(4096)], [], [event(4096)]]});
+    let file = folder.path().join("rank0.json");
+    fs::write(&file, snapshot.to_string()).unwrap();
+    let (answer, _) = answer(&[file.to_str().unwrap(), "--no-cache"]);
+    let summary = &answer["ranks"][0]["summary"];
+    assert_eq!((&summary["device"], &summary["other_devices"]), (&json!(1), &json!([0, 3])));
+    assert_eq!(summary["peak_allocated"]["bytes"], 4096);
+    assert_eq!(answer["several_devices"], json!([0]));
+}

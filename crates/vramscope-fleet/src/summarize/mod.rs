@@ -4,13 +4,15 @@ mod course;
 mod holders;
 mod program;
 
+use std::sync::Arc;
+
 use vramscope_analysis::{
     By, Fragmentation, Frames, History, LeakSuspect, Moment, Options, OutOfMemory, Peak, Recorder, Steps,
     Summary, event_times, largest_request,
 };
 use vramscope_report::{Advice, Names, Trust, findings};
 use vramscope_trace::formats::Recording;
-use vramscope_trace::{AllocatorSettings, DeviceTrace};
+use vramscope_trace::{AllocatorSettings, DeviceTrace, Trace};
 
 use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
 
@@ -24,10 +26,10 @@ const MOST_LEAKS: usize = 8;
 pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, String> {
     let trace = &recording.trace;
     let used = (0..trace.devices.len()).filter(|&position| trace.devices[position].was_used());
-    // A rank uses one device mostly.
-    let histories = used.map(|position| History::replayed(trace, position));
-    let Some(history) = highest(histories) else {
-        return Err("nothing was recorded on any device".to_owned());
+    let history = match *used.collect::<Vec<usize>>() {
+        [] => return Err("nothing was recorded on any device".to_owned()),
+        [only] => History::replayed(trace, only),
+        [first, ref others @ ..] => highest(trace, first, others),
     };
     let frames = Frames::of(trace);
     let names = Names { trace, frames: &frames };
@@ -36,16 +38,16 @@ pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, 
     Ok(Made { recording, history: &history, names, answers: &answers, advice }.summary())
 }
 
-/// The history with the highest peak of allocated bytes, the first of several.
-fn highest(histories: impl Iterator<Item = History>) -> Option<History> {
-    let mut highest: Option<(u64, History)> = None;
-    for history in histories {
-        let peak = history.peaks().allocated.bytes;
-        if highest.as_ref().is_none_or(|(most, _)| peak > *most) {
-            highest = Some((peak, history));
+/// The history of the device with the highest peak of allocated bytes, the first of several.
+fn highest(trace: &Arc<Trace>, first: usize, others: &[usize]) -> History {
+    let mut highest = History::replayed(trace, first);
+    for &position in others {
+        let other = History::replayed(trace, position);
+        if other.peaks().allocated.bytes > highest.peaks().allocated.bytes {
+            highest = other;
         }
     }
-    highest.map(|(_, history)| history)
+    highest
 }
 
 /// What a summary is made of.

@@ -3,25 +3,31 @@
 //! Numbers are 64 bits wide, times have a time zone (UTC), and a column of texts is a dictionary: each text is there once, and
 //! each row has its number.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::builder::{
     BooleanBuilder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder,
 };
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use hashbrown::HashMap;
-use vramscope_analysis::{By, Cancel, History, Moment, Origin, holders_at};
+use vramscope_analysis::{By, Cancel, History};
 use vramscope_report::Names;
 
 use crate::error::ExportError;
 use crate::labels::Labels;
-use crate::tables::{Column, Kind, Sink, Table, Value, rows_of};
+#[cfg(feature = "summaries")]
+use crate::tables::summary;
+use crate::tables::{Column, Kind, Sink, Table, Value, holders, rows_of};
 
 /// The most bytes of different texts in a table. A few bytes of a hostile file can refer to a stack of 64 KiB; known recordings
 /// have some megabytes.
 const MOST_TEXT: usize = 1 << 30;
+
+/// The bytes of different texts after which a batch ends.
+const TEXT_OF_A_BATCH: usize = 8 << 20;
 
 /// The time zone of times, which are counted from the Unix epoch.
 const ZONE: &str = "UTC";
@@ -39,25 +45,54 @@ pub fn arrow_table<'h>(
     table: Table,
     cancel: &Cancel,
 ) -> Result<RecordBatch, ExportError> {
-    let mut builder = Builder::new(names, table.columns(), cancel);
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    let mut whole = Whole { builder: Builder::new(names, table.columns(), &columns), cancel };
     for history in histories {
-        rows_of(history, table, &mut builder)?;
+        rows_of(names, history, table, &mut whole)?;
     }
-    builder.finish(table.columns())
+    Ok(whole.builder.batch()?)
 }
 
-/// The columns of [`arrow_holders`].
-const HOLDERS: [Column; 9] = [
-    Column::always("device", Kind::Signed),
-    Column::maybe("at_event", Kind::Unsigned),
-    Column::always("key", Kind::Text),
-    Column::always("bytes", Kind::Unsigned),
-    Column::always("requested_bytes", Kind::Unsigned),
-    Column::always("count", Kind::Unsigned),
-    Column::maybe("preexisting", Kind::Bool),
-    Column::maybe("line", Kind::Text),
-    Column::maybe("stack", Kind::Text),
-];
+/// The types of some columns of a table, by their places in [`Table::columns`].
+#[must_use]
+pub fn arrow_schema(table: Table, columns: &[usize]) -> SchemaRef {
+    schema(table.columns(), columns)
+}
+
+/// The types of some columns of the table of summaries, by their places in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
+#[cfg(feature = "summaries")]
+#[must_use]
+pub fn arrow_summary_schema(columns: &[usize]) -> SchemaRef {
+    schema(&summary::COLUMNS, columns)
+}
+
+/// The table of some devices in batches of about `rows` rows, with `columns` alone, by their places in [`Table::columns`]. What
+/// no column of these tells is not made. It ends early where `emit` has enough.
+///
+/// # Errors
+/// Where Arrow refuses what it is given.
+pub fn arrow_batches<'h>(
+    names: Names<'_>,
+    histories: impl IntoIterator<Item = &'h History>,
+    table: Table,
+    columns: &[usize],
+    rows: usize,
+    emit: &mut dyn FnMut(RecordBatch) -> ControlFlow<()>,
+) -> Result<(), ExportError> {
+    let mut batches = InBatches { builder: Builder::new(names, table.columns(), columns), rows, emit };
+    for history in histories {
+        match rows_of(names, history, table, &mut batches) {
+            Ok(_) => {}
+            // `emit` has enough.
+            Err(ExportError::Cancelled) => return Ok(()),
+            Err(e) => return Err(e),
+        }
+    }
+    match batches.end() {
+        Err(ExportError::Cancelled) => Ok(()),
+        ended => ended,
+    }
+}
 
 /// Who holds the allocated bytes of some devices: a row for each group of `by`, those with most bytes first.
 ///
@@ -73,45 +108,100 @@ pub fn arrow_holders<'h>(
     by: By,
     cancel: &Cancel,
 ) -> Result<RecordBatch, ExportError> {
-    let mut builder = Builder::new(names, &HOLDERS, cancel);
+    // All but what they are grouped by, which is known.
+    let all = holders::COLUMNS.iter().enumerate();
+    let columns: Vec<usize> = all.filter(|(_, c)| c.name != "grouped_by").map(|(place, _)| place).collect();
+    let mut whole = Whole { builder: Builder::new(names, &holders::COLUMNS, &columns), cancel };
     for history in histories {
-        let moment = at.map_or_else(|| history.peaks().allocated.moment, Moment::after);
-        for holder in holders_at(history, names.frames, moment, by) {
-            let mut row: [Value; HOLDERS.len()] = [
-                Value::Signed(history.device().device),
-                Value::or_null(moment.event(), |event| Value::Unsigned(event as u64)),
-                Value::Null,
-                Value::Unsigned(holder.bytes),
-                Value::Unsigned(holder.requested),
-                Value::Unsigned(holder.count),
-                Value::or_null(holder.origin, |origin| Value::Bool(origin != Origin::Recorded)),
-                Value::or_null(holder.stack, Value::Line),
-                Value::or_null(holder.stack, Value::Stack),
-            ];
-            // Of memory whose free alone is known, the stack is where it was freed, and no holder.
-            if holder.origin == Some(Origin::FreeOnly) {
-                row[7..].fill(Value::Null);
-            }
-            for (number, value) in row.into_iter().enumerate() {
-                if number == 2 {
-                    builder.text(number, String::from(names.key(&holder.key)))?;
-                } else {
-                    builder.value(number, value)?;
-                }
-            }
+        holders::rows(names, history, at, &[by], &mut whole)?;
+    }
+    Ok(whole.builder.batch()?)
+}
+
+/// The table of summaries in one piece, with `columns` alone, by their places in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
+///
+/// # Errors
+/// As [`arrow_table`].
+#[cfg(feature = "summaries")]
+pub fn arrow_summaries(
+    rows: &[vramscope_fleet::RankRow],
+    columns: &[usize],
+) -> Result<RecordBatch, ExportError> {
+    let trace = vramscope_trace::Trace::default();
+    let names = Names { trace: &trace, frames: &vramscope_analysis::Frames::of(&trace) };
+    let builder = Builder::new(names, &summary::COLUMNS, columns);
+    let mut whole = Whole { builder, cancel: &Cancel::default() };
+    for row in rows {
+        summary::row(row, &mut whole)?;
+    }
+    Ok(whole.builder.batch()?)
+}
+
+/// A table in one piece.
+struct Whole<'r> {
+    builder: Builder<'r>,
+    cancel: &'r Cancel,
+}
+
+impl Sink for Whole<'_> {
+    fn row(&mut self, values: &[Value<'_>]) -> Result<(), ExportError> {
+        if self.builder.rows.is_multiple_of(ROWS_BETWEEN_LOOKS) && self.cancel.is_cancelled() {
+            return Err(ExportError::Cancelled);
+        }
+        self.builder.add(values)?;
+        if self.builder.text_bytes > MOST_TEXT {
+            return Err(ExportError::TooMuchText { most: MOST_TEXT });
+        }
+        Ok(())
+    }
+
+    fn wants(&self, column: usize) -> bool {
+        self.builder.has(column)
+    }
+}
+
+/// A table in pieces, each given away as soon as it is there.
+struct InBatches<'r, 'e> {
+    builder: Builder<'r>,
+    rows: usize,
+    emit: &'e mut dyn FnMut(RecordBatch) -> ControlFlow<()>,
+}
+
+impl InBatches<'_, '_> {
+    fn end(&mut self) -> Result<(), ExportError> {
+        if self.builder.rows == 0 {
+            return Ok(());
+        }
+        match (self.emit)(self.builder.batch()?) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(ExportError::Cancelled),
         }
     }
-    builder.finish(&HOLDERS)
+}
+
+impl Sink for InBatches<'_, '_> {
+    fn row(&mut self, values: &[Value<'_>]) -> Result<(), ExportError> {
+        self.builder.add(values)?;
+        if self.builder.rows >= self.rows || self.builder.text_bytes >= TEXT_OF_A_BATCH {
+            self.end()?;
+        }
+        Ok(())
+    }
+
+    fn wants(&self, column: usize) -> bool {
+        self.builder.has(column)
+    }
 }
 
 /// The columns of a table under way.
 struct Builder<'r> {
     labels: Labels<'r>,
-    columns: Vec<Values>,
+    schema: SchemaRef,
+    /// For each column its place in a row.
+    columns: Vec<(usize, Values)>,
     /// The bytes of the texts of all columns.
     text_bytes: usize,
     rows: usize,
-    cancel: &'r Cancel,
 }
 
 /// The values of a column.
@@ -129,21 +219,40 @@ struct Texts {
     keys: Int32Builder,
     texts: StringBuilder,
     /// The numbers of texts that were met before, and so are not made again.
-    known: HashMap<Value, i32>,
+    known: HashMap<Value<'static>, i32>,
     /// The same by what they say: two values may read alike, and a dictionary has each text once.
     by_text: HashMap<String, i32>,
 }
 
 impl Texts {
-    /// The number of a text, and whether it is new.
-    fn number(&mut self, text: String) -> Result<(i32, bool), ExportError> {
-        if let Some(&number) = self.by_text.get(&text) {
-            return Ok((number, false));
+    /// Adds a value, and returns how many bytes of text are new with it.
+    fn add(&mut self, value: Value<'_>, labels: &mut Labels<'_>) -> Result<usize, ExportError> {
+        if value == Value::Null {
+            self.keys.append_null();
+            return Ok(0);
         }
-        let number = i32::try_from(self.by_text.len()).map_err(|_| ArrowError::DictionaryKeyOverflowError)?;
-        self.texts.append_value(&text);
-        self.by_text.insert(text, number);
-        Ok((number, true))
+        let key = value.key();
+        if let Some(&number) = key.as_ref().and_then(|key| self.known.get(key)) {
+            self.keys.append_value(number);
+            return Ok(0);
+        }
+        let text = value.in_words(labels);
+        let (number, new_bytes) = match self.by_text.get(&text) {
+            Some(&number) => (number, 0),
+            None => {
+                let number =
+                    i32::try_from(self.by_text.len()).map_err(|_| ArrowError::DictionaryKeyOverflowError)?;
+                self.texts.append_value(&text);
+                let bytes = text.len();
+                self.by_text.insert(text, number);
+                (number, bytes)
+            }
+        };
+        if let Some(key) = key {
+            self.known.insert(key, number);
+        }
+        self.keys.append_value(number);
+        Ok(new_bytes)
     }
 }
 
@@ -158,17 +267,24 @@ impl Values {
         }
     }
 
-    fn finish(self) -> Result<ArrayRef, ArrowError> {
+    /// What was added, after which there is nothing.
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
-            Self::Signed(mut values) => Arc::new(values.finish()),
-            Self::Unsigned(mut values) => Arc::new(values.finish()),
-            Self::Time(mut values) => Arc::new(values.finish()),
-            Self::Bool(mut values) => Arc::new(values.finish()),
-            Self::Text(Texts { mut keys, mut texts, .. }) => {
-                Arc::new(DictionaryArray::<Int32Type>::try_new(keys.finish(), Arc::new(texts.finish()))?)
+            Self::Signed(values) => Arc::new(values.finish()),
+            Self::Unsigned(values) => Arc::new(values.finish()),
+            Self::Time(values) => Arc::new(values.finish()),
+            Self::Bool(values) => Arc::new(values.finish()),
+            Self::Text(texts) => {
+                let Texts { mut keys, texts: mut words, .. } = std::mem::take(texts);
+                Arc::new(DictionaryArray::<Int32Type>::try_new(keys.finish(), Arc::new(words.finish()))?)
             }
         })
     }
+}
+
+/// The types of the columns in these places.
+fn schema(columns: &[Column], places: &[usize]) -> SchemaRef {
+    Arc::new(Schema::new(places.iter().map(|&place| field(&columns[place])).collect::<Vec<_>>()))
 }
 
 /// The type of a column.
@@ -184,72 +300,54 @@ fn field(column: &Column) -> Field {
 }
 
 impl<'r> Builder<'r> {
-    fn new(names: Names<'r>, columns: &[Column], cancel: &'r Cancel) -> Self {
-        let columns = columns.iter().map(|column| Values::new(column.kind)).collect();
-        Self { labels: Labels::new(names), columns, text_bytes: 0, rows: 0, cancel }
+    /// For the columns of a table in these places.
+    fn new(names: Names<'r>, columns: &[Column], places: &[usize]) -> Self {
+        Self {
+            labels: Labels::new(names),
+            schema: schema(columns, places),
+            columns: places.iter().map(|&place| (place, Values::new(columns[place].kind))).collect(),
+            text_bytes: 0,
+            rows: 0,
+        }
     }
 
-    /// Adds a value to a column.
-    fn value(&mut self, column: usize, value: Value) -> Result<(), ExportError> {
-        match &mut self.columns[column] {
-            Values::Signed(values) => values.append_option(signed(value)),
-            Values::Time(values) => values.append_option(signed(value)),
-            Values::Unsigned(values) => values.append_option(match value {
-                Value::Unsigned(n) => Some(n),
-                _ => None,
-            }),
-            Values::Bool(values) => values.append_option(match value {
-                Value::Bool(b) => Some(b),
-                _ => None,
-            }),
-            Values::Text(texts) => match (value, texts.known.get(&value)) {
-                (Value::Null, _) => texts.keys.append_null(),
-                (_, Some(&number)) => texts.keys.append_value(number),
-                (_, None) => {
-                    let text = value.in_words(&mut self.labels);
-                    let number = self.text(column, text)?;
-                    if let Values::Text(texts) = &mut self.columns[column] {
-                        texts.known.insert(value, number);
-                    }
-                }
-            },
+    /// Whether the column in this place is one of them.
+    fn has(&self, column: usize) -> bool {
+        self.columns.iter().any(|&(place, _)| place == column)
+    }
+
+    /// Adds a row.
+    fn add(&mut self, row: &[Value<'_>]) -> Result<(), ExportError> {
+        for (place, values) in &mut self.columns {
+            let value = row[*place];
+            match values {
+                Values::Signed(values) => values.append_option(signed(value)),
+                Values::Time(values) => values.append_option(signed(value)),
+                Values::Unsigned(values) => values.append_option(match value {
+                    Value::Unsigned(n) => Some(n),
+                    _ => None,
+                }),
+                Values::Bool(values) => values.append_option(match value {
+                    Value::Bool(b) => Some(b),
+                    _ => None,
+                }),
+                Values::Text(texts) => self.text_bytes += texts.add(value, &mut self.labels)?,
+            }
         }
+        self.rows += 1;
         Ok(())
     }
 
-    /// Adds a text to a column of texts, and returns its number there.
-    fn text(&mut self, column: usize, text: String) -> Result<i32, ExportError> {
-        let Values::Text(texts) = &mut self.columns[column] else { return Ok(0) };
-        let bytes = text.len();
-        let (number, is_new) = texts.number(text)?;
-        texts.keys.append_value(number);
-        if is_new {
-            self.text_bytes += bytes;
-        }
-        if self.text_bytes > MOST_TEXT {
-            return Err(ExportError::TooMuchText { most: MOST_TEXT });
-        }
-        Ok(number)
-    }
-
-    fn finish(self, columns: &[Column]) -> Result<RecordBatch, ExportError> {
-        let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
-        let arrays = self.columns.into_iter().map(Values::finish).collect::<Result<_, _>>()?;
-        Ok(RecordBatch::try_new(Arc::new(schema), arrays)?)
+    /// The rows that were added, after which there are none.
+    fn batch(&mut self) -> Result<RecordBatch, ArrowError> {
+        let arrays = self.columns.iter_mut().map(|(_, values)| values.finish()).collect::<Result<_, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
+        self.text_bytes = 0;
+        RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
     }
 }
 
-impl Sink for Builder<'_> {
-    fn row(&mut self, values: &[Value]) -> Result<(), ExportError> {
-        if self.rows.is_multiple_of(ROWS_BETWEEN_LOOKS) && self.cancel.is_cancelled() {
-            return Err(ExportError::Cancelled);
-        }
-        self.rows += 1;
-        values.iter().enumerate().try_for_each(|(column, &value)| self.value(column, value))
-    }
-}
-
-fn signed(value: Value) -> Option<i64> {
+fn signed(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Signed(n) => Some(n),
         _ => None,
@@ -273,7 +371,7 @@ mod tests {
         let names = Names { trace: &trace, frames: &frames };
         let histories: Vec<_> =
             (0..trace.devices.len()).map(|position| History::replayed(&trace, position)).collect();
-        for table in [Table::Events, Table::Allocations, Table::Segments] {
+        for table in Table::ALL {
             let batch = arrow_table(names, &histories, table, &Cancel::default()).unwrap();
             assert_eq!(batch.num_columns(), table.columns().len());
             for (column, array) in table.columns().iter().zip(batch.columns()) {
@@ -291,6 +389,56 @@ mod tests {
         assert_eq!(of("address").as_primitive::<UInt64Type>().value(1), 0x20_0000);
         assert_eq!(of("block_bytes").as_primitive::<UInt64Type>().value(1), 1024);
         assert!(of("device_free_bytes").is_null(1));
+    }
+
+    /// As one table, whatever is asked for, and no further than is wanted.
+    #[test]
+    fn batches_are_the_table_in_pieces() {
+        let trace = testing::two_devices();
+        let frames = Frames::of(&trace);
+        let names = Names { trace: &trace, frames: &frames };
+        let histories: Vec<_> =
+            (0..trace.devices.len()).map(|position| History::replayed(&trace, position)).collect();
+        for table in Table::ALL {
+            let whole = arrow_table(names, &histories, table, &Cancel::default()).unwrap();
+            let last = table.columns().len() - 1;
+            for columns in [vec![], vec![0], vec![last, 1]] {
+                let expected = whole.project(&columns).unwrap();
+                let mut rows = 0;
+                arrow_batches(names, &histories, table, &columns, 2, &mut |batch| {
+                    assert!(batch.num_rows() <= 2 && batch.schema() == arrow_schema(table, &columns));
+                    for (ours, theirs) in batch.columns().iter().zip(expected.columns()) {
+                        for row in 0..batch.num_rows() {
+                            let there = theirs.slice(rows + row, 1);
+                            assert_eq!(texts(&ours.slice(row, 1)), texts(&there));
+                        }
+                    }
+                    rows += batch.num_rows();
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+                assert_eq!(rows, whole.num_rows());
+            }
+            let mut batches = 0;
+            arrow_batches(names, &histories, table, &[0], 1, &mut |_| {
+                batches += 1;
+                ControlFlow::Break(())
+            })
+            .unwrap();
+            assert_eq!(batches, 1);
+        }
+    }
+
+    /// A value as it reads, whatever number it has in its dictionary.
+    fn texts(array: &ArrayRef) -> String {
+        match array.as_any_dictionary_opt() {
+            _ if array.is_null(0) => "null".to_owned(),
+            Some(texts) => {
+                let number = array.as_dictionary::<Int32Type>().keys().value(0);
+                texts.values().as_string::<i32>().value(number as usize).to_owned()
+            }
+            None => format!("{array:?}"),
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod folded;
 mod format;
 mod labels;
 mod parquet;
+mod part;
 mod pickle;
 mod pprof;
 mod source;
@@ -41,12 +42,19 @@ mod text_cache;
 use std::io::{self, Write};
 
 #[cfg(feature = "arrow")]
-pub use arrow::{arrow_holders, arrow_table};
+pub use arrow::{arrow_batches, arrow_holders, arrow_schema, arrow_table};
+#[cfg(all(feature = "arrow", feature = "summaries"))]
+pub use arrow::{arrow_summaries, arrow_summary_schema};
 pub use error::ExportError;
 pub use format::Format;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};
+pub use part::Part;
 pub use source::Source;
 pub use tables::{Column, Kind, Table};
+
+/// The columns of the table of summaries.
+#[cfg(feature = "summaries")]
+pub const SUMMARY_COLUMNS: &[Column] = &tables::summary::COLUMNS;
 
 /// What is written, where a format leaves a choice.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,6 +95,37 @@ pub fn write(
         Format::Parquet => parquet::write(source, options.table, &mut out),
         Format::Pickle => pickle::write(source, &mut out),
     }?;
+    out.flush()?;
+    Ok(Written { bytes: out.bytes, rows })
+}
+
+/// Writes a table of one recording as a part of a dataset of many, in Parquet.
+///
+/// # Errors
+/// Where `out` fails. What was written until then is an incomplete file.
+pub fn write_part(
+    source: &Source<'_>,
+    table: Table,
+    part: &Part<'_>,
+    out: impl Write + Send,
+) -> Result<Written, ExportError> {
+    let mut out = CountingWriter { out, bytes: 0 };
+    let rows = parquet::write_part(source, table, part, &mut out)?;
+    out.flush()?;
+    Ok(Written { bytes: out.bytes, rows })
+}
+
+/// Writes the row of a recording in the table of summaries as a part of a dataset of many, in Parquet.
+///
+/// # Errors
+/// As [`write_part`].
+#[cfg(feature = "summaries")]
+pub fn write_summary_part(
+    row: &vramscope_fleet::RankRow,
+    out: impl Write + Send,
+) -> Result<Written, ExportError> {
+    let mut out = CountingWriter { out, bytes: 0 };
+    let rows = parquet::write_summary_part(row, &mut out)?;
     out.flush()?;
     Ok(Written { bytes: out.bytes, rows })
 }

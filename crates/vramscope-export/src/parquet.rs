@@ -11,9 +11,14 @@ use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::Type;
 use hashbrown::HashMap;
 
+use vramscope_report::{Names, Shown};
+
 use crate::error::ExportError;
 use crate::labels::Labels;
+use crate::part::Part;
 use crate::source::Source;
+#[cfg(feature = "summaries")]
+use crate::tables::summary;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
 
 /// The most rows of a row group.
@@ -24,9 +29,71 @@ const TEXT: usize = 32 << 20;
 
 /// Writes a table; returns the number of rows.
 pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write + Send) -> Result<u64, ExportError> {
-    let columns = table.columns();
+    write_rows(table.name(), table.columns(), source.names(), out, |sink| rows(source, table, sink))
+}
+
+/// Writes a table with the columns of its part of a dataset before its own; returns the number of rows.
+pub(crate) fn write_part(
+    source: &Source<'_>,
+    table: Table,
+    part: &Part<'_>,
+    out: impl Write + Send,
+) -> Result<u64, ExportError> {
+    write_behind(part, table.name(), table.columns(), source.names(), out, |sink| rows(source, table, sink))
+}
+
+/// Writes the row of a recording in the table of summaries; returns the number of rows.
+#[cfg(feature = "summaries")]
+pub(crate) fn write_summary_part(
+    row: &vramscope_fleet::RankRow,
+    out: impl Write + Send,
+) -> Result<u64, ExportError> {
+    let trace = vramscope_trace::Trace::default();
+    let names = Names { trace: &trace, frames: &vramscope_analysis::Frames::of(&trace) };
+    let part = Part { host: row.rank.host.as_deref(), file: &row.file };
+    write_behind(&part, "summary", &summary::COLUMNS, names, out, |sink| {
+        summary::row(row, sink)?;
+        Ok(1)
+    })
+}
+
+/// Writes rows behind the columns of a part.
+fn write_behind(
+    part: &Part<'_>,
+    name: &str,
+    columns: &[Column],
+    names: Names<'_>,
+    out: impl Write + Send,
+    rows: impl FnOnce(&mut dyn Sink) -> Result<u64, ExportError>,
+) -> Result<u64, ExportError> {
+    let (host, file) = (part.host.map(Shown::of), Shown::of(part.file));
+    let before = [Value::or_null(host.as_deref(), Value::Shown), Value::Shown(&file)];
+    let columns = [&Part::COLUMNS, columns].concat();
+    write_rows(name, &columns, names, out, |sink| rows(&mut Behind { before: &before, sink }))
+}
+
+/// Rows behind values that are the same in each of them.
+struct Behind<'s> {
+    before: &'s [Value<'s>],
+    sink: &'s mut dyn Sink,
+}
+
+impl Sink for Behind<'_> {
+    fn row(&mut self, values: &[Value<'_>]) -> Result<(), ExportError> {
+        self.sink.row(&[self.before, values].concat())
+    }
+}
+
+/// Writes the rows of a table.
+fn write_rows(
+    name: &str,
+    columns: &[Column],
+    names: Names<'_>,
+    out: impl Write + Send,
+    rows: impl FnOnce(&mut dyn Sink) -> Result<u64, ExportError>,
+) -> Result<u64, ExportError> {
     let fields = columns.iter().map(|c| field(c).map(Arc::new)).collect::<Result<_, ParquetError>>()?;
-    let schema = Type::group_type_builder(table.name()).with_fields(fields).build()?;
+    let schema = Type::group_type_builder(name).with_fields(fields).build()?;
     let properties = WriterProperties::builder()
         .set_created_by(concat!("vramscope ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -36,13 +103,14 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write + Send) -
         .build();
     let mut sink = Parquet {
         out: SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?,
-        labels: Labels::new(source.names()),
+        labels: Labels::new(names),
         columns: columns.iter().map(Buffer::new).collect(),
         rows: 0,
         texts: HashMap::new(),
+        shown: HashMap::new(),
         text_bytes: 0,
     };
-    let count = rows(source, table, &mut sink)?;
+    let count = rows(&mut sink)?;
     sink.write_group()?;
     sink.out.close()?;
     Ok(count)
@@ -71,7 +139,8 @@ struct Parquet<'r, W: Write + Send> {
     /// The number of rows in the buffers.
     rows: usize,
     /// The bytes of distinct texts in the buffers.
-    texts: HashMap<Value, ByteArray>,
+    texts: HashMap<Value<'static>, ByteArray>,
+    shown: HashMap<String, ByteArray>,
     text_bytes: usize,
 }
 
@@ -123,14 +192,22 @@ impl Buffer {
 
 impl<W: Write + Send> Parquet<'_, W> {
     /// A text, stored once in each row group.
-    fn text(&mut self, value: Value) -> ByteArray {
-        let Self { labels, texts, text_bytes, .. } = self;
-        let make = || {
-            let text = value.in_words(labels);
-            *text_bytes += text.len();
-            ByteArray::from(text.into_bytes())
+    fn text(&mut self, value: Value<'_>) -> ByteArray {
+        let known = match value {
+            Value::Shown(text) => self.shown.get(text),
+            _ => value.key().and_then(|key| self.texts.get(&key)),
         };
-        texts.entry(value).or_insert_with(make).clone()
+        if let Some(bytes) = known {
+            return bytes.clone();
+        }
+        let text = value.in_words(&mut self.labels);
+        self.text_bytes += text.len();
+        let bytes = ByteArray::from(text.as_str());
+        match value.key() {
+            Some(key) => self.texts.insert(key, bytes.clone()),
+            None => self.shown.insert(text, bytes.clone()),
+        };
+        bytes
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
@@ -146,19 +223,18 @@ impl<W: Write + Send> Parquet<'_, W> {
         group.close()?;
         self.rows = 0;
         self.texts.clear();
+        self.shown.clear();
         self.text_bytes = 0;
         Ok(())
     }
 }
 
 impl<W: Write + Send> Sink for Parquet<'_, W> {
-    fn row(&mut self, values: &[Value]) -> Result<(), ExportError> {
+    fn row(&mut self, values: &[Value<'_>]) -> Result<(), ExportError> {
         for (i, &value) in values.iter().enumerate() {
             let text = match value {
-                Value::Word(_) | Value::Text(_) | Value::Pool(_) | Value::Line(_) | Value::Stack(_) => {
-                    Some(self.text(value))
-                }
-                _ => None,
+                Value::Null | Value::Signed(_) | Value::Unsigned(_) | Value::Bool(_) => None,
+                _ => Some(self.text(value)),
             };
             let buffer = &mut self.columns[i];
             if let Some(levels) = &mut buffer.levels {
@@ -191,7 +267,7 @@ mod tests {
     /// pyarrow reads it too, in the tests of the command.
     #[test]
     fn it_reads_back_with_its_types() {
-        for table in [Table::Events, Table::Allocations, Table::Segments] {
+        for table in Table::ALL {
             let options = Options { table, ..Options::default() };
             let (bytes, written) = testing::export(&testing::two_devices(), Format::Parquet, &options);
             let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();

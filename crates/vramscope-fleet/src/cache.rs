@@ -5,6 +5,7 @@
 //! was moved or copied is read for its hash. A file that cannot be understood is made again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::Builder;
 
 use crate::listing::modified_ns;
+use crate::place::Stored as StoredFile;
 use crate::summary::{RankSummary, VERSION};
 
 /// The folder beside recordings.
@@ -29,10 +31,37 @@ const PART: &str = ".part";
 /// A file that was not written to for so long is of somebody who was ended.
 const ENDED: Duration = Duration::from_hours(1);
 
+/// Where summaries are kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Keeps {
+    /// Beside the recordings in a folder.
+    Beside(PathBuf),
+    /// In a folder of the user's, for recordings in a store, which may not be written to.
+    Apart(PathBuf),
+}
+
+impl Keeps {
+    /// Where those of the recordings are kept that lie beside an address; `None` where the user has no place for such.
+    pub(crate) fn of_store(address: &str) -> Option<Self> {
+        let folder = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let home = folder("XDG_CACHE_HOME")
+            .or_else(|| folder("HOME").map(|home| home.join(".cache")))
+            .or_else(|| folder("LOCALAPPDATA"))?;
+        let beside = address.rsplit_once('/').map_or(address, |(folder, _)| folder);
+        let hash = in_hexadecimal(&Sha256::digest(beside));
+        Some(Self::Apart(home.join("vramscope").join(&hash[..32])))
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        let (Self::Beside(folder) | Self::Apart(folder)) = self;
+        folder
+    }
+}
+
 /// What is kept of the recordings of a folder.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
-    folder: PathBuf,
+    keeps: Keeps,
     kept: BTreeMap<String, Kept>,
     /// Names of entries that are not on the disk yet.
     new: BTreeSet<String>,
@@ -53,7 +82,7 @@ struct Kept {
 pub(crate) struct FileVersion {
     length: u64,
     modified_ns: i64,
-    /// The number of the file on its disk; 0 where systems have none.
+    /// The number of the file on its disk; 0 where systems have none. In a store: of what it tells versions by.
     inode: u64,
 }
 
@@ -75,6 +104,12 @@ impl FileVersion {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         Self { length: metadata.len(), modified_ns: modified_ns(metadata), inode: inode(metadata) }
     }
+
+    pub(crate) fn of_stored(stored: &StoredFile) -> Self {
+        let hash: [u8; 32] = Sha256::digest(&stored.version).into();
+        let inode = hash[..8].iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+        Self { length: stored.length, modified_ns: stored.modified_ns, inode }
+    }
 }
 
 #[cfg(unix)]
@@ -88,9 +123,9 @@ fn inode(_: &Metadata) -> u64 {
 }
 
 impl Cache {
-    /// What is kept of the recordings in `folder`; nothing where that cannot be read.
-    pub(crate) fn open(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), kept: stored(folder).unwrap_or_default(), new: BTreeSet::new() }
+    /// What is kept there; nothing where that cannot be read.
+    pub(crate) fn open(keeps: Keeps) -> Self {
+        Self { kept: stored(keeps.folder()).unwrap_or_default(), keeps, new: BTreeSet::new() }
     }
 
     /// The summary of the file `name`, where it is known to be the same as then.
@@ -99,10 +134,11 @@ impl Cache {
             return Some(kept.summary.clone());
         }
         // It may have been moved or copied here, with what is kept of it.
+        let Keeps::Beside(folder) = &self.keeps else { return None };
         if !self.kept.values().any(|kept| kept.version.length == version.length) {
             return None;
         }
-        let mut file = Hashed::new(File::open(self.folder.join(name)).ok()?);
+        let mut file = Hashed::new(File::open(folder.join(name)).ok()?);
         let sha256 = file.hash().ok()?;
         let kept = self.kept.values().find(|kept| kept.sha256 == sha256)?.summary.clone();
         self.keep(name, version, sha256, kept.clone());
@@ -123,14 +159,16 @@ impl Cache {
         if self.new.is_empty() {
             return Ok(());
         }
-        let beside = self.folder.join(FOLDER);
+        let beside = self.keeps.folder().join(FOLDER);
         fs::create_dir_all(&beside)?;
-        for (name, kept) in stored(&self.folder).unwrap_or_default() {
+        for (name, kept) in stored(self.keeps.folder()).unwrap_or_default() {
             if !self.new.contains(&name) {
                 self.kept.insert(name, kept);
             }
         }
-        self.kept.retain(|name, _| self.folder.join(name).exists());
+        if let Keeps::Beside(folder) = &self.keeps {
+            self.kept.retain(|name, _| folder.join(name).exists());
+        }
         forget_unfinished(&beside);
         let mut builder = Builder::new();
         builder.prefix("summaries-").suffix(PART);
@@ -167,6 +205,10 @@ fn forget_unfinished(beside: &Path) {
     }
 }
 
+fn in_hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A stream whose bytes are hashed as they go by.
 pub(crate) struct Hashed<R> {
     stream: R,
@@ -183,7 +225,7 @@ impl<R: Read> Hashed<R> {
         let mut buffer = vec![0; 1 << 16];
         while self.read(&mut buffer)? > 0 {}
         let hash = std::mem::take(&mut self.sha256).finalize();
-        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(in_hexadecimal(&hash))
     }
 }
 

@@ -14,6 +14,7 @@ mod junit;
 mod listing;
 mod naming;
 mod numbers;
+mod place;
 mod rows;
 mod summarize;
 mod summary;
@@ -28,8 +29,9 @@ pub use fleet::{
 };
 pub use json::FleetJson;
 pub use junit::fleet_junit;
-pub use listing::{Listing, NoFiles, list};
+pub use listing::{Listing, NoFiles, is_called_recording, list};
 pub use naming::{Candidate, NoRank, Rank, Ranks, ranks};
+pub use place::{Place, Store, Stored, read};
 pub use rows::RankRow;
 pub use summarize::summarize;
 pub use summary::{

@@ -108,7 +108,9 @@ impl Listing {
     }
 }
 
-fn is_called_recording(name: &str) -> bool {
+/// Whether a file is called like a recording.
+#[must_use]
+pub fn is_called_recording(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let plain =
         COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.')).unwrap_or(&name);

@@ -1,7 +1,7 @@
 //! From files to summaries: several recordings at once, none longer in memory than it takes to summarize it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,23 +9,24 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use vramscope_report::Advice;
-use vramscope_trace::ReadError;
-use vramscope_trace::formats::{ReadOptions, read_with};
+use vramscope_trace::formats::{ReadOptions, read_ahead, read_with};
 
-use crate::cache::{Cache, FileVersion, Hashed};
+use crate::cache::{Cache, FileVersion, Hashed, Keeps};
 use crate::naming::Rank;
+use crate::place::{Place, Store, in_words, open, open_stored, told};
 use crate::rows::RankRow;
 use crate::summarize::summarize;
 use crate::summary::RankSummary;
 
-/// The recording of a rank, on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The recording of a rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankFile {
     /// Whose it is.
     pub rank: Rank,
     /// Where it lies.
-    pub path: PathBuf,
+    pub place: Place,
     /// How large it is, in bytes: the largest are read first.
     pub length: u64,
 }
@@ -41,6 +42,8 @@ pub struct WorkOptions {
     pub reading: ReadOptions,
     /// How the reader does what summaries advise.
     pub advice: Advice,
+    /// Who reads what lies in stores.
+    pub store: Option<&'static dyn Store>,
 }
 
 /// How long a summary may be in memory alone: whoever ends the work loses so much of it.
@@ -59,10 +62,10 @@ pub fn summaries(
     options: &WorkOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> (Vec<RankRow>, Vec<String>) {
-    let mut caches: BTreeMap<PathBuf, Cache> = BTreeMap::new();
+    let mut caches: Caches = BTreeMap::new();
     let mut found: Vec<Option<Made>> = Vec::with_capacity(files.len());
     for file in files {
-        let known = options.cache.then(|| known(&mut caches, &file.path)).flatten();
+        let known = options.cache.then(|| known(&mut caches, &file.place)).flatten();
         found.push(known.map(|summary| Ok((summary, None))));
     }
     let mut left: Vec<usize> = (0..files.len()).filter(|&at| found[at].is_none()).collect();
@@ -78,7 +81,7 @@ pub fn summaries(
             let (next, done, left, to_us) = (&next, &done, &left, to_us.clone());
             scope.spawn(move || {
                 while let Some(&at) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if to_us.send((at, make(&files[at].path, options, done))).is_err() {
+                    if to_us.send((at, make(&files[at].place, options, done))).is_err() {
                         return;
                     }
                 }
@@ -93,9 +96,9 @@ pub fn summaries(
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if let Ok((summary, Some((version, sha256)))) = &made {
-                let (folder, name) = split(&files[at].path);
-                let cache = caches.entry(folder.clone()).or_insert_with(|| Cache::open(&folder));
+            if let Ok((summary, Some((version, sha256)))) = &made
+                && let Some((cache, name)) = cache_of(&mut caches, &files[at].place)
+            {
                 cache.keep(&name, *version, sha256.clone(), summary.clone());
             }
             found[at] = Some(made);
@@ -108,25 +111,43 @@ pub fn summaries(
     notes.extend(save(&mut caches));
     let rows = files.iter().zip(found).map(|(file, made)| RankRow {
         rank: file.rank.clone(),
-        file: file.path.display().to_string(),
+        file: file.place.to_string(),
         summary: made.unwrap_or_else(|| Err("was not read".to_owned())).map(|(summary, _)| Box::new(summary)),
     });
     (rows.collect(), notes)
 }
 
-/// What is kept of a file.
-fn known(caches: &mut BTreeMap<PathBuf, Cache>, path: &Path) -> Option<RankSummary> {
-    let version = FileVersion::of(&fs::metadata(path).ok()?);
-    let (folder, name) = split(path);
-    caches.entry(folder.clone()).or_insert_with(|| Cache::open(&folder)).find(&name, version)
+/// What is kept, by where it is kept.
+type Caches = BTreeMap<Keeps, Cache>;
+
+/// Where the summary of a recording is kept, and under which name; `None` where there is no such place.
+fn cache_of<'c>(caches: &'c mut Caches, place: &Place) -> Option<(&'c mut Cache, String)> {
+    let (keeps, name) = match place {
+        Place::Here(path) => {
+            let (folder, name) = split(path);
+            (Keeps::Beside(folder), name)
+        }
+        Place::Stored(stored) => (Keeps::of_store(&stored.address)?, stored.address.clone()),
+    };
+    Some((caches.entry(keeps.clone()).or_insert_with(|| Cache::open(keeps)), name))
+}
+
+/// What is kept of a recording.
+fn known(caches: &mut Caches, place: &Place) -> Option<RankSummary> {
+    let version = match place {
+        Place::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
+        Place::Stored(stored) => FileVersion::of_stored(stored),
+    };
+    let (cache, name) = cache_of(caches, place)?;
+    cache.find(&name, version)
 }
 
 /// Writes all that is new; a line about what could not be written.
-fn save(caches: &mut BTreeMap<PathBuf, Cache>) -> Option<String> {
-    let failed = caches.iter_mut().filter_map(|(folder, cache)| Some((folder, cache.save().err()?)));
+fn save(caches: &mut Caches) -> Option<String> {
+    let failed = caches.iter_mut().filter_map(|(keeps, cache)| Some((keeps, cache.save().err()?)));
     let failed: Vec<_> = failed.collect();
-    let (folder, why) = failed.first()?;
-    let folder = folder.display();
+    let (keeps, why) = failed.first()?;
+    let folder = keeps.folder().display();
     let folders = match failed.len() {
         1 => String::new(),
         n => format!(" and {} folders more", n - 1),
@@ -142,15 +163,25 @@ fn split(path: &Path) -> (PathBuf, String) {
     (folder.to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Reads a file and summarizes it; `done` counts the bytes that were read.
-fn make(path: &Path, options: &WorkOptions, done: &AtomicU64) -> Made {
-    let in_words = |e: std::io::Error| e.to_string();
-    // Asked before it is opened: a pipe would wait for a writer.
-    if !fs::metadata(path).map_err(in_words)?.is_file() {
-        return Err("is no regular file; name a recording".to_owned());
-    }
-    let file = File::open(path).map_err(in_words)?;
-    let version = FileVersion::of(&file.metadata().map_err(in_words)?);
+/// Reads a recording and summarizes it; `done` counts the bytes that were read.
+fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
+    let mut before = 0;
+    let mut progress = |bytes: u64| {
+        done.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+        before = bytes;
+    };
+    let path = match place {
+        Place::Here(path) => path,
+        Place::Stored(stored) => {
+            let stream = open_stored(stored, options.store)?;
+            let recording = read_ahead(options.reading, stream, &mut progress).map_err(in_words)?;
+            // A store tells versions itself; no hash does.
+            let kept_under = options.cache.then(|| (FileVersion::of_stored(stored), String::new()));
+            return Ok((summarize(&recording, &options.advice)?, kept_under));
+        }
+    };
+    let file = open(path).map_err(told)?;
+    let version = FileVersion::of(&file.metadata().map_err(told)?);
     let mut plain = &file;
     // A hash costs a tenth of the whole.
     let mut hashed = options.cache.then(|| Hashed::new(&file));
@@ -158,16 +189,8 @@ fn make(path: &Path, options: &WorkOptions, done: &AtomicU64) -> Made {
         Some(hashed) => hashed,
         None => &mut plain,
     };
-    let mut before = 0;
-    let recording = read_with(options.reading, stream, &mut |bytes| {
-        done.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
-        before = bytes;
-    })
-    .map_err(|e| match e {
-        ReadError::Expands { .. } => format!("{e}, or give --max-expanded"),
-        _ => e.to_string(),
-    })?;
-    let sha256 = hashed.map(|mut hashed| hashed.hash()).transpose().map_err(in_words)?;
+    let recording = read_with(options.reading, stream, &mut progress).map_err(in_words)?;
+    let sha256 = hashed.map(|mut hashed| hashed.hash()).transpose().map_err(told)?;
     // Somebody may have written to it meanwhile.
     let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
     let summary = summarize(&recording, &options.advice)?;

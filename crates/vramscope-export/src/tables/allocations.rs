@@ -40,13 +40,15 @@ pub(crate) fn origin(origin: Origin) -> &'static str {
 
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
-    let purposes = Purposes::of(history);
-    let end = Layout::at(history, history.end());
+    // What takes a look at the whole history is found out only where it is asked for.
+    let is_wanted = |name| COLUMNS.iter().position(|c| c.name == name).is_some_and(|c| sink.wants(c));
+    let purposes = is_wanted("category").then(|| Purposes::of(history));
+    let end = is_wanted("pool").then(|| Layout::at(history, history.end()));
     for (number, a) in history.allocations.iter().enumerate() {
         let tags = a.tags.map(|t| history.trace().tags.get(t));
         // Where the event names no pool, the segment of a block that is live at the end may.
-        let at_end = || end.range_around(a.address).filter(|_| a.is_active_at(history.end()))?.pool;
-        let row: [Value; COLUMNS.len()] = [
+        let at_end = || end.as_ref()?.range_around(a.address).filter(|_| a.is_active_at(history.end()))?.pool;
+        let row: [Value<'_>; COLUMNS.len()] = [
             Value::Signed(history.device().device),
             Value::Unsigned(number as u64),
             Value::Unsigned(a.address),
@@ -65,7 +67,7 @@ pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, Export
             Value::or_null(tags.and_then(|t| t.pool).or_else(at_end), Value::Pool),
             Value::or_null(tags.and_then(|t| t.compile_context), Value::Text),
             Value::or_null(tags.and_then(|t| t.user_metadata), Value::Text),
-            Value::Word(purposes.category(a).name()),
+            Value::or_null(purposes.as_ref(), |p| Value::Word(p.category(a).name())),
             Value::or_null(a.stack, Value::Line),
             Value::or_null(a.stack, Value::Stack),
         ];

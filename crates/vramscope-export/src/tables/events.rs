@@ -43,7 +43,7 @@ pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, Export
         let subject = history.subject(number);
         let is_oom = event.action == Action::Oom;
         let named = tags.unknown_action.filter(|_| event.action == Action::Unknown);
-        let row: [Value; COLUMNS.len()] = [
+        let row: [Value<'_>; COLUMNS.len()] = [
             Value::Signed(history.device().device),
             Value::Unsigned(number as u64),
             Value::or_null(event.time_us, Value::Signed),

@@ -36,7 +36,7 @@ pub(crate) fn kind(kind: SegmentKind) -> &'static str {
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
     for r in &history.reserved {
-        let row: [Value; COLUMNS.len()] = [
+        let row: [Value<'_>; COLUMNS.len()] = [
             Value::Signed(history.device().device),
             Value::Unsigned(r.address),
             Value::Unsigned(r.size),

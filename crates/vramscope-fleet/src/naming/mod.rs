@@ -9,7 +9,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_basics::units::counted;
 
@@ -25,7 +25,7 @@ pub struct Candidate {
 }
 
 /// A rank, and where it stands in the job as far as names tell.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rank {
     /// Its number in the job, from 0.
     pub number: u64,

@@ -1,0 +1,74 @@
+//! The table of holders, a row for each line, category and layer that holds allocated bytes at their peak.
+
+use vramscope_analysis::{By, History, Moment, Origin, holders_at};
+use vramscope_report::Names;
+
+use super::{Column, Kind, Sink, Value};
+use crate::error::ExportError;
+
+pub(crate) const COLUMNS: [Column; 10] = [
+    Column::always("device", Kind::Signed),
+    Column::maybe("at_event", Kind::Unsigned),
+    Column::always("grouped_by", Kind::Text),
+    Column::always("key", Kind::Text),
+    Column::always("bytes", Kind::Unsigned),
+    Column::always("requested_bytes", Kind::Unsigned),
+    Column::always("count", Kind::Unsigned),
+    Column::maybe("preexisting", Kind::Bool),
+    Column::maybe("line", Kind::Text),
+    Column::maybe("stack", Kind::Text),
+];
+
+/// What the table groups by. The bytes of each of them sum to what is allocated.
+pub(super) const GROUPS: [By; 3] = [By::Line, By::Category, By::Layer];
+
+/// The rows of some groupings, after event `at` or at the peak of allocated bytes, those with most bytes first.
+pub(crate) fn rows(
+    names: Names<'_>,
+    history: &History,
+    at: Option<usize>,
+    groups: &[By],
+    sink: &mut dyn Sink,
+) -> Result<u64, ExportError> {
+    let moment = at.map_or_else(|| history.peaks().allocated.moment, Moment::after);
+    let mut count = 0;
+    for &by in groups {
+        for holder in holders_at(history, names.frames, moment, by) {
+            let key = String::from(names.key(&holder.key));
+            // Of memory whose free alone is known, the stack is where it was freed, and no holder.
+            let stack = holder.stack.filter(|_| holder.origin != Some(Origin::FreeOnly));
+            let row: [Value<'_>; COLUMNS.len()] = [
+                Value::Signed(history.device().device),
+                Value::or_null(moment.event(), |event| Value::Unsigned(event as u64)),
+                Value::Word(name(by)),
+                Value::Shown(&key),
+                Value::Unsigned(holder.bytes),
+                Value::Unsigned(holder.requested),
+                Value::Unsigned(holder.count),
+                Value::or_null(holder.origin, |origin| Value::Bool(origin != Origin::Recorded)),
+                Value::or_null(stack, Value::Line),
+                Value::or_null(stack, Value::Stack),
+            ];
+            sink.row(&row)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// The name of a grouping in the table, as on the command line.
+fn name(by: By) -> &'static str {
+    match by {
+        By::Stack => "stack",
+        By::Line => "line",
+        By::Function => "function",
+        By::File => "file",
+        By::Module => "module",
+        By::Pool => "pool",
+        By::Stream => "stream",
+        By::Category => "category",
+        By::Layer => "layer",
+        By::Step => "step",
+        By::Size => "size",
+    }
+}

@@ -67,7 +67,7 @@ def parsed(ap):
     a = ap.parse_args()
     if not a.recording.exists():
         sys.exit(f"no recording at {a.recording}; name one")
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--workspace"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--workspace", "--exclude", "vramscope-rollup"], cwd=ROOT, check=True)
     binaries = {"vramscope": str(ROOT / "target/release/vramscope")}
     if a.against:
         binaries["against"] = str(a.against.resolve())

@@ -31,6 +31,9 @@ pub(crate) enum Command {
     View(ViewArgs),
     Export(ExportArgs),
     Fleet(FleetArgs),
+    Query(QueryArgs),
+    FleetScheduler(FleetSchedulerArgs),
+    FleetExecutor(FleetExecutorArgs),
     Run(RunArgs),
     Monitor(MonitorArgs),
     Top(TopArgs),
@@ -435,19 +438,25 @@ Examples:
   vramscope export snapshot.pickle -o run.json
   vramscope export snapshot.pickle -o peak.svg
   vramscope export snapshot.pickle --format csv --what allocations | head
-  vramscope export recording.vramscope -o snapshot.pickle --json")]
+  vramscope export recording.vramscope -o snapshot.pickle --json
+  vramscope export runs/ --format parquet --what summary,holders -o dataset/")]
 pub(crate) struct ExportArgs {
-    /// A recording, as for `report`; `-` is standard input
-    pub(crate) file: PathBuf,
+    /// A recording, as for `report`; `-` is standard input. Several, folders, patterns and what lies in stores become a
+    /// dataset of Parquet files, partitioned by rank
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) files: Vec<PathBuf>,
     /// The format [default: as the name of OUT says]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<FormatArg>,
-    /// Where to write; replaced only once all is written [default: standard output]
+    /// Where to write; replaced only once all is written [default: standard output]. Of a dataset a folder
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
-    /// The table, for csv and parquet [default: events]
-    #[arg(long, value_name = "TABLE")]
-    pub(crate) what: Option<TableArg>,
+    /// The table, for csv and parquet [default: events]; of a dataset several, as events,holders, and summary
+    #[arg(long, value_name = "TABLE", value_delimiter = ',')]
+    pub(crate) what: Vec<TableArg>,
+    /// Of a dataset: where a path names the rank, as for `fleet` [default: where numbers differ]
+    #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
+    pub(crate) rank: Option<Regex>,
     /// What is live after event number EVENT, from 0, instead of at the peak; for pprof, folded and flamegraph
     #[arg(long, value_name = "EVENT")]
     pub(crate) at: Option<usize>,
@@ -462,7 +471,7 @@ pub(crate) struct ExportArgs {
 }
 
 /// The format of another tool.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
     Chrome,
     Pprof,
@@ -488,20 +497,31 @@ impl From<FormatArg> for Format {
 }
 
 /// A table of a recording.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableArg {
     Events,
     Allocations,
     Segments,
+    Holders,
+    // Of a dataset alone.
+    Summary,
 }
 
-impl From<TableArg> for Table {
-    fn from(table: TableArg) -> Self {
-        match table {
-            TableArg::Events => Self::Events,
-            TableArg::Allocations => Self::Allocations,
-            TableArg::Segments => Self::Segments,
+impl TableArg {
+    /// The table of one recording.
+    pub(crate) fn table(self) -> Option<Table> {
+        match self {
+            Self::Events => Some(Table::Events),
+            Self::Allocations => Some(Table::Allocations),
+            Self::Segments => Some(Table::Segments),
+            Self::Holders => Some(Table::Holders),
+            Self::Summary => None,
         }
+    }
+
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        self.table().map_or("summary", Table::name)
     }
 }
 
@@ -542,11 +562,109 @@ pub(crate) struct FleetArgs {
     /// How many recordings are read at a time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
+    /// Let a cluster read the recordings, by its scheduler, as df://host:50050
+    #[arg(long, value_name = "URL", conflicts_with = "jobs")]
+    pub(crate) cluster: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
+}
+
+/// Answer SQL over the recordings of many ranks
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Tables, each with rank, host and file: events, allocations, segments, holders, summary.
+
+Examples:
+  vramscope query 'SELECT rank, peak_allocated_bytes FROM summary ORDER BY 2 DESC LIMIT 5' runs/
+  vramscope query \"SELECT key, sum(bytes) FROM holders WHERE grouped_by = 'category' GROUP BY key\" runs/*.pickle
+  vramscope query 'SELECT * FROM events WHERE rank = 3' runs/ -o rank3.parquet"
+)]
+pub(crate) struct QueryArgs {
+    /// What to ask: one statement that reads
+    pub(crate) sql: String,
+    /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// How rows are written [default: as the name of OUT says, else table]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<QueryFormatArg>,
+    /// Where to write; replaced only once all is written [default: standard output]
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// Where a path names the rank, as for `fleet` [default: where numbers differ]
+    #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
+    pub(crate) rank: Option<Regex>,
+    /// Let a cluster do the work, by its scheduler, as df://host:50050
+    #[arg(long, value_name = "URL")]
+    pub(crate) cluster: Option<String>,
+    /// Neither keep summaries nor take them from where they are kept
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How many recordings are read at a time [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "cluster")]
+    pub(crate) jobs: Option<u16>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+/// How the rows of an answer are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QueryFormatArg {
+    Table,
+    Csv,
+    Json,
+    Parquet,
+}
+
+/// Schedule the work of a cluster for `fleet --cluster` and `query --cluster`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It is the scheduler of Apache Ballista, which knows our tables. Anyone who reaches it can let its executors
+read recordings: keep it in a network that you trust.
+
+Example:
+  vramscope fleet-scheduler --listen 0.0.0.0:50050"
+)]
+pub(crate) struct FleetSchedulerArgs {
+    /// The address to listen at
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The name or address by which executors reach it
+    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    pub(crate) external_host: String,
+}
+
+/// Read recordings for a cluster
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It is an executor of Apache Ballista, which knows our tables. It reads paths as they are on its own machine, and stores
+with the credentials of its own environment.
+
+Example:
+  vramscope fleet-executor --scheduler scheduler:50050 --listen 0.0.0.0:50051 --external-host $(hostname -i)"
+)]
+pub(crate) struct FleetExecutorArgs {
+    /// The scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050")]
+    pub(crate) scheduler: String,
+    /// The address to listen at; the port behind it is used, too
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The name or address by which others reach it [default: as the scheduler sees it]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) external_host: Option<String>,
+    /// How many recordings are read at a time [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Where parts of answers lie until they are fetched [default: a folder that goes with the program]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) work_dir: Option<PathBuf>,
 }
 
 /// A pattern with a group.

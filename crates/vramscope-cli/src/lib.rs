@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod part;
 mod progress;
+mod ranks;
 mod say;
 
 use std::ffi::OsString;
@@ -36,6 +37,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Replay(args) => commands::replay::run(&args),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        Command::Query(args) => commands::query::run(&args).map(|()| Found::Nothing),
+        Command::FleetExecutor(args) => commands::cluster::run_executor(&args).map(|()| Found::Nothing),
+        Command::FleetScheduler(args) => commands::cluster::run_scheduler(&args).map(|()| Found::Nothing),
         Command::Fleet(args) => commands::fleet::run(&args),
         #[cfg(unix)]
         Command::Monitor(args) => commands::monitor::run(&args),

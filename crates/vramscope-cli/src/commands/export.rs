@@ -8,6 +8,7 @@ use serde::Serialize;
 use vramscope::analysis::Frames;
 use vramscope::export::{Format, Options, Source, Written, write};
 
+use super::dataset;
 use crate::args::ExportArgs;
 use crate::input;
 use crate::output::Output;
@@ -28,15 +29,20 @@ struct ExportJson {
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     // `-o -` is standard output, as `-` is standard input.
     let output = args.output.as_deref().filter(|&o| o != Path::new("-"));
+    let [file] = args.files.as_slice() else { return dataset::run(args, output) };
+    if dataset::is_meant(args, file, output) {
+        return dataset::run(args, output);
+    }
     let format = format(args, output)?;
     check(args, format, output)?;
 
-    let recording = input::read(&args.file, args.reading.options())?;
-    let name = input::name(&args.file);
+    let recording = input::read(file, args.reading.options())?;
+    let name = input::name(file);
     let trace = &recording.trace;
     let devices = super::devices(&name, trace, args.device)?;
     super::check_event(&name, trace, &devices, args.at)?;
-    let options = Options { at: args.at, table: args.what.map(Into::into).unwrap_or_default() };
+    let options =
+        Options { at: args.at, table: args.what.first().and_then(|what| what.table()).unwrap_or_default() };
     let numbers = devices.iter().map(|&d| trace.devices[d].device).collect();
     let frames = Frames::of(trace);
     let source = Source { trace, frames: &frames, devices };
@@ -88,8 +94,11 @@ fn check(args: &ExportArgs, format: Format, output: Option<&Path>) -> anyhow::Re
     if args.at.is_some() && !format.shows_a_moment() {
         bail!("--at chooses the moment of pprof, folded and flamegraph; {name} holds the whole recording");
     }
-    if args.what.is_some() && !format.is_table() {
+    if !args.what.is_empty() && !format.is_table() {
         bail!("--what chooses the table of csv and parquet; {name} is none");
+    }
+    if args.rank.is_some() {
+        bail!("--rank tells the ranks of a dataset, and this is one recording");
     }
     if args.json && output.is_none() {
         bail!("--json says what was written: name a file with --output");

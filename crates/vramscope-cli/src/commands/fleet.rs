@@ -1,9 +1,11 @@
 //! `vramscope fleet`
 
+#[cfg(feature = "rollup")]
+use anyhow::Context as _;
 use anyhow::bail;
 use vramscope::fleet::{
-    Budgets, Candidate, Fleet, FleetAnswers, FleetJson, RankFile, Status, WorkOptions, fleet_junit,
-    fleet_text, list, ranks, summaries,
+    Budgets, Fleet, FleetAnswers, FleetJson, RankFile, RankRow, Status, WorkOptions, fleet_junit, fleet_text,
+    summaries,
 };
 use vramscope::report::counted;
 
@@ -14,36 +16,21 @@ use crate::args::FleetArgs;
 use crate::output::Output;
 use crate::part;
 use crate::progress::Progress;
+use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
 pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     if args.json && args.junit.as_deref().is_some_and(is_stream) {
         bail!("--json: standard output is that of --junit; name a file there");
     }
-    let listing = list(&args.paths)?;
-    let candidates: Vec<Candidate> = listing.files.iter().map(|(_, file)| file.clone()).collect();
-    let found = ranks(&candidates, args.rank.as_ref())?;
-    let files = found.files.into_iter().map(|(rank, at)| {
-        let (path, file) = &listing.files[at];
-        RankFile { rank, path: path.clone(), length: file.length }
-    });
-    let files: Vec<RankFile> = files.collect();
-    let mut notes: Vec<String> = listing.notes.into_iter().chain(found.notes).collect();
-    notes.iter().for_each(|note| say(&format!("note: {note}")));
+    let RankFiles { files, rule, mut notes } = ranks::find(&args.paths, args.rank.as_ref())?;
     if !args.no_cache {
         part::watch_signals()?;
     }
-    let options = WorkOptions {
-        jobs: args.jobs.map_or(0, usize::from),
-        cache: !args.no_cache,
-        reading: args.reading.options(),
-        advice: ADVICE,
+    let (rows, not_kept) = match &args.cluster {
+        Some(scheduler) => on_cluster(args, scheduler, files)?,
+        None => here(args, &files),
     };
-    let mut progress: Option<Progress> = None;
-    let (rows, not_kept) = summaries(&files, &options, &mut |done, all| {
-        progress.get_or_insert_with(|| Progress::new("reading", Some(all))).at(done);
-    });
-    progress.iter().for_each(Progress::done);
     not_kept.iter().for_each(|note| say(&format!("note: {note}")));
     notes.extend(not_kept);
     let fleet = Fleet::of(rows, args.capacity.or(args.gpu));
@@ -51,13 +38,56 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
         Budgets { max_peak: args.max_peak, max_imbalance_percent: args.max_imbalance }.verdicts(&fleet);
     let paths: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
     let answers =
-        FleetAnswers { paths: &paths, rule: &found.rule, notes: &notes, fleet: &fleet, verdicts: &verdicts };
+        FleetAnswers { paths: &paths, rule: &rule, notes: &notes, fleet: &fleet, verdicts: &verdicts };
     write(args, &answers)?;
     if fleet.read_count == 0 {
         bail!("none of {} could be read", counted(fleet.rank_count as u64, "recording"));
     }
     let kept = verdicts.iter().all(|verdict| verdict.status == Status::Kept);
     Ok(if kept { Found::Nothing } else { Found::Something })
+}
+
+/// The summaries, made by this process.
+fn here(args: &FleetArgs, files: &[RankFile]) -> (Vec<RankRow>, Vec<String>) {
+    let options = WorkOptions {
+        jobs: args.jobs.map_or(0, usize::from),
+        cache: !args.no_cache,
+        reading: args.reading.options(),
+        advice: ADVICE,
+        store: ranks::store(),
+    };
+    let mut progress: Option<Progress> = None;
+    let made = summaries(files, &options, &mut |done, all| {
+        progress.get_or_insert_with(|| Progress::new("reading", Some(all))).at(done);
+    });
+    progress.iter().for_each(Progress::done);
+    made
+}
+
+/// The summaries, made by a cluster.
+#[cfg(feature = "rollup")]
+fn on_cluster(
+    args: &FleetArgs,
+    scheduler: &str,
+    files: Vec<RankFile>,
+) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
+    let query = vramscope_rollup::Query {
+        sql: String::new(),
+        recordings: files,
+        reading: vramscope_rollup::Reading {
+            expanded_bytes: args.reading.options().expanded_bytes,
+            no_cache: args.no_cache,
+        },
+        jobs: 0,
+        cluster: Some(scheduler.to_owned()),
+        advice: ADVICE,
+    };
+    query.summaries().context("--cluster")
+}
+
+#[cfg(not(feature = "rollup"))]
+fn on_cluster(_: &FleetArgs, _: &str, _: Vec<RankFile>) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
+    bail!("--cluster: this vramscope asks no cluster; {}", ranks::WITH_ROLLUP)
 }
 
 /// Writes the answers in the forms asked for.

@@ -1,7 +1,9 @@
 //! One file a subcommand.
 
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod completions;
+mod dataset;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod fleet;
@@ -11,6 +13,7 @@ pub(crate) mod mcp;
 pub(crate) mod monitor;
 #[cfg(unix)]
 pub(crate) mod phantom;
+pub(crate) mod query;
 pub(crate) mod replay;
 pub(crate) mod report;
 #[cfg(unix)]

@@ -104,7 +104,11 @@ fn commands_do_what_their_page_says() {
     for page in pages() {
         let fences = fences(&page);
         for (i, fence) in fences.iter().enumerate() {
-            if fence.language() != "sh" || fence.needs().is_some() {
+            let is_here = match fence.needs() {
+                None => true,
+                Some(needs) => needs == "rollup" && cfg!(feature = "rollup"),
+            };
+            if fence.language() != "sh" || !is_here {
                 continue;
             }
             let commands = commands(fence);
@@ -146,8 +150,10 @@ fn commands_do_what_their_page_says() {
 fn what_is_not_run_is_listed() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
-        // The Python package's own tests run what its pages show, where there is what it needs.
-        if let Some(needs) = fence.needs().filter(|_| !fence.page.starts_with("docs/python")) {
+        // The Python package's own tests run what its pages show, where there is what it needs, and `./test --rollup` what needs
+        // DataFusion.
+        let is_run_elsewhere = fence.page.starts_with("docs/python") || fence.needs() == Some("rollup");
+        if let Some(needs) = fence.needs().filter(|_| !is_run_elsewhere) {
             list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);
         }
     }
@@ -163,6 +169,12 @@ fn what_is_not_run_is_listed() {
     docs/phantom.md needs torch: vramscope diff results/medium_512_training_memory_snapshot.pickle theirs.pickle
     docs/pool.md needs gpu: use std::sync::Arc;
     docs/prometheus.md needs prometheus: scrape_configs:
+    docs/query.md needs network: cargo install vramscope-cli --features rollup
+    docs/query.md needs duckdb: SELECT rank, peak_allocated_bytes
+    docs/query.md needs polars: import polars
+    docs/query.md needs spark: from pyspark.sql import SparkSession
+    docs/query.md needs store: vramscope fleet s3://runs/2026-11-21/
+    docs/query.md needs cluster: vramscope fleet-scheduler --listen 0.0.0.0:50050                                          # on one machine
     docs/report.md needs torch: import torch
     docs/view.md needs node: npm --prefix viewer ci
     ");
@@ -180,6 +192,9 @@ fn every_option_has_its_place_in_the_book() {
         ("diff", "diff"),
         ("export", "export"),
         ("fleet", "fleet"),
+        ("query", "query"),
+        ("fleet-scheduler", "query"),
+        ("fleet-executor", "query"),
         ("top", "watch"),
         ("monitor", "watch"),
         ("run", "python/torch"),

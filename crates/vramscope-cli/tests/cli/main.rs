@@ -8,6 +8,7 @@ mod categories;
 mod changed;
 mod check;
 mod data;
+mod dataset;
 mod diff;
 mod examples;
 mod export;

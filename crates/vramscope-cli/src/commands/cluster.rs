@@ -1,0 +1,32 @@
+//! `vramscope fleet-scheduler` and `vramscope fleet-executor`
+
+use crate::args::{FleetExecutorArgs, FleetSchedulerArgs};
+
+#[cfg(not(feature = "rollup"))]
+pub(crate) fn run_scheduler(_: &FleetSchedulerArgs) -> anyhow::Result<()> {
+    anyhow::bail!("this vramscope is no part of a cluster; {}", crate::ranks::WITH_ROLLUP)
+}
+
+#[cfg(not(feature = "rollup"))]
+pub(crate) fn run_executor(_: &FleetExecutorArgs) -> anyhow::Result<()> {
+    anyhow::bail!("this vramscope is no part of a cluster; {}", crate::ranks::WITH_ROLLUP)
+}
+
+#[cfg(feature = "rollup")]
+pub(crate) fn run_scheduler(args: &FleetSchedulerArgs) -> anyhow::Result<()> {
+    crate::say::say(&format!("scheduling at {}", args.listen));
+    Ok(vramscope_rollup::run_scheduler(args.listen, &args.external_host, crate::advice::ADVICE)?)
+}
+
+#[cfg(feature = "rollup")]
+pub(crate) fn run_executor(args: &FleetExecutorArgs) -> anyhow::Result<()> {
+    let executor = vramscope_rollup::Executor {
+        scheduler: args.scheduler.clone(),
+        listen: args.listen,
+        external_host: args.external_host.clone(),
+        cores: args.jobs.map_or(0, usize::from),
+        work_dir: args.work_dir.clone(),
+    };
+    crate::say::say(&format!("working at {} for {}", args.listen, args.scheduler));
+    Ok(executor.run(crate::advice::ADVICE)?)
+}

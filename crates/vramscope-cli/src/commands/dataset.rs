@@ -1,0 +1,179 @@
+//! `vramscope export` of many recordings: a dataset of Parquet files, partitioned by rank.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use vramscope::analysis::Frames;
+use vramscope::export::{Part, Source, Written, write_part, write_summary_part};
+use vramscope::fleet::{RankFile, RankRow, WorkOptions, read, summaries, summarize};
+use vramscope::report::counted;
+use vramscope::trace::formats::Recording;
+
+use crate::advice::ADVICE;
+use crate::args::{ExportArgs, FormatArg, TableArg};
+use crate::output::Output;
+use crate::ranks::{self, RankFiles};
+use crate::say::say;
+
+/// What was written, for `--json`.
+#[derive(Serialize)]
+struct DatasetJson {
+    format: &'static str,
+    output: String,
+    tables: Vec<TableJson>,
+    ranks: Vec<RankJson>,
+}
+
+#[derive(Serialize)]
+struct TableJson {
+    table: &'static str,
+    output_bytes: u64,
+    rows: u64,
+}
+
+#[derive(Serialize)]
+struct RankJson {
+    rank: u64,
+    host: Option<String>,
+    file: String,
+    unread_because: Option<String>,
+}
+
+/// Whether one path is to become a dataset.
+pub(super) fn is_meant(args: &ExportArgs, path: &Path, output: Option<&Path>) -> bool {
+    let text = path.to_string_lossy();
+    let is_folder = |path: &Path| path.is_dir() || path.to_string_lossy().ends_with('/');
+    let is_of_tables = args.what.len() > 1 || args.what.contains(&TableArg::Summary);
+    let is_into_folder = args.format == Some(FormatArg::Parquet) && output.is_some_and(is_folder);
+    let is_pattern = !path.exists() && text.contains(['*', '?', '[']);
+    path.is_dir() || text.contains("://") || is_of_tables || is_into_folder || is_pattern
+}
+
+pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()> {
+    let Some(folder) = output else {
+        bail!("recordings become a dataset, which is a folder: name it with --output");
+    };
+    if args.format != Some(FormatArg::Parquet) {
+        bail!("recordings become a dataset, which is --format parquet; other formats take one recording");
+    }
+    if args.at.is_some() || args.device.is_some() {
+        bail!(
+            "--at and --device are of one recording; a dataset holds all devices, and holders at their peaks"
+        );
+    }
+    let tables: &[TableArg] = if args.what.is_empty() { &[TableArg::Events] } else { &args.what };
+    for table in tables {
+        let there = folder.join(table.name());
+        if there.exists() {
+            bail!("{}: is already there; remove it, or name another folder", there.display());
+        }
+    }
+    let RankFiles { files, .. } = ranks::find(&args.files, args.rank.as_ref())?;
+    let mut dataset = Dataset { folder, tables, written: vec![Written { bytes: 0, rows: 0 }; tables.len()] };
+    let rows = dataset.write(&files, args)?;
+    let unread = rows.iter().filter_map(|row| Some((&row.file, row.summary.as_ref().err()?)));
+    unread.clone().for_each(|(file, why)| say(&format!("note: {file}: {why}; it is left out")));
+    if unread.count() == rows.len() {
+        bail!("none of {} could be read", counted(rows.len() as u64, "recording"));
+    }
+    if args.json { super::print_json(&dataset.json(rows)) } else { Ok(()) }
+}
+
+/// A dataset under way.
+struct Dataset<'a> {
+    folder: &'a Path,
+    tables: &'a [TableArg],
+    /// What was written of each table.
+    written: Vec<Written>,
+}
+
+impl Dataset<'_> {
+    /// Writes the parts of all ranks, with one recording in memory at a time.
+    fn write(&mut self, files: &[RankFile], args: &ExportArgs) -> anyhow::Result<Vec<RankRow>> {
+        if self.tables.iter().all(|table| table.table().is_none()) {
+            return self.write_summaries(files, args);
+        }
+        let mut rows = Vec::with_capacity(files.len());
+        for file in files {
+            let recording = read(&file.place, args.reading.options(), ranks::store());
+            let summary = recording.as_ref().map_err(Clone::clone).and_then(|r| summarize(r, &ADVICE));
+            let row = RankRow {
+                rank: file.rank.clone(),
+                file: file.place.to_string(),
+                summary: summary.map(Box::new),
+            };
+            self.write_rank(recording.as_ref().ok(), &row)?;
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Where nothing but summaries is wanted, what is kept of recordings is enough.
+    fn write_summaries(&mut self, files: &[RankFile], args: &ExportArgs) -> anyhow::Result<Vec<RankRow>> {
+        let reading = args.reading.options();
+        let options = WorkOptions { jobs: 0, cache: true, reading, advice: ADVICE, store: ranks::store() };
+        let (rows, notes) = summaries(files, &options, &mut |_, _| {});
+        notes.iter().for_each(|note| say(&format!("note: {note}")));
+        rows.iter().try_for_each(|row| self.write_rank(None, row))?;
+        Ok(rows)
+    }
+
+    /// Writes the parts of a rank: of a recording that could not be read, the summary that says why.
+    fn write_rank(&mut self, recording: Option<&Recording>, row: &RankRow) -> anyhow::Result<()> {
+        let frames = recording.map(|recording| Frames::of(&recording.trace));
+        let part = Part { host: row.rank.host.as_deref(), file: &row.file };
+        for (at, what) in self.tables.iter().enumerate() {
+            let out = || Output::file(&self.part(*what, row.rank.number)?);
+            let written = match (what.table(), recording.zip(frames.as_ref())) {
+                (None, _) => {
+                    let mut out = out()?;
+                    let written = write_summary_part(row, &mut out).with_context(|| out.name().to_owned())?;
+                    out.finish()?;
+                    written
+                }
+                (Some(table), Some((recording, frames))) => {
+                    let trace = &recording.trace;
+                    let source = Source { trace, frames, devices: (0..trace.devices.len()).collect() };
+                    let mut out = out()?;
+                    let written =
+                        write_part(&source, table, &part, &mut out).with_context(|| out.name().to_owned())?;
+                    out.finish()?;
+                    written
+                }
+                (Some(_), None) => continue,
+            };
+            self.written[at].bytes += written.bytes;
+            self.written[at].rows += written.rows;
+        }
+        Ok(())
+    }
+
+    /// Where the part of a rank lies, in a folder that is there.
+    fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<PathBuf> {
+        let folder = self.folder.join(what.name()).join(format!("rank={rank}"));
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(folder.join("part-0.parquet"))
+    }
+
+    fn json(&self, rows: Vec<RankRow>) -> DatasetJson {
+        let tables = self.tables.iter().zip(&self.written).map(|(table, written)| TableJson {
+            table: table.name(),
+            output_bytes: written.bytes,
+            rows: written.rows,
+        });
+        let ranks = rows.into_iter().map(|row| RankJson {
+            rank: row.rank.number,
+            host: row.rank.host,
+            file: row.file,
+            unread_because: row.summary.err(),
+        });
+        DatasetJson {
+            format: "parquet",
+            output: self.folder.display().to_string(),
+            tables: tables.collect(),
+            ranks: ranks.collect(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `vramscope query`
+
+#[cfg(not(feature = "rollup"))]
+pub(crate) fn run(_: &crate::args::QueryArgs) -> anyhow::Result<()> {
+    anyhow::bail!("this vramscope answers no SQL; {}", crate::ranks::WITH_ROLLUP)
+}
+
+#[cfg(feature = "rollup")]
+pub(crate) use with_rollup::run;
+
+#[cfg(feature = "rollup")]
+mod with_rollup {
+    use std::io::IsTerminal as _;
+    use std::path::Path;
+
+    use anyhow::{Context as _, bail};
+    use vramscope::report::counted;
+    use vramscope_rollup::{Answered, Format, MOST_SHOWN, Query, Reading};
+
+    use crate::advice::ADVICE;
+    use crate::args::{QueryArgs, QueryFormatArg};
+    use crate::output::Output;
+    use crate::ranks::{self, RankFiles};
+    use crate::say::say;
+
+    pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<()> {
+        let output = args.output.as_deref().filter(|&o| o != Path::new("-"));
+        let format = format(args, output);
+        if output.is_none() && format == Format::Parquet && super::super::stdout().is_terminal() {
+            bail!(
+                "parquet is not for a terminal: name a file with --output, as in `-o out.parquet`, or use a pipe"
+            );
+        }
+        let RankFiles { files, .. } = ranks::find(&args.paths, args.rank.as_ref())?;
+        let count = files.len();
+        let query = Query {
+            sql: args.sql.clone(),
+            recordings: files,
+            reading: Reading {
+                expanded_bytes: args.reading.options().expanded_bytes,
+                no_cache: args.no_cache,
+            },
+            jobs: args.jobs.map_or(0, usize::from),
+            cluster: args.cluster.clone(),
+            advice: ADVICE,
+        };
+        let mut out = output.map_or_else(|| Ok(Output::stdout()), Output::file)?;
+        let answered = query.run(format, &mut out);
+        if answered.is_err() && out.is_unread() {
+            return Ok(());
+        }
+        let Answered { is_cut, broken, notes, .. } = answered.context("query")?;
+        out.finish()?;
+        notes.iter().for_each(|note| say(&format!("note: {note}")));
+        for (file, why) in &broken {
+            say(&format!("note: {file}: {why}; left out of all tables but summary"));
+        }
+        if is_cut {
+            say(&format!(
+                "note: there are more rows than these {MOST_SHOWN}: --format csv, json or parquet has all"
+            ));
+        }
+        if broken.len() == count {
+            bail!("none of {} could be read", counted(count as u64, "recording"));
+        }
+        Ok(())
+    }
+
+    /// The format asked for, or that of the output's name.
+    fn format(args: &QueryArgs, output: Option<&Path>) -> Format {
+        if args.json {
+            return Format::Json;
+        }
+        match args.format {
+            Some(QueryFormatArg::Table) => Format::Table,
+            Some(QueryFormatArg::Csv) => Format::Csv,
+            Some(QueryFormatArg::Json) => Format::Json,
+            Some(QueryFormatArg::Parquet) => Format::Parquet,
+            None => match output.and_then(Path::extension).and_then(|e| e.to_str()) {
+                Some("csv") => Format::Csv,
+                Some("json") => Format::Json,
+                Some("parquet") => Format::Parquet,
+                _ => Format::Table,
+            },
+        }
+    }
+}

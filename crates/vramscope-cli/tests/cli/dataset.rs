@@ -1,0 +1,187 @@
+//! `vramscope export` of many recordings: a dataset that other programs open.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use vramscope_testing::book::{Fence, fences};
+use vramscope_testing::fleet::{Plan, base};
+
+use crate::{json as json_of, root, run};
+
+/// A folder with eight ranks, of which three are broken.
+fn fleet() -> (tempfile::TempDir, Plan) {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan::new(8, 7);
+    plan.write(&folder.path().join("recordings"), &base());
+    (folder, plan)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What was said on stderr, and the exit code.
+fn refused(args: &[&str]) -> (String, i32) {
+    let output = run(args);
+    (String::from_utf8(output.stderr).unwrap(), output.status.code().unwrap())
+}
+
+const ALL: &str = "events,allocations,segments,holders,summary";
+
+/// What the report says of each rank is in the dataset, to every library that reads it.
+#[test]
+fn a_dataset_is_opened_by_pyarrow_duckdb_and_polars() {
+    let (folder, plan) = fleet();
+    let (recordings, out) = (folder.path().join("recordings"), folder.path().join("dataset"));
+    let told =
+        json_of(&["export", text(&recordings), "--format", "parquet", "--what", ALL, "-o", text(&out)]);
+    let unread: Vec<u64> = told["ranks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|rank| !rank["unread_because"].is_null())
+        .map(|rank| rank["rank"].as_u64().unwrap())
+        .collect();
+    assert_eq!(unread, plan.broken);
+    for (table, parts) in [("events", 5), ("allocations", 5), ("segments", 5), ("holders", 5), ("summary", 8)]
+    {
+        assert_eq!(fs::read_dir(out.join(table)).unwrap().count(), parts, "{table}");
+    }
+
+    let (mut events, mut holders, mut summary) = (Vec::new(), Vec::new(), Vec::new());
+    for rank in 0..plan.ranks {
+        let file = recordings.join(plan.file(rank));
+        if plan.broken.contains(&rank) {
+            let (said, _) = refused(&["report", text(&file)]);
+            let why = said.trim_end().split_once(&format!("{}: ", text(&file))).unwrap().1;
+            summary.push(json!([rank, text(&file), null, why]));
+            continue;
+        }
+        let report = json_of(&["report", text(&file)]);
+        let device = &report["devices"][0];
+        let peak = &device["peak_allocated_bytes"];
+        events.push(json!([rank, device["events"], peak]));
+        for by in ["category", "layer", "line"] {
+            holders.push(json!([rank, by, peak]));
+        }
+        summary.push(json!([rank, text(&file), peak, null]));
+    }
+    let expected = json!({"events": events, "holders": holders, "summary": summary});
+
+    let Some(python) = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON") else { return };
+    let script = root().join("crates/vramscope-export/tests/tools/dataset.py");
+    let output = Command::new(python).arg(script).arg(&out).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success());
+    let answers: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for library in ["pyarrow", "duckdb", "polars"] {
+        assert_eq!(answers[library], expected, "{library}");
+    }
+}
+
+/// What the book shows for DuckDB and polars runs where it says; Spark is not tried.
+#[test]
+fn recipes_of_the_book_run() {
+    let (folder, _) = fleet();
+    let (recordings, out) = (folder.path().join("recordings"), folder.path().join("dataset"));
+    json_of(&["export", text(&recordings), "--format", "parquet", "--what", ALL, "-o", text(&out)]);
+    let Some(python) = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON") else { return };
+    let page = fences("docs/query.md");
+    let recipe = |language: &str, has: &str| {
+        let is_it = |fence: &&Fence| {
+            fence.language() == language && fence.lines.iter().any(|line| line.contains(has))
+        };
+        page.iter().find(is_it).unwrap().lines.join("\n")
+    };
+    let sql = format!("import duckdb\nprint(duckdb.sql(\"\"\"{}\"\"\"))", recipe("sql", "read_parquet"));
+    for (program, said) in [(sql, "62425088"), (recipe("python", "import polars"), "parameter")] {
+        let output =
+            Command::new(&python).args(["-c", &program]).current_dir(folder.path()).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(printed.contains(said), "{program}\n{printed}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Where nothing but summaries is asked for, those that are kept are enough; the rows are the same.
+#[test]
+fn summaries_alone_are_those_of_the_whole() {
+    let (folder, _) = fleet();
+    let recordings = folder.path().join("recordings");
+    let [whole, alone] = [ALL, "summary"].map(|what| {
+        let out = folder.path().join(what);
+        json_of(&["export", text(&recordings), "--format", "parquet", "--what", what, "-o", text(&out)]);
+        let parts =
+            (0..8).map(|rank| fs::read(out.join(format!("summary/rank={rank}/part-0.parquet"))).unwrap());
+        parts.collect::<Vec<_>>()
+    });
+    assert!(whole == alone);
+}
+
+#[test]
+fn what_goes_wrong_is_a_line() {
+    let (folder, plan) = fleet();
+    let recordings = folder.path().join("recordings");
+    let out = folder.path().join("dataset");
+    let (recordings, out) = (text(&recordings), text(&out));
+    for (args, said) in [
+        (
+            vec!["export", recordings],
+            "error: recordings become a dataset, which is a folder: name it with --output\n",
+        ),
+        (
+            vec!["export", recordings, "-o", out],
+            "error: recordings become a dataset, which is --format parquet; other formats take one recording\n",
+        ),
+        (
+            vec!["export", recordings, "--format", "parquet", "-o", out, "--device", "0"],
+            "error: --at and --device are of one recording; a dataset holds all devices, and holders at their peaks\n",
+        ),
+        (
+            vec!["export", "examples/oom.pickle", "--format", "csv", "--rank", "rank(.)"],
+            "error: --rank tells the ranks of a dataset, and this is one recording\n",
+        ),
+    ] {
+        assert_eq!(refused(&args), (said.to_owned(), 2), "{args:?}");
+    }
+    let write = ["export", recordings, "--format", "parquet", "-o", out];
+    let (said, code) = refused(&write);
+    assert_eq!((said.lines().count(), code), (3, 0), "{said}");
+    assert!(
+        said.lines().all(|line| line.starts_with("note: ") && line.ends_with("; it is left out")),
+        "{said}"
+    );
+    let (said, code) = refused(&write);
+    assert_eq!(said, format!("error: {out}/events: is already there; remove it, or name another folder\n"));
+    assert_eq!(code, 2);
+    let broken = folder.path().join("recordings").join(plan.file(plan.broken[1]));
+    let (said, code) =
+        refused(&["export", text(&broken), recordings, "--format", "parquet", "-o", "/dev/null/x"]);
+    assert!(said.lines().last().unwrap().starts_with("error: /dev/null/x/events/rank="), "{said}");
+    assert_eq!(code, 2);
+}
+
+/// What takes DataFusion says how to get it, where it is not there.
+#[cfg(not(feature = "rollup"))]
+#[test]
+fn what_is_not_there_says_how_to_get_it() {
+    let how = "`cargo install vramscope-cli --features rollup` makes one that does\n";
+    for (args, what) in [
+        (vec!["query", "SELECT 1", "examples"], "this vramscope answers no SQL"),
+        (vec!["fleet", "s3://runs/today/"], "s3://runs/today/: this vramscope reads no stores"),
+        (
+            vec!["export", "gs://runs/today/", "--format", "parquet", "-o", "x"],
+            "gs://runs/today/: this vramscope reads no stores",
+        ),
+        (
+            vec!["fleet", "examples/oom.pickle", "--cluster", "df://host"],
+            "--cluster: this vramscope asks no cluster",
+        ),
+        (vec!["fleet-executor"], "this vramscope is no part of a cluster"),
+        (vec!["fleet-scheduler"], "this vramscope is no part of a cluster"),
+    ] {
+        let (said, code) = refused(&args);
+        let last = said.lines().last().unwrap();
+        assert_eq!((format!("{last}\n"), code), (format!("error: {what}; {how}"), 2), "{args:?}");
+    }
+}

@@ -1,0 +1,176 @@
+//! A cluster of Apache Ballista: its scheduler and executors with our table in them. Nothing of scheduling, shuffling or
+//! retrying is ours.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista::prelude::SessionContextExt as _;
+use ballista_core::extension::SessionConfigExt as _;
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::config::SchedulerConfig;
+use ballista_scheduler::scheduler_process::start_server;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use url::Url;
+use vramscope_report::Advice;
+
+use crate::codec::Codec;
+use crate::scan::{Broken, Here};
+
+/// How often an executor says that it is there.
+const HEARTBEAT: u64 = 2;
+
+/// The port of a scheduler where none is named.
+const PORT: u16 = 50050;
+
+/// How long a connection may take.
+const TO_CONNECT: Duration = Duration::from_secs(5);
+
+/// After so many seconds without a word an executor counts as dead, and others do its work.
+const DEAD_AFTER: u64 = 10;
+
+/// Why a part of a cluster ended.
+#[derive(Debug, Error)]
+pub enum ClusterError {
+    /// An address is none.
+    #[error("{address}: is no address of a scheduler, as {example}: {why}")]
+    Address {
+        /// The address.
+        address: String,
+        /// One that is.
+        example: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nobody is at the address.
+    #[error("no scheduler answers at {address}: `vramscope fleet-scheduler` is one")]
+    NoScheduler {
+        /// The address.
+        address: String,
+    },
+    /// Ballista ended.
+    #[error("{0}")]
+    Ballista(String),
+    /// No thread could be started.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// A context whose queries are answered by a cluster.
+pub(crate) async fn client(
+    scheduler: &str,
+    config: SessionConfig,
+    advice: Advice,
+) -> Result<SessionContext, ClusterError> {
+    let wrong = |why: &str| ClusterError::Address {
+        address: scheduler.to_owned(),
+        example: "df://host:50050",
+        why: why.to_owned(),
+    };
+    let url = Url::parse(scheduler).map_err(|e| wrong(&e.to_string()))?;
+    let host = url.host_str().filter(|_| url.scheme() == "df").ok_or_else(|| wrong("it names no host"))?;
+    let address = (host, url.port().unwrap_or(PORT));
+    // Asked at once: whoever waits for an answer of nobody's waits long.
+    let connected = tokio::time::timeout(TO_CONNECT, TcpStream::connect(address)).await;
+    if !matches!(connected, Ok(Ok(_))) {
+        return Err(ClusterError::NoScheduler { address: format!("{}:{}", address.0, address.1) });
+    }
+    let state = SessionStateBuilder::new()
+        .with_config(with_codec(config.upgrade_for_ballista(), advice))
+        .with_default_features()
+        .build();
+    let context = SessionContext::remote_with_state(scheduler, state).await;
+    context.map_err(|e| ClusterError::Ballista(e.strip_backtrace()))
+}
+
+fn codec(advice: Advice) -> Arc<Codec> {
+    Arc::new(Codec::new(Here { broken: Broken::default(), advice }))
+}
+
+fn with_codec(config: SessionConfig, advice: Advice) -> SessionConfig {
+    let codec = codec(advice);
+    config.with_ballista_logical_extension_codec(codec.clone()).with_ballista_physical_extension_codec(codec)
+}
+
+/// An executor of a cluster.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    /// The host and port of the scheduler.
+    pub scheduler: String,
+    /// The address that it listens at; the port behind it is used, too.
+    pub listen: SocketAddr,
+    /// The name or address by which others reach it.
+    pub external_host: Option<String>,
+    /// How many recordings are in work at a time; 0 is one for each core.
+    pub cores: usize,
+    /// Where parts of answers lie until they are fetched.
+    pub work_dir: Option<PathBuf>,
+}
+
+impl Executor {
+    /// Works until a signal comes.
+    ///
+    /// # Errors
+    /// Where the scheduler cannot be reached, or an address is taken.
+    pub fn run(&self, advice: Advice) -> Result<(), ClusterError> {
+        let wrong = |why: &str| ClusterError::Address {
+            address: self.scheduler.clone(),
+            example: "host:50050",
+            why: why.to_owned(),
+        };
+        let (host, port) = self.scheduler.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
+        let port = port.parse().map_err(|_| wrong("its port is no number"))?;
+        let codec = codec(advice);
+        let config = ExecutorProcessConfig {
+            bind_host: self.listen.ip().to_string(),
+            external_host: self.external_host.clone(),
+            port: self.listen.port(),
+            grpc_port: self
+                .listen
+                .port()
+                .checked_add(1)
+                .ok_or_else(|| wrong("there is no port behind it"))?,
+            scheduler_host: host.to_owned(),
+            scheduler_port: port,
+            scheduler_connect_timeout_seconds: 30,
+            vcores: self.cores,
+            work_dir: self.work_dir.as_ref().map(|dir| dir.display().to_string()),
+            executor_heartbeat_interval_seconds: HEARTBEAT,
+            override_logical_codec: Some(codec.clone()),
+            override_physical_codec: Some(codec),
+            ..ExecutorProcessConfig::default()
+        };
+        Runtime::new()?
+            .block_on(start_executor_process(Arc::new(config)))
+            .map_err(|e| ClusterError::Ballista(e.to_string()))
+    }
+}
+
+/// The scheduler of a cluster, at an address.
+///
+/// # Errors
+/// Where the address is taken.
+pub fn run_scheduler(listen: SocketAddr, external_host: &str, advice: Advice) -> Result<(), ClusterError> {
+    let codec = codec(advice);
+    let config = SchedulerConfig {
+        bind_host: listen.ip().to_string(),
+        bind_port: listen.port(),
+        external_host: external_host.to_owned(),
+        executor_timeout_seconds: DEAD_AFTER,
+        expire_dead_executor_interval_seconds: HEARTBEAT,
+        override_logical_codec: Some(codec.clone()),
+        override_physical_codec: Some(codec),
+        ..SchedulerConfig::default()
+    };
+    let serve = async {
+        let cluster = BallistaCluster::new_from_config(&config).await?;
+        start_server(cluster, listen, Arc::new(config)).await
+    };
+    Runtime::new()?.block_on(serve).map_err(|e| ClusterError::Ballista(e.to_string()))
+}

@@ -1,0 +1,146 @@
+//! [`Recordings`]: a table of SQL whose rows are in recordings.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{Array as _, AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::TreeNode as _;
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::scalar::ScalarValue;
+use serde::{Deserialize, Serialize};
+use vramscope_fleet::RankFile;
+
+use crate::reading::Reading;
+use crate::scan::{Here, ScanData, Wanted};
+use crate::tables::{SqlTable, whose, whose_fields};
+
+/// The most tasks that summaries are made in on a cluster. Each of them looks up what is kept beside its recordings.
+const TASKS_OF_SUMMARIES: usize = 64;
+
+/// How recordings become the tasks of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Tasks {
+    /// Each recording is one, which a machine of a cluster does, or another where that one fails.
+    Each,
+    /// So many, each with its share of the recordings: in one process, where as many are in memory at a time.
+    AtOnce(usize),
+}
+
+/// What a table is made of: as data, which goes to other machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Of {
+    pub(crate) table: SqlTable,
+    pub(crate) recordings: Vec<RankFile>,
+    pub(crate) tasks: Tasks,
+    pub(crate) reading: Reading,
+}
+
+/// A table of the rows of many recordings.
+#[derive(Debug)]
+pub(crate) struct Recordings {
+    pub(crate) of: Of,
+    here: Here,
+}
+
+impl Recordings {
+    pub(crate) fn new(of: Of, here: Here) -> Self {
+        Self { of, here }
+    }
+
+    /// The recordings that the filters leave.
+    fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<RankFile>> {
+        let Some(filter) = conjunction(filters.iter().cloned()) else {
+            return Ok(self.of.recordings.clone());
+        };
+        let schema = Arc::new(Schema::new(whose_fields()));
+        let filter = state.create_physical_expr(filter, &DFSchema::try_from(schema.clone())?)?;
+        let told: Vec<[ScalarValue; 3]> = self.of.recordings.iter().map(whose).collect();
+        if told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let column = |at: usize| ScalarValue::iter_to_array(told.iter().map(|values| values[at].clone()));
+        let files = RecordBatch::try_new(schema, vec![column(0)?, column(1)?, column(2)?])?;
+        let is_left = filter.evaluate(&files)?.into_array(files.num_rows())?;
+        let is_left = is_left.as_boolean();
+        let left = |at: &usize| is_left.is_valid(*at) && is_left.value(*at);
+        Ok((0..told.len()).filter(left).map(|at| self.of.recordings[at].clone()).collect())
+    }
+}
+
+/// Whether a filter asks whose a row is, and nothing else.
+fn is_of_files(filter: &Expr) -> Result<bool> {
+    let fields = whose_fields();
+    let asks_a_query = filter.exists(|part| {
+        Ok(matches!(
+            part,
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
+        ))
+    })?;
+    let is_known = |name: &str| fields.iter().any(|field| field.name() == name);
+    Ok(!asks_a_query && !filter.is_volatile() && filter.column_refs().iter().all(|c| is_known(&c.name)))
+}
+
+#[async_trait]
+impl TableProvider for Recordings {
+    fn schema(&self) -> SchemaRef {
+        self.of.table.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let of = |filter: &&Expr| {
+            Ok(match is_of_files(filter)? {
+                true => TableProviderFilterPushDown::Exact,
+                false => TableProviderFilterPushDown::Unsupported,
+            })
+        };
+        filters.iter().map(of).collect()
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Of { table, tasks, reading, .. } = self.of;
+        let chosen = self.chosen(state, filters)?;
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema().fields().len()).collect());
+        let (groups, at_once) = match (tasks, table) {
+            // They are made several at a time by themselves.
+            (Tasks::AtOnce(most), SqlTable::Summary) => (vec![vec![chosen]], most),
+            (Tasks::AtOnce(most), _) => {
+                let each =
+                    |share: Vec<RankFile>| share.into_iter().map(|recording| vec![recording]).collect();
+                (shares(chosen, most).into_iter().map(each).collect(), 1)
+            }
+            (Tasks::Each, SqlTable::Summary) => {
+                (shares(chosen, TASKS_OF_SUMMARIES).into_iter().map(|share| vec![share]).collect(), 1)
+            }
+            (Tasks::Each, _) => (chosen.into_iter().map(|recording| vec![vec![recording]]).collect(), 1),
+        };
+        let wanted = Wanted { table, columns, reading, at_once };
+        Ok(ScanData { wanted, groups, limit }.plan(self.here.clone()))
+    }
+}
+
+/// Recordings dealt out in turn, the largest first.
+fn shares(mut recordings: Vec<RankFile>, most: usize) -> Vec<Vec<RankFile>> {
+    recordings.sort_by_key(|recording| std::cmp::Reverse(recording.length));
+    let count = most.min(recordings.len()).max(1);
+    let mut shares = vec![Vec::new(); count];
+    for (number, recording) in recordings.into_iter().enumerate() {
+        shares[number % count].push(recording);
+    }
+    shares
+}

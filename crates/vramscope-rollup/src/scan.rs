@@ -1,0 +1,323 @@
+//! [`RecordingsSource`]: how DataFusion's scan of files reads recordings.
+//!
+//! A file of the scan is one recording, or for summaries several. DataFusion deals files out to whoever is free, and Ballista
+//! makes a task of each group of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileOpenFuture, FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use futures::StreamExt as _;
+use object_store::ObjectStore;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::Sender;
+use vramscope_analysis::{Frames, History};
+use vramscope_export::{Table, arrow_batches, arrow_summaries};
+use vramscope_fleet::{RankFile, WorkOptions, read as read_recording, summaries};
+use vramscope_report::{Advice, Names};
+
+use crate::reading::Reading;
+use crate::store::Stores;
+use crate::tables::{SqlTable, WHOSE, rows};
+
+/// Rows of a batch.
+pub(crate) const ROWS: usize = 8192;
+
+/// Batches that wait between the thread that makes rows and whoever takes them.
+const WAITING: usize = 2;
+
+/// Recordings that are read as one file of a scan.
+pub(crate) type Share = Vec<RankFile>;
+
+/// What is read: as data, which goes to other machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) table: SqlTable,
+    /// Columns by their places in the table, in the order in which they are wanted.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) reading: Reading,
+    /// How many summaries of a share are made at a time.
+    pub(crate) at_once: usize,
+}
+
+/// A scan as data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ScanData {
+    pub(crate) wanted: Wanted,
+    /// Who reads what: a group is a partition of the plan.
+    pub(crate) groups: Vec<Vec<Share>>,
+    /// No partition needs to have more rows.
+    pub(crate) limit: Option<usize>,
+}
+
+/// What is wrong with recordings, and what is to be said.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Broken(Arc<Mutex<(BTreeMap<String, String>, Vec<String>)>>);
+
+impl Broken {
+    /// A recording could not be read.
+    pub(crate) fn add(&self, file: &str, reason: String) {
+        log::warn!("{file}: {reason}");
+        self.lock().0.insert(file.to_owned(), reason);
+    }
+
+    /// A line that is no recording's.
+    fn note(&self, note: String) {
+        log::warn!("{note}");
+        self.lock().1.push(note);
+    }
+
+    /// All recordings that could not be read, each with the reason, and all lines.
+    pub(crate) fn all(&self) -> (BTreeMap<String, String>, Vec<String>) {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (BTreeMap<String, String>, Vec<String>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a scan has where it runs, and does not go to other machines.
+#[derive(Debug, Clone)]
+pub(crate) struct Here {
+    pub(crate) broken: Broken,
+    /// How the reader does what summaries advise.
+    pub(crate) advice: Advice,
+}
+
+/// Reads recordings for a scan of files.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordingsSource {
+    wanted: Arc<Wanted>,
+    here: Here,
+    schema: TableSchema,
+    most_rows: usize,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanData {
+    /// The part of a plan that scans.
+    pub(crate) fn plan(self, here: Here) -> Arc<dyn ExecutionPlan> {
+        let schema = self.wanted.table.projected(&self.wanted.columns);
+        let source = RecordingsSource {
+            wanted: Arc::new(self.wanted),
+            here,
+            schema: TableSchema::from(schema),
+            most_rows: ROWS,
+            metrics: ExecutionPlanMetricsSet::new(),
+        };
+        let file = |share: Share| {
+            let name = share.first().map_or(String::new(), |recording| recording.place.to_string());
+            let length = share.iter().map(|recording| recording.length).sum();
+            PartitionedFile::new(name, length).with_extension(share)
+        };
+        let groups =
+            self.groups.into_iter().map(|group| FileGroup::new(group.into_iter().map(file).collect()));
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_file_groups(groups.collect())
+            .with_limit(self.limit)
+            .build();
+        DataSourceExec::from_data_source(config)
+    }
+
+    /// The same from the part of a plan, where it is ours.
+    pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+        let source: &dyn std::any::Any = plan.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
+        let config = source.downcast_ref::<FileScanConfig>()?;
+        let source: &dyn std::any::Any = config.file_source().as_ref();
+        let source = source.downcast_ref::<RecordingsSource>()?;
+        let share = |file: &PartitionedFile| file.extensions.get::<Share>().cloned().unwrap_or_default();
+        let groups = config.file_groups.iter().map(|group| group.files().iter().map(share).collect());
+        Some(Self { wanted: (*source.wanted).clone(), groups: groups.collect(), limit: config.limit })
+    }
+}
+
+impl FileSource for RecordingsSource {
+    fn create_file_opener(
+        &self,
+        _: Arc<dyn ObjectStore>,
+        config: &FileScanConfig,
+        _: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        Ok(Arc::new(Opener { source: self.clone(), limit: config.limit }))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    fn with_batch_size(&self, most_rows: usize) -> Arc<dyn FileSource> {
+        Arc::new(Self { most_rows, ..self.clone() })
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        &self.metrics
+    }
+
+    fn file_type(&self) -> &str {
+        "recording"
+    }
+
+    fn fmt_extra(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", table={}", self.wanted.table.name())
+    }
+
+    /// A recording has no parts that could be read alone.
+    fn supports_repartitioning(&self) -> bool {
+        false
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+/// Opens the files of a scan.
+struct Opener {
+    source: RecordingsSource,
+    limit: Option<usize>,
+}
+
+impl FileOpener for Opener {
+    /// Nothing is read before rows are asked for: what waits for another part of the plan holds no memory.
+    fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
+        let RecordingsSource { wanted, here, schema, most_rows, .. } = self.source.clone();
+        let (schema, limit) = (schema.table_schema().clone(), self.limit);
+        Ok(Box::pin(async move {
+            let started = futures::stream::once(async move {
+                let mut stream = RecordBatchReceiverStream::builder(schema, WAITING);
+                let out = stream.tx();
+                stream.spawn_blocking(move || {
+                    let share = file.extensions.get::<Share>().map_or(&[] as &[_], Vec::as_slice);
+                    read(&wanted, share, most_rows, limit, &here, &out);
+                    Ok(())
+                });
+                stream.build()
+            });
+            Ok(started.flatten().boxed())
+        }))
+    }
+}
+
+/// Reads the recordings of a share, until nobody wants more rows.
+fn read(
+    wanted: &Wanted,
+    share: &[RankFile],
+    most_rows: usize,
+    limit: Option<usize>,
+    here: &Here,
+    out: &Sender<Result<RecordBatch>>,
+) {
+    let own: Vec<usize> = wanted.columns.iter().filter_map(|column| column.checked_sub(WHOSE)).collect();
+    let schema = wanted.table.projected(&wanted.columns);
+    let rows = Rows { wanted, own, schema, most_rows, here, out, left: limit.unwrap_or(usize::MAX) };
+    let made = match wanted.table.export() {
+        Some(table) => rows.of_recordings(table, share),
+        None => rows.of_summaries(share),
+    };
+    if let Err(e) = made {
+        out.blocking_send(Err(e)).ok();
+    }
+}
+
+/// The rows of a share under way.
+struct Rows<'s> {
+    wanted: &'s Wanted,
+    /// The columns of the table's own, by their places there.
+    own: Vec<usize>,
+    schema: SchemaRef,
+    most_rows: usize,
+    here: &'s Here,
+    out: &'s Sender<Result<RecordBatch>>,
+    /// How many rows are still wanted.
+    left: usize,
+}
+
+impl Rows<'_> {
+    /// Recordings are read one after the other, and of each one device is in memory at a time.
+    fn of_recordings(mut self, table: Table, recordings: &[RankFile]) -> Result<()> {
+        for recording in recordings {
+            if self.left == 0 || self.out.is_closed() {
+                break;
+            }
+            let read = read_recording(&recording.place, self.wanted.reading.options(), Some(&Stores));
+            let trace = match read {
+                Ok(read) => read.trace,
+                Err(reason) => {
+                    self.here.broken.add(&recording.place.to_string(), reason);
+                    continue;
+                }
+            };
+            let frames = Frames::of(&trace);
+            let names = Names { trace: &trace, frames: &frames };
+            let histories = (0..trace.devices.len()).map(|position| History::replayed(&trace, position));
+            for history in histories {
+                let (own, most_rows) = (self.own.clone(), self.most_rows);
+                let mut emit = |batch: RecordBatch| self.emit(recording, &batch);
+                arrow_batches(names, [&history], table, &own, most_rows, &mut emit)
+                    .map_err(|e| DataFusionError::External(e.into()))?;
+                if self.left == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Summaries are taken from where they are kept, as far as they are.
+    fn of_summaries(mut self, recordings: &[RankFile]) -> Result<()> {
+        let options = WorkOptions {
+            jobs: self.wanted.at_once,
+            cache: !self.wanted.reading.no_cache,
+            reading: self.wanted.reading.options(),
+            advice: self.here.advice,
+            store: Some(&Stores),
+        };
+        let recordings = &recordings[..recordings.len().min(self.left)];
+        let (rows, notes) = summaries(recordings, &options, &mut |_, _| {});
+        notes.into_iter().for_each(|note| self.here.broken.note(note));
+        for (recording, row) in recordings.iter().zip(&rows) {
+            if let Err(reason) = &row.summary {
+                self.here.broken.add(&row.file, reason.clone());
+            }
+            let batch = arrow_summaries(std::slice::from_ref(row), &self.own)
+                .map_err(|e| DataFusionError::External(e.into()))?;
+            if self.emit(recording, &batch).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives rows away.
+    fn emit(&mut self, recording: &RankFile, batch: &RecordBatch) -> ControlFlow<()> {
+        let batch = batch.slice(0, batch.num_rows().min(self.left));
+        self.left -= batch.num_rows();
+        let rows = rows(&self.schema, &self.wanted.columns, recording, &batch);
+        let is_last = rows.is_err() || self.left == 0;
+        if self.out.blocking_send(rows).is_err() || is_last {
+            self.left = 0;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}

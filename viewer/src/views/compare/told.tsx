@@ -20,8 +20,8 @@ const CATEGORY_COLUMNS: Column<Held>[] = [
 /** What made the difference at the peaks, as `vramscope diff` tells it. */
 export function WhatChanged({ a, b }: { a: Side; b: Side }) {
   const at = ({ file, device }: Side) => ({ file, device });
-  const { value, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
-  if (!value) return <Waiting error={error} what="Looking for what changed." />;
+  const { value, pending, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
+  if (!value || pending) return <Waiting error={error} what="Looking for what changed." />;
   const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
   return (
     <section class="what-changed" aria-label="What changed">

@@ -25,7 +25,8 @@ export function HoleDetails({ shown, holes, layout, at }: HoleDetailsProps) {
   const answer = useAnswer(scope, `${holes.moment} ${where}`, (unwanted) =>
     source.hole(file, device, holes.moment, where, unwanted),
   );
-  const since = answer.value;
+  // Not that of the hole before.
+  const since = answer.pending ? null : answer.value;
   const size = numberAt(holes.bytes, at);
   const facts: [string, string, string?][] = [
     ['size', bytes(size), `${count(size)} bytes`],

@@ -98,6 +98,13 @@ fn exactly_the_ranks_that_differ_are_named() {
     }
 }
 
+/// PyTorch's own FSDP2 on eight phantom GPUs: rank 0 keeps what it should not, rank 5 has longer texts.
+#[test]
+fn the_two_ranks_of_the_example_are_named() {
+    let mut command = vramscope(&["fleet", "examples/fleet", "--gpu", "a100-40gb", "--no-cache"]);
+    assert_cmd_snapshot!(command.current_dir(root()));
+}
+
 #[test]
 fn a_fleet_as_text() {
     let plan = Plan::new(64, 7);

@@ -21,6 +21,7 @@ mod mcp;
 mod monitor;
 mod options;
 mod outputs;
+mod page;
 #[cfg(target_os = "linux")]
 mod phantom;
 mod pool;

@@ -238,6 +238,7 @@ class Leak(TypedDict):
     kept: int
     kept_bytes: int
     kept_bytes_by_then: list[int]
+    kept_bytes_per_step: int | None
     """Bytes of those among the kept that had been made by the end of each tenth of the run."""
 
 

@@ -1,8 +1,9 @@
 // Findings of the overview that lead to what they are about: leaks, regions, markers; and the page without a recording.
 
 import { expect } from 'vitest';
+import { bytes } from '../src/text/units';
 import { example, report } from './command';
-import { leaking, overlapping, stepping } from './recordings';
+import { leaking, leakingOnOther, overlapping, stepping } from './recordings';
 import { numberOf, ready, serving, servingAlone, state, tableRows, test } from './page';
 
 test('the link of a leak finds the blocks that were kept, and none that the line freed', async ({ open }) => {
@@ -27,6 +28,29 @@ test('the leak of the example is shown with how it grew', async ({ open }) => {
   const page = await open(await serving(file));
   await ready(page, 'overview');
   expect(await page.locator('.leak-growth').first().getAttribute('aria-label')).toContain('Kept, by tenths of the run');
+});
+
+test('a leak says what a step leaves, where steps are known', async ({ open }) => {
+  const file = example('leak.pickle');
+  const [device] = report(file).devices;
+  const [leak] = device.leaks;
+  // Of as good as every step one block of this size is kept.
+  expect(leak.kept_bytes_per_step * device.steps.steps.length).toBeGreaterThan(leak.kept_bytes * 0.9);
+  const page = await open(await serving(file));
+  await page.getByText(`a step leaves ${bytes(leak.kept_bytes_per_step)}, the median of all`).waitFor();
+});
+
+test('a leak on another GPU is said on this one', async ({ open }) => {
+  const file = leakingOnOther();
+  const [, other] = report(file).devices;
+  const page = await open(await serving(file));
+  await ready(page, 'overview');
+  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(800 << 20);
+  await page.getByRole('heading', { name: 'GPU 1: one line may leak' }).waitFor();
+  await page.getByText(`${bytes(other.leaks[0].kept_bytes)} kept to the end`).waitFor();
+  await page.getByRole('button', { name: 'Show GPU 1' }).click();
+  await page.getByRole('heading', { name: 'One line may leak' }).waitFor();
+  expect(await page.getByRole('heading', { name: 'GPU 1: ' }).count()).toBe(0);
 });
 
 test('a region leads to its run with the highest peak', async ({ open }) => {

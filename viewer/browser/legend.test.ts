@@ -75,6 +75,34 @@ test.for(EXAMPLES)('the legend of %s says what the report says, at any moment', 
   }
 });
 
+test('of a span the legend tells what was there at its highest', { timeout: 60_000 }, async ({ open }) => {
+  for (const name of EXAMPLES) {
+    const file = example(name);
+    const [{ events }] = report(file).devices;
+    const page = await open(`${await serving(file)}#view=timeline`);
+    for (const [a, b, by] of [
+      [0, 1, 'line'],
+      [0.1, 0.3, 'category'],
+      [0.5, 0.52, 'stack'],
+    ] as const) {
+      const [from, to] = [Math.round(a * events), Math.round(b * events)];
+      await page.evaluate((hash) => (location.hash = hash), `#view=timeline&color=${by}&span=${from}.${to}`);
+      const [device] = report(file, '--at', `${from}..${to - 1}`, '--by', by).devices;
+      const held = device.groups.map((group: any) => group.at_highest.bytes).filter((bytes: number) => bytes > 0);
+      const order = (all: number[]) => all.toSorted((a, b) => b - a);
+      const rest = order(held).slice(MOST);
+      const told = [...order(held).slice(0, MOST), ...(rest.length > 0 ? [rest.reduce((sum, n) => sum + n, 0)] : [])];
+      await expect
+        .poll(async () => order((await listed(page)).groups.map(({ bytes }) => bytes).filter((n) => n > 0)))
+        .toEqual(order(told));
+      expect(await listed(page)).toMatchObject({
+        moment: (device.highest_event ?? -1) + 1,
+        bytes: device.highest_allocated_bytes,
+      });
+    }
+  }
+});
+
 test('reserved ranges are of no known category', async ({ open }) => {
   const page = await open(`${await serving(example('training.pickle.zst'))}#view=timeline&stacked=reserved&color=category`);
   await legend(page).locator('[data-key]').first().waitFor();

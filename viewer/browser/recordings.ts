@@ -199,7 +199,15 @@ export function secondFailed(): string {
 }
 
 /** One line that makes two blocks in each of 60 steps: it frees one, and keeps the other. */
-export function leaking(): string {
+export const leaking = () => write('leaking.json', { segments: [], device_traces: [leakingTrace()] });
+
+/** The first of two GPUs has the higher peak, the second the leak. */
+export function leakingOnOther(): string {
+  const trace = [{ action: 'alloc', addr: BASE, size: 800 * MIB, stream: 0, frames: [frame('main')] }];
+  return write('leaking-on-other.json', { segments: [], device_traces: [trace, leakingTrace()] });
+}
+
+function leakingTrace(): Entry[] {
   const trace: Entry[] = [];
   const put = (action: string, address: number, size: number, name: string) =>
     trace.push({ action, addr: BASE + address * MIB, size: size * MIB, stream: 0, frames: [frame(name)] });
@@ -215,7 +223,7 @@ export function leaking(): string {
       put('free_completed', address, size, 'main');
     }
   }
-  return write('leaking.json', { segments: [], device_traces: [trace] });
+  return trace;
 }
 
 /** Regions that overlap without one being within the other, and one event in each part: five, all of 2 MiB. */

@@ -14,6 +14,7 @@ use crate::leaks::{LeakSuspect, leak_suspects};
 use crate::ooms::ooms;
 use crate::out_of_memory::OutOfMemory;
 use crate::purposes::Purposes;
+use crate::steps::Steps;
 use crate::timeline::ByteKind;
 
 /// A limit that each device of a recording must keep.
@@ -275,7 +276,11 @@ impl<'t> Side<'t> {
     }
 
     fn leaks(&self) -> Verdict {
-        let suspects = leak_suspects(&self.history, self.frames);
+        let mut suspects = leak_suspects(&self.history, self.frames);
+        if !suspects.is_empty() {
+            let purposes = self.purposes.get_or_init(|| Purposes::of(&self.history));
+            Steps::of(&self.history, purposes).measure_leaks(&self.history, &mut suspects);
+        }
         let status = if suspects.is_empty() {
             self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
         } else {

@@ -56,6 +56,9 @@ pub struct LeakSuspect {
     pub kept_bytes: u64,
     /// Bytes of those among them that had been made by the end of each window: how the leak grew. The last are all.
     pub kept_by_then: [u64; WINDOWS],
+    /// Bytes of those that a step of the program made: the median of all steps. `None` where no steps are known, and until
+    /// [`Steps::measure_leaks`](crate::Steps::measure_leaks) has told it.
+    pub kept_per_step: Option<u64>,
     /// The moment after the last allocation of the run.
     pub end: Moment,
 }
@@ -143,6 +146,7 @@ pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> 
             kept: 0,
             kept_bytes: 0,
             kept_by_then: [0; WINDOWS],
+            kept_per_step: None,
             end,
         });
         suspect.stacks.push(stack);

@@ -6,6 +6,7 @@ use std::hash::BuildHasher as _;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use crate::history::{Allocation, History, Origin};
+use crate::leaks::LeakSuspect;
 use crate::moment::Moment;
 use crate::purposes::Purposes;
 use crate::region_runs::region_runs;
@@ -74,6 +75,23 @@ impl Steps {
     pub fn at(&self, moment: Moment) -> Option<usize> {
         // A step's moments are those after its events.
         self.steps.partition_point(|s| s.from < moment).checked_sub(1)
+    }
+
+    /// Finds out how much each leak keeps of a step ([`LeakSuspect::kept_per_step`]).
+    pub fn measure_leaks(&self, history: &History, leaks: &mut [LeakSuspect]) {
+        // All leaks are of one run.
+        let Some(end) = leaks.first().map(|leak| leak.end).filter(|_| !self.steps.is_empty()) else { return };
+        let kept: Vec<&Allocation> = history.allocations.iter().filter(|a| a.to > end).collect();
+        for leak in leaks {
+            let mut made = vec![0; self.steps.len()];
+            for a in kept.iter().filter(|a| leak.keeps(a)) {
+                if let Some(step) = self.made_in(a) {
+                    made[step] += a.size;
+                }
+            }
+            made.sort_unstable();
+            leak.kept_per_step = Some(made[made.len() / 2]);
+        }
     }
 
     /// The number of the step in which `allocation` was made; `None` before the first, and where that was not recorded.

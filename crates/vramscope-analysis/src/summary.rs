@@ -173,6 +173,7 @@ impl Summary {
                 (purposes, steps)
             },
         );
+        steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };
         let held = |by| match by {

@@ -12,7 +12,7 @@ import { HoldersCard } from './overview/holders';
 import { LeaksCard } from './overview/leaks';
 import { MarkersCard } from './overview/markers';
 import { MemoryCard } from './overview/memory';
-import { OtherDevices } from './overview/other-devices';
+import { OtherFailures, OtherLeaks } from './overview/other-devices';
 import { OutOfMemoryCards } from './overview/out-of-memory';
 import { RegionsCard } from './overview/regions';
 import { StepsCard } from './overview/steps';
@@ -35,8 +35,9 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
     <div class="overview" aria-busy={report === null}>
       <div class="overview-column">
         {report && <OutOfMemoryCards report={report} />}
-        <OtherDevices open={open} file={file} shown={device} />
+        <OtherFailures open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}
+        {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
         <MemoryCard device={recording} />
         {recording.steps && <StepsCard steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} />}

@@ -1,7 +1,7 @@
 //! What is a leak and what only looks like one.
 
 use serde_json::Value;
-use vramscope_analysis::{Frames, History, leak_suspects};
+use vramscope_analysis::{Frames, History, Options, Summary, leak_suspects};
 
 use crate::{at_line, defaults, recording};
 
@@ -53,6 +53,24 @@ fn a_list_that_grows_each_step_is_found() {
         p.alloc(99, 4 * KIB);
     }
     assert_eq!(p.suspects(), [99]);
+}
+
+#[test]
+fn a_leak_tells_what_it_keeps_of_a_step() {
+    let mut p = Program::default();
+    for step in 0..40 {
+        p.step();
+        p.alloc(99, 4 * KIB);
+        // A step that keeps more does not count for the others.
+        if step == 20 {
+            p.alloc(99, 512 * KIB);
+        }
+    }
+    let trace = recording(p.events, Vec::new(), defaults());
+    let summary = Summary::of(&trace, 0, &Frames::of(&trace), &Options::default());
+    assert!(summary.steps.steps.len() > 30, "{}", summary.steps.steps.len());
+    let told: Vec<_> = summary.leaks.iter().map(|leak| leak.kept_per_step).collect();
+    assert_eq!(told, [Some(4 * KIB)]);
 }
 
 #[test]

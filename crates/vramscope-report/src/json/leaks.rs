@@ -22,6 +22,8 @@ pub(super) struct LeakJson {
     kept_bytes: u64,
     /// Bytes of those among the kept that had been made by the end of each tenth of the run.
     kept_bytes_by_then: Vec<u64>,
+    /// Bytes of those that a step of the program made: the median of all steps. Null where no steps are known.
+    kept_bytes_per_step: Option<u64>,
 }
 
 /// Suspected lines, as `vramscope report --json` has them.
@@ -50,6 +52,7 @@ impl Builder<'_> {
             kept: l.kept,
             kept_bytes: l.kept_bytes,
             kept_bytes_by_then: l.kept_by_then.to_vec(),
+            kept_bytes_per_step: l.kept_per_step,
         }
     }
 }

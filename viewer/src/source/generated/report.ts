@@ -195,6 +195,8 @@ export type Leak = {
   kept_bytes: number;
   /** Bytes of those among the kept that had been made by the end of each tenth of the run. */
   kept_bytes_by_then: Array<number>;
+  /** Bytes of those that a step of the program made: the median of all steps. Null where no steps are known. */
+  kept_bytes_per_step: number | null;
 };
 
 export type Fragmentations = {

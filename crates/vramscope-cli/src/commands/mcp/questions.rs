@@ -5,8 +5,8 @@ use regex::Regex;
 use rmcp::model::JsonObject;
 use serde::Serialize;
 use vramscope::analysis::{
-    Both, By, Capacity, DeviceReplay, Devices, Facts, HolderKey, Layout, Moment, Options, ReplayOptions,
-    Setting, Summary, changed_settings, diff_devices, holders_at, leak_suspects,
+    Both, By, Capacity, DeviceReplay, Devices, Facts, HolderKey, Layout, Moment, Options, Purposes,
+    ReplayOptions, Setting, Steps, Summary, changed_settings, diff_devices, holders_at, leak_suspects,
 };
 use vramscope::report::{
     Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
@@ -263,7 +263,10 @@ impl Desk {
         let open = self.recordings.get(&asked.recording)?;
         let position = open.position(asked.device)?;
         let history = open.history(position, work.cancel())?;
-        let leaks = leak_suspects(&history, open.frames());
+        let mut leaks = leak_suspects(&history, open.frames());
+        if !leaks.is_empty() {
+            Steps::of(&history, &Purposes::of(&history)).measure_leaks(&history, &mut leaks);
+        }
         let first = asked.first.unwrap_or(0).min(leaks.len());
         let told = &leaks[first..];
         let mut left_out = LeftOut::default();

@@ -73,7 +73,7 @@ fn stored(addresses: impl Iterator<Item = String>) -> anyhow::Result<(Vec<Stored
         let is_recording = |file: &Stored| file.address == address || is_called_recording(&file.address);
         match list_stored(&address) {
             Ok(files) if files.iter().any(is_recording) => {
-                found.extend(files.into_iter().filter(is_recording))
+                found.extend(files.into_iter().filter(is_recording));
             }
             Ok(_) => notes.push(format!("{address}: there is no recording")),
             Err(why) => notes.push(format!("{address}: {why}")),

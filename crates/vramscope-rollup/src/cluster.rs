@@ -21,7 +21,7 @@ use url::Url;
 use vramscope_report::Advice;
 
 use crate::codec::Codec;
-use crate::scan::{Broken, Here};
+use crate::scan::{Here, Says};
 
 /// How often an executor says that it is there.
 const HEARTBEAT: u64 = 2;
@@ -90,7 +90,7 @@ pub(crate) async fn client(
 }
 
 fn codec(advice: Advice) -> Arc<Codec> {
-    Arc::new(Codec::new(Here { broken: Broken::default(), advice }))
+    Arc::new(Codec::new(Here { says: Says::default(), advice }))
 }
 
 fn with_codec(config: SessionConfig, advice: Advice) -> SessionConfig {
@@ -127,6 +127,9 @@ impl Executor {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
         let port = port.parse().map_err(|_| wrong("its port is no number"))?;
         let codec = codec(advice);
+        // It goes with this process, and what lies in it.
+        let own = tempfile::Builder::new().prefix("vramscope-").tempdir()?;
+        let work_dir = self.work_dir.as_deref().unwrap_or(own.path());
         let config = ExecutorProcessConfig {
             bind_host: self.listen.ip().to_string(),
             external_host: self.external_host.clone(),
@@ -140,7 +143,7 @@ impl Executor {
             scheduler_port: port,
             scheduler_connect_timeout_seconds: 30,
             vcores: self.cores,
-            work_dir: self.work_dir.as_ref().map(|dir| dir.display().to_string()),
+            work_dir: Some(work_dir.display().to_string()),
             executor_heartbeat_interval_seconds: HEARTBEAT,
             override_logical_codec: Some(codec.clone()),
             override_physical_codec: Some(codec),

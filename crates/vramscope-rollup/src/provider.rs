@@ -9,6 +9,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode as _;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::unnormalize_cols;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -54,8 +55,8 @@ impl Recordings {
     }
 
     /// The recordings that the filters leave.
-    fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<RankFile>> {
-        let Some(filter) = conjunction(filters.iter().cloned()) else {
+    pub(crate) fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<RankFile>> {
+        let Some(filter) = conjunction(unnormalize_cols(filters.iter().cloned())) else {
             return Ok(self.of.recordings.clone());
         };
         let schema = Arc::new(Schema::new(whose_fields()));

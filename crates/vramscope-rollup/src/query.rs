@@ -5,8 +5,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use datafusion::arrow::array::AsArray as _;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::StreamExt as _;
 use thiserror::Error;
@@ -18,8 +23,11 @@ use crate::answers::{Answers, Format};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
 use crate::reading::Reading;
-use crate::scan::{Broken, Here, ROWS};
+use crate::scan::{Here, ROWS, Said, Says};
 use crate::tables::SqlTable;
+
+/// What sorting and grouping may take of memory, in bytes; what needs more goes to the disk meanwhile.
+const MEMORY: usize = 2 << 30;
 
 /// Why a query has no answer.
 #[derive(Debug, Error)]
@@ -100,8 +108,8 @@ impl Query {
     pub fn summaries(&self) -> Result<(Vec<RankRow>, Vec<String>), QueryError> {
         let runtime = Runtime::new()?;
         runtime.block_on(async {
-            let broken = Broken::default();
-            let frame = self.frame("SELECT file, error, summary FROM summary", &broken).await?;
+            let says = Says::default();
+            let frame = self.frame("SELECT file, error, summary FROM summary", &says).await?;
             let mut told: HashMap<String, Result<Box<RankSummary>, String>> = HashMap::new();
             for batch in frame.collect().await? {
                 let [files, errors, summaries] =
@@ -117,13 +125,17 @@ impl Query {
                 let summary = told.remove(&file).unwrap_or_else(|| Err("was not read".to_owned()));
                 RankRow { rank: recording.rank.clone(), file, summary }
             });
-            Ok((rows.collect(), broken.all().1))
+            Ok((rows.collect(), says.all().notes))
         })
     }
 
     async fn answer(&self, format: Format, out: &mut (dyn Write + Send)) -> Result<Answered, QueryError> {
-        let broken = Broken::default();
-        let frame = self.frame(&self.sql, &broken).await?;
+        let says = Says::default();
+        let frame = self.frame(&self.sql, &says).await?;
+        let read = match self.cluster {
+            Some(_) => self.read_by(&frame)?,
+            None => Vec::new(),
+        };
         let mut answers = Answers::new(format, frame.schema().inner().clone(), out)?;
         let mut rows = frame.execute_stream().await?;
         while let Some(batch) = rows.next().await {
@@ -133,27 +145,43 @@ impl Query {
         }
         drop(rows);
         let (rows, is_cut) = answers.finish()?;
-        if self.cluster.is_some() {
-            self.ask_what_is_broken(&broken).await?;
+        if !read.is_empty() {
+            Self { recordings: read, ..self.clone() }.ask_what_is_broken(&says).await?;
         }
-        let (broken, notes) = broken.all();
+        let Said { broken, notes } = says.all();
         Ok(Answered { rows, is_cut, broken, notes })
     }
 
+    /// The recordings that a query reads.
+    fn read_by(&self, frame: &DataFrame) -> Result<Vec<RankFile>, QueryError> {
+        let (state, plan) = frame.clone().into_parts();
+        let mut read: BTreeMap<String, RankFile> = BTreeMap::new();
+        state.optimize(&plan)?.apply_with_subqueries(|part| {
+            if let LogicalPlan::TableScan(scan) = part
+                && let Some(recordings) = source_as_provider(&scan.source)?.downcast_ref::<Recordings>()
+            {
+                let chosen = recordings.chosen(&state, &scan.filters)?;
+                read.extend(chosen.into_iter().map(|recording| (recording.place.to_string(), recording)));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(read.into_values().collect())
+    }
+
     /// Other machines keep to themselves what they could not read; their summaries say it.
-    async fn ask_what_is_broken(&self, broken: &Broken) -> Result<(), QueryError> {
+    async fn ask_what_is_broken(&self, says: &Says) -> Result<(), QueryError> {
         let sql = "SELECT file, error FROM summary WHERE error IS NOT NULL";
-        for batch in self.frame(sql, broken).await?.collect().await? {
+        for batch in self.frame(sql, says).await?.collect().await? {
             let [files, errors] = [0, 1].map(|column| batch.column(column).as_string_view());
             for (file, error) in files.iter().zip(errors).filter_map(|(file, error)| file.zip(error)) {
-                broken.add(file, error.to_owned());
+                says.broken(file, error.to_owned());
             }
         }
         Ok(())
     }
 
     /// The plan of a statement.
-    async fn frame(&self, sql: &str, broken: &Broken) -> Result<DataFrame, QueryError> {
+    async fn frame(&self, sql: &str, says: &Says) -> Result<DataFrame, QueryError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = if self.jobs == 0 { cores } else { self.jobs };
         let config = SessionConfig::new()
@@ -161,10 +189,14 @@ impl Query {
             .with_target_partitions(jobs)
             .with_information_schema(self.cluster.is_none());
         let (context, tasks) = match &self.cluster {
-            None => (SessionContext::new_with_config(config), Tasks::AtOnce(jobs)),
+            None => {
+                let pool = Arc::new(FairSpillPool::new(MEMORY));
+                let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+                (SessionContext::new_with_config_rt(config, runtime), Tasks::AtOnce(jobs))
+            }
             Some(scheduler) => (cluster::client(scheduler, config, self.advice).await?, Tasks::Each),
         };
-        let here = Here { broken: broken.clone(), advice: self.advice };
+        let here = Here { says: says.clone(), advice: self.advice };
         for table in SqlTable::ALL {
             let of = Of { table, recordings: self.recordings.clone(), tasks, reading: self.reading };
             context.register_table(table.name(), Arc::new(Recordings::new(of, here.clone())))?;

@@ -66,29 +66,37 @@ pub(crate) struct ScanData {
     pub(crate) limit: Option<usize>,
 }
 
-/// What is wrong with recordings, and what is to be said.
+/// What is to be said beside the rows.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Broken(Arc<Mutex<(BTreeMap<String, String>, Vec<String>)>>);
+pub(crate) struct Said {
+    /// The recordings that could not be read, each with the reason.
+    pub(crate) broken: BTreeMap<String, String>,
+    /// Lines that are no recording's.
+    pub(crate) notes: Vec<String>,
+}
 
-impl Broken {
+/// What all threads of a query say, together.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Says(Arc<Mutex<Said>>);
+
+impl Says {
     /// A recording could not be read.
-    pub(crate) fn add(&self, file: &str, reason: String) {
+    pub(crate) fn broken(&self, file: &str, reason: String) {
         log::warn!("{file}: {reason}");
-        self.lock().0.insert(file.to_owned(), reason);
+        self.lock().broken.insert(file.to_owned(), reason);
     }
 
-    /// A line that is no recording's.
     fn note(&self, note: String) {
         log::warn!("{note}");
-        self.lock().1.push(note);
+        self.lock().notes.push(note);
     }
 
-    /// All recordings that could not be read, each with the reason, and all lines.
-    pub(crate) fn all(&self) -> (BTreeMap<String, String>, Vec<String>) {
+    /// All that was said until now.
+    pub(crate) fn all(&self) -> Said {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, (BTreeMap<String, String>, Vec<String>)> {
+    fn lock(&self) -> MutexGuard<'_, Said> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +104,7 @@ impl Broken {
 /// What a scan has where it runs, and does not go to other machines.
 #[derive(Debug, Clone)]
 pub(crate) struct Here {
-    pub(crate) broken: Broken,
+    pub(crate) says: Says,
     /// How the reader does what summaries advise.
     pub(crate) advice: Advice,
 }
@@ -263,7 +271,7 @@ impl Rows<'_> {
             let trace = match read {
                 Ok(read) => read.trace,
                 Err(reason) => {
-                    self.here.broken.add(&recording.place.to_string(), reason);
+                    self.here.says.broken(&recording.place.to_string(), reason);
                     continue;
                 }
             };
@@ -294,10 +302,10 @@ impl Rows<'_> {
         };
         let recordings = &recordings[..recordings.len().min(self.left)];
         let (rows, notes) = summaries(recordings, &options, &mut |_, _| {});
-        notes.into_iter().for_each(|note| self.here.broken.note(note));
+        notes.into_iter().for_each(|note| self.here.says.note(note));
         for (recording, row) in recordings.iter().zip(&rows) {
             if let Err(reason) = &row.summary {
-                self.here.broken.add(&row.file, reason.clone());
+                self.here.says.broken(&row.file, reason.clone());
             }
             let batch = arrow_summaries(std::slice::from_ref(row), &self.own)
                 .map_err(|e| DataFusionError::External(e.into()))?;

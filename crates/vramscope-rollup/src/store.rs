@@ -46,11 +46,13 @@ pub fn list_stored(address: &str) -> Result<Vec<Stored>, String> {
     let place = Place::of(address)?;
     waited_for(async {
         // A prefix of a store has no file of its own.
-        if !address.ends_with('/')
-            && !place.path.as_ref().is_empty()
-            && let Ok(file) = place.store.head(&place.path).await
-        {
-            return Ok(vec![place.stored(&file)]);
+        if !address.ends_with('/') && !place.path.as_ref().is_empty() {
+            match place.store.head(&place.path).await {
+                Ok(file) => return Ok(vec![place.stored(&file)]),
+                // What HTTP serves is a file, or a folder whose address says so.
+                Err(e) if address.starts_with("http") => return Err(in_words(&e)),
+                Err(_) => {}
+            }
         }
         let mut found = Vec::new();
         let mut files = place.store.list(Some(&place.path));

@@ -111,7 +111,7 @@ pub(crate) fn rows(
         match whose.get(column) {
             Some(value) => arrays.push(value.to_array_of_size(own.num_rows())?),
             None => {
-                arrays.extend(own_columns.next().map(|array| cast(array, field.data_type())).transpose()?)
+                arrays.extend(own_columns.next().map(|array| cast(array, field.data_type())).transpose()?);
             }
         }
     }

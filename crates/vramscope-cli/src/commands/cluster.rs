@@ -12,8 +12,36 @@ pub(crate) fn run_executor(_: &FleetExecutorArgs) -> anyhow::Result<()> {
     anyhow::bail!("this vramscope is no part of a cluster; {}", crate::ranks::WITH_ROLLUP)
 }
 
+/// What Ballista and our part of it warn of goes to stderr, a line each.
+#[cfg(feature = "rollup")]
+struct Warnings;
+
+#[cfg(feature = "rollup")]
+impl log::Log for Warnings {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            crate::say::say(&format!("{}: {}", record.level().as_str().to_lowercase(), record.args()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[cfg(feature = "rollup")]
+fn say_warnings() {
+    // Where somebody logs already, they have them.
+    if log::set_logger(&Warnings).is_ok() {
+        log::set_max_level(log::LevelFilter::Warn);
+    }
+}
+
 #[cfg(feature = "rollup")]
 pub(crate) fn run_scheduler(args: &FleetSchedulerArgs) -> anyhow::Result<()> {
+    say_warnings();
     crate::say::say(&format!("scheduling at {}", args.listen));
     Ok(vramscope_rollup::run_scheduler(args.listen, &args.external_host, crate::advice::ADVICE)?)
 }
@@ -27,6 +55,7 @@ pub(crate) fn run_executor(args: &FleetExecutorArgs) -> anyhow::Result<()> {
         cores: args.jobs.map_or(0, usize::from),
         work_dir: args.work_dir.clone(),
     };
+    say_warnings();
     crate::say::say(&format!("working at {} for {}", args.listen, args.scheduler));
     Ok(executor.run(crate::advice::ADVICE)?)
 }

@@ -119,6 +119,75 @@ fn a_store_is_as_good_as_a_disk() {
     }
 }
 
+/// Answers each request with this status, as long as the test runs.
+fn refuses(status: &'static str) -> String {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(&stream).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).ok();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_store_that_nobody_may_read_is_a_line() {
+    let fleet = Fleet::new();
+    for status in ["403 Forbidden", "401 Unauthorized"] {
+        let mut command = fleet.command(&["fleet", "s3://runs/today/"]);
+        command.env("AWS_ENDPOINT_URL", refuses(status)).env("AWS_REGION", "us-east-1");
+        let output =
+            command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").output().unwrap();
+        let said = text(&output.stderr);
+        let line =
+            "error: s3://runs/today/: the store refuses to show it; who may read is told by the environment";
+        assert!(said.starts_with(line) && said.lines().count() == 1, "{status}: {said}");
+        assert_eq!(output.status.code(), Some(2));
+        // A file of a web server.
+        let address = format!("{}/rank0.pickle", refuses(status));
+        let said = text(&fleet.run(&["fleet", &address]).stderr);
+        assert!(
+            said.starts_with(&format!("error: {address}: the store refuses to show it")),
+            "{status}: {said}"
+        );
+    }
+}
+
+/// Files as any web server serves them.
+#[test]
+fn files_of_a_web_server_are_read() {
+    let fleet = Fleet::new();
+    let Some(python) = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON") else { return };
+    let serve = "import functools, http.server as h
+server = h.ThreadingHTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler)
+print(server.server_port, flush=True)
+server.serve_forever()";
+    let mut server = Command::new(python)
+        .args(["-c", serve])
+        .current_dir(fleet.path("recordings"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut port = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let address = |rank: u64| format!("http://127.0.0.1:{}/{}", port.trim(), fleet.plan.file(rank).display());
+    let sql = "SELECT rank, count(*) AS n FROM events GROUP BY rank ORDER BY rank";
+    let (rows, said) = fleet.query(&[sql, &address(5), &address(7), &address(9)]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(rows, serde_json::json!([{"rank": 5, "n": 1538}, {"rank": 7, "n": 1540}]));
+    assert_eq!(
+        said,
+        format!("note: {}: the store has nothing there; is the bucket called so?\n", address(9))
+    );
+}
+
 /// What is wrong with one address is a line, and the rest is answered.
 #[test]
 fn a_store_that_refuses_is_a_line() {

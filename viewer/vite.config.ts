@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite';
 
-// The bundle is committed and embedded into the command: files with fixed names. Besides the page itself there are two scripts that
+// The bundle is committed and embedded into the command: files with fixed names, of which `ranks.js` is loaded by pages of a job alone. Besides the page itself there are two scripts that
 // stand alone, built by `--mode worker` (the engine's worker) and `--mode carried` (the beginning of a self-contained page).
 const ALONE: Record<string, string> = { worker: 'src/source/engine.worker.ts', carried: 'src/carried.ts' };
 
@@ -17,7 +17,7 @@ export default defineConfig(({ mode }) => {
       assetsInlineLimit: 1_000_000,
       rollupOptions: alone
         ? { input: alone, output: { entryFileNames: `${mode}.js`, format: 'iife' } }
-        : { output: { entryFileNames: 'viewer.js', assetFileNames: 'viewer[extname]' } },
+        : { output: { entryFileNames: 'viewer.js', chunkFileNames: '[name].js', assetFileNames: 'viewer[extname]' } },
     },
   };
 });

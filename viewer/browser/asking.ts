@@ -37,6 +37,7 @@ export function engineOf(...files: string[]): Source {
     ask: async ({ file, device }, question) => engine.ask(file, device, JSON.stringify(question)).slice().buffer,
     tooLarge: nothing,
     open: nothing,
+    job: null,
     page: null,
     close: nothing,
   });

@@ -32,11 +32,17 @@ export interface Served {
   stop: () => void;
 }
 
-export async function serve(...files: string[]): Promise<Served> {
-  const process = spawn(command, ['view', '--no-open', ...files], { stdio: ['ignore', 'pipe', 'inherit'] });
+export const serve = (...files: string[]): Promise<Served> => served('view', '--no-open', ...files);
+
+/** The page of all ranks of a job. */
+export const serveRanks = (folder: string, ...words: string[]): Promise<Served> =>
+  served('fleet', folder, '--view', '--no-open', '--no-cache', ...words);
+
+async function served(...words: string[]): Promise<Served> {
+  const process = spawn(command, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   const url = await new Promise<string>((told, failed) => {
     process.stdout!.once('data', (line: Buffer) => told(line.toString().trim()));
-    process.once('exit', (code) => failed(new Error(`vramscope view ended with ${code}`)));
+    process.once('exit', (code) => failed(new Error(`vramscope ${words[0]} ended with ${code}`)));
   });
   return { url, process, stop: () => process.kill() };
 }
@@ -48,6 +54,23 @@ export function writePage(...files: string[]): string {
   return page;
 }
 
+/** The recordings of a job, and what was done to which ranks (bench/src/fleet_of.rs). */
+export interface Job {
+  folder: string;
+  leaks: number;
+  larger_stage: number[];
+  out_of_memory: [number, number];
+  broken: [number, number, number];
+}
+
+/** Makes the recordings of so many ranks, a multiple of eight. */
+export function jobOf(ranks: number): Job {
+  const tool = join(command, '../fleet-of');
+  if (!existsSync(tool)) throw new Error('build it first: cargo build -p vramscope-bench --bin fleet-of');
+  const folder = scratch();
+  return { folder, ...JSON.parse(execFileSync(tool, [folder, String(ranks), '7'], { encoding: 'utf8' })) };
+}
+
 /** What the command answers with `--json`. */
 function answer(...words: string[]): any {
   const told = spawnSync(command, [...words, '--json'], { encoding: 'utf8', maxBuffer: 1 << 28 });
@@ -57,6 +80,11 @@ function answer(...words: string[]): any {
 }
 
 export const report = (file: string, ...words: string[]): any => answer('report', file, ...words);
+
+export const fleet = (folder: string): any => answer('fleet', folder, '--no-cache');
+
+/** What the command prints. */
+export const printed = (...words: string[]): string => spawnSync(command, words, { encoding: 'utf8' }).stdout;
 
 export const diff = (a: string, b: string, ...options: string[]): any => answer('diff', a, b, ...options);
 

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { expect, test as plain } from 'vitest';
 import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
-import { scratch, serve, writePage } from './command';
+import { scratch, serve, serveRanks, writePage } from './command';
 import { serveSite } from './site';
 import { TRANSPORT } from './transport';
 
@@ -123,6 +123,13 @@ export async function servingAlone(...files: string[]): Promise<string> {
   return served.url;
 }
 
+/** The address of the page of all ranks of a job. */
+export async function servingRanks(folder: string, ...words: string[]): Promise<string> {
+  const served = await serveRanks(folder, ...words);
+  running.push(served);
+  return served.url;
+}
+
 /** The address of a page with these files. */
 export function serving(...files: string[]): Promise<string> {
   const key = files.join('\n');
@@ -165,6 +172,7 @@ export const READY: Partial<Record<View, string>> = {
   overview: '.overview[aria-busy="false"]',
   timeline: 'aside.details',
   state: '.state-view[aria-busy="false"][data-moment]',
+  ranks: '.ranks-view[data-ranks]',
   segments: '.segments-view[data-segments], .panel-empty',
   allocations: '.allocations-view[aria-busy="false"], .panel-empty',
   compare: '.compare-view .growth[data-a], .panel-empty',

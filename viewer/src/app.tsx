@@ -11,7 +11,9 @@ import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
 import { needGroups } from './state/groups';
+import { isOfRanks } from './state/opened';
 import { device, file, scope, view } from './state/place';
+import { reading } from './state/ranks';
 import { current, needNames, needMeaning, recording, recordings } from './state/recordings';
 import { trouble } from './state/trouble';
 import { reason } from './text/reason';
@@ -24,7 +26,18 @@ function Nothing() {
   if (recordings.value === null) {
     return (
       <p class="page-note" role="status">
-        {trouble.value === null ? 'Reading the recording.' : 'No recording is open.'}
+        {trouble.value !== null
+          ? 'No recording is open.'
+          : isOfRanks
+            ? 'Reading the recordings of all ranks.'
+            : 'Reading the recording.'}
+      </p>
+    );
+  }
+  if (reading.value !== null) {
+    return (
+      <p class="page-note" role="status">
+        Reading the recording of this rank.
       </p>
     );
   }
@@ -36,6 +49,9 @@ export function App() {
   const number = file.value;
   const open = current.value !== null;
   const shown = view.value;
+  // All ranks of a job are of no recording.
+  const hasTimeline = open && shown !== 'ranks';
+  const hasPanel = hasTimeline || (shown === 'ranks' && recordings.value !== null);
   // Names that could not be read are asked for again when another view is shown.
   useEffect(() => {
     if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));
@@ -57,25 +73,27 @@ export function App() {
       <header class="bars">
         <Boundary name="The bar" of={scope.value}>
           <TopBar />
-          {open && (
+          {(open || isOfRanks) && (
             <div class="second-bar">
               <Tabs />
-              <TimelineControls />
+              {hasTimeline && <TimelineControls />}
             </div>
           )}
-          {open && <Devices />}
+          {hasTimeline && <Devices />}
         </Boundary>
         <Trouble />
       </header>
-      {!open ? (
+      {!hasPanel ? (
         <main class="stage">
           <Nothing />
         </main>
       ) : (
-        <main class={tall.value ? 'stage stage-tall' : 'stage'}>
-          <Boundary name="The timeline" of={scope.value}>
-            <Timeline />
-          </Boundary>
+        <main class={hasTimeline && tall.value ? 'stage stage-tall' : 'stage'}>
+          {hasTimeline && (
+            <Boundary name="The timeline" of={scope.value}>
+              <Timeline />
+            </Boundary>
+          )}
           <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
             <Boundary name="This view" of={`${shown} ${scope.value}`}>
               <Panel />

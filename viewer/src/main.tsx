@@ -7,6 +7,7 @@ import { askedOf } from './source/questions';
 import { server } from './source/server';
 import { workers } from './source/worker';
 import { start } from './state/address';
+import { isOfRanks } from './state/opened';
 import { trouble } from './state/trouble';
 import { followTheme } from './style/theme';
 import { reason } from './text/reason';
@@ -20,7 +21,7 @@ import './style/views.css';
 async function engine(): Promise<Engine> {
   if (globalThis.carried) return workers(globalThis.carried.parts, globalThis.carried.files);
   const beside = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".wasm"]');
-  if (!beside) return server();
+  if (!beside) return server(isOfRanks);
   const engine = workers({ code: await (await fetch(beside.href)).arrayBuffer(), script: 'worker.js' });
   const example = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".zst"]');
   if (example) engine.practise(new File([await (await fetch(example.href)).blob()], 'example'));

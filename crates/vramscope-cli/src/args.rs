@@ -531,6 +531,7 @@ impl TableArg {
   vramscope fleet recordings/
   vramscope fleet 'runs/*/rank*.pickle' --gpu a100-80gb
   vramscope fleet recordings/ --rank 'gpu(\\d+)' --json
+  vramscope fleet recordings/ --view
   vramscope fleet recordings/ --max-peak 72GiB --max-imbalance 5% --junit memory.xml
 
 Exit code 1 says that a budget is exceeded, or that the recordings do not tell whether it is kept.")]
@@ -565,7 +566,16 @@ pub(crate) struct FleetArgs {
     /// Let a cluster read the recordings, by its scheduler, as df://host:50050
     #[arg(long, value_name = "URL", conflicts_with = "jobs")]
     pub(crate) cluster: Option<String>,
-    /// Print JSON
+    /// Explore the ranks in the browser, and from there the recording of each
+    #[arg(long, conflicts_with = "fleet_budgets")]
+    pub(crate) view: bool,
+    /// With --view: the port to serve on [default: a free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, requires = "view")]
+    pub(crate) port: u16,
+    /// With --view: print the address and open no browser
+    #[arg(long, requires = "view")]
+    pub(crate) no_open: bool,
+    /// Print JSON; with --view the address as JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

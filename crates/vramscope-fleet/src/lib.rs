@@ -19,6 +19,7 @@ mod rows;
 mod summarize;
 mod summary;
 mod text;
+mod told;
 mod work;
 
 pub use answers::FleetAnswers;
@@ -38,6 +39,7 @@ pub use summary::{
     CELLS, Course, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, StepsTold, Unused, VERSION,
 };
 pub use text::fleet_text;
+pub use told::{Different, Told, different, kinds_of_ranks, told};
 pub use work::{RankFile, WorkOptions, summaries};
 
 /// The README's example, compiled with the tests.

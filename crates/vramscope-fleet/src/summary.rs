@@ -195,6 +195,27 @@ pub struct Course {
 /// How many parts a [`Course`] has.
 pub const CELLS: usize = 128;
 
+/// Which part `at` lies in, of those from 0 to `all`.
+pub(crate) fn cell(at: u64, all: u64) -> usize {
+    (u128::from(at) * CELLS as u128 / (u128::from(all) + 1)) as usize
+}
+
+impl RankSummary {
+    /// The part of its [`Course`] in which it first ran out of memory; `None` where it did not, or where nobody knows when.
+    #[must_use]
+    pub fn oom_cell(&self) -> Option<usize> {
+        let oom = self.oom.as_ref()?;
+        match self.course.over {
+            Over::Time => {
+                let begin = self.begin_us?;
+                let (at, all) = (oom.time_us?.abs_diff(begin), self.end_us?.abs_diff(begin));
+                Some(cell(at.min(all), all))
+            }
+            Over::Events => Some(cell(oom.event as u64, self.events.checked_sub(1)? as u64)),
+        }
+    }
+}
+
 /// What a [`Course`] is cut along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -216,4 +237,16 @@ pub struct Program {
     pub functions: Vec<u64>,
     /// The names of some files of it, those with most lines first.
     pub files: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cell;
+
+    #[test]
+    fn parts_are_equal() {
+        assert_eq!([cell(0, 0), cell(0, 9), cell(9, 9)], [0, 0, 115]);
+        assert_eq!([cell(0, 127), cell(126, 127), cell(127, 127)], [0, 126, 127]);
+        assert_eq!(cell(u64::MAX, u64::MAX), 127);
+    }
 }

@@ -1,15 +1,14 @@
 //! The answer as text: who is different and why comes first, then a section for each question.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 use vramscope_basics::units::{bytes, count, counted, duration};
 use vramscope_report::{BAD, BOLD, DIM, GOOD, Lines, Shown, fit, fit_end};
 
 use crate::answers::FleetAnswers;
 use crate::budgets::Status;
-use crate::fleet::{Differs, Fleet, Imbalance, Kind, Relation, Spread};
+use crate::fleet::{Fleet, Imbalance, Kind, Relation, Spread};
 use crate::numbers::{ranges, ranks};
+use crate::told::{Told, capital, group, named, shown, signed, told, words_of};
 
 /// Rows of a list before it is cut.
 const ROWS: usize = 10;
@@ -48,28 +47,10 @@ struct Page<'f, 'o> {
     lines: Lines<'o>,
 }
 
-/// A name out of a recording or of a file, harmless.
-fn shown(text: &str) -> String {
-    Shown::of(text).into()
-}
-
-/// `+1.62 GiB`, `-1.62 GiB`.
-fn signed(bytes_more: i128) -> String {
-    let sign = if bytes_more < 0 { "-" } else { "+" };
-    let size = u64::try_from(bytes_more.unsigned_abs()).unwrap_or(u64::MAX);
-    format!("{sign}{}", bytes(size))
-}
-
-/// `Rank 13`, at the beginning of a sentence.
-fn capital(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
-}
-
 impl Page<'_, '_> {
     /// A name in a sentence, in half a line.
     fn named(&self, name: &str) -> String {
-        fit(&shown(name), self.lines.width / 2)
+        named(name, self.lines.width / 2)
     }
 
     fn words(&mut self, indent: usize, text: &str) {
@@ -78,106 +59,8 @@ impl Page<'_, '_> {
 
     /// What went wrong, who is different and why, in a sentence each.
     fn verdicts(&mut self) {
-        let fleet = self.fleet;
-        let mut said = Vec::new();
-        said.extend(first_out_of_memory(fleet));
-        said.extend(
-            fleet.kinds.iter().filter(|kind| !kind.is_usual).take(ROWS).map(|kind| self.unlike(kind)),
-        );
-        let more = fleet.kinds.iter().filter(|kind| !kind.is_usual).skip(ROWS);
-        let more: Vec<u64> = more.flat_map(|kind| kind.ranks.iter().copied()).collect();
-        if !more.is_empty() {
-            said.push(format!("{} further ranks are unlike the others, too.", count(more.len() as u64)));
-        }
-        said.extend(fleet.leaks.iter().take(3).map(|leak| {
-            let where_ = if leak.is_everywhere { "every rank".to_owned() } else { ranks(&leak.ranks) };
-            format!("Leak suspected on {where_}: {} kept {}.", self.named(&leak.name), bytes(leak.kept_bytes))
-        }));
-        if !fleet.unread.is_empty() {
-            let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
-            said.push(format!("{} could not be read.", capital(&ranks(&unread))));
-        }
-        if !fleet.missing_ranks.is_empty() {
-            let is = if fleet.missing_ranks.len() == 1 { "is" } else { "are" };
-            said.push(format!("{} {is} missing: there is no file.", capital(&ranks(&fleet.missing_ranks))));
-        }
-        for text in &said {
-            self.lines.styled_words(BAD, text);
-        }
-        if said.is_empty() {
-            let peak = fleet.peak_allocated.map_or(0, |spread| spread.highest.bytes);
-            let kinds = fleet.kinds.len();
-            let alike = if kinds < 2 {
-                "all alike".to_owned()
-            } else {
-                format!("of {kinds} kinds, each of many ranks")
-            };
-            let text = format!(
-                "Nothing failed and nothing looks like a leak on {}, {alike}; the highest peak is {}.",
-                counted(fleet.read_count as u64, "rank"),
-                bytes(peak)
-            );
-            self.lines.styled_words(GOOD, &text);
-        }
-    }
-
-    /// How a kind differs from those that are usual, in a sentence.
-    fn unlike(&self, kind: &Kind) -> String {
-        let who = capital(&ranks(&kind.ranks));
-        let group = self.group(kind).map(|group| format!(" ({group})")).unwrap_or_default();
-        let (verb, peaks) = if kind.ranks.len() == 1 { ("is", "peaks") } else { ("are", "peak") };
-        if let Some(program) = self.program(kind) {
-            return format!("{who}{group} {verb} unlike the others: {program}.");
-        }
-        let other = kind.compared_with.and_then(|other| self.fleet.kinds.get(other));
-        let Some(other) = other else { return format!("{who}{group} {verb} unlike the others.") };
-        let more = i128::from(kind.peak_allocated_bytes) - i128::from(other.peak_allocated_bytes);
-        let percent = more as f64 * 100.0 / (other.peak_allocated_bytes.max(1)) as f64;
-        let others = if self.fleet.kinds.iter().filter(|kind| kind.is_usual).count() == 1 {
-            "the others".to_owned()
-        } else {
-            format!("{} and their kind", ranks(&[other.example_rank]))
-        };
-        let why = match (kind.lines.first(), kind.categories.first()) {
-            (Some(line), Some(category)) => {
-                format!(
-                    "; {} at {} ({} {})",
-                    signed(line.by()),
-                    self.named(&line.name),
-                    signed(category.by()),
-                    words_of(category)
-                )
-            }
-            (Some(line), None) => format!("; {} at {}", signed(line.by()), self.named(&line.name)),
-            (None, Some(category)) => format!("; {} {}", signed(category.by()), words_of(category)),
-            (None, None) => String::new(),
-        };
-        format!(
-            "{who}{group} {peaks} at {}, {percent:+.1}% against {others}{why}.",
-            bytes(kind.peak_allocated_bytes)
-        )
-    }
-
-    /// The group or the host whose ranks are exactly those of a kind.
-    fn group(&self, kind: &Kind) -> Option<String> {
-        let groups = self.fleet.imbalances.iter().flat_map(|imbalances| &imbalances.groups);
-        let group = groups.clone().find(|group| group.ranks == kind.ranks);
-        if let Some(group) = group.filter(|group| group.ranks.len() > 1) {
-            return Some(format!("all of {} {}", group.group, group.number));
-        }
-        let host = self.fleet.hosts.iter().find(|(_, ranks)| **ranks == kind.ranks && ranks.len() > 1);
-        host.map(|(host, _)| format!("all of {}", shown(host)))
-    }
-
-    /// The program of a kind, where it is not that of most.
-    fn program(&self, kind: &Kind) -> Option<String> {
-        let programs = &self.fleet.mixed.programs;
-        let of = programs.iter().find(|program| program.ranks.contains(&kind.example_rank))?;
-        let files = self.named(&of.files.join(", "));
-        match of.relation {
-            Relation::Same => None,
-            Relation::OtherVersion => Some(format!("another version of the program ({files})")),
-            Relation::Other => Some(format!("another program ({files})")),
+        for Told { text, is_good, .. } in told(self.fleet, self.lines.width / 2) {
+            self.lines.styled_words(if is_good { GOOD } else { BAD }, &text);
         }
     }
 
@@ -239,7 +122,7 @@ impl Page<'_, '_> {
     fn kind(&mut self, number: usize, kind: &Kind) {
         let peak = bytes(kind.peak_allocated_bytes);
         let who = format!("{} ", counted(kind.ranks.len() as u64, "rank"));
-        let group = self.group(kind).map(|group| format!(" ({group})")).unwrap_or_default();
+        let group = group(self.fleet, kind).map(|group| format!(" ({group})")).unwrap_or_default();
         let room = self.lines.width.saturating_sub(36).max(20);
         let those = fit_end(&format!("{}{group}", ranges(&kind.ranks)), room);
         self.lines.line(format!("  {:>3}  {peak:>11}  {BOLD}{who:13}{BOLD:#} {those}", number + 1));
@@ -445,31 +328,6 @@ impl Page<'_, '_> {
             }
         }
     }
-}
-
-/// `activation`, `optimizer state`.
-fn words_of(category: &Differs) -> String {
-    shown(&category.name).replace('_', " ")
-}
-
-/// Who ran out of memory first, and who then, in a sentence.
-fn first_out_of_memory(fleet: &Fleet) -> Option<String> {
-    let first = fleet.out_of_memory.first()?;
-    let Some(second) = fleet.out_of_memory.get(1) else {
-        return Some(format!("Rank {} ran out of memory.", first.rank));
-    };
-    let mut text = format!("{} ranks ran out of memory: ", count(fleet.out_of_memory.len() as u64));
-    let _ = match (first.after_first_us, second.after_first_us) {
-        (Some(_), Some(later)) => {
-            write!(text, "rank {} first, rank {} {} later", first.rank, second.rank, duration(later))
-        }
-        _ => write!(text, "rank {}, rank {}, at times that are not known", first.rank, second.rank),
-    };
-    let more = fleet.out_of_memory.len() - 2;
-    if more > 0 {
-        let _ = write!(text, ", and {} more", count(more as u64));
-    }
-    Some(text + ".")
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ pub enum ViewError {
         /// Why.
         why: ReadError,
     },
+    /// The recording of a rank cannot be read.
+    #[error("{0}")]
+    NotRead(String),
     /// A dropped file is larger than the page takes.
     #[error(
         "the file is larger than {}; give it to the command instead: vramscope view FILE",

@@ -34,6 +34,8 @@ mod pools;
 mod protocol;
 mod purposes;
 mod questions;
+#[cfg(feature = "fleet")]
+mod ranks;
 mod recording;
 mod regions_at;
 mod rows;
@@ -54,9 +56,11 @@ pub use error::ViewError;
 pub use page::self_contained;
 pub use protocol::Note;
 pub use questions::{Pace, Question};
+#[cfg(feature = "fleet")]
+pub use ranks::ranks_answer;
 pub use recording::OpenRecording;
 #[cfg(feature = "server")]
-pub use server::{LARGEST_UPLOAD, Library, OpenFile, Server};
+pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

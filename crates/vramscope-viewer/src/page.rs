@@ -34,17 +34,26 @@ macro_rules! asset {
 const PAGE: Asset = asset!("index.html");
 const SCRIPT: Asset = asset!("viewer.js");
 const STYLE: Asset = asset!("viewer.css");
+// The view of all ranks of a job, which a page loads that is of one.
+const RANKS: Asset = asset!("ranks.js");
 // What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
 const ENGINE: Asset = asset!("engine.wasm.lzma");
 const WORKER: Asset = asset!("worker.js");
 const UNPACKING: Asset = asset!("carried.js");
 
-/// The files that a server gives, and of what kind each is.
+/// The files that a server gives beside the page, and of what kind each is.
 const SERVED: [(Asset, &str); 3] = [
-    (PAGE, "text/html; charset=utf-8"),
     (SCRIPT, "text/javascript; charset=utf-8"),
+    (RANKS, "text/javascript; charset=utf-8"),
     (STYLE, "text/css; charset=utf-8"),
 ];
+
+/// The page; one of all ranks of a job says so, and has their view loaded with it.
+pub(crate) fn index(is_of_ranks: bool) -> String {
+    let page = String::from_utf8_lossy(&PAGE.read()).into_owned();
+    let ranks = format!("<link rel=\"modulepreload\" crossorigin href=\"./{}\">\n  </head>", RANKS.name);
+    if is_of_ranks { page.replacen("</head>", &ranks, 1) } else { page }
+}
 
 /// The answer that is the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {

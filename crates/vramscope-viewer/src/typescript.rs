@@ -15,6 +15,8 @@ use crate::protocol::{
     ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery, Specks, SpecksQuery, Spent,
     SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged, WindowQuery,
 };
+#[cfg(feature = "fleet")]
+use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks};
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -132,6 +134,21 @@ fn the_page_reads_what_is_answered() {
         declared::<Held>(),
     ];
     committed("viewer/src/source/generated/view.ts", &parts.concat());
+}
+
+#[cfg(feature = "fleet")]
+#[test]
+fn the_page_reads_what_is_told_of_all_ranks() {
+    let parts = [
+        "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol/ranks.rs: \
+         `INSTA_UPDATE=always cargo test -p vramscope-viewer`.\n\nimport type { F64s } from './view';\n"
+            .to_owned(),
+        declared::<Ranks<'_>>(),
+        declared::<KindOfRanks>(),
+        declared::<RankTold<'_>>(),
+        declared::<DifferentRank>(),
+    ];
+    committed("viewer/src/source/generated/ranks.ts", &parts.concat());
 }
 
 #[test]

@@ -29,12 +29,12 @@ export function textColumn<R>(key: string, title: string, get: Get<R, string>, w
   return { key, title, numeric: false, value: get, text: get, exact: get, wide };
 }
 
-export function bytesColumn<R>(key: string, title: string, get: Get<R, number>, whole?: number): Column<R> {
+export function bytesColumn<R>(key: string, title: string, get: Get<R, number | null>, whole?: number): Column<R> {
   const column = number(key, title, get, bytes, ' bytes');
-  return whole ? { ...column, bar: (row) => get(row) / whole } : column;
+  return whole ? { ...column, bar: (row) => (get(row) ?? 0) / whole } : column;
 }
 
-export function changeColumn<R>(key: string, title: string, get: Get<R, number>): Column<R> {
+export function changeColumn<R>(key: string, title: string, get: Get<R, number | null>): Column<R> {
   return number(key, title, get, signedBytes, ' bytes');
 }
 

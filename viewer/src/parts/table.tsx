@@ -25,6 +25,8 @@ export interface TableProps<R> {
   sortBy?: string;
   chosen?: string | number | null;
   choose?: (row: R) => void;
+  /** What a click on a row does, and the key Enter, beside choosing it. */
+  enter?: (row: R) => void;
   marked?: (row: R) => boolean;
   /** Shown where there are no rows. */
   empty?: string;
@@ -78,7 +80,9 @@ export function Table<R>(p: TableProps<R>) {
   };
   const keys = (e: KeyboardEvent) => {
     if (!(e.target instanceof HTMLTableRowElement)) return;
-    const to = stepOf(e.key, Number(e.target.dataset.row), rows.length, 10);
+    const from = Number(e.target.dataset.row);
+    if (p.enter && e.key === 'Enter') p.enter(entryAt(rows, from));
+    const to = stepOf(e.key, from, rows.length, 10);
     if (to === null) return;
     e.preventDefault();
     e.stopPropagation();
@@ -101,7 +105,10 @@ export function Table<R>(p: TableProps<R>) {
       aria-selected={at === chosenAt}
       tabIndex={at === tabAt ? 0 : -1}
       class={p.marked?.(row) ? 'marked' : ''}
-      onClick={() => go(at)}
+      onClick={() => {
+        go(at);
+        p.enter?.(row);
+      }}
     >
       {p.columns.map((c) => (
         <td key={c.key} class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`} title={c.exact(row)}>

@@ -79,7 +79,7 @@ export const BINDINGS: Binding[] = [
   {
     keys: VIEW_NAMES.map((_, i) => String(i + 1)),
     shown: `1 to ${VIEW_NAMES.length}`,
-    does: Object.values(VIEWS).join(', '),
+    does: VIEW_NAMES.map((name) => VIEWS[name]).join(', '),
     act: (e) => (view.value = VIEW_NAMES[Number(e.key) - 1] ?? view.value),
   },
   {

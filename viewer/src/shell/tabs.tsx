@@ -1,19 +1,22 @@
 import { entryAt } from '../numbers/at';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
+import { current } from '../state/recordings';
 
 export function Tabs() {
+  // Where no rank is open there is nothing to see but all of them.
+  const shown = VIEW_NAMES.filter((name) => current.value || name === 'ranks');
   const keys = (e: KeyboardEvent) => {
-    const at = VIEW_NAMES.indexOf(view.value);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: VIEW_NAMES.length - 1 }[e.key];
+    const at = shown.indexOf(view.value);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: shown.length - 1 }[e.key];
     if (to === undefined) return;
     e.preventDefault();
     e.stopPropagation();
-    view.value = entryAt(VIEW_NAMES, (to + VIEW_NAMES.length) % VIEW_NAMES.length);
+    view.value = entryAt(shown, (to + shown.length) % shown.length);
     document.getElementById(`tab-${view.value}`)?.focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="Views" onKeyDown={keys}>
-      {VIEW_NAMES.map((v, i) => (
+      {shown.map((v, i) => (
         <button
           key={v}
           id={`tab-${v}`}

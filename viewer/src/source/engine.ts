@@ -8,6 +8,14 @@ export interface DeviceAt {
   device: number;
 }
 
+/** All ranks of a job. */
+export interface Job {
+  /** What is told of them, in bytes. */
+  ranks(): Promise<ArrayBuffer>;
+  /** Reads the recording of the rank at a position, which is that of its file, where it is not open: what `recordings` tells of it. */
+  read(rank: number): Promise<unknown>;
+}
+
 /** An answer in bytes (columns.ts), for each question of `Question`. A question whose signal says that nobody waits fails. */
 export interface Engine {
   /** What is open, as JSON; resolves when every file is read. */
@@ -22,6 +30,8 @@ export interface Engine {
    * notes for files whose positions in that page are their places in a list. Null where no page can be made.
    */
   page: ((open: readonly number[], notesOn: (files: readonly number[]) => readonly Note[]) => Promise<Blob>) | null;
+  /** All ranks of a job, and their recordings, which are read when they are asked for; null where the page is of none. */
+  job: Job | null;
   /** Closes a file, so that its memory is free. */
   close(file: number): Promise<void>;
 }

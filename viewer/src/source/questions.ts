@@ -4,6 +4,7 @@
 import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
 import type { DeviceAt, Engine } from './engine';
+import type { Ranks } from './generated/ranks';
 import type * as sent from './generated/view';
 import type { Names, Picture, Recording } from './source';
 
@@ -76,6 +77,10 @@ export function askedOf(engine: Engine) {
     /** What changed from a device to another, at their peaks. */
     comparison: (a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal) =>
       ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),
+    /** All ranks of a job; null where the page is of none. */
+    ranks: async () => engine.job && decode<Ranks>(await engine.job.ranks()),
+    /** Reads the recording of a rank, by its position, where it is not open. */
+    readRank: async (rank: number) => (engine.job ? toRecording((await engine.job.read(rank)) as sent.Recording) : null),
     tooLarge: engine.tooLarge,
     open: engine.open,
     page: engine.page,

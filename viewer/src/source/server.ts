@@ -1,6 +1,6 @@
 // The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
 
-import type { Engine } from './engine';
+import type { Engine, Job } from './engine';
 
 async function answer(path: string, init?: RequestInit): Promise<Response> {
   let response: Response;
@@ -31,8 +31,15 @@ const posted = (body: BodyInit | null, unwanted: AbortSignal | undefined): Reque
   ...(unwanted ? { signal: unwanted } : {}),
 });
 
-export function server(): Engine {
+const JOB: Job = {
+  ranks: async () => (await answer('api/ranks')).arrayBuffer(),
+  read: async (rank) => (await answer(`api/${rank}/read`, posted(null, undefined))).json(),
+};
+
+/** `isOfRanks`: the page is of all ranks of a job. */
+export function server(isOfRanks = false): Engine {
   return {
+    job: isOfRanks ? JOB : null,
     recordings: async () => (await answer('api/recordings')).json(),
     ask: async ({ file, device }, question, unwanted) =>
       (await answer(`api/${file}/${device}/ask`, posted(JSON.stringify(question), unwanted))).arrayBuffer(),

@@ -163,6 +163,7 @@ export function workers(parts: Parts, carried: readonly Content[] | null = null)
       return (isSlow(question) ? slow : quick).ask({ ask: question, about }, needs, unwanted);
     },
     tooLarge,
+    job: null,
     page: carried && (async (_open, notesOn) => documentWith(notesOn([...carried.keys()]))),
     open: async (file, read, unwanted) => {
       const at = files.push({ content: file }) - 1;

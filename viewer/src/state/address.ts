@@ -7,7 +7,9 @@ import { reason } from '../text/reason';
 import { readAll, writtenAll } from './kept';
 import { notes } from './notes';
 import { clampToRecordings } from './open';
+import { isOfRanks, ranks } from './opened';
 import { place } from './place';
+import { readWhatIsShown } from './ranks';
 import { answerFrom, recordings, source } from './recordings';
 import { selected } from './selection';
 import { trouble } from './trouble';
@@ -16,6 +18,14 @@ import { byteRange, range } from './window';
 /** Takes answers from `from`: asks for the recordings, then keeps address and state the same. */
 export async function start(from: Source): Promise<void> {
   answerFrom(from);
+  if (isOfRanks) {
+    try {
+      // The address names files by their ranks.
+      ranks.value = await source.ranks();
+    } catch (e) {
+      trouble.value = reason(e);
+    }
+  }
   read();
   window.addEventListener('hashchange', read);
   try {
@@ -28,6 +38,7 @@ export async function start(from: Source): Promise<void> {
   } catch (e) {
     trouble.value = reason(e);
   }
+  if (isOfRanks) readWhatIsShown();
   effect(writeSoon);
 }
 

@@ -7,8 +7,8 @@ import { other } from './compared';
 import { forgetDevice } from './kept';
 import { against, moment } from './moment';
 import { forgetNotes } from './notes';
-import { firstDevice } from './opened';
-import { chosenDevice, defaultView, file } from './place';
+import { firstDevice, isOfRanks, isToRead } from './opened';
+import { NO_FILE, chosenDevice, defaultView, file, view } from './place';
 import { current, names, recordings, source } from './recordings';
 import { selected } from './selection';
 import { chooseSpan, span } from './span';
@@ -29,7 +29,7 @@ export function choose(newFile: number, newDevice: number | null): void {
 
 /** Without events there is nothing to tell over time: what lies where is what there is to see. */
 function followDefaultView(): void {
-  defaultView.value = current.value?.events === 0 ? 'state' : 'overview';
+  if (!isOfRanks) defaultView.value = current.value?.events === 0 ? 'state' : 'overview';
 }
 
 /** The file that the server was asked to close; null: none. */
@@ -61,16 +61,23 @@ function forgetFile(closed: number): void {
     names.value = new Map([...names.value].filter(([of]) => of !== closed));
     if (other.value?.[0] === closed) other.value = null;
     forgetNotes(closed);
-    if (file.value === closed) choose(firstOpen(), null);
+    if (file.value !== closed) return;
+    choose(firstOpen(), null);
+    if (isOfRanks && file.value === NO_FILE) view.value = 'ranks';
   });
 }
 
-/** The first file that was not closed; 0 where there is none. */
-const firstOpen = () => Math.max(recordings.value?.findIndex((one) => one !== null) ?? 0, 0);
+/** The first file that is open. */
+function firstOpen(): number {
+  const first = recordings.value?.findIndex((one) => one !== null) ?? -1;
+  return first < 0 ? NO_FILE : first;
+}
 
 /** Replaces what the address names and the open recordings do not have: files, devices, moments, allocations, ranges. */
 export function clampToRecordings(): void {
-  if (!current.value) choose(firstOpen(), null);
+  // What the address says of a rank is looked at when its recording is read.
+  if (isToRead(file.value)) return;
+  if (!current.value) choose(isOfRanks ? NO_FILE : firstOpen(), null);
   followDefaultView();
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);

@@ -1,10 +1,20 @@
 // The open files, and which of a file's devices is shown where nobody chose one.
 
 import { signal } from '@preact/signals';
+import type { Ranks } from '../source/generated/ranks';
 import type { Device, Mark, Recording } from '../source/source';
+
+/** Whether the page is of all ranks of a job: then it has one more view, whose script the page names. */
+export const isOfRanks = globalThis.document?.querySelector('link[rel="modulepreload"]') != null;
+
+/** All ranks of the job, once they are known. The first files are theirs. */
+export const ranks = signal<Ranks | null>(null);
 
 /** The open files by position, null in the place of one that was closed. Null as long as they are being read. */
 export const recordings = signal<(Recording | null)[] | null>(null);
+
+/** Whether a file is that of a rank which was not read yet. */
+export const isToRead = (at: number) => at >= 0 && at < (ranks.value?.ranks.length ?? 0) && !recordings.value?.[at];
 
 /** What is looked at of a device to choose one. */
 type Told = Pick<Device, 'device' | 'origin_us' | 'peaks' | 'marks'>;

@@ -1,14 +1,15 @@
 // Which view of which device of which file is shown. Each such place is an entry of the browser's history.
 
 import { computed, signal } from '@preact/signals';
-import { kept, keptOr, oneOf, wholeNumber } from './kept';
-import { firstDevice, recordings } from './opened';
+import { kept, keptOr, oneOf, wholeNumber, type AddressForm } from './kept';
+import { firstDevice, isOfRanks, ranks, recordings } from './opened';
 
 /**
  * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order.
  * views/registry.ts has what each draws.
  */
-export const VIEWS = {
+const TITLES = {
+  ranks: 'Ranks',
   overview: 'Overview',
   timeline: 'Timeline',
   state: 'State',
@@ -19,14 +20,32 @@ export const VIEWS = {
   whatif: 'What-if',
 } as const;
 
-export type ViewName = keyof typeof VIEWS;
-export const VIEW_NAMES = Object.keys(VIEWS) as ViewName[];
+export type ViewName = keyof typeof TITLES;
+export const VIEWS: Readonly<Record<ViewName, string>> = TITLES;
+/** Those that the page has. */
+export const VIEW_NAMES = (Object.keys(TITLES) as ViewName[]).filter((name) => isOfRanks || name !== 'ranks');
 
 /** The view of whoever has not chosen one. */
-export const defaultView = signal<ViewName>('overview');
+export const defaultView = signal<ViewName>(isOfRanks ? 'ranks' : 'overview');
 export const view = keptOr('view', oneOf(VIEW_NAMES), defaultView);
+/** A file by its position, and that of a rank by the number of the rank, as `rank13`. */
+const fileForm: AddressForm<number> = {
+  read(text) {
+    const rank = /^rank(\d+)$/.exec(text)?.[1];
+    if (rank === undefined) return wholeNumber.read(text);
+    const at = ranks.value?.ranks.findIndex((one) => String(one.rank) === rank) ?? -1;
+    return at < 0 ? undefined : at;
+  },
+  write(at) {
+    const rank = ranks.value?.ranks[at]?.rank;
+    return rank === undefined ? String(at) : `rank${rank}`;
+  },
+};
+
+/** What `file` is where none was chosen: the first, and of all ranks of a job none. */
+export const NO_FILE = isOfRanks ? -1 : 0;
 /** Position in `recordings`. */
-export const file = kept('file', wholeNumber, 0);
+export const file = kept('file', fileForm, NO_FILE);
 /** The position in the file's `devices` that was chosen; null: none, the first to be looked at is shown. */
 export const chosenDevice = kept('device', wholeNumber, null);
 /** Position in the file's `devices`. */

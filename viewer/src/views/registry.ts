@@ -7,6 +7,7 @@ import type { ViewName } from '../state/place';
 import { AllocationsView } from './allocations';
 import { CompareView } from './compare';
 import { MomentView } from './moment';
+import { LateRanks } from './late-ranks';
 import { OverviewView } from './overview';
 import { SegmentsView } from './segments';
 import { StateView } from './state';
@@ -14,6 +15,7 @@ import { TimelineView } from './timeline';
 import { WhatIfView } from './whatif';
 
 export const PANELS: Record<ViewName, () => JSX.Element | null> = {
+  ranks: LateRanks,
   overview: OverviewView,
   timeline: TimelineView,
   state: StateView,

@@ -1,15 +1,19 @@
 //! `vramscope fleet`
 
+use std::sync::Arc;
+
 #[cfg(feature = "rollup")]
 use anyhow::Context as _;
 use anyhow::bail;
 use vramscope::fleet::{
     Budgets, Fleet, FleetAnswers, FleetJson, RankFile, RankRow, Status, WorkOptions, fleet_junit, fleet_text,
-    summaries,
+    read, summaries,
 };
 use vramscope::report::counted;
+use vramscope::viewer::{JobFiles, Library, ranks_answer};
 
 use super::is_stream;
+use super::view::{Serve, begin, until_it_ends};
 use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::FleetArgs;
@@ -27,16 +31,16 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     if !args.no_cache {
         part::watch_signals()?;
     }
-    let (rows, not_kept) = match &args.cluster {
-        Some(scheduler) => on_cluster(args, scheduler, files)?,
-        None => here(args, &files),
-    };
+    if args.view {
+        return view(args, files, &rule, notes).map(|()| Found::Nothing);
+    }
+    let (rows, not_kept) = made(args, &files)?;
     not_kept.iter().for_each(|note| say(&format!("note: {note}")));
     notes.extend(not_kept);
     let fleet = Fleet::of(rows, args.capacity.or(args.gpu));
     let verdicts =
         Budgets { max_peak: args.max_peak, max_imbalance_percent: args.max_imbalance }.verdicts(&fleet);
-    let paths: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
+    let paths = paths(args);
     let answers =
         FleetAnswers { paths: &paths, rule: &rule, notes: &notes, fleet: &fleet, verdicts: &verdicts };
     write(args, &answers)?;
@@ -45,6 +49,19 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     }
     let kept = verdicts.iter().all(|verdict| verdict.status == Status::Kept);
     Ok(if kept { Found::Nothing } else { Found::Something })
+}
+
+/// The paths, as they were given.
+fn paths(args: &FleetArgs) -> Vec<String> {
+    args.paths.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// The summaries, by whoever makes them.
+fn made(args: &FleetArgs, files: &[RankFile]) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
+    match &args.cluster {
+        Some(scheduler) => on_cluster(args, scheduler, files.to_vec()),
+        None => Ok(here(args, files)),
+    }
 }
 
 /// The summaries, made by this process.
@@ -88,6 +105,35 @@ fn on_cluster(
 #[cfg(not(feature = "rollup"))]
 fn on_cluster(_: &FleetArgs, _: &str, _: Vec<RankFile>) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
     bail!("--cluster: this vramscope asks no cluster; {}", ranks::WITH_ROLLUP)
+}
+
+/// Serves the page of all ranks. The browser loads it while the files are read.
+fn view(
+    args: &FleetArgs,
+    mut files: Vec<RankFile>,
+    rule: &str,
+    mut notes: Vec<String>,
+) -> anyhow::Result<()> {
+    // As the ranks are told to the page.
+    files.sort_by(|a, b| a.rank.cmp(&b.rank));
+    let library = Arc::new(Library::of_ranks());
+    let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
+    let serving = begin(how, &library)?;
+    let (rows, not_kept) = made(args, &files)?;
+    not_kept.iter().for_each(|note| say(&format!("note: {note}")));
+    notes.extend(not_kept);
+    let names = rows.iter().map(|row| row.file.clone()).collect();
+    let fleet = Fleet::of(rows, args.capacity.or(args.gpu));
+    let paths = paths(args);
+    let answers = FleetAnswers { paths: &paths, rule, notes: &notes, fleet: &fleet, verdicts: &[] };
+    let answer = ranks_answer(&answers)?;
+    let reading = args.reading.options();
+    let read_one = Box::new(move |position: usize| {
+        let file = files.get(position).ok_or("there is no such rank")?;
+        read(&file.place, reading, ranks::store())
+    });
+    library.know_ranks(JobFiles { answer, names, read: read_one });
+    until_it_ends(serving)
 }
 
 /// Writes the answers in the forms asked for.

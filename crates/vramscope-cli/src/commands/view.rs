@@ -1,8 +1,9 @@
 //! `vramscope view`
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::{fs, io};
 
 use anyhow::{Context as _, bail};
 use vramscope::report::bytes;
@@ -55,26 +56,49 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     for file in args.files.iter().filter(|f| *f != Path::new("-")) {
         fs::metadata(file).with_context(|| input::name(file))?;
     }
-    let server = Server::bind(args.port).with_context(|| format!("port {}", args.port))?;
-    let url = server.url();
     let library = Arc::new(Library::default());
-    let serving = std::thread::spawn({
-        let library = Arc::clone(&library);
-        move || server.serve(library)
-    });
-    if args.json {
-        super::print_json(&serde_json::json!({ "url": url }))?;
-    } else {
-        super::print_text(&format!("{url}\n"))?;
-    }
-    if !args.no_open && open::that_detached(&url).is_err() {
-        say("note: no browser could be started; open the address above in one");
-    }
+    let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
+    let serving = begin(how, &library)?;
     for file in &args.files {
         let (name, recording) = read(file, args.reading.options())?;
         library.add(OpenFile::open(name, recording).context("no thread to answer on")?);
     }
     library.complete();
+    until_it_ends(serving)
+}
+
+/// How a page is served.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Serve {
+    /// The port; 0 is any free one.
+    pub(super) port: u16,
+    /// No browser is opened.
+    pub(super) no_open: bool,
+    /// The address is told as JSON.
+    pub(super) json: bool,
+}
+
+/// Serves `library` from now on, tells the address, and opens a browser.
+pub(super) fn begin(how: Serve, library: &Arc<Library>) -> anyhow::Result<Serving> {
+    let server = Server::bind(how.port).with_context(|| format!("port {}", how.port))?;
+    let url = server.url();
+    let library = Arc::clone(library);
+    let serving = std::thread::spawn(move || server.serve(library));
+    if how.json {
+        super::print_json(&serde_json::json!({ "url": url }))?;
+    } else {
+        super::print_text(&format!("{url}\n"))?;
+    }
+    if !how.no_open && open::that_detached(&url).is_err() {
+        say("note: no browser could be started; open the address above in one");
+    }
+    Ok(serving)
+}
+
+/// A server that serves.
+type Serving = JoinHandle<io::Result<()>>;
+
+pub(super) fn until_it_ends(serving: Serving) -> anyhow::Result<()> {
     match serving.join() {
         Ok(served) => served.context("the server stopped"),
         Err(panic) => std::panic::resume_unwind(panic),

@@ -131,6 +131,14 @@ impl Fleet {
     }
 }
 
+impl Fleet {
+    /// The usual kind that a kind, by its position, is held against: itself where it is usual.
+    pub fn usual_kind(&self, position: usize) -> Option<&Kind> {
+        let kind = self.kinds.get(position)?;
+        if kind.is_usual { Some(kind) } else { self.kinds.get(kind.compared_with?) }
+    }
+}
+
 /// Numbers below the highest that are not there.
 fn missing(ranks: &[RankRow]) -> Vec<u64> {
     let there: BTreeSet<u64> = ranks.iter().map(|row| row.rank.number).collect();

@@ -2,7 +2,7 @@
 
 use vramscope_analysis::History;
 
-use crate::summary::{CELLS, Course, Over};
+use crate::summary::{self, CELLS, Course, Over};
 
 /// The highest values in equal parts of the run: of its time where `times` has that of each event, else of its events.
 pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
@@ -10,9 +10,9 @@ pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
     let cell = |event: usize| match times {
         Some(times) => {
             let (first, last) = (times[0], times[times.len() - 1]);
-            part(times[event].abs_diff(first), last.abs_diff(first))
+            summary::cell(times[event].abs_diff(first), last.abs_diff(first))
         }
-        None => part(event as u64, events as u64 - 1),
+        None => summary::cell(event as u64, events as u64 - 1),
     };
     let mut course = Course {
         over: if times.is_some() { Over::Time } else { Over::Events },
@@ -35,21 +35,4 @@ pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
     }
     (last + 1..CELLS).for_each(|cell| see(cell, now.0, now.1));
     course
-}
-
-/// Which part `at` lies in, of those from 0 to `all`.
-fn part(at: u64, all: u64) -> usize {
-    (u128::from(at) * CELLS as u128 / (u128::from(all) + 1)) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_equal() {
-        assert_eq!([part(0, 0), part(0, 9), part(9, 9)], [0, 0, 115]);
-        assert_eq!([part(0, 127), part(126, 127), part(127, 127)], [0, 126, 127]);
-        assert_eq!(part(u64::MAX, u64::MAX), 127);
-    }
 }

@@ -15,6 +15,8 @@ mod groups;
 mod held;
 mod holes;
 mod notes;
+#[cfg(feature = "fleet")]
+mod ranks;
 mod recording;
 mod search;
 mod spent;
@@ -36,6 +38,8 @@ pub(crate) use holes::{Asked, HoleSince, Holes, Pin};
 pub use notes::Note;
 #[cfg(feature = "server")]
 pub(crate) use notes::PageQuery;
+#[cfg(feature = "fleet")]
+pub(crate) use ranks::{DifferentRank, KindOfRanks, RankTold, Ranks};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };

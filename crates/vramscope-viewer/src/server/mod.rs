@@ -30,7 +30,7 @@ use crate::page::{self, self_contained};
 use crate::protocol::PageQuery;
 use crate::{Pace, Question, ViewError};
 use guard::guard;
-pub use library::Library;
+pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
 pub use upload::LARGEST_UPLOAD;
 
@@ -137,11 +137,14 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
         .route("/recordings", get(recordings))
         .route("/open", post(open))
         .route("/page", post(page_of))
+        .route("/ranks", get(ranks))
+        .route("/{file}/read", post(read))
         .route("/{file}/close", post(close))
         .route("/{file}/{device}/ask", post(ask).layer(DefaultBodyLimit::max(LONGEST_QUESTION)));
     let found = |name: &str| page::asset(name).ok_or(StatusCode::NOT_FOUND);
+    let is_of_ranks = state.library.is_of_ranks;
     Router::new()
-        .route(&format!("/{secret}/"), get(async move || found("index.html")))
+        .route(&format!("/{secret}/"), get(async move || Html(page::index(is_of_ranks))))
         .route(&format!("/{secret}/{{name}}"), get(async move |Path(name): Path<String>| found(&name)))
         .nest(&format!("/{secret}/api"), api)
         .layer(from_fn_with_state(admits, guard))
@@ -180,6 +183,30 @@ async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, Vie
         });
     }
     Ok(bytes([b"[", all.join(&b","[..]).as_slice(), b"]"].concat()))
+}
+
+/// What is told of all ranks of a job.
+async fn ranks(State(library): State<Arc<Library>>) -> Result<Response, StatusCode> {
+    let ranks = library.ranks().await.ok_or(StatusCode::NOT_FOUND)?;
+    Ok(bytes(ranks.answer.clone()))
+}
+
+/// Reads the recording of a rank, where it is not open, and tells what the page asks for first of it. The rank is named by its position:
+/// nothing but the files of the job can be opened.
+async fn read(
+    State(AppState { library, uploads }): State<AppState>,
+    Path(position): Path<usize>,
+) -> Result<Response, ViewError> {
+    // As many at a time as dropped files. Acquiring fails only where the semaphore is closed, which it never is.
+    let reading = uploads.acquire().await.ok();
+    let file = match library.file(position).await {
+        Ok(open) => open,
+        Err(_) => tokio::task::spawn_blocking(move || library.read_rank(position))
+            .await
+            .map_err(|_| ViewError::Failed)??,
+    };
+    drop(reading);
+    file.ask(Pace::Quick, |f, _| f.overview_json()).await.map(bytes)
 }
 
 async fn open(

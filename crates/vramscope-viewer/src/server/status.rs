@@ -11,7 +11,9 @@ impl IntoResponse for ViewError {
         let status = match self {
             ViewError::NoFile(_) | ViewError::NoDevice(_) => StatusCode::NOT_FOUND,
             ViewError::Question(_) => StatusCode::BAD_REQUEST,
-            ViewError::Unreadable { .. } | ViewError::Replay(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ViewError::Unreadable { .. } | ViewError::NotRead(_) | ViewError::Replay(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             ViewError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             ViewError::Stalled => StatusCode::REQUEST_TIMEOUT,
             ViewError::TooMuch

@@ -1,0 +1,203 @@
+// All ranks of a job: what is told of them, and the way from a rank to its recording.
+
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { axe, violations } from './axe';
+import { example, fleet, jobOf, printed, report, scratch } from './command';
+import { exact, numberOf, servingRanks, show, state, tableRows, test } from './page';
+import { HOSTILE } from './recordings';
+import { TRANSPORT } from './transport';
+
+// A page without a server is of no job.
+const only = test.runIf(TRANSPORT === 'server');
+
+const NOTHING = { draws: false } as const;
+const job = TRANSPORT === 'server' ? jobOf(64) : null!;
+const told = TRANSPORT === 'server' ? fleet(job.folder) : null!;
+let served: Promise<string> | null = null;
+
+/** The page of the job, which is the same for all tests here. */
+const address = () => (served ??= servingRanks(job.folder));
+
+const map = (page: Page) => page.locator('.heat-map');
+const rowOf = (rank: number) => told.ranks.find((one: { rank: number }) => one.rank === rank);
+const usual = told?.ranks.find((one: any) => one.summary && !one.summary.oom && told.kinds[0].ranks.includes(one.rank)).rank;
+
+/** Waits until the Overview tells of the recording of a rank. */
+async function overviewOf(page: Page, rank: number): Promise<void> {
+  await page.locator('.overview[aria-busy="false"]').waitFor();
+  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(rowOf(rank).summary.peak_allocated.bytes);
+}
+
+only('what is told first is what the command says, and each rank that differs is shown beside a usual one', async ({ open }) => {
+  const page = await open(await address(), NOTHING);
+  await page.locator('.different-rank').first().waitFor();
+  const sentences = await page.getByRole('list', { name: 'What is different' }).getByRole('listitem').allTextContents();
+  const text = printed('fleet', job.folder, '--no-cache').replace(/\s+/g, ' ');
+  expect(sentences.length).toBeGreaterThan(3);
+  // Names take another width there.
+  for (const sentence of sentences) expect(text).toContain(sentence.slice(0, 60));
+  const shown = await page
+    .locator('.different-rank')
+    .evaluateAll((all) => all.map((one) => Number((one as HTMLElement).dataset['rank'])));
+  const stage = shown.filter((rank) => job.larger_stage.includes(rank));
+  expect(stage).toHaveLength(1);
+  expect(shown.sort()).toEqual([...job.out_of_memory, job.leaks, ...stage].sort());
+  const leaking = page.locator(`.different-rank[data-rank="${job.leaks}"]`);
+  expect(await leaking.textContent()).toContain(`Leak suspected on rank ${job.leaks}`);
+  await expect.poll(() => page.locator('.small-failed').count()).toBe(2);
+  // Of a page without a job nothing of this is there.
+  expect(await page.getByRole('tab').allTextContents()).toEqual(['Ranks']);
+});
+
+only('the table has every rank with the numbers of its summary, and why one was not read', async ({ open }) => {
+  const page = await open(await address(), NOTHING);
+  await page.getByRole('grid', { name: 'Ranks' }).waitFor();
+  const rows = await tableRows(page, 'Ranks');
+  expect(rows).toHaveLength(64);
+  const head = (await page.getByRole('grid', { name: 'Ranks' }).locator('th button').allTextContents()).map((t) => t.trim());
+  const at = (name: string) => head.indexOf(name);
+  for (const row of rows) {
+    const rank = rowOf(Number(row[at('Rank')]));
+    expect(row[at('Host')]).toBe(rank.host);
+    expect(row[at('pp')]).toBe(String(rank.groups.pp));
+    expect(row[at('File')]).toBe(rank.file);
+    if (rank.summary) {
+      expect(exact(row[at('Peak')]!)).toBe(rank.summary.peak_allocated.bytes);
+      expect(exact(row[at('Reserved')]!)).toBe(rank.summary.peak_reserved.bytes);
+      expect(row[at('Not read')]).toBe('');
+    } else {
+      expect(row[at('Not read')]).toBe(rank.unread_because);
+      expect(row[at('Peak')]).toBe('–');
+    }
+    expect(row[at('Out of memory')] !== '–').toBe(job.out_of_memory.includes(rank.rank));
+    expect(row[at('Leak')] !== '').toBe(rank.rank === job.leaks);
+  }
+});
+
+only('ranks stand in the order of their numbers, kinds or peaks, and the order is in the address', async ({ open }) => {
+  const page = await open(await address(), NOTHING);
+  await map(page).waitFor();
+  const order = async () => ((await map(page).getAttribute('data-order')) ?? '').split(' ').map(Number);
+  expect(await order()).toEqual([...Array(64).keys()]);
+  await page.getByRole('radio', { name: 'Peak' }).check();
+  const read = (await order()).slice(0, 61);
+  const peaks = read.map((rank) => rowOf(rank).summary.peak_allocated.bytes);
+  expect(peaks).toEqual([...peaks].sort((a, b) => b - a));
+  expect((await order()).slice(61).sort()).toEqual([...job.broken].sort());
+  await expect.poll(async () => (await state(page))['rankorder']).toBe('peak');
+  await page.getByRole('radio', { name: 'Kind' }).check();
+  const kinds = (await order()).slice(0, 61).map((rank) => told.kinds.findIndex((kind: any) => kind.ranks.includes(rank)));
+  expect(kinds).toEqual([...kinds].sort((a, b) => a - b));
+  await expect.poll(async () => (await state(page))['rankorder']).toBe('kind');
+  await page.reload();
+  await expect.poll(() => page.getByRole('radio', { name: 'Kind' }).isChecked()).toBe(true);
+});
+
+only('arrows walk ranks, and Enter opens the recording; Back leads back', async ({ open }) => {
+  const page = await open(await address(), NOTHING);
+  await map(page).focus();
+  for (let n = 0; n < job.leaks; n += 1) await page.keyboard.press('ArrowDown');
+  expect(await map(page).getAttribute('aria-valuetext')).toMatch(
+    new RegExp(`^rank ${job.leaks}: host host-\\d+, pp \\d, kind \\d`),
+  );
+  await page.keyboard.press('Enter');
+  await overviewOf(page, job.leaks);
+  await expect.poll(async () => (await state(page))['file']).toBe(`rank${job.leaks}`);
+  await page.goBack();
+  await page.locator('.ranks-view').waitFor();
+  expect(await page.locator('.timeline-plot').count()).toBe(0);
+  await page.goForward();
+  await overviewOf(page, job.leaks);
+  await page.reload();
+  await overviewOf(page, job.leaks);
+  await page.keyboard.press('1');
+  await page.locator('.ranks-view').waitFor();
+});
+
+only('a click on the map, on a small timeline and on a row opens that rank; two are compared', async ({ open }) => {
+  const page = await open(await address(), NOTHING);
+  await map(page).locator('canvas').waitFor();
+  const box = (await map(page).boundingBox())!;
+  const height = await numberOf(page, '.heat-map', 'data-row-height');
+  const top = await numberOf(page, '.heat-map', 'data-top');
+  const [failed] = job.out_of_memory;
+  const place = { x: box.x + box.width / 2, y: box.y + top + (failed + 0.5) * height };
+  await page.mouse.move(place.x, place.y);
+  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(`Rank ${failed}`);
+  expect(await page.locator('.part-tooltip').innerText()).toContain('out of memory');
+  await page.mouse.click(place.x, place.y);
+  await overviewOf(page, failed);
+  await page
+    .getByRole('heading', { name: /out of memory/i })
+    .first()
+    .waitFor();
+  await page.getByRole('tab', { name: 'Ranks' }).click();
+  const leaking = page.locator(`.different-rank[data-rank="${job.leaks}"]`);
+  await leaking.locator('.small-rank').first().click();
+  await overviewOf(page, job.leaks);
+  await page.getByRole('tab', { name: 'Ranks' }).click();
+  await leaking.getByRole('button', { name: /^Compare/ }).click();
+  await page.locator('.compare-view .growth[data-a]').waitFor();
+  await expect.poll(() => page.locator('.small-title').count()).toBe(2);
+  expect(await page.locator('.small-title').first().textContent()).toContain(String(job.leaks).padStart(4, '0'));
+  await page.getByRole('tab', { name: 'Ranks' }).click();
+  await page.getByRole('grid', { name: 'Ranks' }).locator(`tr[data-row="${usual}"]`).click();
+  await overviewOf(page, usual);
+  // What the report says of the file itself.
+  const peak = report(rowOf(usual).file).devices[0].peak_allocated_bytes;
+  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak);
+  await show(page, 'timeline');
+});
+
+only('a file that is broken or gone says so in a line, and the ranks stay', async ({ open }) => {
+  const gone = jobOf(8);
+  const page = await open(await servingRanks(gone.folder), { ...NOTHING, expected: /422|Unprocessable/ });
+  const broken = fleet(gone.folder).unread[0];
+  await page.getByRole('grid', { name: 'Ranks' }).locator(`tr[data-row="${broken.rank}"]`).click();
+  await page.getByText(`${broken.file}: ${broken.reason}`).first().waitFor();
+  await page.locator('.ranks-view').waitFor();
+  const there = fleet(gone.folder).ranks.find((rank: any) => rank.summary);
+  rmSync(there.file);
+  await page.goto(`${page.url().split('#')[0]}#view=moment&file=rank${there.rank}`);
+  await page.reload();
+  await page.getByRole('alert').getByText('No such file').waitFor();
+  await page.locator('.ranks-view').waitFor();
+});
+
+only('names of hosts and files are text, whatever they are', async ({ open }) => {
+  const folder = scratch();
+  const names = [HOSTILE.replaceAll('/', ''), '\u202egnp.exe\u2066', 'host "&<b>'];
+  names.forEach((name, rank) => {
+    const at = join(folder, `host-${rank}${name}`);
+    mkdirSync(at);
+    copyFileSync(example('leak.pickle'), join(at, `rank${rank}.pickle`));
+  });
+  const page = await open(await servingRanks(folder), NOTHING);
+  await page.getByRole('grid', { name: 'Ranks' }).waitFor();
+  expect(await page.locator('#panel').innerText()).toContain('onerror=');
+  expect(await page.title()).toBe('vramscope');
+  expect(await page.locator('#panel img, #panel script, #panel b b').count()).toBe(0);
+  await page.getByRole('grid', { name: 'Ranks' }).locator('tr[data-row="0"]').click();
+  await page.locator('.overview[aria-busy="false"]').waitFor();
+  expect(await page.title()).toBe('vramscope');
+});
+
+only('nothing but the files of the job is opened', async ({ open }) => {
+  const page = await open(await address(), { ...NOTHING, expected: /40[03489]|Not Found|Bad Request/ });
+  const ask = (path: string) => page.evaluate(async (path) => (await fetch(path, { method: 'POST' })).status, path);
+  expect(await ask('api/64/read')).toBe(404);
+  expect(await ask(`api/${encodeURIComponent('../../etc/passwd')}/read`)).toBe(400);
+  expect(await ask('api/-1/read')).toBe(400);
+});
+
+only.for(['light', 'dark'] as const)(
+  'nothing serious for people who use a keyboard or a screen reader, %s',
+  async (colorScheme, { open }) => {
+    const page = await open(await address(), { ...NOTHING, colorScheme, before: axe });
+    await page.getByRole('grid', { name: 'Ranks' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+  },
+);

@@ -1,0 +1,73 @@
+// The recordings of all ranks of a job: each is read when it is first shown.
+
+import { batch, effect, signal } from '@preact/signals';
+import { reason } from '../text/reason';
+import { other } from './compared';
+import { kept, oneOf } from './kept';
+import { clampToRecordings } from './open';
+import { isToRead } from './opened';
+import { NO_FILE, file, view } from './place';
+import { recordings, source } from './recordings';
+import { trouble } from './trouble';
+
+/** The bytes that are shown of all ranks. */
+export const COUNTERS = ['allocated', 'reserved'] as const;
+export type Counter = (typeof COUNTERS)[number];
+export const counter = kept('bytesof', oneOf(COUNTERS), 'allocated');
+
+/** What ranks are in the order of. */
+export const ORDERS = ['rank', 'kind', 'peak'] as const;
+export type Order = (typeof ORDERS)[number];
+export const order = kept('rankorder', oneOf(ORDERS), 'rank');
+
+/** The rank whose recording is being read, by its position; null: none. */
+export const reading = signal<number | null>(null);
+
+/** From now on reads what is shown and was not read yet: the recording of a rank, and the one that it is compared with. */
+export function readWhatIsShown(): void {
+  effect(() => {
+    if (view.value === 'ranks' || recordings.value === null || reading.value !== null) return;
+    const beside = view.value === 'compare' ? (other.value?.[0] ?? NO_FILE) : NO_FILE;
+    const wanted = [file.value, beside].find(isToRead);
+    if (wanted !== undefined) void read(wanted);
+  });
+}
+
+async function read(rank: number): Promise<void> {
+  reading.value = rank;
+  try {
+    const recording = await source.readRank(rank);
+    batch(() => {
+      recordings.value = recordings.value?.map((one, at) => (at === rank ? recording : one)) ?? null;
+      clampToRecordings();
+    });
+  } catch (e) {
+    batch(() => {
+      trouble.value = reason(e);
+      if (file.value === rank) {
+        file.value = NO_FILE;
+        view.value = 'ranks';
+      } else if (other.value?.[0] === rank) other.value = null;
+    });
+  } finally {
+    reading.value = null;
+  }
+}
+
+/** Shows two ranks beside each other. */
+export function compareRanks(rank: number, beside: number): void {
+  batch(() => {
+    openRank(rank);
+    other.value = [beside, 0];
+    view.value = 'compare';
+  });
+}
+
+/** Shows the recording of a rank. */
+export function openRank(rank: number): void {
+  batch(() => {
+    trouble.value = null;
+    file.value = rank;
+    view.value = 'overview';
+  });
+}

@@ -1,0 +1,21 @@
+// The view of all ranks of a job lies in a script of its own, which only pages of a job load.
+
+import { signal } from '@preact/signals';
+import type { ComponentType } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { Waiting } from '../parts/controls';
+import { reason } from '../text/reason';
+
+const view = signal<ComponentType | null>(null);
+const failed = signal<string | null>(null);
+
+export function LateRanks() {
+  useEffect(() => {
+    import('./ranks').then(
+      ({ RanksView }) => (view.value = RanksView),
+      (e: unknown) => (failed.value = reason(e)),
+    );
+  }, []);
+  const View = view.value;
+  return View ? <View /> : <Waiting error={failed.value} what="Reading the recordings of all ranks." />;
+}

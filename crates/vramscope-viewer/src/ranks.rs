@@ -89,3 +89,84 @@ fn course(fleet: &Fleet, of: fn(&Course) -> &[u64]) -> impl Iterator<Item = u64>
         (0..CELLS).map(|cell| known.get(cell).copied().unwrap_or(0))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+    use vramscope_fleet::{Rank, summarize};
+    use vramscope_report::Advice;
+    use vramscope_testing::fleet::{Plan, base};
+    use vramscope_trace::formats::read;
+
+    use super::*;
+
+    const RANKS: u64 = 16;
+
+    /// A job with every kind of trouble, of ranks 10, 11 and so on.
+    fn fleet(plan: &Plan) -> Fleet {
+        let folder = tempfile::tempdir().unwrap();
+        plan.write(folder.path(), &base());
+        let rows = (0..RANKS).map(|number| {
+            let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();
+            let recording = read(file, &mut |_| {}).map_err(|e| e.to_string());
+            let summary = recording.and_then(|recording| summarize(&recording, &Advice::default()));
+            let groups = BTreeMap::from([("pp".to_owned(), number / 2)]);
+            let rank = Rank { number: 10 + number, host: Some("a".to_owned()), groups };
+            RankRow { rank, file: format!("rank{number}"), summary: summary.map(Box::new) }
+        });
+        Fleet::of(rows.collect(), None)
+    }
+
+    #[test]
+    fn ranks_are_told_by_their_positions() {
+        let plan = Plan::new(RANKS, 3);
+        let fleet = fleet(&plan);
+        let answers = FleetAnswers { paths: &[], rule: "", notes: &[], fleet: &fleet, verdicts: &[] };
+        let bytes = ranks_answer(&answers).unwrap();
+        let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+        let told: Value = serde_json::from_slice(&bytes[4..4 + length]).unwrap();
+        let positions = |test: &dyn Fn(&Value) -> bool| -> Vec<u64> {
+            let all = told["ranks"].as_array().unwrap().iter().zip(0..);
+            all.filter(|(rank, _)| test(rank)).map(|(_, at)| at).collect()
+        };
+        assert_eq!(told["ranks"][3]["rank"], 13);
+        assert_eq!(positions(&|rank| rank["unread_because"].is_string()), plan.broken);
+        let mut failed = plan.out_of_memory;
+        failed.sort_unstable();
+        assert_eq!(positions(&|rank| rank["failed_bytes"].is_u64()), failed);
+        assert_eq!(positions(&|rank| rank["failed_cell"] == CELLS - 1), failed);
+        assert_eq!(positions(&|rank| rank["leak"].is_string()), [plan.leaks]);
+        let far = |rank: &Value| rank["against_usual_bytes"].as_i64().is_some_and(|by| by > 5 << 20);
+        let mut unlike = plan.larger_stage.1.clone();
+        unlike.push(plan.leaks);
+        unlike.sort_unstable();
+        assert_eq!(positions(&far), unlike);
+        // Of the larger stage one rank stands for all.
+        let different = told["different"].as_array().unwrap();
+        let at: Vec<u64> = different.iter().map(|one| one["at"].as_u64().unwrap()).collect();
+        assert_eq!(at[..2], plan.out_of_memory);
+        assert_eq!(at.len(), 4);
+        assert!(at.contains(&plan.leaks) && plan.larger_stage.1.iter().any(|rank| at.contains(rank)));
+        for one in different {
+            let beside = one["beside"].as_u64().unwrap();
+            assert!(
+                told["kinds"][told["ranks"][beside as usize]["kind"].as_u64().unwrap() as usize]["is_usual"]
+                    == true
+            );
+            assert_ne!(one["beside"], one["at"]);
+        }
+        // The highest of a rank's cells is its peak.
+        let column = &bytes[(4 + length).next_multiple_of(8)..];
+        let cells: Vec<f64> = column[..RANKS as usize * CELLS * 8]
+            .chunks(8)
+            .map(|number| f64::from_le_bytes(number.try_into().unwrap()))
+            .collect();
+        for (rank, cells) in told["ranks"].as_array().unwrap().iter().zip(cells.chunks(CELLS)) {
+            let highest = cells.iter().copied().fold(0.0, f64::max);
+            assert_eq!(highest, rank["allocated_bytes"].as_f64().unwrap_or(0.0));
+        }
+        assert!(told["scale_bytes"].as_f64().unwrap() >= cells.iter().copied().fold(0.0, f64::max));
+    }
+}

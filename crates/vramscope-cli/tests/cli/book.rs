@@ -66,7 +66,8 @@ fn output(line: &str, folder: &Path) -> Option<Output> {
         assert!(manifest.contains(&entry), "{line}: no test runs the example {name}");
         return None;
     }
-    if line.starts_with("vramscope view") && !line.contains("--html") {
+    let is_served = line.starts_with("vramscope view") || line.ends_with(" --view");
+    if is_served && !line.contains("--html") {
         let line = format!("exec {line} --no-open");
         let mut child = shell(&line, folder).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();

@@ -4,6 +4,7 @@
 mod answers;
 mod busy;
 mod dropped;
+mod ranks;
 mod security;
 
 use std::io::{Read as _, Write as _};

@@ -170,7 +170,7 @@ export async function show(page: Page, view: View): Promise<void> {
 /** What a view looks like once it has all its answers, where its class and `aria-busy` do not say it. */
 export const READY: Partial<Record<View, string>> = {
   overview: '.overview[aria-busy="false"]',
-  timeline: 'aside.details',
+  timeline: 'aside.details:is([data-selected], :has([data-span]))',
   state: '.state-view[aria-busy="false"][data-moment]',
   ranks: '.ranks-view[data-ranks]',
   segments: '.segments-view[data-segments], .panel-empty',

@@ -286,18 +286,18 @@ fn made(seed: u64) -> Value {
         for _ in 0..100 + random.below(100) {
             time += 1 + random.below(50);
             let stack = &stacks[random.below(stacks.len())];
-            let mut event = |action: &str, address: usize, size: usize, stream: usize, pool: usize| {
+            let mut event = |action: &str, address: usize, size: usize, stream: usize| {
                 events.push(json!({
                     "action": action, "addr": address, "size": size, "stream": stream, "frames": stack,
-                    "time_us": time, "segment_pool_id": [0, pool],
+                    "time_us": time,
                 }));
             };
             let busy: Vec<usize> = (0..held.len()).filter(|&n| held[n].4.is_some()).collect();
             if random.below(5) < 2 && !busy.is_empty() {
-                let (address, _, stream, pool, block) = &mut held[busy[random.below(busy.len())]];
+                let (address, _, stream, _, block) = &mut held[busy[random.below(busy.len())]];
                 let size = block.take().unwrap();
-                event("free_requested", *address, size, *stream, *pool);
-                event("free_completed", *address, size, *stream, *pool);
+                event("free_requested", *address, size, *stream);
+                event("free_completed", *address, size, *stream);
                 continue;
             }
             let (size, stream, pool) = (512 * (1 + random.below(3000)), 7 * random.below(2), random.below(2));
@@ -305,11 +305,11 @@ fn made(seed: u64) -> Value {
             let at = free.unwrap_or_else(|| {
                 let address = held.len() << 30;
                 held.push((address, 2 << 20, stream, pool, None));
-                event("segment_alloc", address, 2 << 20, stream, pool);
+                event("segment_alloc", address, 2 << 20, stream);
                 held.len() - 1
             });
             held[at].4 = Some(size);
-            event("alloc", held[at].0, size, stream, pool);
+            event("alloc", held[at].0, size, stream);
         }
         for (name, half) in [("forward", 0), ("backward", 1)] {
             let end = 1_000_000 + (time - 1_000_000) * (half + 1) / 2;

@@ -181,7 +181,7 @@ fn same_at(page: &Page, device: usize, place: &Place<'_>, event: u64) {
     place.named(&column("key"), &column("label"), holders);
     // As the page asks.
     let told = legend(page, device, place.by, moment, moment, 12);
-    place.same("the largest", &all(&told["groups"])[..], &groups[..groups.len().min(12)]);
+    place.same("the largest", all(&told["groups"]), &groups[..groups.len().min(12)]);
     let sum = holders.iter().map(amount).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     let table = table(page, device, &json!({ "are": "live_at", "moment": moment }));
     place.same("the table", table, [sum, sum]);

@@ -32,14 +32,14 @@ export interface Served {
   stop: () => void;
 }
 
-export const serve = (...files: string[]): Promise<Served> => served('view', '--no-open', ...files);
+export const serve = (...files: string[]): Promise<Served> => served(['view', '--no-open', ...files]);
 
-/** The page of all ranks of a job. */
-export const serveRanks = (folder: string, ...words: string[]): Promise<Served> =>
-  served('fleet', folder, '--view', '--no-open', '--no-cache', ...words);
+/** The page of all ranks of a job, whose folder is named as it is seen from `cwd`. */
+export const serveRanks = (folder: string, cwd?: string): Promise<Served> =>
+  served(['fleet', folder, '--view', '--no-open', '--no-cache'], cwd);
 
-async function served(...words: string[]): Promise<Served> {
-  const process = spawn(command, words, { stdio: ['ignore', 'pipe', 'inherit'] });
+async function served(words: string[], cwd?: string): Promise<Served> {
+  const process = spawn(command, words, { stdio: ['ignore', 'pipe', 'inherit'], ...(cwd ? { cwd } : {}) });
   const url = await new Promise<string>((told, failed) => {
     process.stdout!.once('data', (line: Buffer) => told(line.toString().trim()));
     process.once('exit', (code) => failed(new Error(`vramscope ${words[0]} ended with ${code}`)));
@@ -67,7 +67,7 @@ export interface Job {
 export function jobOf(ranks: number): Job {
   const tool = join(command, '../fleet-of');
   if (!existsSync(tool)) throw new Error('build it first: cargo build -p vramscope-bench --bin fleet-of');
-  const folder = scratch();
+  const folder = join(scratch(), 'recordings');
   return { folder, ...JSON.parse(execFileSync(tool, [folder, String(ranks), '7'], { encoding: 'utf8' })) };
 }
 

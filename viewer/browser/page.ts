@@ -124,8 +124,8 @@ export async function servingAlone(...files: string[]): Promise<string> {
 }
 
 /** The address of the page of all ranks of a job. */
-export async function servingRanks(folder: string, ...words: string[]): Promise<string> {
-  const served = await serveRanks(folder, ...words);
+export async function servingRanks(folder: string, cwd?: string): Promise<string> {
+  const served = await serveRanks(folder, cwd);
   running.push(served);
   return served.url;
 }

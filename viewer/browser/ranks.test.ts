@@ -1,6 +1,6 @@
 // All ranks of a job: what is told of them, and the way from a rank to its recording.
 
-import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -94,6 +94,19 @@ only('ranks stand in the order of their numbers, kinds or peaks, and the order i
   await expect.poll(async () => (await state(page))['rankorder']).toBe('kind');
   await page.reload();
   await expect.poll(() => page.getByRole('radio', { name: 'Kind' }).isChecked()).toBe(true);
+});
+
+only('the table is saved as others are', async ({ open }) => {
+  const page = await open(await address(), NOTHING);
+  await page.getByRole('button', { name: 'Save ranks', exact: true }).click();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('menuitem', { name: 'Table as CSV' }).click();
+  expect((await saved).suggestedFilename()).toBe('job-ranks.csv');
+  const lines = readFileSync((await (await saved).path())!, 'utf8')
+    .trim()
+    .split('\r\n');
+  expect(lines).toHaveLength(65);
+  expect(lines[0]).toMatch(/^rank,host,pp,kind,peak_allocated_bytes,/);
 });
 
 only('arrows walk ranks, and Enter opens the recording; Back leads back', async ({ open }) => {

@@ -4,10 +4,10 @@
 // others, separated as in PATH: they are shown in every view. VRAMSCOPE_SCREENSHOTS is another folder than docs/viewer.
 
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { delimiter, join, resolve } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
-import { data, example } from './command';
-import { VIEWS, panel, plotBox, ready, redrawn, serving, test, type View } from './page';
+import { data, example, jobOf } from './command';
+import { VIEWS, panel, plotBox, ready, redrawn, serving, servingRanks, test, type View } from './page';
 import { smaller } from './png';
 
 const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.dirname, '../../docs/viewer'));
@@ -88,3 +88,14 @@ test.for(VIEWS.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({
     writeFileSync(join(folder, `${view}-${scheme}.png`), smaller(await page.screenshot()));
   },
 );
+
+const job = jobOf(64);
+
+// Its rows of ranks end with a table, of which the beginning is enough.
+test.for(['light', 'dark'] as const)('ranks, %s', async (colorScheme, { open }) => {
+  const viewport = { width: 1280, height: 1100 };
+  const page = await open(await servingRanks('recordings', dirname(job.folder)), { colorScheme, viewport, draws: false });
+  await page.locator('.heat-map canvas').waitFor();
+  await page.waitForLoadState('networkidle');
+  writeFileSync(join(folder, `ranks-${colorScheme}.png`), smaller(await page.screenshot()));
+});

@@ -1,4 +1,5 @@
 import { useId, useRef, useState } from 'preact/hooks';
+import { view } from '../state/place';
 import { recording } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
@@ -21,7 +22,9 @@ export function SaveMenu({ name, items }: SaveMenuProps) {
     menu.current?.hidePopover();
     button.current?.focus();
     try {
-      download(await item.make(), fileName(recording.value?.name ?? '', name, item.extension));
+      // All ranks are of no recording.
+      const of = view.value === 'ranks' ? 'job' : (recording.value?.name ?? '');
+      download(await item.make(), fileName(of, name, item.extension));
     } catch (e) {
       trouble.value = `Saving failed: ${reason(e)}`;
     }

@@ -306,11 +306,13 @@ mod tests {
         // Nothing is answered: those who could answer wait for us.
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(std::sync::Mutex::new(wait));
+        let (begun, begins) = std::sync::mpsc::channel::<()>();
         let busy: Vec<_> = (0..2)
             .map(|_| {
-                let (file, wait) = (Arc::clone(&file), Arc::clone(&wait));
+                let (file, wait, begun) = (Arc::clone(&file), Arc::clone(&wait), begun.clone());
                 runtime.spawn(async move {
                     file.ask(Pace::Slow, move |_, _| {
+                        begun.send(()).unwrap();
                         wait.lock().unwrap().recv().ok();
                         Ok(())
                     })
@@ -318,7 +320,10 @@ mod tests {
                 })
             })
             .collect();
-        wait_for(&file, busy.len());
+        // Only once they are at work does everything else wait behind them.
+        for _ in &busy {
+            begins.recv_timeout(LONG).unwrap();
+        }
         let mut asking: Vec<TcpStream> = Vec::new();
         for _ in 0..MANY {
             let mut stream = TcpStream::connect(host).unwrap();

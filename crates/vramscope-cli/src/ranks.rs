@@ -43,7 +43,8 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
     }
     files.extend(stored.into_iter().map(|file| {
         let Stored { address, length, modified_ns, .. } = &file;
-        let candidate = Candidate { name: address.clone(), length: *length, modified_ns: *modified_ns };
+        let candidate =
+            Candidate { name: address.clone(), told: None, length: *length, modified_ns: *modified_ns };
         (Place::Stored(file), candidate)
     }));
     let candidates: Vec<Candidate> = files.iter().map(|(_, file)| file.clone()).collect();

@@ -7,6 +7,7 @@
 
 mod answers;
 mod budgets;
+mod bundle;
 mod cache;
 mod fleet;
 mod json;

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use thiserror::Error;
 
+use crate::bundle;
 use crate::naming::Candidate;
 
 /// How the names of recordings end, in small letters. A file that is named itself may be called anything.
@@ -33,7 +34,8 @@ pub struct NoFiles {
     endings: String,
 }
 
-/// Finds the recordings in `paths`: of a folder all that are called like recordings, in the folders in it, too; of a pattern as
+/// Finds the recordings in `paths`: of a folder all that are called like recordings, in the folders in it, too, and of what a
+/// flight recorder left the snapshot alone; of a pattern as
 /// `runs/*/rank*.pickle` what it matches; any other path itself. What is hidden is left out.
 ///
 /// # Errors
@@ -60,9 +62,10 @@ pub fn list(paths: &[PathBuf]) -> Result<Listing, NoFiles> {
 impl Listing {
     fn file(&mut self, path: PathBuf, metadata: Option<&Metadata>) {
         let name = path.display().to_string().replace('\\', "/");
+        let told = bundle::of(&path).and_then(bundle::rank);
         let length = metadata.map_or(0, Metadata::len);
         let modified_ns = metadata.map_or(0, modified_ns);
-        self.files.push((path, Candidate { name, length, modified_ns }));
+        self.files.push((path, Candidate { name, told, length, modified_ns }));
     }
 
     /// What a shell would have made of a path that is none.
@@ -81,6 +84,9 @@ impl Listing {
     }
 
     fn folder(&mut self, folder: &Path) {
+        if bundle::is_bundle(folder) {
+            return self.bundle(folder);
+        }
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(e) => {
@@ -104,6 +110,19 @@ impl Listing {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// What a flight recorder left: the other files of it are no recordings.
+    fn bundle(&mut self, folder: &Path) {
+        let snapshot = folder.join(bundle::SNAPSHOT);
+        match fs::metadata(&snapshot) {
+            Ok(metadata) => self.file(snapshot, Some(&metadata)),
+            Err(_) => self.notes.push(format!(
+                "{}: no history was recorded there, so that there is no {}",
+                folder.display(),
+                bundle::SNAPSHOT
+            )),
         }
     }
 }
@@ -155,6 +174,20 @@ mod tests {
         assert_eq!(names(&[at("host-a"), at("host-a/rank0.pickle")]), all[..2]);
         assert_eq!(names(&[at("*/rank[12]*")]), all[1..]);
         assert_eq!(names(&[at("host-b/notes.txt")]), ["host-b/notes.txt"]);
+        for dir in ["dump_1", "dump_2"] {
+            fs::create_dir(at(dir)).unwrap();
+            fs::write(at(dir).join("manifest.json"), "{}").unwrap();
+            fs::write(at(dir).join("environment.json"), r#"{"variables": {"RANK": "4"}}"#).unwrap();
+        }
+        fs::write(at("dump_1/snapshot.pickle"), "x").unwrap();
+        let left = list(&[at("dump_1"), at("dump_*")]).unwrap();
+        assert_eq!(left.files.iter().map(|(_, file)| file.told).collect::<Vec<_>>(), [Some(4)]);
+        let unrecorded = format!(
+            "{}: no history was recorded there, so that there is no snapshot.pickle",
+            at("dump_2").display()
+        );
+        assert_eq!(left.notes, [unrecorded]);
+        assert_eq!(list(&[at("*/snapshot.pickle")]).unwrap().files, left.files);
         assert_eq!(list(&[at("host-a"), at("gone.pickle")]).unwrap().notes.len(), 1);
         assert_eq!(
             list(&[at("none*")]).unwrap_err().to_string(),

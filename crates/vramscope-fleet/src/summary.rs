@@ -120,6 +120,14 @@ pub struct Holders {
     pub rest_groups: usize,
 }
 
+impl Holders {
+    /// What a group that is not among the first holds at most.
+    pub fn most_of_rest(&self) -> u64 {
+        let last = self.top.last().map_or(u64::MAX, |held| held.bytes);
+        self.rest_bytes.min(last)
+    }
+}
+
 /// A group of allocations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {

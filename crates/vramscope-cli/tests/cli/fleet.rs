@@ -353,6 +353,34 @@ fn files_that_cannot_be_read_are_rows() {
     assert_eq!(answer["read_count"], 2);
 }
 
+/// Folders that are named after times and processes, with the rank in what lies beside the recording.
+#[test]
+fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    for (process, rank, example) in [("4711", "1", "leak"), ("4712", "0", "oom"), ("4713", "7", "")] {
+        let bundle = folder.path().join(format!("oom_dump_20261123T101112Z_{process}_cuda_1"));
+        fs::create_dir(&bundle).unwrap();
+        let environment = json!({"pid": 1, "variables": {"LOCAL_RANK": "0", "RANK": rank}});
+        fs::write(bundle.join("environment.json"), environment.to_string()).unwrap();
+        for other in ["manifest.json", "metadata.json", "events.json"] {
+            fs::write(bundle.join(other), "{}").unwrap();
+        }
+        if !example.is_empty() {
+            let example = root().join(format!("examples/{example}.pickle"));
+            fs::copy(example, bundle.join("snapshot.pickle")).unwrap();
+        }
+    }
+    let (answer, said) = answer(&[folder.path().to_str().unwrap()]);
+    assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
+    assert_eq!(each(&answer["out_of_memory"], "rank"), [0]);
+    assert_eq!(answer["ranks_by"], "the variables of their launcher, in the environment.json beside them");
+    assert!(
+        said.ends_with("_4713_cuda_1: no history was recorded there, so that there is no snapshot.pickle\n"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 /// The file with what is kept.
 fn kept(folder: &Path) -> std::path::PathBuf {
     folder.join(".vramscope-summaries/summaries.json")

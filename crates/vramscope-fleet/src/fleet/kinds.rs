@@ -43,9 +43,9 @@ pub struct Kind {
 pub struct Differs {
     /// A line or a category.
     pub name: String,
-    /// What it holds here.
+    /// What it holds here; 0 also where it is among the rest of what is held here.
     pub bytes: u64,
-    /// What it holds there.
+    /// What it holds there; 0 also where it is among the rest of what is held there.
     pub other_bytes: u64,
 }
 
@@ -56,11 +56,21 @@ impl Differs {
     }
 }
 
-/// What a rank holds, each group by a number that it has in all ranks.
+/// What a rank holds at its peak.
 struct Profile {
     peak: u64,
-    lines: Vec<(u32, u64)>,
-    categories: Vec<(u32, u64)>,
+    lines: Groups,
+    categories: Groups,
+}
+
+/// Who holds it, each group by a number that it has in all ranks.
+struct Groups {
+    /// Groups that are kept one by one, in the order of their numbers.
+    each: BTreeMap<u32, u64>,
+    /// What all others hold together.
+    rest: u64,
+    /// What one of these holds at most.
+    most_of_rest: u64,
 }
 
 /// Numbers for groups.
@@ -68,17 +78,14 @@ struct Profile {
 struct Numbers<'r>(HashMap<&'r str, u32>);
 
 impl<'r> Numbers<'r> {
-    /// What is held by each group, in the order of their numbers.
-    fn of(&mut self, holders: &'r Holders) -> Vec<(u32, u64)> {
-        let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+    fn of(&mut self, holders: &'r Holders) -> Groups {
+        let mut each: BTreeMap<u32, u64> = BTreeMap::new();
         for h in &holders.top {
-            let next = self.0.len() as u32 + 1;
-            let bytes = held.entry(*self.0.entry(key(h)).or_insert(next)).or_default();
+            let next = self.0.len() as u32;
+            let bytes = each.entry(*self.0.entry(key(h)).or_insert(next)).or_default();
             *bytes = bytes.saturating_add(h.bytes);
         }
-        // Number 0 is all others.
-        held.insert(0, holders.rest_bytes);
-        held.into_iter().collect()
+        Groups { each, rest: holders.rest_bytes, most_of_rest: holders.most_of_rest() }
     }
 }
 
@@ -87,29 +94,24 @@ fn key(held: &Held) -> &str {
     held.place.as_deref().unwrap_or(&held.name)
 }
 
-/// How much two lists of what is held differ in all; both in the order of numbers.
-fn distance(a: &[(u32, u64)], b: &[(u32, u64)]) -> u128 {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+/// How much two lists of groups differ in all, at least: a group that one of them has among its rest holds there what is nearest.
+fn distance(a: &Groups, b: &Groups) -> u128 {
+    let (mut rest_a, mut rest_b) = (u128::from(a.rest), u128::from(b.rest));
     let mut sum = 0;
-    loop {
-        sum += u128::from(match (a.peek(), b.peek()) {
-            (Some(&&(x, here)), Some(&&(y, there))) => {
-                let (takes_a, takes_b) = (x <= y, y <= x);
-                let here = if takes_a { here } else { 0 };
-                let there = if takes_b { there } else { 0 };
-                if takes_a {
-                    a.next();
-                }
-                if takes_b {
-                    b.next();
-                }
-                here.abs_diff(there)
-            }
-            (Some(_), None) => a.next().map_or(0, |held| held.1),
-            (None, Some(_)) => b.next().map_or(0, |held| held.1),
-            (None, None) => return sum,
+    for (group, &here) in &a.each {
+        let there = b.each.get(group).copied().unwrap_or_else(|| {
+            let there = here.min(b.most_of_rest);
+            rest_b = rest_b.saturating_sub(there.into());
+            there
         });
+        sum += u128::from(here.abs_diff(there));
     }
+    for (_, &there) in b.each.iter().filter(|(group, _)| !a.each.contains_key(group)) {
+        let here = there.min(a.most_of_rest);
+        rest_a = rest_a.saturating_sub(here.into());
+        sum += u128::from(there - here);
+    }
+    sum + rest_a.abs_diff(rest_b)
 }
 
 impl Profile {
@@ -196,7 +198,14 @@ fn differences(here: &Holders, there: &Holders) -> Vec<Differs> {
     };
     here.top.iter().for_each(|held| add(held, key(held), held.bytes, 0));
     there.top.iter().for_each(|held| add(held, key(held), 0, held.bytes));
-    let mut differs: Vec<Differs> = both.into_values().filter(|d| d.by() != 0).collect();
+    let (rest_here, rest_there) = (here.most_of_rest(), there.most_of_rest());
+    let differs_for_sure = |d: &Differs| {
+        let may_be_the_same = |named: u64, other: u64, rest: u64| other == 0 && named <= rest;
+        d.by() != 0
+            && !may_be_the_same(d.bytes, d.other_bytes, rest_there)
+            && !may_be_the_same(d.other_bytes, d.bytes, rest_here)
+    };
+    let mut differs: Vec<Differs> = both.into_values().filter(differs_for_sure).collect();
     differs
         .sort_by(|a, b| b.by().unsigned_abs().cmp(&a.by().unsigned_abs()).then_with(|| a.name.cmp(&b.name)));
     let most = differs.first().map_or(0, |d| d.by().unsigned_abs());

@@ -102,6 +102,30 @@ fn ranks_that_differ_by_little_are_alike() {
     assert_eq!(fleet.kinds[1].categories, []);
 }
 
+/// Lines that hold as much as many others are kept one by one of one rank and with the rest of another.
+#[test]
+fn a_line_that_may_be_among_the_rest_is_no_difference() {
+    let cut = |first: [(&str, u64); 2], rest_bytes: u64| {
+        let mut summary = summary(&first);
+        summary.lines.rest_bytes = rest_bytes;
+        summary.lines.rest_groups = 10;
+        let PeakAt { bytes, .. } = &mut summary.peak_allocated;
+        *bytes += rest_bytes;
+        summary.categories.top[0].bytes += rest_bytes;
+        summary
+    };
+    let rows = vec![
+        row(0, cut([("a.py:1 f", 800), ("a.py:2 g", 100)], 900)),
+        row(1, cut([("a.py:1 f", 800), ("a.py:3 h", 101)], 899)),
+        row(2, cut([("a.py:1 f", 800), ("a.py:3 h", 101)], 899)),
+        row(3, cut([("a.py:4 leak", 800), ("a.py:3 h", 101)], 899)),
+    ];
+    let fleet = Fleet::of(rows, None);
+    assert_eq!(kinds(&fleet), [(vec![0, 1, 2], true), (vec![3], false)]);
+    let lines: Vec<_> = fleet.kinds[1].lines.iter().map(|d| (d.name.as_str(), d.by())).collect();
+    assert_eq!(lines, [("a.py:1 f", -800), ("a.py:4 leak", 800)]);
+}
+
 /// Stages of a pipeline are as many usual kinds; a rank that is unlike its stage is told against it.
 #[test]
 fn a_rank_is_compared_with_the_kind_that_it_is_least_unlike() {

@@ -1,6 +1,6 @@
-//! Which file is of which rank, told by names: recordings do not say it themselves.
+//! Which file is of which rank, told by what lies beside them or by names: recordings do not say it themselves.
 //!
-//! One rule holds for all files of a run: the place in their names where a number differs. Pure: what the names are, and when
+//! One rule holds for all files of a run; of names, the place where a number differs. Pure: what the names are, and when
 //! the files were changed, is given.
 
 mod places;
@@ -18,6 +18,8 @@ use vramscope_basics::units::counted;
 pub struct Candidate {
     /// Its path, with `/` between its parts.
     pub name: String,
+    /// Its rank, where what lies beside it tells one.
+    pub told: Option<u64>,
     /// How large it is, in bytes, as far as known.
     pub length: u64,
     /// When it was last changed, in nanoseconds since the Unix epoch, as far as known: of two files of one rank the newer counts.
@@ -82,8 +84,8 @@ struct Numbered {
 /// The most names in a note.
 const NAMES: usize = 3;
 
-/// Tells the rank of each file: by the first group of `pattern`, where one is given, else by the place in all names where a number
-/// differs.
+/// Tells the rank of each file: by the first group of `pattern`, where one is given, else by what lies beside the files, else by the
+/// place in all names where a number differs.
 ///
 /// # Errors
 /// Where no file has a rank.
@@ -98,7 +100,8 @@ pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRa
             files: how_many(),
             example: example(),
         }),
-        None => by_place(files, &hosts)
+        None => by_what_is_told(files)
+            .or_else(|| by_place(files, &hosts))
             .or_else(|| by_groups(&groups))
             .or_else(|| alone(files))
             .ok_or_else(|| NoRank::Names { files: how_many(), example: example() }),
@@ -164,6 +167,16 @@ fn by_pattern(files: &[Candidate], pattern: &Regex) -> Option<Numbered> {
     numbers.iter().any(Option::is_some).then(|| Numbered {
         numbers,
         rule: format!("--rank {pattern}"),
+        is_local: false,
+    })
+}
+
+/// By what lies beside the files, where any has it.
+fn by_what_is_told(files: &[Candidate]) -> Option<Numbered> {
+    let numbers: Vec<Option<u64>> = files.iter().map(|file| file.told).collect();
+    numbers.iter().any(Option::is_some).then(|| Numbered {
+        numbers,
+        rule: "the variables of their launcher, in the environment.json beside them".to_owned(),
         is_local: false,
     })
 }

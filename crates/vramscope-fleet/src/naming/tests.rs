@@ -3,7 +3,10 @@ use proptest::prelude::*;
 use super::*;
 
 fn files(names: &[&str]) -> Vec<Candidate> {
-    names.iter().map(|name| Candidate { name: (*name).to_owned(), length: 1, modified_ns: 0 }).collect()
+    names
+        .iter()
+        .map(|name| Candidate { name: (*name).to_owned(), told: None, length: 1, modified_ns: 0 })
+        .collect()
 }
 
 /// The numbers in the order of the files, and the rule.
@@ -102,6 +105,21 @@ fn of_two_files_of_a_rank_the_newer_counts() {
         found.notes,
         ["rank 3 has two files: a/rank3.pickle counts, which is newer than b/rank3.pickle"]
     );
+}
+
+#[test]
+fn what_lies_beside_files_tells_ranks_before_their_names_do() {
+    let mut three = files(&["a/dump_7_1/snapshot.pickle", "a/dump_7_2/snapshot.pickle", "a/rank0.pickle"]);
+    three[0].told = Some(5);
+    three[1].told = Some(2);
+    let found = ranks(&three, None).unwrap();
+    let told: Vec<_> = found.files.iter().map(|(rank, at)| (rank.number, *at)).collect();
+    assert_eq!(told, [(2, 1), (5, 0)]);
+    assert_eq!(found.rule, "the variables of their launcher, in the environment.json beside them");
+    assert_eq!(found.notes, ["1 file is left out, for it has no rank there: a/rank0.pickle"]);
+    let pattern = Regex::new(r"dump_7_(\d)").unwrap();
+    let found = ranks(&three, Some(&pattern)).unwrap();
+    assert_eq!(found.files.iter().map(|(rank, at)| (rank.number, *at)).collect::<Vec<_>>(), [(1, 0), (2, 1)]);
 }
 
 #[test]

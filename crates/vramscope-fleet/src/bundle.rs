@@ -1,0 +1,66 @@
+//! Bundles: the folders that a flight recorder leaves, one for each out of memory, with facts beside the recording. The folders are
+//! named after times and processes, and the facts tell the rank.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// What a bundle calls its recording. There is none where the program recorded no history.
+pub(crate) const SNAPSHOT: &str = "snapshot.pickle";
+
+/// What the process was: among the rest the variables of its environment.
+const ENVIRONMENT: &str = "environment.json";
+
+/// What the bundle holds.
+const MANIFEST: &str = "manifest.json";
+
+/// The variables in which launchers tell a process its rank among all: torchrun, Open MPI, Slurm.
+const RANKS: [&str; 3] = ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
+
+/// The most bytes of facts that are read.
+const MOST: u64 = 1 << 20;
+
+/// Whether a folder is a bundle.
+pub(crate) fn is_bundle(folder: &Path) -> bool {
+    [ENVIRONMENT, MANIFEST]
+        .iter()
+        .all(|name| fs::metadata(folder.join(name)).is_ok_and(|file| file.is_file()))
+}
+
+/// The bundle that a recording lies in.
+pub(crate) fn of(recording: &Path) -> Option<&Path> {
+    recording.parent().filter(|folder| recording.ends_with(SNAPSHOT) && is_bundle(folder))
+}
+
+/// The rank of the process that left a bundle, as far as its facts tell.
+pub(crate) fn rank(bundle: &Path) -> Option<u64> {
+    let facts = File::open(bundle.join(ENVIRONMENT)).ok()?.take(MOST);
+    let facts: Value = serde_json::from_reader(facts).ok()?;
+    RANKS.iter().find_map(|name| facts["variables"][name].as_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_facts_of_a_bundle_tell_the_rank() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |facts: &str| {
+            fs::write(folder.path().join(ENVIRONMENT), facts).unwrap();
+            rank(folder.path())
+        };
+        assert_eq!(of(r#"{"pid": 1, "variables": {"LOCAL_RANK": "1", "RANK": "9"}}"#), Some(9));
+        assert_eq!(of(r#"{"variables": {"SLURM_PROCID": "3"}}"#), Some(3));
+        for other in
+            [r#"{"variables": {"LOCAL_RANK": "1"}}"#, r#"{"variables": {"RANK": "-1"}}"#, "[]", "", "{"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert!(!is_bundle(folder.path()));
+        fs::write(folder.path().join(MANIFEST), "{}").unwrap();
+        assert!(is_bundle(folder.path()));
+    }
+}

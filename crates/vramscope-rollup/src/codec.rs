@@ -117,3 +117,86 @@ impl PhysicalExtensionCodec for Codec {
         }
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
+    use vramscope_fleet::{Place, Rank, RankFile, Stored};
+    use vramscope_report::Advice;
+
+    use super::*;
+    use crate::provider::{Of, Tasks};
+    use crate::reading::Reading;
+    use crate::scan::{Says, Wanted};
+    use crate::tables::SqlTable;
+
+    fn here() -> Here {
+        Here { says: Says::default(), advice: Advice::LIBRARY }
+    }
+
+    fn recordings() -> Vec<RankFile> {
+        let rank = |number| Rank { number, host: Some("a\"\u{1b}".to_owned()), ..Rank::default() };
+        let stored = Stored {
+            address: "s3://b/ü".to_owned(),
+            length: u64::MAX,
+            modified_ns: -1,
+            version: "\"v\"".to_owned(),
+        };
+        vec![
+            RankFile { rank: rank(0), place: Place::Here("run s/0.pickle".into()), length: 7 },
+            RankFile { rank: rank(u64::MAX), place: Place::Stored(stored), length: u64::MAX / 4 },
+        ]
+    }
+
+    #[test]
+    fn a_scan_is_the_same_on_another_machine() {
+        let reading = Reading { expanded_bytes: Some(u64::MAX), no_cache: true };
+        for (table, columns) in [(SqlTable::Events, vec![0, 5, 2]), (SqlTable::Summary, vec![])] {
+            let scan = ScanData {
+                wanted: Wanted { table, columns, reading, at_once: 3 },
+                groups: vec![vec![recordings()], vec![], vec![vec![], recordings()]],
+                limit: Some(9),
+            };
+            let plan = scan.clone().plan(here());
+            assert_eq!(plan.properties().partitioning.partition_count(), 3);
+            let mut bytes = Vec::new();
+            let (codec, converter) = (Codec::new(here()), DefaultPhysicalProtoConverter {});
+            PhysicalExtensionCodec::try_encode(&codec, plan.clone(), &mut bytes, &converter).unwrap();
+            let context = TaskContext::default();
+            let read = PhysicalExtensionCodec::try_decode(&codec, &bytes, &[], &context, &converter).unwrap();
+            assert_eq!(ScanData::of(&*read), Some(scan));
+            assert_eq!(read.schema(), plan.schema());
+        }
+    }
+
+    #[test]
+    fn a_table_is_the_same_on_another_machine() {
+        let of = Of {
+            table: SqlTable::Holders,
+            recordings: recordings(),
+            tasks: Tasks::AtOnce(4),
+            reading: Reading::default(),
+        };
+        let (name, codec) = (TableReference::bare("holders"), Codec::new(here()));
+        let table = Arc::new(Recordings::new(of.clone(), here()));
+        let mut bytes = Vec::new();
+        codec.try_encode_table_provider(&name, table.clone(), &mut bytes).unwrap();
+        let context = TaskContext::default();
+        let read = codec.try_decode_table_provider(&bytes, &name, table.schema(), &context).unwrap();
+        assert_eq!((&*read as &dyn Any).downcast_ref::<Recordings>().unwrap().of, of);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_ballistas_and_what_is_damaged_is_an_error() {
+        let (codec, converter) = (Codec::new(here()), DefaultPhysicalProtoConverter {});
+        let theirs: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+        assert!(ScanData::of(&*theirs).is_none());
+        let context = TaskContext::default();
+        for bytes in [b"".as_slice(), b"vramscope 1 ", b"vramscope 1 {\"wanted\": 3}", b"vramscope 2 {}"] {
+            assert!(PhysicalExtensionCodec::try_decode(&codec, bytes, &[], &context, &converter).is_err());
+        }
+    }
+}

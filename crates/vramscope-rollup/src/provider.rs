@@ -145,3 +145,46 @@ fn shares(mut recordings: Vec<RankFile>, most: usize) -> Vec<Vec<RankFile>> {
     }
     shares
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use datafusion::logical_expr::{col, lit};
+    use vramscope_fleet::{Place, Rank};
+
+    use super::*;
+
+    #[test]
+    fn filters_that_ask_whose_a_row_is_are_told_from_others() {
+        for (filter, expected) in [
+            (col("rank").eq(lit(3)), true),
+            (col("host").is_null().or(col("file").like(lit("%a"))), true),
+            (lit(true), true),
+            (col("rank").eq(lit(3)).and(col("action").eq(lit("oom"))), false),
+            (col("rank").eq(col("device")), false),
+        ] {
+            assert_eq!(is_of_files(&filter).unwrap(), expected, "{filter}");
+        }
+    }
+
+    #[test]
+    fn shares_have_each_recording_once() {
+        let recordings: Vec<RankFile> = (0..17)
+            .map(|number| RankFile {
+                rank: Rank { number, ..Rank::default() },
+                place: Place::Here(number.to_string().into()),
+                length: number * 7 % 5,
+            })
+            .collect();
+        for most in [1, 2, 16, 17, 100] {
+            let shares = shares(recordings.clone(), most);
+            assert_eq!(shares.len(), most.min(17));
+            let sizes = shares.iter().map(Vec::len);
+            assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
+            let mut ranks: Vec<u64> = shares.iter().flatten().map(|r| r.rank.number).collect();
+            ranks.sort_unstable();
+            assert!(ranks.into_iter().eq(0..17));
+        }
+        assert_eq!(shares(Vec::new(), 4), [Vec::new()]);
+    }
+}

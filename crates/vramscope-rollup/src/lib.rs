@@ -18,7 +18,7 @@ mod tables;
 
 pub use answers::{Format, MOST_SHOWN};
 pub use cluster::{ClusterError, Executor, run_scheduler};
-pub use query::{Answered, Query, QueryError};
+pub use query::{Answered, Job, QueryError};
 pub use reading::Reading;
 pub use store::{Stores, list_stored};
 

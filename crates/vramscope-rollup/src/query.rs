@@ -1,4 +1,4 @@
-//! [`Query`]: SQL over recordings, in this process or on a cluster.
+//! [`Job`]: what is asked of the recordings of a job, in SQL, in this process or on a cluster.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -58,17 +58,15 @@ impl From<DataFusionError> for QueryError {
     }
 }
 
-/// SQL over recordings.
+/// The recordings of a job, and who answers what is asked of them.
 #[derive(Debug, Clone)]
-pub struct Query {
-    /// The statement: one that reads.
-    pub sql: String,
+pub struct Job {
     /// The recordings.
     pub recordings: Vec<RankFile>,
     /// How they are read.
     pub reading: Reading,
     /// How many are in work at a time; 0 is one for each core. Of a cluster, its executors decide.
-    pub jobs: usize,
+    pub at_once: usize,
     /// The scheduler of a cluster that does the work, as `df://host:50050`.
     pub cluster: Option<String>,
     /// How the reader does what summaries advise.
@@ -88,20 +86,25 @@ pub struct Answered {
     pub notes: Vec<String>,
 }
 
-impl Query {
-    /// Answers it, and writes the rows.
+impl Job {
+    /// Answers a statement that reads, and writes the rows.
     ///
     /// # Errors
     /// Where it is no query that can be answered, or the answer cannot be written.
-    pub fn run(&self, format: Format, out: &mut (dyn Write + Send)) -> Result<Answered, QueryError> {
+    pub fn query(
+        &self,
+        sql: &str,
+        format: Format,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Answered, QueryError> {
         let runtime = Runtime::new()?;
-        let answered = runtime.block_on(self.answer(format, out));
+        let answered = runtime.block_on(self.answer(sql, format, out));
         // A thread may still read a recording whose rows nobody wants.
         runtime.shutdown_background();
         answered
     }
 
-    /// The summaries of the recordings, a row each, in their order, and notes on what could not be kept: `sql` is not asked.
+    /// The summaries of the recordings, a row each, in their order, and notes on what could not be kept.
     ///
     /// # Errors
     /// Where there is no answer.
@@ -129,9 +132,14 @@ impl Query {
         })
     }
 
-    async fn answer(&self, format: Format, out: &mut (dyn Write + Send)) -> Result<Answered, QueryError> {
+    async fn answer(
+        &self,
+        sql: &str,
+        format: Format,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Answered, QueryError> {
         let says = Says::default();
-        let frame = self.frame(&self.sql, &says).await?;
+        let frame = self.frame(sql, &says).await?;
         let read = match self.cluster {
             Some(_) => self.read_by(&frame)?,
             None => Vec::new(),
@@ -183,16 +191,16 @@ impl Query {
     /// The plan of a statement.
     async fn frame(&self, sql: &str, says: &Says) -> Result<DataFrame, QueryError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = if self.jobs == 0 { cores } else { self.jobs };
+        let at_once = if self.at_once == 0 { cores } else { self.at_once };
         let config = SessionConfig::new()
             .with_batch_size(ROWS)
-            .with_target_partitions(jobs)
+            .with_target_partitions(at_once)
             .with_information_schema(self.cluster.is_none());
         let (context, tasks) = match &self.cluster {
             None => {
                 let pool = Arc::new(FairSpillPool::new(MEMORY));
                 let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-                (SessionContext::new_with_config_rt(config, runtime), Tasks::AtOnce(jobs))
+                (SessionContext::new_with_config_rt(config, runtime), Tasks::AtOnce(at_once))
             }
             Some(scheduler) => (cluster::client(scheduler, config, self.advice).await?, Tasks::Each),
         };

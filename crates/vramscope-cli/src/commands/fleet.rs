@@ -88,18 +88,17 @@ fn on_cluster(
     scheduler: &str,
     files: Vec<RankFile>,
 ) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
-    let query = vramscope_rollup::Query {
-        sql: String::new(),
+    let job = vramscope_rollup::Job {
         recordings: files,
         reading: vramscope_rollup::Reading {
             expanded_bytes: args.reading.options().expanded_bytes,
             no_cache: args.no_cache,
         },
-        jobs: 0,
+        at_once: 0,
         cluster: Some(scheduler.to_owned()),
         advice: ADVICE,
     };
-    query.summaries().context("--cluster")
+    job.summaries().context("--cluster")
 }
 
 #[cfg(not(feature = "rollup"))]

@@ -15,7 +15,7 @@ mod with_rollup {
 
     use anyhow::{Context as _, bail};
     use vramscope::report::counted;
-    use vramscope_rollup::{Answered, Format, MOST_SHOWN, Query, Reading};
+    use vramscope_rollup::{Answered, Format, Job, MOST_SHOWN, Reading};
 
     use crate::advice::ADVICE;
     use crate::args::{QueryArgs, QueryFormatArg};
@@ -33,19 +33,18 @@ mod with_rollup {
         }
         let RankFiles { files, .. } = ranks::find(&args.paths, args.rank.as_ref())?;
         let count = files.len();
-        let query = Query {
-            sql: args.sql.clone(),
+        let job = Job {
             recordings: files,
             reading: Reading {
                 expanded_bytes: args.reading.options().expanded_bytes,
                 no_cache: args.no_cache,
             },
-            jobs: args.jobs.map_or(0, usize::from),
+            at_once: args.jobs.map_or(0, usize::from),
             cluster: args.cluster.clone(),
             advice: ADVICE,
         };
         let mut out = output.map_or_else(|| Ok(Output::stdout()), Output::file)?;
-        let answered = query.run(format, &mut out);
+        let answered = job.query(&args.sql, format, &mut out);
         if answered.is_err() && out.is_unread() {
             return Ok(());
         }

@@ -147,7 +147,6 @@ fn shares(mut recordings: Vec<RankFile>, most: usize) -> Vec<Vec<RankFile>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use datafusion::logical_expr::{col, lit};
     use vramscope_fleet::{Place, Rank};

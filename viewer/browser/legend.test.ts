@@ -110,6 +110,22 @@ test('reserved ranges are of no known category', async ({ open }) => {
   expect(groups.map(({ key, bytes }) => [key, bytes])).toEqual([['0 unknown', bytes]]);
 });
 
+test('no category is cut off, however narrow the page is', async ({ open }) => {
+  const address = `${await serving(example('fleet/rank5.pickle.zst'))}#view=overview&color=category`;
+  for (const width of [1600, 1280, 900]) {
+    const page = await open(address, { viewport: { width, height: 800 } });
+    await legend(page).locator('[data-category]').first().waitFor();
+    const isWhole = await legend(page).evaluate((list) => {
+      const box = list.getBoundingClientRect();
+      const entries = [...list.querySelectorAll('[data-category]')].map((entry) => entry.getBoundingClientRect());
+      return entries.map(({ top, bottom, right }) => top >= box.top - 1 && bottom <= box.bottom + 1 && right <= box.right + 1);
+    });
+    expect(isWhole.length).toBeGreaterThan(4);
+    expect(isWhole).not.toContain(false);
+    await page.close();
+  }
+});
+
 test('the legend says of what moment it is, and what the search fades', async ({ open }) => {
   const file = example('leak.pickle');
   const page = await open(`${await serving(file)}#view=timeline&color=line`);

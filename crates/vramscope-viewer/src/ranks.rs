@@ -51,12 +51,15 @@ pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     })
 }
 
-/// The upper end of the scale of bytes, and what it is.
+/// The upper end of the scale of bytes, and what it is: the card where ranks take at least half of it, for below that all of them would
+/// look alike.
 fn scale(fleet: &Fleet) -> (u64, &'static str) {
     let peak = fleet.peak_reserved.iter().chain(&fleet.peak_allocated).map(|spread| spread.highest.bytes);
     let peak = peak.max().unwrap_or(0);
     match fleet.card {
-        Some(card) if card.capacity_bytes >= peak => (card.capacity_bytes, "the memory of the card"),
+        Some(card) if (peak..=peak.saturating_mul(2)).contains(&card.capacity_bytes) => {
+            (card.capacity_bytes, "the memory of the card")
+        }
         _ => (peak, "the highest peak"),
     }
 }

@@ -163,8 +163,8 @@ function Groups({ of: { by, groups, others, other_bytes, found, bytes: all, rese
           <span class="legend-name">
             {count(others)} {others === 1 ? 'other' : 'others'}
           </span>
-          <span>{bytes(other_bytes)}</span>
-          <span class="quiet">{parts.at(-1)}</span>
+          <span class="legend-bytes">{bytes(other_bytes)}</span>
+          <span class="legend-share">{parts.at(-1)}</span>
         </li>
       )}
     </>
@@ -184,8 +184,8 @@ function EntryText({ group, part, color }: { group: GroupShare; part: string; co
       <span class="legend-name">
         <Label text={group.label} />
       </span>
-      <span>{bytes(group.bytes)}</span>
-      <span class="quiet">{part}</span>
+      <span class="legend-bytes">{bytes(group.bytes)}</span>
+      <span class="legend-share">{part}</span>
     </>
   );
 }

@@ -16,6 +16,9 @@ const ENVIRONMENT: &str = "environment.json";
 /// What the bundle holds.
 const MANIFEST: &str = "manifest.json";
 
+/// What else lies in a bundle and is called as a recording might be.
+pub(crate) const FACTS: [&str; 4] = [ENVIRONMENT, MANIFEST, "metadata.json", "events.json"];
+
 /// The variables in which launchers tell a process its rank among all: torchrun, Open MPI, Slurm.
 const RANKS: [&str; 3] = ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 

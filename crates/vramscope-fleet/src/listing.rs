@@ -127,10 +127,13 @@ impl Listing {
     }
 }
 
-/// Whether a file is called like a recording.
+/// Whether a file is called like a recording, and not like what lies beside one in a bundle.
 #[must_use]
 pub fn is_called_recording(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
+    let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    if bundle::FACTS.contains(&name.as_str()) {
+        return false;
+    }
     let plain =
         COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.')).unwrap_or(&name);
     plain.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
@@ -180,6 +183,10 @@ mod tests {
             fs::write(at(dir).join("environment.json"), r#"{"variables": {"RANK": "4"}}"#).unwrap();
         }
         fs::write(at("dump_1/snapshot.pickle"), "x").unwrap();
+        assert!(
+            !is_called_recording("s3://runs/dump_1/manifest.json")
+                && is_called_recording("s3://runs/dump_1/rank0.json")
+        );
         let left = list(&[at("dump_1"), at("dump_*")]).unwrap();
         assert_eq!(left.files.iter().map(|(_, file)| file.told).collect::<Vec<_>>(), [Some(4)]);
         let unrecorded = format!(

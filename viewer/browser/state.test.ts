@@ -17,6 +17,18 @@ async function at(page: Page, moment: number): Promise<void> {
   await page.locator(`.state-view[aria-busy="false"][data-moment="${moment}"]`).waitFor();
 }
 
+test('the list of events keeps its height from event to event, and shows the one that is chosen', async ({ open }) => {
+  const page = await open(await serving(example('training.pickle.zst')));
+  const list = page.locator('.state-events').getByRole('listbox');
+  const heights = new Set<number>();
+  for (const moment of [0, 1, 2756, 5252]) {
+    await at(page, moment);
+    await expect.poll(() => list.getByRole('option', { selected: true }).count()).toBe(moment === 0 ? 0 : 1);
+    heights.add(await list.evaluate((box) => box.clientHeight));
+  }
+  expect([...heights]).toHaveLength(1);
+});
+
 test('the hole at an out of memory is one step from the overview', async ({ open }) => {
   const file = example('oom.pickle');
   const [oom] = report(file).devices[0].ooms;

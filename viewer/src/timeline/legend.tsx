@@ -92,7 +92,7 @@ export function Legend() {
   const listed = shares.value;
   const isListed = listed !== null && listed.by === coloredBy(picture.items);
   return (
-    <ul class="legend" aria-label="Legend">
+    <ul class={coloredBy(picture.items) === 'category' ? 'legend legend-categories' : 'legend'} aria-label="Legend">
       {isListed && <Whole of={listed} />}
       {linesOf(picture)
         .filter(({ values }) => values.some((v) => !Number.isNaN(v)))

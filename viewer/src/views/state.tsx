@@ -98,11 +98,12 @@ function State(shown: Current) {
         ) : (
           <EventList count={recording.events} pages={pages} names={names} chosen={event} choose={(e) => chooseMoment(e + 1)} />
         )}
-        {(shownEvent || selected.value !== null || holeAt !== null) && (
+        {(recording.events > 0 || selected.value !== null || holeAt !== null) && (
           <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
             {free && layout.value && holeAt !== null && (
               <HoleDetails shown={shown} holes={free} layout={layout.value} at={holeAt} />
             )}
+            {at === 0 && recording.events > 0 && <p class="fact-section quiet">No event has happened yet.</p>}
             {shownEvent && <EventDetails file={file} event={event!} at={shownEvent} tags={recording.tags} />}
             <SelectedDetails file={file} tables={recording} />
           </div>

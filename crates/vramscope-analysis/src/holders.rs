@@ -43,6 +43,40 @@ pub enum By {
     Size,
 }
 
+impl By {
+    /// All groupings.
+    pub const ALL: [Self; 11] = [
+        Self::Stack,
+        Self::Line,
+        Self::Function,
+        Self::File,
+        Self::Module,
+        Self::Pool,
+        Self::Stream,
+        Self::Category,
+        Self::Layer,
+        Self::Step,
+        Self::Size,
+    ];
+
+    /// As a word, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stack => "stack",
+            Self::Line => "line",
+            Self::Function => "function",
+            Self::File => "file",
+            Self::Module => "module",
+            Self::Pool => "pool",
+            Self::Stream => "stream",
+            Self::Category => "category",
+            Self::Layer => "layer",
+            Self::Step => "step",
+            Self::Size => "size",
+        }
+    }
+}
+
 /// A group of live allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {

@@ -1,6 +1,6 @@
 //! What a stretch of a recording did, in words that the reports and the page share.
 
-use vramscope_analysis::{By, Moment, Peak, ProgramPart, Spent};
+use vramscope_analysis::{Moment, Peak, ProgramPart, Spent};
 use vramscope_basics::units::{bytes, count};
 
 use crate::names::Names;
@@ -26,23 +26,6 @@ pub(crate) fn events(part: &ProgramPart) -> String {
         0 => "no event".to_owned(),
         1 => format!("event {}", count(first)),
         _ => format!("events {} to {}", count(first), count(end - 1)),
-    }
-}
-
-/// What allocations are grouped by, as a word.
-pub(crate) fn by(by: By) -> &'static str {
-    match by {
-        By::Stack => "stack",
-        By::Line => "line",
-        By::Function => "function",
-        By::File => "file",
-        By::Module => "module",
-        By::Pool => "pool",
-        By::Stream => "stream",
-        By::Category => "category",
-        By::Layer => "layer",
-        By::Step => "step",
-        By::Size => "size",
     }
 }
 

@@ -309,20 +309,6 @@ mod tests {
     use super::*;
     use crate::recording::example as open;
 
-    const ALL: [By; 11] = [
-        By::Stack,
-        By::Line,
-        By::Function,
-        By::File,
-        By::Module,
-        By::Category,
-        By::Layer,
-        By::Step,
-        By::Stream,
-        By::Pool,
-        By::Size,
-    ];
-
     #[test]
     fn groups_are_those_of_the_command_at_every_moment() {
         for example in ["training.pickle.zst", "leak.pickle", "oom.pickle"] {
@@ -330,7 +316,7 @@ mod tests {
             let history = file.devices[0].history();
             let end = history.end().index();
             for moment in [0, end / 7, end / 2, history.peaks().allocated.moment.index(), end] {
-                for by in ALL {
+                for by in By::ALL {
                     let at = DeviceAt::of(&file, 0, moment, None).unwrap();
                     let plain = |h: Holder| (h.bytes, h.requested, h.count, h.origin, h.key);
                     let told: Vec<_> = at.holders(by).into_iter().map(plain).collect();
@@ -346,7 +332,7 @@ mod tests {
         let file = open("leak.pickle");
         let peak = file.devices[0].history().peaks().allocated.moment.index();
         let large = SearchQuery::Size { min: 1e6, max: None };
-        for by in ALL {
+        for by in By::ALL {
             let all = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap();
             let bytes: u64 = all.grouped(&all.found, by).iter().map(|h| h.bytes).sum();
             let allocations = &file.devices[0].history().allocations;
@@ -370,7 +356,7 @@ mod tests {
             let file = open(example);
             let names = Both { a: file.names_of(), b: file.names_of() };
             let peak = file.devices[0].history().peaks().allocated.moment.index();
-            for by in ALL {
+            for by in By::ALL {
                 let holders = DeviceAt::of(&file, 0, peak, None).unwrap().holders(by);
                 let groups = changed_holders(Both { a: Vec::new(), b: holders }, &|_, _| false);
                 let keys: HashSet<String> = groups.iter().map(|group| key(group, &names)).collect();

@@ -158,19 +158,6 @@ mod tests {
         file
     }
 
-    const BY: [By; 10] = [
-        By::Stack,
-        By::Line,
-        By::Function,
-        By::File,
-        By::Module,
-        By::Category,
-        By::Layer,
-        By::Step,
-        By::Stream,
-        By::Pool,
-    ];
-
     /// Numbers that look random, below `n`.
     fn numbers() -> impl FnMut(usize) -> usize {
         let mut state = 7_u64;
@@ -193,7 +180,7 @@ mod tests {
                 let (a, b) = (random(events.len()), random(events.len()));
                 // The whole recording first.
                 let (first, last) = if n == 0 { (0, events.len() - 1) } else { (a.min(b), a.max(b)) };
-                let by = BY[n % BY.len()];
+                let by = By::ALL[n % By::ALL.len()];
                 let options = SpanOptions { first, last, by, filter: None };
                 let command =
                     SpanSummary::of(history.trace(), history.position(), &file.frames, &options).unwrap();

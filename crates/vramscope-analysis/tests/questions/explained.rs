@@ -93,17 +93,7 @@ fn holders_by_every_key_sum_to_the_peak() {
     let frames = Frames::of(&trace);
     let history = History::of(&trace, 0);
     let peak = history.peaks().allocated;
-    for by in [
-        By::Stack,
-        By::Line,
-        By::Function,
-        By::File,
-        By::Module,
-        By::Pool,
-        By::Stream,
-        By::Category,
-        By::Layer,
-    ] {
+    for by in By::ALL {
         let holders = holders_at(&history, &frames, peak.moment, by);
         assert_eq!(holders.iter().map(|h| h.bytes).sum::<u64>(), peak.bytes, "{by:?}");
         assert!(holders.is_sorted_by(|a, b| a.bytes >= b.bytes), "{by:?}");

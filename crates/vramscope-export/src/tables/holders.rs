@@ -40,7 +40,7 @@ pub(crate) fn rows(
             let row: [Value<'_>; COLUMNS.len()] = [
                 Value::Signed(history.device().device),
                 Value::or_null(moment.event(), |event| Value::Unsigned(event as u64)),
-                Value::Word(name(by)),
+                Value::Word(by.name()),
                 Value::Shown(&key),
                 Value::Unsigned(holder.bytes),
                 Value::Unsigned(holder.requested),
@@ -54,21 +54,4 @@ pub(crate) fn rows(
         }
     }
     Ok(count)
-}
-
-/// The name of a grouping in the table, as on the command line.
-fn name(by: By) -> &'static str {
-    match by {
-        By::Stack => "stack",
-        By::Line => "line",
-        By::Function => "function",
-        By::File => "file",
-        By::Module => "module",
-        By::Pool => "pool",
-        By::Stream => "stream",
-        By::Category => "category",
-        By::Layer => "layer",
-        By::Step => "step",
-        By::Size => "size",
-    }
 }

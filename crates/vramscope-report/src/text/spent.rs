@@ -6,7 +6,7 @@ use super::page::{BOLD, DIM, Page, TextOptions};
 use crate::answers::SpanAnswers;
 use crate::fit::fit;
 use crate::names::Names;
-use crate::spent::{by, events, headline, title};
+use crate::spent::{events, headline, title};
 use vramscope_basics::units::{bytes, count};
 
 /// The report on a range of events as text with ANSI styles.
@@ -49,7 +49,7 @@ impl Page<'_> {
         self.line(format!("{:<44}{:>14}", "    above what was there before", bytes(rise)));
         self.amount("  allocated after", all.after());
         let left_out = all.allocated.bytes - s.spent.taken.allocated.bytes;
-        let heading = format!("By {}", by(answers.by));
+        let heading = format!("By {}", answers.by.name());
         self.heading(&format!(
             "{heading:<13}{:>13}{:>13}{:>13}{:>13}",
             "allocated", "temporary", "left behind", "at highest"

@@ -30,10 +30,14 @@ async function walk(page: Page): Promise<void> {
   await page.getByRole('combobox', { name: 'Colour' }).selectOption('stack');
   await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();
   const box = await plotBox(page);
-  await page.mouse.move(box.x + 0.8 * box.width, box.y + box.height - 20);
-  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(HOSTILE);
-  await page.mouse.move(box.x + 0.5 * box.width, box.y - 9);
-  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(HOSTILE);
+  // A picture that comes later takes the tooltip away until the pointer moves again.
+  const toldAt = async (x: number, y: number) => {
+    await page.mouse.move(x - 1, y);
+    await page.mouse.move(x, y);
+    return (await page.locator('.part-tooltip').allInnerTexts()).join();
+  };
+  await expect.poll(() => toldAt(box.x + 0.8 * box.width, box.y + box.height - 20)).toContain(HOSTILE);
+  await expect.poll(() => toldAt(box.x + 0.5 * box.width, box.y - 9)).toContain(HOSTILE);
   await page.mouse.click(box.x + 0.8 * box.width, box.y + box.height - 20);
   await expect.poll(() => page.locator('aside[data-selected]').innerText()).toContain(HOSTILE);
   await page.getByRole('searchbox').fill(HOSTILE);

@@ -13,7 +13,6 @@ test('regions that overlap have rows of their own, and a band begins where its f
   const rows = [22, 22 + 15].map((y) => over.y + y);
   const named = async (moment: number, row: number) => {
     await page.mouse.move(at(moment), rows[row]!);
-    await page.mouse.move(at(moment) + 1, rows[row]!);
     const tooltip = page.locator('.part-tooltip');
     return (await tooltip.count()) > 0 ? ((await tooltip.innerText()).split('\n')[0] ?? '') : null;
   };

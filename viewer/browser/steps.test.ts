@@ -93,11 +93,10 @@ test('the row marks the unusual step, tells of each, and a click shows it', asyn
   await page.reload();
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
-  // What comes above the plot later moves it, and a pointer that rests tells of nothing new.
+  // What comes above the plot later moves it.
   await expect
     .poll(async () => {
       const { x, y, width } = await plotBox(page);
-      await page.mouse.move(x + width / 2 - 1, y - 8);
       await page.mouse.move(x + width / 2, y - 8);
       return (await tooltip(page).allTextContents()).join();
     })

@@ -1,5 +1,6 @@
 // What the pointer and the wheel do on the timeline.
 
+import { effect, signal } from '@preact/signals';
 import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt, momentsBetween } from '../draw/hit';
 import { noteAt, placedNotes } from '../draw/notes';
@@ -99,19 +100,31 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
 export function listen(surface: Surface): () => void {
   const { canvas } = surface;
   const listeners = new AbortController();
-  const { signal } = listeners;
+  const until = { signal: listeners.signal };
   let drag: { kind: 'pan' | 'choose' | 'span' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
 
   // Measured before a gesture, for measuring during one would make the browser lay the page out at each step.
-  let box = canvas.getBoundingClientRect();
-  const measure = () => (box = canvas.getBoundingClientRect());
-  canvas.addEventListener('pointerenter', measure, { signal });
+  const box = signal(canvas.getBoundingClientRect());
+  const measure = () => void (box.value = canvas.getBoundingClientRect());
+  canvas.addEventListener('pointerenter', measure, until);
   const observer = new ResizeObserver(measure);
   observer.observe(canvas);
-  const place = (e: MouseEvent): [number, number] => [e.clientX - box.left, e.clientY - box.top];
+  const place = (e: MouseEvent): [number, number] => [e.clientX - box.value.left, e.clientY - box.value.top];
   let before = { moment: moment.value, selected: selected.value, span: span.value };
   let dragged = false;
   const perPixel = (viewport: Viewport) => (viewport.to - viewport.from) / viewport.width;
+
+  // Where the pointer rests in the window; null once it has left, drags or turns the wheel.
+  const rest = signal<Pick<MouseEvent, 'clientX' | 'clientY'> | null>(null);
+  // A pointer that rests is on something else as soon as another picture, or another part of it, is shown.
+  const stopFollowing = effect(() => {
+    if (!rest.value) return surface.hovered(null);
+    const { clientX, clientY } = rest.value;
+    const x = clientX - box.value.left;
+    const target = targetAt(surface, x, clientY - box.value.top);
+    canvas.style.cursor = target ? CURSORS[target.kind] : '';
+    surface.hovered(target && { target, x, clientX, clientY });
+  });
 
   canvas.addEventListener(
     'pointerdown',
@@ -124,26 +137,21 @@ export function listen(surface: Surface): () => void {
       drag = { kind, startX: x, x, y, moved: 0 };
       canvas.setPointerCapture(e.pointerId);
     },
-    { signal },
+    until,
   );
 
   canvas.addEventListener(
     'pointermove',
     (e) => {
-      const [x, y] = place(e);
       const viewport = surface.viewport();
-      if (!drag || !viewport) {
-        const target = targetAt(surface, x, y);
-        canvas.style.cursor = target ? CURSORS[target.kind] : '';
-        surface.hovered(target && { target, x, clientX: e.clientX, clientY: e.clientY });
-        return;
-      }
+      if (!drag || !viewport) return void (rest.value = e);
+      const [x, y] = place(e);
       const [dx, dy] = [x - drag.x, y - drag.y];
       drag.moved += Math.abs(dx) + Math.abs(dy);
       drag.x = x;
       drag.y = y;
       if (drag.moved < CLICK_DISTANCE) return;
-      surface.hovered(null);
+      rest.value = null;
       if (drag.kind === 'choose' || drag.kind === 'span') surface.choosing(ends(drag.startX, x));
       if (drag.kind === 'bytes') zoomBytes([viewport.low, viewport.high], Math.exp(-dy * 0.01), viewport.low);
       if (drag.kind === 'pan') {
@@ -152,7 +160,7 @@ export function listen(surface: Surface): () => void {
         if (byteRange.value) panBytes((dy * (viewport.high - viewport.low)) / viewport.height);
       }
     },
-    { signal },
+    until,
   );
 
   canvas.addEventListener(
@@ -171,7 +179,7 @@ export function listen(surface: Surface): () => void {
       if (done.kind === 'choose') showSelected(chosen);
       else if (shownPicture.value) chooseSpan(momentsBetween(shownPicture.value.picture, chosen));
     },
-    { signal },
+    until,
   );
 
   canvas.addEventListener(
@@ -182,7 +190,7 @@ export function listen(surface: Surface): () => void {
       before = { moment: moment.value, selected: selected.value, span: span.value };
       if (!dragged) click(targetAt(surface, ...place(e)));
     },
-    { signal },
+    until,
   );
 
   canvas.addEventListener(
@@ -191,9 +199,9 @@ export function listen(surface: Surface): () => void {
       drag = null;
       surface.choosing(null);
     },
-    { signal },
+    until,
   );
-  canvas.addEventListener('pointerleave', () => surface.hovered(null), { signal });
+  canvas.addEventListener('pointerleave', () => (rest.value = null), until);
 
   canvas.addEventListener(
     'dblclick',
@@ -202,7 +210,7 @@ export function listen(surface: Surface): () => void {
       if (targetAt(surface, ...place(e))?.kind === 'bytes') byteRange.value = null;
       else fit();
     },
-    { signal },
+    until,
   );
 
   canvas.addEventListener(
@@ -225,10 +233,10 @@ export function listen(surface: Surface): () => void {
         // A pinch on a trackpad is a wheel with ctrl, in smaller steps.
         zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(viewport, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
       }
-      // The picture has moved under the pointer.
-      surface.hovered(null);
+      // The picture moves under the pointer.
+      rest.value = null;
     },
-    { signal, passive: false },
+    { ...until, passive: false },
   );
 
   function ends(a: number, b: number): [number, number] {
@@ -238,6 +246,7 @@ export function listen(surface: Surface): () => void {
   }
 
   return () => {
+    stopFollowing();
     listeners.abort();
     observer.disconnect();
   };

@@ -1,8 +1,6 @@
 // The timeline. It stands above every view: high in its own, as a strip in the others.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { useSignalEffect } from '@preact/signals';
-import { shownPicture } from '../draw/shown';
 import { current, recordings } from '../state/recordings';
 import { SelectionBar } from './allocation';
 import { listen, type Hover } from './gestures';
@@ -37,12 +35,6 @@ export function Timeline() {
       mounted.stop();
     };
   }, []);
-
-  // What the pointer was on belongs to the picture before.
-  useSignalEffect(() => {
-    void shownPicture.value;
-    setHover(null);
-  });
 
   const g = stage.current?.geometry.value;
   const hair = hover?.target.kind === 'plot' ? hover.x : null;

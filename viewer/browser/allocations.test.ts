@@ -11,6 +11,7 @@ import { allocations, engineOf } from './asking';
 import { command, example } from './command';
 import { numberOf, pair, redrawn, serving, show, state, tableRows, exact, test } from './page';
 import { known, write } from './recordings';
+import { meddle } from './transport';
 
 const TRAINING = example('training.pickle.zst');
 const LEAK = example('leak.pickle');
@@ -189,9 +190,12 @@ test('matches and a selection that are too small to be seen have a mark', async 
   await page.locator('#timeline[data-specks="3"]').waitFor();
 });
 
-test('Enter shows a match alone, Escape leaves the search and clears it, Back undoes each', async ({ open }) => {
+const ENTER =
+  'Enter shows a match alone, Escape leaves the search and clears it, Back undoes each: told %d ms late where it lies';
+test.for([0, 700])(ENTER, async (delay, { open }) => {
   const { file } = known(30);
   const page = await open(`${await serving(file)}#view=timeline`);
+  await meddle(page, { kind: 'place', delay });
   const box = page.getByRole('searchbox');
   await box.fill('layer1');
   await page.locator('[data-matches]').waitFor();

@@ -5,6 +5,7 @@ import type { Source } from '../source/questions';
 import type { Note } from '../source/source';
 import { reason } from '../text/reason';
 import { readAll, writtenAll } from './kept';
+import { isMoving } from './moves';
 import { notes } from './notes';
 import { clampToRecordings } from './open';
 import { isOfRanks, ranks } from './opened';
@@ -105,7 +106,8 @@ function writeSoon(): void {
   if (next.shown.place !== inAddress.place && waiting?.shown.place === inAddress.place) write();
   waiting = next;
   clearTimeout(writing);
-  writing = setTimeout(write, REST_MS);
+  // What is chosen and what is then shown of it are one entry, however long the answer takes.
+  if (!isMoving.value) writing = setTimeout(write, REST_MS);
 }
 
 function write(): void {

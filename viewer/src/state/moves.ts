@@ -1,6 +1,6 @@
 // Everything that moves what the timeline shows.
 
-import { batch } from '@preact/signals';
+import { batch, computed, signal } from '@preact/signals';
 import { clamped, panned, zoomed, type Range } from '../numbers/scale';
 import { newest } from '../source/newest';
 import type { Mark, Place } from '../source/source';
@@ -78,15 +78,35 @@ interface Showing<T> {
   ask: () => Promise<T>;
 }
 
+/** How many kinds of places are asked for and not shown yet. */
+const unanswered = signal(0);
+/** Whether what is shown is about to move, by what the user did last. */
+export const isMoving = computed(() => unanswered.value > 0);
+
 const showing = <T>(shown: () => string, show: (answer: T) => void) => {
+  let wanted: Showing<T> | null = null;
+  const done = (asked: Showing<T>) => {
+    if (asked !== wanted) return;
+    wanted = null;
+    unanswered.value -= 1;
+  };
   const queue = newest(
     ({ ask }: Showing<T>) => ask(),
-    (answer, { of }) => {
-      if (of === shown()) show(answer);
+    (answer, asked) =>
+      batch(() => {
+        if (asked.of === shown()) show(answer);
+        done(asked);
+      }),
+    (e, asked) => {
+      trouble.value = reason(e);
+      done(asked);
     },
-    (e) => (trouble.value = reason(e)),
   );
-  return (ask: () => Promise<T>) => queue.want({ of: shown(), ask });
+  return (ask: () => Promise<T>) => {
+    if (!wanted) unanswered.value += 1;
+    wanted = { of: shown(), ask };
+    queue.want(wanted);
+  };
 };
 const showMoment = showing(() => [scope.value, axis.value, moment.value].join(), bringIntoView);
 const showEvents = showing(() => [scope.value, axis.value, span.value].join(), showSelected);

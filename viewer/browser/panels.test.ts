@@ -5,6 +5,7 @@ import { engineOf } from './asking';
 import { example, report } from './command';
 import { compiled } from './recordings';
 import { numberOf, panel, serving, show, state, test } from './page';
+import { meddle } from './transport';
 
 const OOM = example('oom.pickle');
 const told = report(OOM).devices[0];
@@ -58,6 +59,27 @@ test('the list holds every event, and a click chooses the moment after it', asyn
   await page.getByRole('slider', { name: 'Moment' }).fill('777');
   await page.locator('.state-view[data-moment="777"]').waitFor();
   await expect.poll(() => list.getByRole('option', { selected: true }).textContent()).toMatch(/^776/);
+});
+
+test('the list stays where it was scrolled to, and gets its rows however late answers are', async ({ open }) => {
+  const page = await open(`${await serving(OOM)}#view=state`);
+  const list = page.getByRole('listbox');
+  const chosen = list.getByRole('option', { selected: true });
+  await expect.poll(() => chosen.textContent()).toContain('alloc');
+  await list.evaluate((box) => (box.scrollTop = 0));
+  const { width, height } = page.viewportSize()!;
+  const low = await list.evaluate((box) => box.clientHeight);
+  await page.setViewportSize({ width, height: height + 200 });
+  await expect.poll(() => list.evaluate((box) => box.clientHeight)).toBeGreaterThan(low);
+  await expect.poll(() => list.evaluate((box) => box.scrollTop)).toBe(0);
+  // The rows of the chosen moment and those in view are asked for in turn, while other answers draw the view again.
+  await meddle(page, { kind: 'events', delay: 900 });
+  await meddle(page, { kind: 'holes', delay: 300 });
+  await page.reload();
+  await page.getByRole('slider', { name: 'Moment' }).fill('1200');
+  await expect.poll(() => chosen.count()).toBe(1);
+  await list.evaluate((box) => (box.scrollTop = 0));
+  await expect.poll(() => list.getByRole('option').first().textContent(), { timeout: 10_000 }).toContain('alloc');
 });
 
 test('a reserved range tells what it is, and a click chooses its row', async ({ open }) => {

@@ -70,6 +70,8 @@ interface Rows {
 }
 
 export interface RowPages {
+  /** How often pages were answered. */
+  answered: number;
   /** Null until the first page is there. */
   total: Pick<Allocations, 'count' | 'bytes'> | null;
   /** Whether a newer table is under way. */
@@ -86,6 +88,7 @@ export function useRowPages(scope: string, key: string, ask: AskRows): RowPages 
   const shown = useRef<Rows | null>(null);
   const next = useRef<Rows | null>(null);
   const error = useRef<string | null>(null);
+  const answered = useRef(0);
   const of = `${scope} ${key}`;
   if (next.current?.key !== of) {
     const pages = new Map<number, Allocations>();
@@ -103,6 +106,7 @@ export function useRowPages(scope: string, key: string, ask: AskRows): RowPages 
       () => {
         if (next.current?.pages !== pages) return;
         error.current = null;
+        answered.current += 1;
         if (shown.current !== next.current) shown.current?.queue.stop();
         shown.current = next.current;
         redraw(null);
@@ -127,6 +131,7 @@ export function useRowPages(scope: string, key: string, ask: AskRows): RowPages 
   const total = rows?.pages.values().next().value ?? null;
   const page = (row: number) => rows?.pages.get(Math.floor(row / PAGE));
   return {
+    answered: answered.current,
     total,
     pending: shown.current !== next.current,
     error: error.current,

@@ -57,7 +57,8 @@ export function EventList({ count: total, pages, names, chosen, choose }: EventL
       chosen={chosen}
       choose={choose}
       row={row}
-      seen={(first, last) => pages.need(first, last)}
+      seen={pages.need}
+      answered={pages.answered}
     />
   );
 }

@@ -19,6 +19,8 @@ export interface EventAt {
 }
 
 export interface EventPages {
+  /** How often pages were answered. */
+  answered: number;
   get: (event: number) => EventAt | null;
   /** Asks for those of these events that are missing; the last is not included. */
   need: (first: number, last: number) => void;
@@ -27,7 +29,7 @@ export interface EventPages {
 type Span = { first: number; last: number };
 
 export function useEventPages(file: number, device: number, count: number): EventPages {
-  const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
+  const [answered, redraw] = useReducer((n: number, _: null) => n + 1, 0);
   const { kept, queue } = useMemo(() => {
     const kept = new Map<number, Events>();
     const ask = async ({ first, last }: Span) => {
@@ -51,6 +53,7 @@ export function useEventPages(file: number, device: number, count: number): Even
   useEffect(() => () => queue.stop(), [queue]);
 
   return {
+    answered,
     get: (event) => {
       const page = kept.get(Math.floor(event / PAGE));
       return page && page.first <= event && event - page.first < page.action.length ? { page, at: event - page.first } : null;

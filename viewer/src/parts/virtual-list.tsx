@@ -3,6 +3,7 @@ import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } fro
 import { useSize } from './size';
 import {
   clampPosition,
+  isInView,
   isScaled,
   physicalHeight,
   reveal,
@@ -27,8 +28,8 @@ export interface VirtualListProps {
   row: (index: number) => ComponentChildren;
   /** Takes the rows that come into view; the last is not included. */
   seen?: (first: number, last: number) => void;
-  /** What the rows belong to: where it changes, those in view are taken again. */
-  of?: unknown;
+  /** How often rows were answered: those in view are taken again after each, for what was asked before may have been given up. */
+  answered?: number;
   rowClass?: (index: number) => string;
   handle?: Ref<VirtualListHandle>;
   id: string;
@@ -51,8 +52,15 @@ export function VirtualList(p: VirtualListProps) {
   };
   useImperativeHandle(p.handle ?? null, () => ({ reveal: (row) => moveTo(reveal(scrolling, exact.current, row)) }));
 
+  const before = useRef({ chosen: p.chosen, count: p.count, height });
   useLayoutEffect(() => {
-    if (p.chosen !== null && height > 0) moveTo(reveal(scrolling, exact.current, p.chosen));
+    const was = before.current;
+    before.current = { chosen: p.chosen, count: p.count, height };
+    if (p.chosen === null || height === 0) return;
+    // Where the box alone has changed, a row from which the user has scrolled away stays out of view.
+    const isResized = was.height > 0 && was.chosen === p.chosen && was.count === p.count;
+    if (isResized && !isInView({ ...scrolling, viewport: was.height }, exact.current, p.chosen)) return;
+    moveTo(reveal(scrolling, exact.current, p.chosen));
   }, [p.chosen, p.count, height]);
 
   const scrolled = (top: number) => {
@@ -87,7 +95,7 @@ export function VirtualList(p: VirtualListProps) {
   const { first, last } = rowsSeen(scrolling, position);
   useEffect(() => {
     if (height > 0) p.seen?.(first, last);
-  }, [first, last, height, p.of]);
+  }, [first, last, height, p.answered]);
 
   const top = toPhysical(scrolling, position) - (position - first * p.rowHeight);
   const rows = [];

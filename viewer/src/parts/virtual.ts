@@ -47,6 +47,9 @@ export function rowsKept(first: number, last: number, kept: number): number[] {
   return kept < first ? [kept, ...seen] : [...seen, kept];
 }
 
+/** Whether `row` is wholly in view. */
+export const isInView = (s: Scrolling, position: number, row: number) => reveal(s, position, row) === position;
+
 /** The nearest position at which `row` is wholly in view. A row that is far away comes to the middle. */
 export function reveal(s: Scrolling, position: number, row: number): number {
   const top = row * s.rowHeight;

@@ -290,7 +290,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
               choose={choose}
               row={line}
               seen={pages.need}
-              of={total}
+              answered={pages.answered}
             />
           </div>
         </div>

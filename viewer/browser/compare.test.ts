@@ -111,8 +111,13 @@ test('moments of both are chosen apart from each other', async ({ open }) => {
   const { at } = report(B, '--at', String(b.peak_event - 100)).devices[0];
   await page.locator(`.growth[data-a="${a.peak_allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();
   const first = page.getByRole('slider', { name: /leak\.pickle/ });
-  await first.click({ position: { x: 500, y: 30 } });
-  await expect.poll(async () => (await state(page))['moment']).toBeDefined();
+  // Its picture is there a moment later.
+  await expect
+    .poll(async () => {
+      await first.click({ position: { x: 500, y: 30 } });
+      return (await state(page))['moment'];
+    })
+    .toBeDefined();
   const moment = Number((await state(page))['moment']);
   const told = report(A, '--at', String(moment - 1)).devices[0].at;
   await page.locator(`.growth[data-a="${told.allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();

@@ -30,7 +30,9 @@ test('a dropped file opens beside the others and can be compared', async ({ open
   await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'second.pickle']);
   await expect.poll(() => files.inputValue()).toBe('1');
   await show(page, 'overview');
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await expect
+    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
+    .toBe(report(OOM).devices[0].peak_allocated_bytes);
   await show(page, 'compare');
   expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
@@ -230,7 +232,9 @@ test('a file that is closed makes place for the others, and the last leaves a pa
   await page.getByRole('button', { name: 'Close leak.pickle' }).click();
   await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
   await show(page, 'overview');
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await expect
+    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
+    .toBe(report(OOM).devices[0].peak_allocated_bytes);
   await page.getByRole('button', { name: 'Close oom.pickle' }).click();
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await drop(page, { name: 'again.pickle', bytes: readFileSync(LEAK) });
@@ -250,7 +254,7 @@ test('a double click closes one file', async ({ open }) => {
   // The way back leads past what was closed.
   await page.goBack();
   await show(page, 'state');
-  expect(await numberOf(page, '.state-view', 'data-moment')).toBe(report(OOM).devices[0].peak_event + 1);
+  await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(report(OOM).devices[0].peak_event + 1);
   expect(await page.getByRole('alert').textContent()).toBe('');
   expect(await files.locator('option').allTextContents()).toEqual(['oom.pickle']);
 });

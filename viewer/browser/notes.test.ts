@@ -7,7 +7,7 @@ import type { Download, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { axe, violations } from './axe';
 import { example, scratch } from './command';
-import { plotBox, servingAlone, serving, show, state, test } from './page';
+import { goTo, plotBox, redrawn, serving, servingAlone, show, state, test } from './page';
 import { secondFailed } from './recordings';
 import { TRANSPORT } from './transport';
 
@@ -16,6 +16,7 @@ const TRAINING = example('training.pickle.zst');
 const notes = (page: Page) => page.getByRole('region', { name: 'Notes' });
 const listed = (page: Page) => notes(page).locator('li .note-text').allInnerTexts();
 const inAddress = async (page: Page) => (await state(page))['notes'];
+const hashOf = (page: Page) => new URL(page.url()).hash.slice(1);
 const field = (page: Page) => notes(page).getByRole('textbox');
 
 async function write(page: Page, text: string): Promise<void> {
@@ -95,10 +96,7 @@ test('a note on a moment or a span leads there, along events and along time', as
   await expect.poll(() => listed(page)).toEqual(['from here on', 'here']);
   await page.keyboard.press('Escape');
   for (const axis of ['events', 'time']) {
-    await page.evaluate(
-      (to) => (location.hash = to),
-      `view=timeline&axis=${axis}&notes=${encodeURIComponent('0.0.2000.3000 middle\n0.0.700.700 here')}`,
-    );
+    await goTo(page, `view=timeline&axis=${axis}&notes=${encodeURIComponent('0.0.2000.3000 middle\n0.0.700.700 here')}`);
     await notes(page).getByRole('button', { name: 'events 2,000 to 2,999' }).click();
     await expect.poll(async () => (await state(page))['span']).toBe('2000.3000');
     await expect.poll(async () => (await state(page))['range']).toBeDefined();
@@ -139,7 +137,7 @@ test('another device has none of it', async ({ open }) => {
   await expect.poll(() => listed(page)).toEqual([]);
   expect(await inAddress(page)).toMatch(/^0\.1\..* of the second$/);
   await write(page, 'of the first');
-  await devices.nth(1).click();
+  await redrawn(page, () => devices.nth(1).click());
   await expect.poll(() => listed(page)).toEqual(['of the second']);
   expect(await drawnTexts(page)).toContain('of the second');
   expect(await drawnTexts(page)).not.toContain('of the first');
@@ -151,7 +149,7 @@ test('a page that is saved with them has them, whatever they say', { timeout: 60
   const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&span=1000.2000`);
   await write(page, HOSTILE);
   await expect.poll(() => inAddress(page)).toContain(HOSTILE);
-  await page.evaluate(() => (location.hash += '&file=1&device=1'));
+  await goTo(page, `${hashOf(page)}&file=1&device=1`);
   await write(page, 'of another file');
   await expect.poll(() => listed(page)).toEqual(['of another file']);
   let html = await saved(page);
@@ -162,7 +160,7 @@ test('a page that is saved with them has them, whatever they say', { timeout: 60
     expect(await again.title()).toBe('vramscope');
     expect(await again.locator('img').count()).toBe(0);
     expect(await inAddress(again)).toBeUndefined();
-    await again.evaluate(() => (location.hash = 'view=timeline&file=1&device=1'));
+    await goTo(again, 'view=timeline&file=1&device=1');
     await expect.poll(() => listed(again)).toEqual(['of another file']);
     if (times > 0) {
       // What is deleted there stays deleted.
@@ -179,7 +177,7 @@ test('the notes of a page go with its files', async ({ open }) => {
   const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&file=1&device=1`);
   await write(page, 'on the file that stays');
   await expect.poll(() => inAddress(page)).toContain('stays');
-  await page.evaluate(() => (location.hash = location.hash.replace('file=1&device=1', 'file=0')));
+  await goTo(page, hashOf(page).replace('file=1&device=1', 'file=0'));
   await write(page, 'on the file that is closed');
   await expect.poll(() => listed(page)).toEqual(['on the file that is closed']);
   await page.getByRole('button', { name: /^Close / }).click();

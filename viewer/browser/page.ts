@@ -138,6 +138,17 @@ export function serving(...files: string[]): Promise<string> {
   return address;
 }
 
+/** Changes what the address says behind its `#`, and waits until the page has read it. */
+export const goTo = (page: Page, hash: string): Promise<void> =>
+  page.evaluate(
+    (to) =>
+      new Promise<void>((done) => {
+        addEventListener('hashchange', () => done(), { once: true });
+        location.hash = to;
+      }),
+    hash,
+  );
+
 /** The timeline's drawings so far. */
 export const drawings = (page: Page): Promise<number> =>
   page.evaluate(() => Number(document.documentElement.dataset['drawn'] ?? 0));
@@ -198,6 +209,10 @@ export const tableRows = (page: Page, caption: string | RegExp): Promise<string[
 
 /** `1,234 bytes` as a number. */
 export const exact = (text: string): number => Number(text.replace(/[,+]|bytes|\s/g, ''));
+
+/** The first two columns of a table of groups: their names, and their bytes. */
+export const bytesOfGroups = async (page: Page, caption: string): Promise<Map<string, number>> =>
+  new Map((await tableRows(page, caption)).map(([name, bytes]) => [name!, exact(bytes!)]));
 
 /** The timeline's plot in the window. */
 export async function plotBox(page: Page): Promise<{ x: number; y: number; width: number; height: number }> {

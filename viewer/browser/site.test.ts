@@ -177,6 +177,7 @@ test('what is no recording is an error, and the page goes on', async ({ open }) 
 
 test('what is hostile or cut is an error in a sentence, and the next file opens', { timeout: 180_000 }, async ({ open }) => {
   const page = await open(site.url, { draws: false });
+  await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   const alert = page.getByRole('alert');
   for (const [what, bytes, reason] of BOMBS) {
     await drop(page, { name: 'dropped', bytes });

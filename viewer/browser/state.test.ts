@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes, count } from '../src/text/units';
 import { example, report } from './command';
-import { exact, numberOf, ready, serving, show, state, tableRows, test } from './page';
+import { bytesOfGroups, exact, numberOf, ready, serving, show, state, tableRows, test } from './page';
 import { IN_GRAPH_POOL, pooled, segmentsOnly } from './recordings';
 import { axe, violations } from './axe';
 
@@ -19,6 +19,8 @@ async function at(page: Page, moment: number): Promise<void> {
 
 test('the list of events keeps its height from event to event, and shows the one that is chosen', async ({ open }) => {
   const page = await open(await serving(example('training.pickle.zst')));
+  // The legend takes its place above once it is known.
+  await page.getByRole('list', { name: 'Legend' }).getByRole('button').first().waitFor();
   const list = page.locator('.state-events').getByRole('listbox');
   const heights = new Set<number>();
   for (const moment of [0, 1, 2756, 5252]) {
@@ -80,8 +82,8 @@ test('page and command name the same lines that pin free memory', async ({ open 
 test('a hole says how large it is, since when it is free, and what lies beside it', async ({ open }) => {
   const page = await open(await serving(pooled()));
   await at(page, 7);
-  const rows = await tableRows(page, 'Holes');
-  expect(rows.map((row) => exact(row[0]!) / 2 ** 20)).toEqual([10, 6, 4]);
+  const holes = async () => (await tableRows(page, 'Holes')).map((row) => exact(row[0]!) / 2 ** 20);
+  await expect.poll(holes).toEqual([10, 6, 4]);
   // With the keyboard: the rows choose their holes.
   await page.getByRole('grid', { name: 'Holes' }).locator('tr[data-row="0"]').focus();
   await page.keyboard.press('ArrowDown');
@@ -139,8 +141,7 @@ test('what a private pool holds by line is two steps away', async ({ open }) => 
     await button.click();
     const contents = page.getByRole('region', { name: 'What private pool (1, 0) holds' });
     await contents.getByText('10.00 MiB allocated of 20.00 MiB reserved').waitFor();
-    const rows = await tableRows(page, 'Allocated in private pool (1, 0) by line');
-    expect(new Map(rows.map((row) => [row[0], exact(row[1]!)]))).toEqual(IN_GRAPH_POOL);
+    await expect.poll(() => bytesOfGroups(page, 'Allocated in private pool (1, 0) by line')).toEqual(IN_GRAPH_POOL);
     expect(await contents.textContent()).toContain('capture of a CUDA graph');
     await expect.poll(() => state(page)).toHaveProperty('pool', '1.0');
     // At another moment it holds less, but not where it held most.

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes, share } from '../src/text/units';
 import { diff, example, replay, report } from './command';
-import { exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
+import { bytesOfGroups, exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
 import { IN_GRAPH_POOL, pooled, write } from './recordings';
 
 const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
@@ -95,8 +95,7 @@ test('what a private pool holds, by line: two steps', async ({ open }) => {
       .getByRole('button', { name: /private pool \(1, 0\)/ })
       .click(),
   );
-  const rows = await tableRows(page, 'Allocated in private pool (1, 0) by line');
-  expect(new Map(rows.map((row) => [row[0], exact(row[1]!)]))).toEqual(IN_GRAPH_POOL);
+  await expect.poll(() => bytesOfGroups(page, 'Allocated in private pool (1, 0) by line')).toEqual(IN_GRAPH_POOL);
 });
 
 test('what grew between two runs: one step', async ({ open }) => {

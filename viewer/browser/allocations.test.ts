@@ -232,7 +232,7 @@ test('a wheel that is turned on and on is one entry of the history', async ({ op
   const page = await open(`${await serving(LEAK)}#view=timeline`);
   const entries = await page.evaluate(() => history.length);
   for (let i = 0; i < 6; i += 1) {
-    await redrawn(page, () => page.keyboard.press('+'));
+    await page.keyboard.press('+');
     await page.waitForTimeout(250);
   }
   await expect.poll(async () => (await state(page))['range']).toBeDefined();

@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { BOMBS } from './bombs';
 import { example, report } from './command';
 import { drop, type Dropped } from './dropping';
-import { VIEWS, numberOf, servingAlone, show, state, test } from './page';
+import { CLOSING, VIEWS, numberOf, servingAlone, show, state, test } from './page';
 import { known } from './recordings';
 import { TRANSPORT, onlyServed } from './transport';
 
@@ -227,7 +227,7 @@ test('two gigabytes are answered or refused, and the page goes on', { timeout: 6
 });
 
 test('a file that is closed makes place for the others, and the last leaves a page without one', async ({ open }) => {
-  const page = await open(await servingAlone(LEAK, OOM));
+  const page = await open(await servingAlone(LEAK, OOM), CLOSING);
   const files = page.getByRole('combobox', { name: 'File' });
   await page.getByRole('button', { name: 'Close leak.pickle' }).click();
   await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
@@ -242,7 +242,7 @@ test('a file that is closed makes place for the others, and the last leaves a pa
 });
 
 test('a double click closes one file', async ({ open }) => {
-  const page = await open(await servingAlone(LEAK, OOM));
+  const page = await open(await servingAlone(LEAK, OOM), CLOSING);
   await page.route('**/close', async (route) => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     await route.continue();
@@ -262,8 +262,7 @@ test('a double click closes one file', async ({ open }) => {
 test('a file that another page has closed says so, and closes here, too', async ({ open, skip }) => {
   onlyServed(skip, 'several pages');
   const url = await servingAlone(LEAK, OOM);
-  const options = { expected: /status of 404/ };
-  const [one, two] = [await open(url, options), await open(url, options)];
+  const [one, two] = [await open(url, CLOSING), await open(url, CLOSING)];
   await two.getByRole('button', { name: 'Close leak.pickle' }).click();
   await expect.poll(() => two.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
   await one.getByRole('tab', { name: 'Moment' }).click();

@@ -7,7 +7,7 @@ import type { Download, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { axe, violations } from './axe';
 import { example, scratch } from './command';
-import { goTo, plotBox, redrawn, serving, servingAlone, show, state, test } from './page';
+import { CLOSING, goTo, plotBox, redrawn, serving, servingAlone, show, state, test } from './page';
 import { secondFailed } from './recordings';
 import { TRANSPORT } from './transport';
 
@@ -174,7 +174,7 @@ test('a page that is saved with them has them, whatever they say', { timeout: 60
 });
 
 test('the notes of a page go with its files', async ({ open }) => {
-  const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&file=1&device=1`);
+  const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&file=1&device=1`, CLOSING);
   await write(page, 'on the file that stays');
   await expect.poll(() => inAddress(page)).toContain('stays');
   await goTo(page, hashOf(page).replace('file=1&device=1', 'file=0'));

@@ -44,6 +44,9 @@ export interface OpenOptions extends BrowserContextOptions {
   allowed?: string;
 }
 
+/** A file is closed: what the page was just asking about it has no answer. */
+export const CLOSING: OpenOptions = { expected: /status of 404/ };
+
 export type Open = (address: string, options?: OpenOptions) => Promise<Page>;
 
 /** Writes down what a page must not do. */

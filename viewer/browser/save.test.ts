@@ -92,6 +92,8 @@ async function savesTable(page: Page, part: Locator): Promise<void> {
 
 test('the timeline is saved as it is drawn', async ({ open }) => {
   const page = await open(`${await serving(OOM, LEAK)}#view=timeline&range=200~900&moment=500&selected=30`);
+  // The legend grows as soon as it is known what memory is for.
+  await page.getByRole('list', { name: 'Legend' }).getByRole('button').first().waitFor();
   const box = (await page.locator('.timeline-over').boundingBox())!;
   const { width, height } = await savesPicture(page, page.getByRole('button', { name: 'Save timeline' }));
   expect(Math.abs(width - box.width)).toBeLessThan(2);

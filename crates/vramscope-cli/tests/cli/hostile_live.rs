@@ -37,6 +37,16 @@ use Habit::{Babbles, Breaks, Complains, Drips, IsSilent, Pours};
 
 const HABITS: [Habit; 6] = [Drips, Pours, Complains, IsSilent, Breaks, Babbles];
 
+/// All habits at once, for most of such a test is waiting.
+fn with_every_habit(test: impl Fn(Habit) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for habit in HABITS {
+            scope.spawn(move || test(habit));
+        }
+    });
+}
+
 impl Habit {
     fn answer(self, to: &mut UnixStream) -> std::io::Result<()> {
         match self {
@@ -124,7 +134,7 @@ fn top_answers_its_user_whatever_the_program_does() {
 
 #[test]
 fn monitor_ends_with_a_sentence_and_a_log() {
-    for habit in HABITS {
+    with_every_habit(|habit| {
         for name in ["log.jsonl", "log.csv"] {
             let folder = tempfile::tempdir().unwrap();
             serve(&socket(folder.path()), habit, true);
@@ -159,13 +169,13 @@ fn monitor_ends_with_a_sentence_and_a_log() {
             assert_eq!(events.first().map(String::as_str), Some("start"), "{habit:?}: {log}");
             assert_eq!(events.last().map(String::as_str), Some("stop"), "{habit:?}: {log}");
         }
-    }
+    });
 }
 
 /// Who does not even say who it is is not waited for.
 #[test]
 fn who_does_not_greet_is_refused_in_a_sentence() {
-    for habit in HABITS {
+    with_every_habit(|habit| {
         let home = Home::new();
         let path = socket(home.path());
         serve(&path, habit, false);
@@ -178,5 +188,5 @@ fn who_does_not_greet_is_refused_in_a_sentence() {
             assert!(said.starts_with("error: ") && said.lines().count() == 1, "{habit:?}: {said}");
             assert!(!steers(&said), "{habit:?}: {said}");
         }
-    }
+    });
 }

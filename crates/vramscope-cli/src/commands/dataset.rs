@@ -125,7 +125,7 @@ impl Dataset<'_> {
         let frames = recording.map(|recording| Frames::of(&recording.trace));
         let part = Part { host: row.rank.host.as_deref(), file: &row.file };
         for (at, what) in self.tables.iter().enumerate() {
-            let out = || Output::file(&self.part(*what, row.rank.number)?);
+            let out = || Output::file(&self.part(*what, row.rank.number)?, &[]);
             let written = match (what.table(), recording.zip(frames.as_ref())) {
                 (None, _) => {
                     let mut out = out()?;

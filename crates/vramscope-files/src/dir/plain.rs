@@ -106,6 +106,15 @@ impl Dir {
         }
     }
 
+    /// Creates a folder in this one, and opens it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] where the name is taken; else the system's own.
+    pub fn new_subdir(&self, name: &OsStr, _mode: u32) -> io::Result<Self> {
+        fs::create_dir(self.path.join(one_name(name)?))?;
+        self.subdir(name)
+    }
+
     /// Opens the regular file `name` for reading. Links are not followed.
     ///
     /// # Errors

@@ -133,6 +133,15 @@ impl Dir {
         }
     }
 
+    /// Creates a folder in this one, with `mode` less the umask, and opens it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] where the name is taken, by a link too; else the system's own.
+    pub fn new_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode))?;
+        self.subdir(name)
+    }
+
     /// Opens the regular file `name` for reading. Links are not followed, and a pipe does not wait for its writer.
     ///
     /// # Errors

@@ -1,18 +1,14 @@
 //! Files that are being written, beside the ones they become. They go when the command does not come to its end: with an
 //! error, a panic, or a signal that can be caught. After a signal the command dies of it, as without us.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tempfile::{Builder, NamedTempFile, TempDir};
+use tempfile::{Builder, NamedTempFile};
 
-/// How the names of unfinished files and folders begin and end.
-const BEGINS: &str = ".vramscope-";
-const ENDS: &str = ".part";
-
-/// Files and folders to be removed when a signal comes. Whoever makes one holds this lock, and so does who removes them all and
+/// Files to be removed when a signal comes. Whoever makes one holds this lock, and so does who removes them all and
 /// dies.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -41,7 +37,7 @@ impl Part {
     pub(crate) fn create(becomes: PathBuf, folder: &Path) -> io::Result<Self> {
         signals::watch()?;
         let mut builder = Builder::new();
-        builder.prefix(BEGINS).suffix(ENDS);
+        builder.prefix(".vramscope-").suffix(".part");
         // As any new file, where the default is readable by its owner alone.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -71,51 +67,6 @@ impl Part {
     }
 }
 
-/// A folder that is being filled, in the one that its contents will lie in. It is removed when it is dropped.
-pub(crate) struct PartFolder {
-    // Dropped first: gone before it is taken off the list.
-    folder: TempDir,
-    _listed: Listed,
-}
-
-impl PartFolder {
-    /// An empty folder in `inside`, which its owner alone may enter.
-    pub(crate) fn create(inside: &Path) -> io::Result<Self> {
-        signals::watch()?;
-        let mut builder = Builder::new();
-        builder.prefix(BEGINS).suffix(ENDS);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        let mut unfinished = unfinished();
-        let folder = builder.tempdir_in(inside).map_err(without_path)?;
-        let path = folder.path().to_owned();
-        unfinished.push(path.clone());
-        Ok(Self { folder, _listed: Listed(path) })
-    }
-
-    /// Where it lies.
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Moves the file or folder `name` out of it, to where it belongs.
-    pub(crate) fn finish(&self, name: &str) -> io::Result<()> {
-        let path = self.path();
-        fs::rename(path.join(name), path.with_file_name(name))
-    }
-
-    /// The unfinished folders in `inside`: of programs that still run, or that were killed.
-    pub(crate) fn others(inside: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(inside).into_iter().flatten().flatten();
-        let is_part = |name: &str| name.starts_with(BEGINS) && name.ends_with(ENDS);
-        let parts = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        parts
-            .filter(|entry| is_part(&entry.file_name().to_string_lossy()))
-            .map(|entry| entry.path())
-            .collect()
-    }
-}
-
 impl Drop for Listed {
     fn drop(&mut self) {
         unfinished().retain(|path| *path != self.0);
@@ -138,6 +89,7 @@ mod signals {
     use signal_hook::low_level::emulate_default_handler;
 
     use super::unfinished;
+    use crate::part_folder;
 
     /// From now on, signals that end the command remove what is unfinished first.
     pub(super) fn watch() -> io::Result<()> {
@@ -156,12 +108,11 @@ mod signals {
         std::thread::Builder::new().spawn(move || {
             for signal in &mut signals {
                 let unfinished = unfinished();
-                for path in unfinished.iter().rev() {
-                    // The main thread may make a folder in it meanwhile, and no file.
-                    if fs::remove_file(path).is_err() && fs::remove_dir_all(path).is_err() {
-                        fs::remove_dir_all(path).ok();
-                    }
+                for path in unfinished.iter() {
+                    fs::remove_file(path).ok();
                 }
+                let folders = part_folder::unfinished();
+                folders.iter().for_each(|folder| part_folder::remove(folder));
                 // Holding the lock: no other begins.
                 emulate_default_handler(signal).ok();
             }

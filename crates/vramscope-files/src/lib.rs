@@ -9,6 +9,7 @@
 
 mod dir;
 mod log;
+mod open;
 mod private;
 mod replace;
 
@@ -16,6 +17,7 @@ use std::path::Path;
 
 pub use dir::{Access, Dir};
 pub use log::open_log;
+pub use open::open_regular;
 pub use private::PrivateFolder;
 pub use replace::{Replacement, Target, Unfinished};
 

@@ -1,14 +1,14 @@
 //! Patterns of a shell, as `runs/**/rank*.pickle`: the paths that match one.
 //!
-//! `*`, `?` and `[...]` match within a name, `**` any number of folders. `**` does not follow links to folders, which may lead back
-//! to where they lie. Only a name that begins with a dot in the pattern matches hidden files.
+//! `*`, `?` and `[...]` match within a name, `**` matches any number of folders. `**` does not follow links to folders, which could
+//! lead back to their own folder. Hidden files match only where the pattern has the dot.
 
 use std::fs;
 use std::path::{Component, MAIN_SEPARATOR_STR, Path, PathBuf, is_separator};
 
 use glob::{MatchOptions, Pattern};
 
-/// The most folders that are read for one pattern. A job of 4,096 ranks with a folder each has a hundredth of that.
+/// The most folders that are read for one pattern: 128 for each rank of a job of 4,096 ranks.
 pub(crate) const MOST_FOLDERS: usize = 1 << 19;
 
 /// A part of a pattern between two separators.

@@ -116,14 +116,14 @@ pub fn summaries(
     (rows.collect(), notes)
 }
 
-/// What is kept, by folder and by store.
+/// The caches of all folders and stores.
 #[derive(Debug)]
 struct Caches {
     /// The user's folder, or why there is none.
     home: Result<Home, String>,
     /// By the folder as the user named it, or by the address before the last `/`.
     open: BTreeMap<PathBuf, Cache>,
-    /// Why the first file with summaries is not used that is not.
+    /// Why a file with summaries is not used: the first reason.
     refused: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl Caches {
         Self { home: Home::open(), open: BTreeMap::new(), refused: None }
     }
 
-    /// Where the summary of a recording is kept, and under which name; `None` where there is no such place.
+    /// The cache of a recording, and its name there; `None` without a cache.
     fn of(&mut self, place: &Place) -> Option<(&mut Cache, String)> {
         let home = self.home.as_ref().ok()?;
         let (folder, name) = match place {
@@ -153,7 +153,7 @@ impl Caches {
         Some((self.open.get_mut(&folder)?, name))
     }
 
-    /// What is kept of a recording.
+    /// The summary of a recording, where it is kept.
     fn known(&mut self, place: &Place) -> Option<RankSummary> {
         let version = match place {
             Place::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
@@ -163,7 +163,7 @@ impl Caches {
         cache.find(&name, version)
     }
 
-    /// Writes all that is new. Returns whether there was any, and why the first was not written that was not.
+    /// Writes all new entries. Returns whether there were any, and the first error.
     fn save(&mut self) -> (bool, Option<io::Error>) {
         let Ok(home) = &self.home else { return (false, None) };
         let (mut any, mut failed) = (false, None);
@@ -176,7 +176,7 @@ impl Caches {
         (any, failed)
     }
 
-    /// Writes all that is new; a line about each thing that is not used or could not be kept.
+    /// Writes all new entries. Returns notes for the user.
     fn finish(mut self) -> Vec<String> {
         let (any, failed) = self.save();
         let home = match &self.home {
@@ -192,7 +192,7 @@ impl Caches {
     }
 }
 
-/// What follows where summaries are not kept.
+/// The consequence, in notes.
 const WITHOUT: &str = "asking again reads the recordings again";
 
 /// The folder of a file, and its name in it.

@@ -14,7 +14,8 @@ use vramscope::trace::formats::Recording;
 use crate::advice::ADVICE;
 use crate::args::{ExportArgs, FormatArg, TableArg};
 use crate::output::Output;
-use crate::part::PartFolder;
+use crate::part;
+use crate::part_folder::PartFolder;
 use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
@@ -79,9 +80,10 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
             "note: {part}: is of another export, which still runs or was killed; remove it if none runs"
         ));
     }
-    let part = PartFolder::create(folder).with_context(|| folder.display().to_string())?;
+    part::watch_signals()?;
+    let unfinished = PartFolder::create(folder).with_context(|| folder.display().to_string())?;
     let written = vec![Written { bytes: 0, rows: 0 }; tables.len()];
-    let mut dataset = Dataset { folder, part, tables, written };
+    let mut dataset = Dataset { folder, unfinished, tables, written };
     let rows = dataset.write(&files, args)?;
     let unread = rows.iter().filter_map(|row| Some((&row.file, row.summary.as_ref().err()?)));
     unread.clone().for_each(|(file, why)| say(&format!("note: {file}: {why}; it is left out")));
@@ -95,8 +97,8 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
 /// A dataset under way.
 struct Dataset<'a> {
     folder: &'a Path,
-    /// Where tables lie until all of them are whole.
-    part: PartFolder,
+    /// Holds the tables until all of them are whole.
+    unfinished: PartFolder,
     tables: &'a [TableArg],
     /// What was written of each table.
     written: Vec<Written>,
@@ -168,8 +170,8 @@ impl Dataset<'_> {
         let mut tables = self.tables.iter().map(|table| table.name());
         tables.try_for_each(|name| {
             // A table without a row has no folder.
-            let is_there = self.part.path().join(name).exists();
-            let finished = if is_there { self.part.finish(name) } else { Ok(()) };
+            let is_there = self.unfinished.path().join(name).exists();
+            let finished = if is_there { self.unfinished.finish(name) } else { Ok(()) };
             finished.with_context(|| self.folder.join(name).display().to_string())
         })
     }
@@ -177,7 +179,7 @@ impl Dataset<'_> {
     /// The part of a rank, to be written. Errors name the place that it will have.
     fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<Output> {
         let name = Path::new(what.name()).join(format!("rank={rank}"));
-        let (folder, will_be) = (self.part.path().join(&name), self.folder.join(name));
+        let (folder, will_be) = (self.unfinished.path().join(&name), self.folder.join(name));
         fs::create_dir_all(&folder).with_context(|| will_be.display().to_string())?;
         let will_be = will_be.join("part-0.parquet").display().to_string();
         Ok(Output::file(&folder.join("part-0.parquet"))?.called(will_be))

@@ -416,7 +416,8 @@ fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
     let cache = tempfile::tempdir().unwrap();
     let text = |args: &[&str]| text_with(cache.path(), args);
     let first = text(&[&name]);
-    let [file] = &kept(cache.path())[..] else { panic!("{:?}", kept(cache.path())) };
+    let files = kept(cache.path());
+    let [file] = files.as_slice() else { panic!("{files:?}") };
     let whole = fs::read_to_string(file).unwrap();
     let fewer_cells = whole.replacen("\"allocated_bytes\":[", "\"allocated_bytes\":[7,", 1);
     for damaged in [
@@ -523,7 +524,7 @@ fn version(file: &Path) -> Value {
 fn summaries_beside_recordings_are_not_believed() {
     let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
     let cache = tempfile::tempdir().unwrap();
-    let budget = [&name, "--max-peak", "1MiB"];
+    let budget = [name.as_str(), "--max-peak", "1MiB"];
     let before = text_with(cache.path(), &budget);
     assert_eq!(before.0, 1);
     let (answer, _) = answer(&[&name]);
@@ -575,10 +576,11 @@ fn summaries_that_others_can_write_are_not_used() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
     let cache = tempfile::tempdir().unwrap();
-    let budget = [&name, "--max-peak", "1MiB"];
+    let budget = [name.as_str(), "--max-peak", "1MiB"];
     let before = text_with(cache.path(), &budget);
     assert_eq!(before.0, 1);
-    let [file] = &kept(cache.path())[..] else { panic!("{:?}", kept(cache.path())) };
+    let files = kept(cache.path());
+    let [file] = files.as_slice() else { panic!("{files:?}") };
     let peak = answer(&[&name]).0["ranks"][0]["summary"]["peak_allocated"]["bytes"].to_string();
     let forged = fs::read_to_string(file).unwrap().replace(&peak, "512");
     // The user's own are used: so much does the test change.

@@ -1,6 +1,7 @@
-//! The user's folder with the summaries of all recordings. Files and folders that another user owns or can write to are not used.
+//! The user's folder with the summaries of all recordings. A file or folder that another user owns or can write to is not used.
 
 use std::env;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -11,19 +12,19 @@ use vramscope_files::{Access, Dir};
 /// The folders in the user's cache folder.
 const FOLDERS: [&str; 2] = ["vramscope", "summaries"];
 
-/// How names of files end.
-pub(super) const ENDING: &str = ".json";
+/// How names of files end: not as those of recordings.
+pub(super) const ENDING: &str = ".summaries";
 
-/// How names of files begin and end that are being written.
+/// How the names of unfinished files begin and end.
 const BEING_WRITTEN: (&str, &str) = ("summaries-", ".part");
 
-/// The most bytes of a file: the summaries of some 40,000 recordings in one folder.
+/// The most bytes that are read of a file. 40,000 summaries take about as many.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A file that was being written and was not written to for so long is left by a process that was killed.
+/// The age at which an unfinished file counts as left by a killed process.
 const ABANDONED: Duration = Duration::from_hours(1);
 
-/// A file that was not written for so long is removed.
+/// The age at which a file is removed.
 const OLD: Duration = Duration::from_hours(90 * 24);
 
 const OF_ANOTHER: &str = "belongs to another user";
@@ -56,9 +57,9 @@ impl Home {
         let mut path = base.to_owned();
         let opened = fs::create_dir_all(&path).and_then(|()| Dir::open(&path));
         let mut dir = opened.map_err(|e| of(&path, &e))?;
-        // Its owner could exchange what is in it.
+        // The owner of this folder could exchange the folders in it.
         if !dir.access().is_ok_and(|access| access.is_mine()) {
-            return Err(of(&path, OF_ANOTHER));
+            return Err(of(&path, &OF_ANOTHER));
         }
         for name in FOLDERS {
             path.push(name);
@@ -73,7 +74,7 @@ impl Home {
         &self.path
     }
 
-    /// What a file holds, up to [`MOST_BYTES`]; nothing where there is no such file, or no regular one.
+    /// The bytes of a file, up to [`MOST_BYTES`]; none where there is no regular file of that name.
     ///
     /// # Errors
     /// Why it is not used, in words.
@@ -87,10 +88,10 @@ impl Home {
         Ok(text)
     }
 
-    /// Writes a file, which is as it was until all is written.
+    /// Replaces a file at once by the bytes that `write` writes.
     ///
     /// # Errors
-    /// Those of the system and of `write`.
+    /// Those of the system and of `write`; the former file is then unchanged.
     pub(super) fn write(
         &self,
         name: &str,
@@ -107,7 +108,7 @@ impl Home {
         written
     }
 
-    /// Removes what killed processes left, and files that were not written for long.
+    /// Removes old files, and unfinished files of killed processes.
     pub(crate) fn forget_old(&self) {
         let (begins, ends) = BEING_WRITTEN;
         for name in self.dir.names().unwrap_or_default() {
@@ -128,12 +129,12 @@ impl Home {
     }
 }
 
-/// What is wrong with a file or folder.
-fn of(path: &Path, why: &impl ToString) -> String {
-    format!("{}: {}", path.display(), why.to_string())
+/// A path, and what is wrong there.
+fn of(path: &Path, why: &dyn Display) -> String {
+    format!("{}: {why}", path.display())
 }
 
-/// Refuses what other users can change.
+/// Refuses a file or folder that another user can change.
 fn trusted(access: io::Result<Access>) -> Result<(), String> {
     match access {
         Err(e) => Err(e.to_string()),
@@ -151,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    const FILE: &str = "a.json";
+    const FILE: &str = "a.summaries";
 
     fn home(base: &Path) -> Home {
         Home::in_folder(base).unwrap()
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_and_files_are_of_the_user_alone() {
+    fn only_the_user_can_read_and_write() {
         let base = tempfile::tempdir().unwrap();
         let home = home(&base.path().join("cache"));
         assert_eq!(home.read(FILE), Ok(Vec::new()));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_to_is_not_used() {
+    fn files_and_folders_that_others_can_write_to_are_not_used() {
         let base = tempfile::tempdir().unwrap();
         let home = home(base.path());
         write(&home, "x");
@@ -194,7 +195,7 @@ mod tests {
             let why = home.read(FILE).unwrap_err();
             assert_eq!(why, format!("{}: other users can write to it", file.display()));
         }
-        // It is replaced, and not written to.
+        // Saving replaces it.
         write(&home, "y");
         assert_eq!((home.read(FILE), mode(&file)), (Ok(b"y".to_vec()), 0o600));
         for folder in [home.path(), home.path().parent().unwrap()] {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_owns_is_not_used() {
+    fn files_and_folders_of_another_user_are_not_used() {
         const ANOTHER: u32 = 65534;
         let base = tempfile::tempdir().unwrap();
         let home = home(base.path());
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_and_ours_is_removed() {
+    fn old_files_of_ours_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         let home = home(base.path());
@@ -260,14 +261,14 @@ mod tests {
         aged(&at("summaries-0.part"), ABANDONED * 2);
         aged(&at("summaries-1.part"), ABANDONED / 2);
         aged(&at("notes.part"), OLD * 2);
-        aged(&at("old.json"), OLD * 2);
-        aged(&at("new.json"), OLD / 2);
+        aged(&at("old.summaries"), OLD * 2);
+        aged(&at("new.summaries"), OLD / 2);
         aged(&outside.path().join("x"), OLD * 2);
-        symlink(outside.path().join("x"), at("link.json")).unwrap();
+        symlink(outside.path().join("x"), at("link.summaries")).unwrap();
         home.forget_old();
         let mut names = home.dir.names().unwrap();
         names.sort();
-        assert_eq!(names, ["link.json", "new.json", "notes.part", "summaries-1.part"]);
+        assert_eq!(names, ["link.summaries", "new.summaries", "notes.part", "summaries-1.part"]);
         assert!(outside.path().join("x").exists());
     }
 }

@@ -1,10 +1,10 @@
-//! Summaries kept in a folder of the user's own, so that asking again reads no recording.
+//! Summaries of recordings, kept in a folder of the user's own: asking again reads no recording.
 //!
-//! The folder has a file for each folder of recordings and for each prefix of a store, named by the hash of its path. Nothing is read
-//! from or written to the folders of the recordings: their files may come from an archive or from another user.
+//! The folder has a file for each folder of recordings and for each prefix of a store, named by the hash of its path. No summary is
+//! read from or written to the folders of the recordings: their files may come from an archive or from another user.
 //!
-//! An entry belongs to a version of a recording. On Unix a version has the time at which the system noted the last change of the file.
-//! No user can set it, so a recording that was replaced or edited is read again, whatever its length and its other times are.
+//! An entry belongs to one version of a recording. On Unix a version includes `ctime`, the time of the last change, which the system
+//! sets and no user can. So a recording that was replaced or edited is read again, even with its former length and modification time.
 
 mod home;
 
@@ -47,20 +47,20 @@ struct Kept {
 pub(crate) struct FileVersion {
     length: u64,
     modified_ns: i64,
-    /// When the system noted the last change, in nanoseconds since the Unix epoch; 0 where systems do not tell, and in a store.
+    /// The time of the last change (`ctime`), in nanoseconds since the Unix epoch; 0 in a store and on systems without it.
     changed_ns: i64,
     /// The number of the file on its disk; 0 where systems have none. In a store: a hash of the store's own version.
     inode: u64,
 }
 
-/// The file, as it lies on the disk.
+/// The contents of a file, to be read.
 #[derive(Deserialize)]
 struct Stored {
     version: u32,
     summaries: BTreeMap<String, Kept>,
 }
 
-/// The same, to be written.
+/// The contents of a file, to be written.
 #[derive(Serialize)]
 struct ToStore<'c> {
     version: u32,
@@ -80,7 +80,7 @@ impl FileVersion {
     }
 }
 
-/// The number of a file, and when it was last changed.
+/// Inode and `ctime`.
 #[cfg(unix)]
 fn of_system(metadata: &Metadata) -> (u64, i64) {
     use std::os::unix::fs::MetadataExt as _;
@@ -94,7 +94,7 @@ fn of_system(_: &Metadata) -> (u64, i64) {
 }
 
 impl Cache {
-    /// The summaries of the recordings in a folder.
+    /// The cache of a folder, and why its file is not used, where it is not.
     ///
     /// # Errors
     /// Where the folder is gone.
@@ -103,15 +103,15 @@ impl Cache {
         Ok(Self::open(home, Some(path.clone()), "folder", path.as_os_str()))
     }
 
-    /// The summaries of the recordings beside an address.
+    /// The cache of the recordings beside an address, and why its file is not used, where it is not.
     pub(crate) fn of_store(home: &Home, address: &str) -> (Self, Option<String>) {
         let beside = address.rsplit_once('/').map_or(address, |(folder, _)| folder);
         Self::open(home, None, "store", beside.as_ref())
     }
 
-    /// What is kept, and a line about what is kept and not used.
     fn open(home: &Home, folder: Option<PathBuf>, kind: &str, path: &OsStr) -> (Self, Option<String>) {
-        let hash = Sha256::new().chain_update(kind).chain_update([0]).chain_update(path.as_encoded_bytes());
+        let hash =
+            Sha256::new().chain_update(kind).chain_update([0_u8]).chain_update(path.as_encoded_bytes());
         let file: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let file = file + home::ENDING;
         let (kept, refused) = match stored(home, &file) {
@@ -132,8 +132,8 @@ impl Cache {
         self.new.insert(name.to_owned());
     }
 
-    /// Writes what is new, beside what others have written meanwhile, and forgets files that are gone. Returns whether there was
-    /// anything to write.
+    /// Writes new entries, keeps those that other processes wrote meanwhile, and drops those of files that are gone. Returns whether
+    /// there were new entries.
     ///
     /// # Errors
     /// Where it cannot be written; the file is then as it was.
@@ -168,7 +168,7 @@ fn stored(home: &Home, file: &str) -> Result<BTreeMap<String, Kept>, String> {
     Ok(kept)
 }
 
-/// Whether a summary has the form that all of them have.
+/// Whether a summary has as many cells as [`CELLS`] says.
 fn is_whole(summary: &RankSummary) -> bool {
     [&summary.course.allocated_bytes, &summary.course.reserved_bytes].iter().all(|cells| cells.len() == CELLS)
 }

@@ -557,7 +557,7 @@ pub(crate) struct FleetArgs {
     /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
     #[arg(long, value_name = "OUT", requires = "fleet_budgets")]
     pub(crate) junit: Option<PathBuf>,
-    /// Neither keep summaries beside the recordings nor take them from there
+    /// Neither keep summaries in the cache folder nor take them from there
     #[arg(long)]
     pub(crate) no_cache: bool,
     /// How many recordings are read at a time [default: one for each core]

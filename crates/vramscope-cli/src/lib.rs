@@ -8,6 +8,7 @@ mod commands;
 mod input;
 mod output;
 mod part;
+mod part_folder;
 mod progress;
 mod ranks;
 mod say;

@@ -68,6 +68,11 @@ impl Output {
         Self { name, to, bytes: 0, progress: Progress::new("writing", None), unread: false }
     }
 
+    /// The same output, under another name in errors.
+    pub(crate) fn called(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
     /// Its name for people.
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -82,6 +82,7 @@ mod signals {
     use vramscope_files::Unfinished;
 
     use super::unfinished;
+    use crate::part_folder;
 
     /// From now on, signals that end the command remove what is unfinished first.
     pub(super) fn watch() -> io::Result<()> {
@@ -101,6 +102,8 @@ mod signals {
             for signal in &mut signals {
                 let unfinished = unfinished();
                 unfinished.iter().for_each(Unfinished::remove);
+                let folders = part_folder::unfinished();
+                folders.iter().for_each(|folder| part_folder::remove(folder));
                 // Holding the lock: no other begins.
                 emulate_default_handler(signal).ok();
             }

@@ -9,6 +9,7 @@
 
 mod dir;
 mod log;
+mod open;
 mod private;
 mod replace;
 
@@ -17,6 +18,7 @@ use std::{fs, io};
 
 pub use dir::{Access, Dir};
 pub use log::open_log;
+pub use open::open_regular;
 pub use private::PrivateFolder;
 pub use replace::{Replacement, Target, Unfinished};
 

@@ -44,7 +44,8 @@ fn shell(line: &str, folder: &Path) -> Command {
     let mut command = Command::new("bash");
     command.args(["-o", "pipefail", "-c", line]).current_dir(folder).env("PATH", path.unwrap());
     // Nobody's programs but this test's are looked at, and outputs are as wide as on the page.
-    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder).env("NO_COLOR", "1").env_remove("COLUMNS");
+    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder).env("XDG_CACHE_HOME", folder.join("cache"));
+    command.env("NO_COLOR", "1").env_remove("COLUMNS");
     command.stdin(Stdio::null());
     command
 }

@@ -44,6 +44,8 @@ fn root() -> PathBuf {
 fn vramscope(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vramscope"));
     command.args(args).current_dir(root()).env_remove("COLUMNS").env("NO_COLOR", "1");
+    // Not the cache of whoever runs the tests.
+    command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }
 

@@ -96,8 +96,9 @@ class Recorder:
 
 
 def number_in_environment(name):
+    """A rank has at most nine digits: a larger number is another program's."""
     value = os.environ.get(name, "")
-    return int(value) if value.isdigit() else None
+    return int(value) if value.isdecimal() and len(value) <= 9 else None
 
 
 def record_when_torch_starts(torch):

@@ -94,6 +94,8 @@ pub(super) struct Assembler {
     string_lists: BTreeMap<u32, Option<StringListId>>,
     problems: Vec<Problem>,
     last_tags: Option<(Tags, TagsId)>,
+    /// Bytes of memory that all of this may take.
+    most_memory: u64,
 }
 
 /// A record's value under a wrong or missing key.
@@ -108,7 +110,8 @@ pub(super) enum EntryOrRecord {
 }
 
 impl Assembler {
-    pub(super) fn new() -> Result<Self, TableFull> {
+    /// An assembler whose records may take `most_memory` bytes of memory, about.
+    pub(super) fn new(most_memory: u64) -> Result<Self, TableFull> {
         let mut trace = Trace::default();
         for key in KEYS {
             trace.strings.intern(key)?;
@@ -117,6 +120,7 @@ impl Assembler {
             trace.strings.intern(action.name())?;
         }
         Ok(Self {
+            most_memory,
             trace,
             notices: Notices::default(),
             events: Events::default(),

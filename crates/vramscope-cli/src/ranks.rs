@@ -59,6 +59,15 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
     Ok(RankFiles { files: files.collect(), rule: found.rule, notes })
 }
 
+/// Those of the recordings that are files of this machine.
+pub(crate) fn on_this_machine(files: &[RankFile]) -> Vec<PathBuf> {
+    let path = |file: &RankFile| match &file.place {
+        Place::Here(path) => Some(path.clone()),
+        Place::Stored(_) => None,
+    };
+    files.iter().filter_map(path).collect()
+}
+
 /// Whether a path is an address.
 fn is_address(path: &str) -> bool {
     ["s3://", "gs://", "http://", "https://"].iter().any(|scheme| path.starts_with(scheme))

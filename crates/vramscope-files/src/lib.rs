@@ -14,6 +14,7 @@ mod private;
 mod replace;
 
 use std::path::Path;
+use std::{fs, io};
 
 pub use dir::{Access, Dir};
 pub use log::open_log;
@@ -27,6 +28,17 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
         (Some(one), Some(other)) => one == other,
         _ => false,
     }
+}
+
+/// Creates a folder and those above it, where they are not there. Only this user can write to new ones.
+///
+/// # Errors
+/// The system's own.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
+    builder.recursive(true).create(path)
 }
 
 /// The README's example, compiled with the tests.

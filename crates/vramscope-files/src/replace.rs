@@ -39,6 +39,25 @@ impl Target {
         }
         Ok(Self::Replacement(Replacement::at(dir, name)?))
     }
+
+    /// The file to write into.
+    pub fn file(&self) -> &File {
+        match self {
+            Self::Replacement(new) => new.file(),
+            Self::Special(out) => out,
+        }
+    }
+
+    /// Puts a new file in its place, once it is on the disk.
+    ///
+    /// # Errors
+    /// The system's own; the former file is then as it was.
+    pub fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Replacement(new) => new.finish(),
+            Self::Special(_) => Ok(()),
+        }
+    }
 }
 
 /// A new file beside the one that it will replace. Dropped without [`finish`](Self::finish), it is removed, and the former file is
@@ -56,6 +75,12 @@ pub struct Replacement {
 pub struct Unfinished {
     dir: Arc<Dir>,
     name: OsString,
+}
+
+impl PartialEq for Unfinished {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.dir, &other.dir) && self.name == other.name
+    }
 }
 
 impl Unfinished {

@@ -9,6 +9,7 @@ mod command;
 mod error;
 mod event_log;
 mod explain;
+mod files;
 mod line_profile;
 #[cfg(unix)]
 mod live;
@@ -34,6 +35,8 @@ mod _native {
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
     use super::explain::explain_out_of_memory;
+    #[pymodule_export]
+    use super::files::OutputFile;
     #[pymodule_export]
     use super::line_profile::LineProfile;
     #[cfg(unix)]

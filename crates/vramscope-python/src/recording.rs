@@ -4,10 +4,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tempfile::NamedTempFile;
 use vramscope::analysis::{
     Both, Cancel, Capacity, DeviceReplay, Devices, Facts, Moment, Options, ReplayOptions, Setting,
     changed_settings, diff_devices, holders_at,
@@ -20,8 +19,10 @@ use vramscope::report::{
 use vramscope::trace::TorchRelease;
 use vramscope::viewer::self_contained;
 use vramscope_cli::words;
+use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
+use crate::files::os_error;
 use crate::open_recording::{ADVICE, Holders, OpenRecording};
 use crate::reading::{self, Origin};
 use crate::table::Table;
@@ -54,8 +55,13 @@ pub(crate) fn read(
     max_expanded: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Recording> {
+    // Absolute, for the program may change its folder.
+    let file = match &origin {
+        Origin::File(path) => std::path::absolute(path).ok(),
+        Origin::Bytes(_) => None,
+    };
     let recording = reading::read(py, origin, &name, max_expanded, progress.as_ref())?;
-    Ok(Recording(Arc::new(OpenRecording::new(name, recording))))
+    Ok(Recording(Arc::new(OpenRecording::new(name, recording, file))))
 }
 
 #[pymethods]
@@ -359,17 +365,14 @@ impl Recording {
         let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
         self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
         let options = export::Options { at, table: table.map(kind).transpose()?.unwrap_or_default() };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(folder)
-            .map_err(|e| PyOSError::new_err(format!("{}: {e}", folder.display())))?;
+        let target = self.target(py, &path)?;
         self.ask(py, move |open, cancel| {
             let source = Source { trace: &open.recording.trace, frames: open.frames(), devices: positions };
-            let mut out = BufWriter::new(WantedFile { file, cancel: cancel.clone() });
+            let mut out = BufWriter::new(WantedFile { target, cancel: cancel.clone() });
             let written = export::write(&source, format, &options, &mut out);
             let written = written.map_err(|e| in_full(&e))?;
             let out = out.into_inner().map_err(|e| e.error().to_string())?;
-            as_any_new_file(out.file.as_file());
-            out.file.persist(&path).map_err(|e| format!("{}: {}", path.display(), e.error))?;
+            out.target.finish().map_err(|e| format!("{}: {e}", path.display()))?;
             Ok(written.rows)
         })
     }
@@ -382,8 +385,10 @@ impl Recording {
     fn view(&self, py: Python<'_>, html: Option<PathBuf>, browser: bool) -> PyResult<String> {
         if let Some(path) = html {
             let page = self.page(py)?;
-            std::fs::write(&path, page)
-                .map_err(|e| PyOSError::new_err(format!("{}: {e}", path.display())))?;
+            let target = self.target(py, &path)?;
+            let written =
+                py.detach(|| target.file().write_all(page.as_bytes()).and_then(|()| target.finish()));
+            written.map_err(|e| os_error(&path, &e))?;
             return Ok(path.display().to_string());
         }
         let url = py.detach(|| self.0.url()).map_err(|e| failed(&self.0.name, e))?;
@@ -462,6 +467,17 @@ impl Recording {
         self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
         let by = by.map(words::by).transpose().map_err(PyValueError::new_err)?;
         Ok((positions, Options { at, by, filter: None }))
+    }
+
+    /// Opens a file to write into that is not the recording itself.
+    fn target(&self, py: Python<'_>, path: &Path) -> PyResult<Target> {
+        if self.0.file.as_deref().is_some_and(|file| is_same_file(path, file)) {
+            let name = path.display();
+            return Err(PyValueError::new_err(format!(
+                "{name}: is the file that was read; name another one to write to"
+            )));
+        }
+        py.detach(|| Target::open(path)).map_err(|e| os_error(path, &e))
     }
 
     /// The viewer's page with the recording inside.
@@ -549,7 +565,7 @@ fn format_of(path: &Path, format: Option<&str>) -> PyResult<Format> {
 
 /// A file that is written until it is no longer wanted; then it goes.
 struct WantedFile {
-    file: NamedTempFile,
+    target: Target,
     cancel: Cancel,
 }
 
@@ -558,27 +574,13 @@ impl Write for WantedFile {
         if self.cancel.is_cancelled() {
             return Err(io::Error::other(CANCELLED));
         }
-        self.file.write(bytes)
+        self.target.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.target.file().flush()
     }
 }
-
-/// Gives a file the permissions that a new one has, where the system tells them.
-#[cfg(unix)]
-fn as_any_new_file(file: &std::fs::File) {
-    use std::os::unix::fs::PermissionsExt as _;
-    // The mask can be read without being changed in this file alone.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask =
-        status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
-    file.set_permissions(std::fs::Permissions::from_mode(0o666 & !mask.unwrap_or(0o022))).ok();
-}
-
-#[cfg(not(unix))]
-fn as_any_new_file(_: &std::fs::File) {}
 
 /// An error with what it stands on.
 fn in_full(error: &dyn std::error::Error) -> String {

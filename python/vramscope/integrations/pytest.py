@@ -228,7 +228,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     path = config.getoption("vramscope_baseline")
     if path and config.getoption("vramscope_update_baseline"):
         tests = {name: {"peak_bytes": use.peak, "kept_bytes": use.kept} for name, use in sorted(rows.items())}
-        Path(path).write_text(json.dumps({"tests": tests}, indent=2) + "\n", encoding="utf-8")
+        from vramscope._files import write_text
+
+        write_text(path, json.dumps({"tests": tests}, indent=2) + "\n")
         terminalreporter.write_line(f"wrote {len(tests)} tests to {path}")
     if not config.getoption("vramscope"):
         return

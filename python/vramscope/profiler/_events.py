@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import socket
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
+
+from vramscope._files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -135,14 +138,15 @@ def write_events(
     if form not in ("csv", "json"):
         raise ValueError(f"Unsupported format: {form}")
     records = [event.to_telemetry(sampling_interval) for event in events]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        if form == "json":
-            json.dump(records, file, indent=2, default=str)
-        elif records:
-            writer = csv.DictWriter(file, list(records[0]))
-            writer.writeheader()
-            for record in records:
-                writer.writerow({**record, "metadata": json.dumps(record["metadata"], default=str)})
+    text = io.StringIO(newline="")
+    if form == "json":
+        json.dump(records, text, indent=2, default=str)
+    elif records:
+        writer = csv.DictWriter(text, list(records[0]))
+        writer.writeheader()
+        for record in records:
+            writer.writerow({**record, "metadata": json.dumps(record["metadata"], default=str)})
+    write_text(path, text.getvalue())
 
 
 def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list[Any]]:

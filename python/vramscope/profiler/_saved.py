@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vramscope import _native
+from vramscope._files import write_text
 from vramscope.profiler._result import ProfileResult
 from vramscope.profiler._snapshot import MemorySnapshot
 
@@ -42,9 +43,7 @@ class SavedResults:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Writes a file."""
-        text = json.dumps(self.to_dict(), indent=2)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_text(path, json.dumps(self.to_dict(), indent=2))
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> SavedResults:

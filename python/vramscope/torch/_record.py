@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vramscope._files import replacing
 from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
 from vramscope.torch._history import History
 from vramscope.torch._hooks import Hooks
@@ -180,16 +181,12 @@ class Record:
             VramscopeError: The file cannot be written.
         """
         path = self.path
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         with self._writing:
             snapshot = self._snapshot()
             try:
-                # The file is whole before it has its name.
-                with part.open("wb") as out:
+                with replacing(path) as out:
                     pickle.dump(snapshot, out, protocol=4)
-                part.replace(path)
             except OSError as error:
-                part.unlink(missing_ok=True)
                 raise VramscopeError(f"{path} cannot be written: {error.strerror or error}") from error
         return path
 
@@ -252,7 +249,8 @@ class Record:
             return
         self._ran_out = True
         path = self.write()
-        explanation = explain_out_of_memory(path, device) or ""
+        # A pipe would be read for ever.
+        explanation = (explain_out_of_memory(path, device) or "") if path.is_file() else ""
         # In one piece: other ranks write to the same terminal.
         print(f"{explanation}vramscope: recorded to {path}\n", end="", file=sys.stderr, flush=True)
 

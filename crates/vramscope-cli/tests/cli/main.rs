@@ -20,6 +20,7 @@ mod hostile_live;
 mod mcp;
 mod monitor;
 mod options;
+mod other_users;
 mod outputs;
 mod page;
 #[cfg(target_os = "linux")]

@@ -66,6 +66,15 @@ impl Dir {
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
+
+    /// Creates a folder of this user's alone under an unpredictable name: `prefix` and 16 hexadecimal digits. Returns the name.
+    ///
+    /// # Errors
+    /// As for [`new_subdir`](Self::new_subdir).
+    pub fn new_unpredictable_subdir(&self, prefix: &str) -> io::Result<OsString> {
+        let name: OsString = format!("{prefix}{:016x}", random()?).into();
+        self.new_subdir(&name, 0o700).map(|_| name)
+    }
 }
 
 fn random() -> io::Result<u64> {

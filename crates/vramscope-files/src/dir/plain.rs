@@ -106,6 +106,15 @@ impl Dir {
         }
     }
 
+    /// Creates a folder in this one, and opens it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] where the name is taken; else the system's own.
+    pub fn new_subdir(&self, name: &OsStr, _mode: u32) -> io::Result<Self> {
+        fs::create_dir(self.path.join(one_name(name)?))?;
+        self.subdir(name)
+    }
+
     /// Opens the regular file `name` for reading. Links are not followed.
     ///
     /// # Errors
@@ -134,6 +143,15 @@ impl Dir {
     /// The system's own.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::rename(self.path.join(one_name(from)?), self.path.join(one_name(to)?))
+    }
+
+    /// Moves a file or folder of this folder into another on the same disk, under its name.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
+        let name = one_name(name)?;
+        fs::rename(self.path.join(name), to.path.join(name))
     }
 
     /// Removes a file in this folder; of a link, the link.

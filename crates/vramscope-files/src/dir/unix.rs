@@ -133,6 +133,15 @@ impl Dir {
         }
     }
 
+    /// Creates a folder in this one, with `mode` less the umask, and opens it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] where the name is taken, by a link too; else the system's own.
+    pub fn new_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode))?;
+        self.subdir(name)
+    }
+
     /// Opens the regular file `name` for reading. Links are not followed, and a pipe does not wait for its writer.
     ///
     /// # Errors
@@ -172,6 +181,16 @@ impl Dir {
     /// The system's own.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
+    }
+
+    /// Moves a file or folder of this folder into another on the same disk, under its name. What has that name there is replaced,
+    /// unless it is a folder that is not empty.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
+        let name = one_name(name)?;
+        Ok(rustix::fs::renameat(&self.fd, name, &to.fd, name)?)
     }
 
     /// Removes a file in this folder; of a link, the link.

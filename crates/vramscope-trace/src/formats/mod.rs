@@ -21,7 +21,9 @@ use std::thread;
 
 pub use compression::Compression;
 pub use format::{Contents, Format, FormatReader};
-pub use pickle::{write as write_pickle, write_file as write_pickle_file};
+pub use pickle::write as write_pickle;
+#[cfg(not(target_family = "wasm"))]
+pub use pickle::write_file as write_pickle_file;
 pub use window::Window;
 
 use ahead::Ahead;

@@ -69,13 +69,17 @@ class Recorder:
             "architectures": cuda.get_arch_list(),
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
-        # Each file is whole before it has its name, and a recording without facts is none: the facts come first.
-        with open(self.path + ".part", "w") as out:
-            json.dump(facts, out)
-        os.replace(self.path + ".part", self.path + ".json")
-        with open(self.path + ".part", "wb") as out:
-            pickle.dump(self.history.snapshot(), out)
-        os.replace(self.path + ".part", self.path + ".pickle")
+        # A recording without facts is none: the facts come first.
+        self.put(".json", lambda out: out.write(json.dumps(facts).encode()))
+        self.put(".pickle", lambda out: pickle.dump(self.history.snapshot(), out))
+
+    def put(self, suffix, write):
+        """Writes a file, which has its name once it is whole."""
+        part = f"{self.path}-{os.urandom(8).hex()}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as out:
+            write(out)
+        os.replace(part, self.path + suffix)
 
     def facts_of(self, device):
         """PyTorch's own counters of a device."""

@@ -1,16 +1,16 @@
 //! Folders that are being filled, in the folder that their contents will lie in. They are removed when the command does not come to
 //! its end, as [parts](crate::part) are.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tempfile::{Builder, TempDir};
+use vramscope_files::Dir;
 
-/// How the names of such folders begin and end.
-const BEGINS: &str = ".vramscope-";
-const ENDS: &str = ".part";
+/// How the names of such folders begin.
+const BEGINS: &str = ".vramscope-part-";
 
 /// Folders to be removed when a signal comes. Creating one takes this lock, and so does removing them all.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -21,7 +21,6 @@ pub(crate) fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 }
 
 /// Removes a folder with all that is in it.
-#[cfg(unix)]
 pub(crate) fn remove(folder: &Path) {
     // Another thread may create a folder in it meanwhile.
     if fs::remove_dir_all(folder).is_err() {
@@ -31,56 +30,44 @@ pub(crate) fn remove(folder: &Path) {
 
 /// A folder that is being filled. Dropped, it is removed with all that is in it.
 pub(crate) struct PartFolder {
-    // Dropped first: gone before it is taken off the list.
-    folder: TempDir,
-    _listed: Listed,
-}
-
-/// Takes a folder off the list.
-struct Listed(PathBuf);
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        unfinished().retain(|path| *path != self.0);
-    }
+    around: Dir,
+    dir: Dir,
+    path: PathBuf,
 }
 
 impl PartFolder {
     /// An empty folder in `inside` that only its owner may enter.
     pub(crate) fn create(inside: &Path) -> io::Result<Self> {
-        let mut builder = Builder::new();
-        builder.prefix(BEGINS).suffix(ENDS);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let around = Dir::open(inside)?;
         let mut unfinished = unfinished();
-        // The library names the new folder in errors; the user named the one around it.
-        let folder = builder
-            .tempdir_in(inside)
-            .map_err(|e| e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error))?;
-        let path = folder.path().to_owned();
+        let name = around.new_unpredictable_subdir(BEGINS)?;
+        let path = inside.join(&name);
         unfinished.push(path.clone());
-        Ok(Self { folder, _listed: Listed(path) })
+        let dir = around.subdir(&name)?;
+        Ok(Self { around, dir, path })
     }
 
     /// Its path.
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
 
     /// Moves the folder `name` out of it, into the folder around it.
     pub(crate) fn finish(&self, name: &str) -> io::Result<()> {
-        let path = self.path();
-        fs::rename(path.join(name), path.with_file_name(name))
+        self.dir.rename_into(OsStr::new(name), &self.around)
     }
 
     /// Unfinished folders in `inside`: of commands that still run, or that were killed.
     pub(crate) fn others(inside: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(inside).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let is_part = |name: &str| name.starts_with(BEGINS) && name.ends_with(ENDS);
-        folders
-            .map(|folder| folder.path())
-            .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_part))
-            .collect()
+        let names = Dir::open(inside).and_then(|dir| dir.names()).unwrap_or_default();
+        let parts = names.into_iter().filter(|name| name.to_string_lossy().starts_with(BEGINS));
+        parts.map(|name| inside.join(name)).collect()
+    }
+}
+
+impl Drop for PartFolder {
+    fn drop(&mut self) {
+        remove(&self.path);
+        unfinished().retain(|path| *path != self.path);
     }
 }

@@ -1,6 +1,5 @@
 //! `vramscope export` of many recordings: a dataset of Parquet files, partitioned by rank.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -10,6 +9,7 @@ use vramscope::export::{Part, Source, Written, write_part, write_summary_part};
 use vramscope::fleet::{RankFile, RankRow, WorkOptions, read, summaries, summarize};
 use vramscope::report::counted;
 use vramscope::trace::formats::Recording;
+use vramscope_files::make_folder;
 
 use crate::advice::ADVICE;
 use crate::args::{ExportArgs, FormatArg, TableArg};
@@ -73,7 +73,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
         }
     }
     let RankFiles { files, .. } = ranks::find(&args.files, args.rank.as_ref())?;
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    make_folder(folder).with_context(|| folder.display().to_string())?;
     for part in PartFolder::others(folder) {
         let part = part.display();
         say(&format!(
@@ -180,7 +180,7 @@ impl Dataset<'_> {
     fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<Output> {
         let name = Path::new(what.name()).join(format!("rank={rank}"));
         let (folder, will_be) = (self.unfinished.path().join(&name), self.folder.join(name));
-        fs::create_dir_all(&folder).with_context(|| will_be.display().to_string())?;
+        make_folder(&folder).with_context(|| will_be.display().to_string())?;
         let will_be = will_be.join("part-0.parquet").display().to_string();
         Ok(Output::file(&folder.join("part-0.parquet"), &[])?.called(will_be))
     }

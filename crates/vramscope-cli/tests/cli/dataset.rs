@@ -185,7 +185,7 @@ fn a_killed_export_leaves_no_part_of_a_table() {
     });
     let out = killed.unwrap();
     let left = names(&out);
-    assert!(left.len() == 1 && left[0].starts_with(".vramscope-") && left[0].ends_with(".part"), "{left:?}");
+    assert!(left.len() == 1 && left[0].starts_with(".vramscope-part-"), "{left:?}");
     let output = export(&out).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");

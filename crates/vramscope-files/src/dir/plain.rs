@@ -145,6 +145,15 @@ impl Dir {
         fs::rename(self.path.join(one_name(from)?), self.path.join(one_name(to)?))
     }
 
+    /// Moves a file or folder of this folder into another on the same disk, under its name.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
+        let name = one_name(name)?;
+        fs::rename(self.path.join(name), to.path.join(name))
+    }
+
     /// Removes a file in this folder; of a link, the link.
     ///
     /// # Errors

@@ -183,6 +183,16 @@ impl Dir {
         Ok(rustix::fs::renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
     }
 
+    /// Moves a file or folder of this folder into another on the same disk, under its name. What has that name there is replaced,
+    /// unless it is a folder that is not empty.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
+        let name = one_name(name)?;
+        Ok(rustix::fs::renameat(&self.fd, name, &to.fd, name)?)
+    }
+
     /// Removes a file in this folder; of a link, the link.
     ///
     /// # Errors

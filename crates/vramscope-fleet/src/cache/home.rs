@@ -2,12 +2,11 @@
 
 use std::env;
 use std::fmt::Display;
-use std::fs;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vramscope_files::{Access, Dir};
+use vramscope_files::{Access, Dir, make_folder};
 
 /// The folders in the user's cache folder.
 const FOLDERS: [&str; 2] = ["vramscope", "summaries"];
@@ -55,7 +54,7 @@ impl Home {
     /// As for [`open`](Self::open).
     fn in_folder(base: &Path) -> Result<Self, String> {
         let mut path = base.to_owned();
-        let opened = fs::create_dir_all(&path).and_then(|()| Dir::open(&path));
+        let opened = make_folder(&path).and_then(|()| Dir::open(&path));
         let mut dir = opened.map_err(|e| of(&path, &e))?;
         // The owner of this folder could exchange the folders in it.
         if !dir.access().is_ok_and(|access| access.is_mine()) {
@@ -146,7 +145,7 @@ fn trusted(access: io::Result<Access>) -> Result<(), String> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
     use std::time::SystemTime;
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vramscope import VramscopeError
+from vramscope import VramscopeError, _arguments
 from vramscope.profiler._leaks import LeakDetector, LeakSuspect
 from vramscope.profiler._monitor import Monitor, logger
 from vramscope.profiler._peaks import PeakBook, PeakScope
@@ -71,8 +71,7 @@ class GPUMemoryProfiler:
         source: MemorySource | None = None,
     ) -> None:
         for name, bound in (("max_snapshots", max_snapshots), ("max_results", max_results)):
-            if bound < 1:
-                raise ValueError(f"{name} must be >= 1")
+            _arguments.at_least(name, bound, 1)
         self.source = TorchSource(device) if source is None else source
         self.device = self.source.device
         self.track_tensors = track_tensors

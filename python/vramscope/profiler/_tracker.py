@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vramscope import VramscopeError
+from vramscope import VramscopeError, _arguments
 from vramscope.profiler._alerts import DEFAULTS, Growth, Watched
 from vramscope.profiler._events import Identity, TrackingEvent, timeline, write_events
 from vramscope.profiler._flight_recorder import (
@@ -64,10 +64,8 @@ class MemoryTracker:
         *,
         source: MemorySource | None = None,
     ) -> None:
-        if not sampling_interval > 0:
-            raise ValueError("sampling_interval must be > 0")
-        if max_events < 1:
-            raise ValueError("max_events must be >= 1")
+        _arguments.seconds("sampling_interval", sampling_interval)
+        _arguments.at_least("max_events", max_events, 1)
         self.distributed_identity = Identity.of(job_id, rank, local_rank, world_size).to_dict()
         self.source = TorchSource(device) if source is None else source
         self.device = self.source.device

@@ -49,7 +49,10 @@ class LineProfileHook(LineReport):
         torch.cuda.init()
         self._owns_history = not torch._C._cuda_isHistoryEnabled()
         if self._owns_history:
-            torch.cuda.memory._record_memory_history(max_entries=self._max_entries, stacks="python")
+            # Stacks of frees are not needed.
+            torch.cuda.memory._record_memory_history(
+                max_entries=self._max_entries, context="alloc", stacks="python"
+            )
         self._since_us = time.time_ns() // 1000
         return self
 

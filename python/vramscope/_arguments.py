@@ -1,0 +1,71 @@
+"""Checks of arguments: the error for a wrong one names the argument and what it takes."""
+
+import os
+import sys
+
+# `typing` and `threading` take longer to import than this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def at_least(name: "str", value: "Any", lowest: "int") -> "int":
+    """Returns `value`, a whole number from `lowest` on that a list can have entries.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is less than `lowest`, or more than `sys.maxsize`.
+    """
+    if not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
+    number: int = value.__index__()
+    if number < lowest:
+        raise ValueError(f"{name} must be >= {lowest}")
+    if number > sys.maxsize:
+        raise ValueError(f"{name} must be <= {sys.maxsize}")
+    return number
+
+
+def seconds(name: "str", value: "Any") -> "float":
+    """Returns `value`, a time in seconds above 0 that a thread can wait.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not above 0, or more than `threading.TIMEOUT_MAX`.
+    """
+    from numbers import Real
+    from threading import TIMEOUT_MAX
+
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} is a number of seconds, not {type(value).__name__}")
+    if not value > 0:
+        raise ValueError(f"{name} must be > 0")
+    if value > TIMEOUT_MAX:
+        raise ValueError(f"{name} must be <= {TIMEOUT_MAX:.0f}")
+    return float(value)
+
+
+def path(name: "str", value: "Any") -> "str":
+    """Returns a path as text.
+
+    Raises:
+        TypeError: `value` is neither a str nor an os.PathLike of one.
+        ValueError: It has a null character, which no path has.
+    """
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else value
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is a str or an os.PathLike of one, not {type(value).__name__}")
+    if "\0" in text:
+        raise ValueError(f"{name} has a null character")
+    return text
+
+
+def function(name: "str", value: "Any") -> "Any":
+    """Returns `value`, which can be called.
+
+    Raises:
+        TypeError: It cannot.
+    """
+    if not callable(value):
+        raise TypeError(f"{name} is a function, not {type(value).__name__}")
+    return value

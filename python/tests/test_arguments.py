@@ -1,7 +1,7 @@
 """Wrong arguments of the package's functions: each is refused by an error that says which one, or is taken.
 
-A wrong value is a ValueError, an error of the package's own, or one of the system's; a wrong type is a TypeError that names
-the argument. Nothing else comes out: no OverflowError, no AttributeError, no panic.
+A wrong value is a ValueError, an error of the package's own, or one of the system's; a wrong type is a TypeError that
+names the argument. Nothing else comes out: no OverflowError, no AttributeError, no panic.
 """
 
 import inspect
@@ -19,7 +19,6 @@ from vramscope import profiler
 
 EXAMPLE = Path(__file__).parents[2] / "examples/oom.pickle"
 WRONG = [-1, 0, 10**30, 10**5000, -(10**30), math.nan, math.inf, 2.5, None, object(), "\0", "", "x", b"\0", [], {}, int]
-# `browser` and `func` are of any type, and what others are for takes no check.
 ALLOWED = (ValueError, vramscope.VramscopeError, OSError)
 
 
@@ -82,7 +81,7 @@ def wrong_calls(function: Callable[..., Any], good: dict[str, Any]) -> Iterator[
             given = [arguments.pop(name) for name in by_position(function) if name in arguments]
             try:
                 function(*given, **arguments)
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 yield parameter.name, value, error
 
 
@@ -109,7 +108,7 @@ def test_wrong_arguments_are_refused_by_name(tmp_path: Path, monkeypatch: pytest
     [
         (lambda recording: recording.holders(top=-1), ValueError, "top is at least 0, not -1"),
         (lambda recording: recording.report(top="3"), TypeError, "top is a whole number, not str"),
-        (lambda recording: recording.holders(at=10**30), ValueError, "at is out of range: 1000000000000000000000000000000"),
+        (lambda recording: recording.holders(at=10**30), ValueError, "at is out of range: 1000000"),
         (lambda recording: recording.peaks(device=-(10**30)), ValueError, "device is out of range: -10000000"),
         (lambda recording: recording.replay(capacity=-1), ValueError, "capacity is at least 0, not -1"),
         (lambda recording: recording.replay(capacity=2.5), TypeError, "capacity is a whole number, not float"),

@@ -1,7 +1,7 @@
 """Recordings keep the exceptions of a program, also those that free memory while they unwind in a backward pass.
 
-Activation checkpointing raises one in every step: it ends a computation early, once it has what it needs. PyTorch 2.11 on
-a Python before 3.13 loses it where the stack of a free is captured.
+Activation checkpointing raises one in every step: it ends a computation early, once it has what it needs. PyTorch 2.11
+on a Python before 3.13 loses it where the stack of a free is captured.
 """
 
 import importlib.util
@@ -125,7 +125,8 @@ with vramscope.torch.record("run.pickle", model=layers):
     [
         ("GPT2", "GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 64}),
         ("Bert", "BertForMaskedLM",
-         {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 64}),
+         {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+          "vocab_size": 64}),
         ("T5", "T5ForConditionalGeneration",
          {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 64, "pad_token_id": 0,
           "decoder_start_token_id": 0}),
@@ -144,7 +145,8 @@ def test_both_recorders_know_the_same_releases() -> None:
     root = Path(__file__).parents[2]
     file = root / "crates/vramscope-cli/src/commands/phantom/history.py"
     spec = importlib.util.spec_from_file_location("phantom_history", file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     phantom = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(phantom)
     text = (root / "python/vramscope/torch/_history.py").read_text()

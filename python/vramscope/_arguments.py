@@ -36,7 +36,8 @@ def seconds(name: "str", value: "Any") -> "float":
     from numbers import Real
     from threading import TIMEOUT_MAX
 
-    if not isinstance(value, Real):
+    is_number = isinstance(value, Real)
+    if not is_number:
         raise TypeError(f"{name} is a number of seconds, not {type(value).__name__}")
     if not value > 0:
         raise ValueError(f"{name} must be > 0")

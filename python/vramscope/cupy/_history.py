@@ -25,9 +25,9 @@ def record(path: "str | os.PathLike[str]", *, allocator: Callable[[int], Any] | 
     ends. `vramscope report`, `view` and `replay` open it.
 
     Args:
-        path: The file. Where its name ends in `.pickle` or `.pkl`, it becomes a snapshot in PyTorch's form when the recording is
-            closed; until then it is a log beside it, whose name ends in `.pickle.vramscope`. Names of other formats, as
-            `run.json`, are refused.
+        path: The file. Where its name ends in `.pickle` or `.pkl`, it becomes a snapshot in PyTorch's form when the
+            recording is closed; until then it is a log beside it, whose name ends in `.pickle.vramscope`. Names of
+            other formats, as `run.json`, are refused.
         allocator: Where the pool has its memory from, such as `cupy.cuda.malloc_managed`; the device's memory where it
             is left out.
 

@@ -18,10 +18,10 @@ def stack_context() -> str:
     """Returns the `context` to record PyTorch's history with: "all", or "alloc", which captures no stacks of frees.
 
     With "all", PyTorch captures a stack for each free. From 2.11 on it also looks for the traceback of the forward pass
-    there (`PythonTraceback::gatherForwardTraceback`). In a backward pass of the releases above, on a Python before 3.13,
-    that search clears a pending exception. An exception that frees tensors as it unwinds then becomes a `SystemError`:
-    the early stop of activation checkpointing, an out of memory while activations are computed again, an error in a
-    hook. `vramscope phantom run` has the same rule in its own `history.py`.
+    there (`PythonTraceback::gatherForwardTraceback`). In a backward pass of the releases above, on a Python before
+    3.13, that search clears a pending exception. An exception that frees tensors as it unwinds then becomes a
+    `SystemError`: the early stop of activation checkpointing, an out of memory while activations are computed again, an
+    error in a hook. `vramscope phantom run` has the same rule in its own `history.py`.
     """
     release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     return "alloc" if release in LOSES_EXCEPTIONS and sys.version_info < (3, 13) else "all"

@@ -50,9 +50,7 @@ class LineProfileHook(LineReport):
         self._owns_history = not torch._C._cuda_isHistoryEnabled()
         if self._owns_history:
             # Stacks of frees are not needed.
-            torch.cuda.memory._record_memory_history(
-                max_entries=self._max_entries, context="alloc", stacks="python"
-            )
+            torch.cuda.memory._record_memory_history(max_entries=self._max_entries, context="alloc", stacks="python")
         self._since_us = time.time_ns() // 1000
         return self
 

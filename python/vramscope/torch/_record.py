@@ -60,7 +60,7 @@ def record(
         The recording under way. It ends with `stop()`, with its `with` block, or with the program.
 
     Raises:
-        VramscopeError: Another recording is under way, or this PyTorch has no GPU memory to record, or an argument has a
+        VramscopeError: Another recording is under way, this PyTorch has no GPU memory to record, or an argument has a
             value that it cannot have, as a path that ends in `.json`.
         TypeError: An argument has another type.
     """

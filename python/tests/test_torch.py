@@ -196,9 +196,9 @@ with vramscope.torch.record("two.pickle"):
     assert said[7:12] == [
         "model is a torch.nn.Module or several, not int",
         "model is a torch.nn.Module or several, and has a str in it",
-        "optimizer is a torch.optim.Optimizer or several, not Sequential",
+        "optimizer is a torch.optim.Optimizer or several, and has a Linear in it",
         "max_entries is a whole number, not float",
-        "every is a number of seconds, not str",
+        "every is a number, not str",
     ]
     assert said[12] == f"a recording to {tmp_path}/one.pickle is under way: stop it before another begins"
     assert events(tmp_path / "one.pickle")

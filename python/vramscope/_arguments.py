@@ -9,6 +9,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def whole(name: "str", value: "Any") -> "int":
+    """Returns `value`, a whole number.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
+    number: int = value.__index__()
+    return number
+
+
 def at_least(name: "str", value: "Any", lowest: "int") -> "int":
     """Returns `value`, a whole number from `lowest` on that a list can have entries.
 
@@ -16,14 +28,29 @@ def at_least(name: "str", value: "Any", lowest: "int") -> "int":
         TypeError: It is no whole number.
         ValueError: It is less than `lowest`, or more than `sys.maxsize`.
     """
-    if not hasattr(type(value), "__index__"):
-        raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
-    number: int = value.__index__()
+    number = whole(name, value)
     if number < lowest:
         raise ValueError(f"{name} must be >= {lowest}")
     if number > sys.maxsize:
         raise ValueError(f"{name} must be <= {sys.maxsize}")
     return number
+
+
+def number(name: "str", value: "Any") -> "float":
+    """Returns `value` as a float; a number that is too large for one is infinite.
+
+    Raises:
+        TypeError: It is no number.
+    """
+    from numbers import Real
+
+    is_number = isinstance(value, Real)
+    if not is_number:
+        raise TypeError(f"{name} is a number, not {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def seconds(name: "str", value: "Any") -> "float":
@@ -33,17 +60,14 @@ def seconds(name: "str", value: "Any") -> "float":
         TypeError: It is no number.
         ValueError: It is not above 0, or more than `threading.TIMEOUT_MAX`.
     """
-    from numbers import Real
     from threading import TIMEOUT_MAX
 
-    is_number = isinstance(value, Real)
-    if not is_number:
-        raise TypeError(f"{name} is a number of seconds, not {type(value).__name__}")
-    if not value > 0:
+    time = number(name, value)
+    if not time > 0:
         raise ValueError(f"{name} must be > 0")
-    if value > TIMEOUT_MAX:
+    if time > TIMEOUT_MAX:
         raise ValueError(f"{name} must be <= {TIMEOUT_MAX:.0f}")
-    return float(value)
+    return time
 
 
 def path(name: "str", value: "Any") -> "str":

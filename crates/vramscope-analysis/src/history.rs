@@ -286,7 +286,8 @@ impl History {
     /// `context="alloc"` has none; there a free has the stack of its allocation.
     pub fn has_stacks_of_frees(&self) -> bool {
         let events = &self.device().events;
-        let frees = events.actions().iter().enumerate().filter(|&(_, &action)| action == Action::FreeRequested);
+        let frees =
+            events.actions().iter().enumerate().filter(|&(_, &action)| action == Action::FreeRequested);
         frees.into_iter().any(|(i, _)| {
             let stacks = self.subject(i).and_then(|a| a.stack).zip(events.get(i).stack);
             stacks.is_some_and(|(alloc, free)| alloc != free)

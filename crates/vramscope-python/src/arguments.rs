@@ -10,34 +10,40 @@ use vramscope_cli::words;
 /// How much of a wrong value an error shows, in characters.
 const MOST_SHOWN: usize = 40;
 
-/// `at`: the number of an event, or none.
-pub(crate) fn at(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    optional(value, |value| whole("at", value))
+/// Functions for `from_py_with`, each with the argument that it takes, a whole number.
+macro_rules! whole_numbers {
+    ($($function:ident, $argument:literal: $kind:ty;)*) => {$(
+        pub(crate) fn $function(value: &Bound<'_, PyAny>) -> PyResult<$kind> {
+            whole($argument, value)
+        }
+    )*};
 }
 
-/// `device`: the number of a device, or none.
-pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
-    optional(value, |value| whole("device", value))
+/// The same, where an argument may be None.
+macro_rules! whole_numbers_or_none {
+    ($($function:ident, $argument:literal: $kind:ty;)*) => {$(
+        pub(crate) fn $function(value: &Bound<'_, PyAny>) -> PyResult<Option<$kind>> {
+            optional(value, |value| whole($argument, value))
+        }
+    )*};
 }
 
-/// `max_expanded`: bytes, or none.
-pub(crate) fn max_expanded(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| whole("max_expanded", value))
+whole_numbers! {
+    address, "address": u64;
+    device_bytes, "capacity": u64;
+    rows, "top": usize;
+    size_bytes, "size": u64;
+    stream, "stream": u64;
+    width, "width": usize;
 }
 
-/// `top`: a number of rows, or none.
-pub(crate) fn top(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    optional(value, |value| whole("top", value))
-}
-
-/// `top`: a number of rows.
-pub(crate) fn rows(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    whole("top", value)
-}
-
-/// `width`: a number of columns.
-pub(crate) fn width(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    whole("width", value)
+whole_numbers_or_none! {
+    any_stream, "stream": u64;
+    at, "at": usize;
+    device, "device": i64;
+    limit_bytes, "size": i64;
+    max_expanded, "max_expanded": u64;
+    top, "top": usize;
 }
 
 /// `capacity`: bytes as a number or as `24GiB`, or none.
@@ -80,7 +86,8 @@ where
             return error;
         }
         let is_unsigned = type_name::<T>().starts_with('u');
-        let why = if is_unsigned && value.lt(0).unwrap_or(false) { "at least 0, not" } else { "out of range:" };
+        let why =
+            if is_unsigned && value.lt(0).unwrap_or(false) { "at least 0, not" } else { "out of range:" };
         PyValueError::new_err(format!("{argument} is {why} {}", shown(value)))
     })
 }

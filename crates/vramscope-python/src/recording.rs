@@ -128,7 +128,11 @@ impl Recording {
     /// The highest bytes of each kind, each at its own moment: `peak_requested_bytes`, `peak_allocated_bytes`,
     /// `peak_active_bytes`, `peak_reserved_bytes`, and when most was allocated: `peak_event`, `peak_time_us`.
     #[pyo3(signature = (*, device=None))]
-    fn peaks<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyDict>> {
+    fn peaks<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         const KEYS: [&str; 6] = [
             "peak_event",
             "peak_time_us",
@@ -169,38 +173,62 @@ impl Recording {
 
     /// Lines whose live allocations pile up over the run, most bytes first.
     #[pyo3(signature = (*, device=None))]
-    fn leaks<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn leaks<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "leaks")
     }
 
     /// The requests that failed for want of memory, the first 20: what was free, why none of it was usable, and who held the
     /// rest.
     #[pyo3(signature = (*, device=None))]
-    fn ooms<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn ooms<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "ooms")
     }
 
     /// What each annotated region of the program (`record_function`) needed.
     #[pyo3(signature = (*, device=None))]
-    fn regions<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn regions<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "regions")
     }
 
     /// Memory that is reserved and of no use: `at_peak` of allocated bytes, and `at_end`; None where nothing was recorded.
     #[pyo3(signature = (*, device=None))]
-    fn fragmentation<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn fragmentation<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "fragmentation")
     }
 
     /// What was allocated over the whole run, by line, most bytes first.
     #[pyo3(signature = (*, device=None))]
-    fn churn<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn churn<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "churn")
     }
 
     /// How far the numbers can be trusted, and why not further.
     #[pyo3(signature = (*, device=None))]
-    fn quality<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn quality<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "quality")
     }
 
@@ -249,7 +277,12 @@ impl Recording {
 
     /// What changed from this recording to another, and where their events part, as `vramscope diff --json`.
     #[pyo3(signature = (other, *, device=None))]
-    fn diff<'py>(&self, py: Python<'py>, other: &Self, #[pyo3(from_py_with = arguments::device)] device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn diff<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Self,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let both = Both { a: &self.0, b: &other.0 };
         let used = |open: &Arc<OpenRecording>| {
             let positions = open.positions(device).map_err(PyValueError::new_err)?;

@@ -17,7 +17,7 @@ from vramscope.profiler._monitor import Monitor, logger
 from vramscope.profiler._peaks import PeakBook, PeakScope
 from vramscope.profiler._result import ProfileResult
 from vramscope.profiler._snapshot import MemorySnapshot, calling_stack
-from vramscope.profiler._sources import MemorySource, Peaks, Reading, TorchSource
+from vramscope.profiler._sources import MemorySource, Peaks, Reading, source_of
 from vramscope.profiler._summary import Totals
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class GPUMemoryProfiler:
     ) -> None:
         for name, bound in (("max_snapshots", max_snapshots), ("max_results", max_results)):
             _arguments.at_least(name, bound, 1)
-        self.source = TorchSource(device) if source is None else source
+        self.source = source_of(device, source)
         self.device = self.source.device
         self.track_tensors = track_tensors
         self.track_cpu_memory = track_cpu_memory
@@ -102,6 +102,7 @@ class GPUMemoryProfiler:
 
         What it raises is passed on, and the result is then the last of `results`.
         """
+        _arguments.function("func", func)
         with ProfileContext(self, getattr(func, "__name__", str(func))) as call:
             # Kept until the end of the call, so that what was returned counts as live.
             call.returned = func(*args, **kwargs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vramscope import _arguments
 from vramscope._line_profile import LineReport
 from vramscope._native import VramscopeError
 from vramscope.torch._record import MAX_ENTRIES
@@ -38,7 +39,7 @@ class LineProfileHook(LineReport):
 
     def __init__(self, max_depth: int = 0, *, max_entries: int = MAX_ENTRIES) -> None:
         super().__init__(max_depth)
-        self._max_entries = max_entries
+        self._max_entries = _arguments.at_least("max_entries", max_entries, 1)
         self._owns_history = False
         self._since_us = 0
 
